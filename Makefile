@@ -1,0 +1,41 @@
+# Everything happens in .venv and out/, both ignored by git. PYTHON chooses the interpreter (3.11 or newer).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CORE := src/fadecount/intervals.py,src/fadecount/mechanisms/*,src/fadecount/noise/*,src/fadecount/counters/*
+
+.PHONY: help demo test lint types imports unit bench clean
+.DEFAULT_GOAL := help
+
+help: ## show what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/demo ## count a year of flights, privately, and draw it
+	$(BIN)/python examples/flights.py --out out/demo
+
+test: lint types imports unit ## set everything up and run every check
+
+lint: $(VENV)/test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/test
+	$(BIN)/mypy
+
+imports: $(VENV)/test
+	$(BIN)/lint-imports
+
+unit: $(VENV)/test
+	$(BIN)/pytest --cov --cov-report=
+	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
+
+bench: $(VENV)/test ## measure speed against a reference in the same run
+	$(BIN)/python -m benchmarks
+
+$(VENV)/%: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	touch $@
+
+clean: ## remove everything that was made
+	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage

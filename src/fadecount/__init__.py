@@ -1,0 +1,19 @@
+"""fadecount: running counts with differential privacy that fades on a published schedule."""
+
+from fadecount import errors
+from fadecount.counters import Counter
+from fadecount.mechanisms import Binary, Designed, Gradual, Linear, Mechanism, Refresh, minimum_error
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Binary",
+    "Counter",
+    "Designed",
+    "Gradual",
+    "Linear",
+    "Mechanism",
+    "Refresh",
+    "errors",
+    "minimum_error",
+]

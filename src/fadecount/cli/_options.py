@@ -1,0 +1,73 @@
+"""Options that several commands share: how a mechanism is given."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+from fadecount import Binary, Designed, Gradual, Linear, Mechanism, Refresh
+from fadecount.errors import ParameterError, bad_parameter
+
+KINDS = ("gradual", "linear", "refresh", "binary", "designed")
+
+
+def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
+    """``--plan FILE``, or a mechanism spelt out; :func:`mechanism_from` reads them."""
+    group = parser.add_argument_group("mechanism", "a plan file, or a mechanism spelt out (default: gradual, exponent 1)")
+    group.add_argument("--plan", metavar="FILE", help="mechanism from a JSON file")
+    group.add_argument("--mechanism", choices=KINDS, default="gradual", help="which mechanism (default: %(default)s)")
+    group.add_argument("--epsilon", type=float, metavar="E", help="loss at first sight (all of it for binary)")
+    group.add_argument("--exponent", type=float, default=1.0, metavar="K", help="gradual: how fast the loss grows (default: 1)")
+    group.add_argument("--delay", type=int, default=0, metavar="STEPS", help="gradual, designed: steps by which outputs lag")
+    group.add_argument("--budgets", metavar="E0,E1,...", help="designed: level budgets; inf allowed, the last one continues")
+    group.add_argument("--window", type=int, metavar="STEPS", help="refresh: steps between two refreshes")
+    group.add_argument("--epsilon-current", type=float, metavar="E", help="refresh: budget of the running round")
+    group.add_argument("--epsilon-past", type=float, metavar="E", help="refresh: budget for all earlier rounds")
+    group.add_argument("--steps", type=int, metavar="N", help="binary: how many steps there will ever be")
+
+
+def mechanism_from(arguments: argparse.Namespace) -> Mechanism:
+    """The mechanism that the options describe."""
+    if arguments.plan:
+        return read_mechanism(arguments.plan)
+    kind = arguments.mechanism
+    if kind == "gradual":
+        return Gradual(epsilon=_needed(arguments, "epsilon"), exponent=arguments.exponent, delay=arguments.delay)
+    if kind == "linear":
+        return Linear(epsilon=_needed(arguments, "epsilon"))
+    if kind == "binary":
+        return Binary(epsilon=_needed(arguments, "epsilon"), horizon=_needed(arguments, "steps"))
+    if kind == "refresh":
+        return Refresh(
+            window=_needed(arguments, "window"),
+            epsilon_current=_needed(arguments, "epsilon_current"),
+            epsilon_past=_needed(arguments, "epsilon_past"),
+        )
+    return Designed(budgets=_budgets(_needed(arguments, "budgets")), delay=arguments.delay)
+
+
+def read_mechanism(path: str) -> Mechanism:
+    """The mechanism in a JSON file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise ParameterError(f"plan must be a readable JSON file, got {path!r} ({reason}); check the path") from error
+    return Mechanism.from_json(text)
+
+
+def _needed(arguments: argparse.Namespace, name: str) -> Any:
+    value = getattr(arguments, name)
+    if value is None:
+        option = "--" + name.replace("_", "-")
+        raise ParameterError(f"{option} must be given for {arguments.mechanism}; see --help, or give --plan FILE")
+    return value
+
+
+def _budgets(text: str | float) -> tuple[float, ...]:
+    try:
+        return tuple(math.inf if each.strip() == "inf" else float(each) for each in str(text).split(","))
+    except ValueError:
+        raise bad_parameter("--budgets", text, "numbers with commas between", "such as 0.1,0.1,0.05 or 0.1,inf") from None

@@ -1,0 +1,5 @@
+"""The running counter, for any mechanism."""
+
+from fadecount.counters.counter import Counter
+
+__all__ = ["Counter"]

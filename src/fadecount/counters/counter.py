@@ -1,0 +1,192 @@
+"""The running counter: one input in, one private running count out."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fadecount.counters.grid import LARGEST_RESOLUTION, Grid
+from fadecount.counters.path import NoisePath
+from fadecount.counters.saved import SavedState
+from fadecount.errors import HorizonError, ParameterError, bad_parameter, require_integer
+from fadecount.mechanisms import Mechanism
+from fadecount.noise import LARGEST_SCALE, NoiseSource, SystemNoise
+
+_BLOCK = 1 << 16
+
+
+class Counter:
+    """A private running count of a stream, or a vector of them (one per key).
+
+    ``step`` takes the input of one step and returns the noisy sum of the inputs so far; ``extend`` does many steps at
+    once, with the same law and the same state afterwards. Inputs are integers (numbers of events), or, with
+    ``resolution_bits``, reals in [0, 1].
+
+    Guarantees: the outputs have the privacy loss that ``mechanism.loss`` states, for streams that differ by at most 1
+    in one step of one key. Noise comes from the operating system's entropy, each variable is drawn once and never
+    again, also across :meth:`save` and :meth:`resume`. A call that raises changes nothing. Calls from several threads
+    are serialized. Assumes: a saved state is resumed at most once; two counters that go on from one state reveal more
+    than stated. Costs: O(1) draws per step on average; O(delay + log(time)) memory per key. Proof: docs/theory.md,
+    section 2.
+
+    >>> import fadecount as fc
+    >>> counter = fc.Counter(fc.Gradual(epsilon=0.5, exponent=2.0))
+    >>> noisy = [counter.step(1) for _ in range(100)]
+    >>> counter.time
+    100
+    """
+
+    __slots__ = ("_delayed", "_grid", "_lock", "_mechanism", "_path", "_time", "_total")
+
+    def __init__(self, mechanism: Mechanism, *, shape: tuple[()] | tuple[int] = (), resolution_bits: int | None = None) -> None:
+        self._prepare(mechanism, _width(shape), resolution_bits, SystemNoise())
+
+    @classmethod
+    def _with_noise(
+        cls, mechanism: Mechanism, source: NoiseSource, *, width: int | None = None, resolution_bits: int | None = None
+    ) -> Counter:
+        """The bottom step under the constructor: a counter on a given noise source, for tests."""
+        counter = cls.__new__(cls)
+        counter._prepare(mechanism, width, resolution_bits, source)
+        return counter
+
+    def _prepare(self, mechanism: Mechanism, width: int | None, resolution_bits: int | None, source: NoiseSource) -> None:
+        if not isinstance(mechanism, Mechanism):
+            raise bad_parameter("mechanism", mechanism, "a fadecount mechanism", "such as fadecount.Gradual(epsilon=0.1)")
+        if resolution_bits is not None:
+            remedy = "inputs are rounded to multiples of 2**-resolution_bits"
+            resolution_bits = require_integer(
+                "resolution_bits", resolution_bits, minimum=0, maximum=LARGEST_RESOLUTION, remedy=remedy
+            )
+        schedule = mechanism.schedule
+        if mechanism.loss(schedule.delay) == np.inf:
+            raise ParameterError("mechanism must have a finite loss, got inf; make the first budget finite")
+        self._grid = Grid(resolution_bits, width)
+        if min((*schedule.budgets, schedule.carry_budget)) * LARGEST_SCALE < 1 << self._grid.bits:
+            raise bad_parameter(
+                "resolution_bits", resolution_bits, "coarser for a budget so small", "use fewer bits or a larger budget"
+            )
+        self._mechanism = mechanism
+        self._path = NoisePath(schedule, source, width=width, resolution_bits=self._grid.bits)
+        self._total: Any = 0 if width is None else np.zeros(width, dtype=np.int64)
+        self._delayed: deque[Any] = deque()
+        self._time = 0
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"Counter({self._mechanism!r}, shape={self.shape}, time={self._time})"
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self._mechanism
+
+    @property
+    def shape(self) -> tuple[()] | tuple[int]:
+        return () if self._grid.width is None else (self._grid.width,)
+
+    @property
+    def resolution_bits(self) -> int | None:
+        return self._grid.resolution_bits
+
+    @property
+    def time(self) -> int:
+        """How many steps have been taken."""
+        return self._time
+
+    def step(self, item: Any) -> Any:
+        """Count one step's input and return the output: an int (a float with ``resolution_bits``), or an array over the keys."""
+        grid = self._grid
+        item = grid.one(item)
+        with self._lock:
+            self._check_horizon(1)
+            delay = self._mechanism.schedule.delay
+            if self._time < delay:
+                self._delayed.append(item)
+                self._time += 1
+                return grid.output(0 if grid.width is None else np.zeros(grid.width, dtype=np.int64))
+            total = grid.added(self._total, self._delayed[0] if delay else item)
+            noise = self._path.step()
+            if delay:
+                self._delayed.popleft()
+                self._delayed.append(item)
+            self._total = total
+            self._time += 1
+            return grid.output(total + noise)
+
+    def extend(self, items: ArrayLike) -> NDArray[Any]:
+        """Count the inputs of many steps, in the shape (steps,) or (steps, keys), and return as many outputs."""
+        grid = self._grid
+        array = grid.many(items)
+        count = len(array)
+        with self._lock:
+            self._check_horizon(count)
+            waiting = _stacked(list(self._delayed), array)
+            missing = min(count, max(0, self._mechanism.schedule.delay - self._time))
+            shown = count - missing
+            released = np.zeros(array.shape, dtype=np.int64)
+            if shown:
+                sums = grid.running(self._total, waiting[:shown])
+                total = int(sums[-1]) if grid.width is None else sums[-1].copy()
+                sums += self._path.block(shown)
+                released[missing:] = sums
+                self._total = total
+            self._delayed = deque(waiting[shown:].tolist() if grid.width is None else [row.copy() for row in waiting[shown:]])
+            self._time += count
+        result: NDArray[Any] = grid.output(released)
+        return result
+
+    def _check_horizon(self, steps: int) -> None:
+        horizon = self._mechanism.schedule.horizon
+        if horizon is not None and self._time + steps > horizon:
+            raise HorizonError(
+                f"time must be at most the horizon, {horizon}, got {self._time + steps}; "
+                "describe the mechanism for more steps, or use one without an end, such as Gradual"
+            )
+
+    def save(self) -> bytes:
+        """Everything needed to go on without drawing anything again, as versioned bytes. It holds true sums: keep it secret."""
+        width = self._grid.width
+        empty = np.empty((0,) if width is None else (0, width), dtype=np.int64)
+        with self._lock:
+            return SavedState(
+                mechanism=self._mechanism,
+                width=width,
+                resolution_bits=self._grid.resolution_bits,
+                time=self._time,
+                total=np.asarray(self._total, dtype=np.int64),
+                delayed=np.array(self._delayed, dtype=np.int64) if self._delayed else empty,
+                tails=np.array(self._path.tails, dtype=np.int64),
+            ).to_bytes()
+
+    @classmethod
+    def resume(cls, blob: bytes) -> Counter:
+        """The counter that :meth:`save` described. Damaged, foreign or newer bytes are refused with a ``SavedStateError``."""
+        return cls._resume_with_noise(blob, SystemNoise())
+
+    @classmethod
+    def _resume_with_noise(cls, blob: bytes, source: NoiseSource) -> Counter:
+        state = SavedState.from_bytes(blob)
+        counter = cls._with_noise(state.mechanism, source, width=state.width, resolution_bits=state.resolution_bits)
+        scalar = state.width is None
+        counter._total = int(state.total) if scalar else state.total
+        counter._delayed = deque(state.delayed.tolist() if scalar else list(state.delayed))
+        counter._path.tails = state.tails.tolist() if scalar else list(state.tails)
+        counter._path.shown = max(0, state.time - state.mechanism.schedule.delay)
+        counter._time = state.time
+        return counter
+
+
+def _width(shape: tuple[()] | tuple[int]) -> int | None:
+    if shape == ():
+        return None
+    if not isinstance(shape, tuple) or len(shape) != 1:
+        raise bad_parameter("shape", shape, "() or (keys,)", "a counter has one running count, or one per key")
+    return require_integer("shape[0]", shape[0], minimum=1, maximum=1 << 40, remedy="it is the number of keys")
+
+
+def _stacked(waiting: list[Any], array: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.concatenate([np.array(waiting, dtype=np.int64), array]) if waiting else array

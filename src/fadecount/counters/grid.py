@@ -1,0 +1,134 @@
+"""Inputs as exact integers, and sums as outputs.
+
+Without a resolution, inputs are integers and so are outputs. With ``resolution_bits = k``, inputs are reals in [0,
+1]; each is rounded on its own onto the grid of ``2**-k``, so that two inputs that differ by at most 1 differ by at
+most ``2**k`` grid units, and outputs are floats on that grid. Sums stay within a bound below which they (and the
+noise on top) are exact.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.errors import InputError, SumOverflowError
+
+LARGEST_RESOLUTION = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """How inputs become integers, how integers become outputs, and how large a sum may get."""
+
+    resolution_bits: int | None
+    width: int | None
+
+    @property
+    def bits(self) -> int:
+        return self.resolution_bits or 0
+
+    @property
+    def largest_sum(self) -> int:
+        """2**62 leaves room in int64 for noise; a float64 on the grid is exact below 2**53, and half of that leaves room too."""
+        return 1 << (62 if self.resolution_bits is None else 52)
+
+    def one(self, item: Any) -> Any:
+        """One input as an int (scalar counter) or as an int64 array over the counts."""
+        if self.width is not None:
+            return self.many(np.asarray(item)[np.newaxis])[0]
+        if self.resolution_bits is None and type(item) is int:
+            if -self.largest_sum <= item <= self.largest_sum:
+                return item
+            raise _too_large()
+        if np.ndim(item):
+            raise InputError(f"input must be one number, got an array of {np.ndim(item)} dimensions; use extend for many steps")
+        return int(self.many(np.asarray(item)[np.newaxis])[0])
+
+    def many(self, items: Any) -> NDArray[np.int64]:
+        """Many inputs as an int64 array of the shape (steps,) or (steps, counts)."""
+        try:
+            array = np.asarray(items)
+        except ValueError:  # ragged nested lists
+            array = np.empty(0, dtype=object)
+        self._check_shape(array)
+        return self._integers(array) if self.resolution_bits is None else self._on_grid(array)
+
+    def _check_shape(self, array: NDArray[Any]) -> None:
+        wanted = "(steps,)" if self.width is None else f"(steps, {self.width})"
+        fits = array.ndim == 1 if self.width is None else array.ndim == 2 and array.shape[1] == self.width
+        if array.size == 0 and array.shape[:1] == (0,) and array.dtype != object:
+            return
+        if not fits:
+            raise InputError(f"input must have the shape {wanted}, got {array.shape}; give one number per step and count")
+
+    def _integers(self, array: NDArray[Any]) -> NDArray[np.int64]:
+        if array.size == 0:
+            return np.empty(0 if self.width is None else (0, self.width), dtype=np.int64)
+        if array.dtype == object:
+            array = self._from_objects(array)
+        if array.dtype.kind not in "iu":
+            raise InputError(f"input must be an integer, got {array.dtype.name}; count events, or set resolution_bits for reals")
+        if int(array.max()) > self.largest_sum or int(array.min()) < -self.largest_sum:
+            raise _too_large()
+        return array.astype(np.int64, copy=False)
+
+    def _from_objects(self, array: NDArray[Any]) -> NDArray[np.int64]:
+        """Python integers that NumPy did not take as one type; too large ones are refused, booleans too."""
+        try:
+            plain = [operator.index(each) for each in array.flat if not isinstance(each, bool | np.bool)]
+        except TypeError:
+            plain = []
+        if len(plain) != array.size:
+            raise InputError("input must be an integer, got other objects; count events, or set resolution_bits for reals")
+        if max(plain) > self.largest_sum or min(plain) < -self.largest_sum:
+            raise _too_large()
+        return np.array(plain, dtype=np.int64).reshape(array.shape)
+
+    def _on_grid(self, array: NDArray[Any]) -> NDArray[np.int64]:
+        if array.size == 0:
+            return np.empty(0 if self.width is None else (0, self.width), dtype=np.int64)
+        if array.dtype.kind not in "iuf":
+            raise InputError(f"input must be a real number in [0, 1], got {array.dtype.name}; scale the inputs first")
+        reals = array.astype(np.float64)
+        if not bool(np.all((reals >= 0.0) & (reals <= 1.0))):
+            raise InputError("input must be a real number in [0, 1], got one outside (or NaN); scale the inputs first")
+        return np.rint(np.ldexp(reals, self.bits)).astype(np.int64)
+
+    def running(self, total: Any, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The running sums after each step; refused as a whole if one would leave the exact range."""
+        largest = np.abs(items).astype(np.float64).sum(axis=0) + np.abs(np.asarray(total)).astype(np.float64)
+        if np.any(largest > 0.999 * self.largest_sum):
+            exact = np.cumsum(items.astype(object), axis=0) + np.asarray(total).astype(object)
+            if np.any(np.abs(exact) > self.largest_sum):
+                raise _sum_too_large(self.largest_sum)
+        sums = np.cumsum(items, axis=0)
+        sums += total
+        return sums
+
+    def added(self, total: Any, item: Any) -> Any:
+        """One more item on a running sum, or an error before anything wraps."""
+        if self.width is not None:
+            return self.running(total, item[np.newaxis])[0]
+        result = total + item
+        if not -self.largest_sum <= result <= self.largest_sum:
+            raise _sum_too_large(self.largest_sum)
+        return result
+
+    def output(self, value: Any) -> Any:
+        """A noisy sum as it is released: the integer itself, or a float on the grid."""
+        if self.resolution_bits is None:
+            return value
+        return np.ldexp(value, -self.bits) if self.width is not None or np.ndim(value) else float(value) / (1 << self.bits)
+
+
+def _too_large() -> InputError:
+    return InputError("input must be an integer within +-2**62; split it over several steps")
+
+
+def _sum_too_large(bound: int) -> SumOverflowError:
+    exponent = bound.bit_length() - 1
+    return SumOverflowError(f"sum would pass +-2**{exponent} and lose exactness; start a new counter")

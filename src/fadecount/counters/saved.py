@@ -1,0 +1,98 @@
+"""A counter's state as bytes, and back.
+
+Layout: the marker ``FADECNT`` and one byte for the version; the length of the header (4 bytes, big endian); the
+header, JSON (mechanism, width, resolution, time, number of arrays); then int64 arrays, little endian, of one count
+per key each: the sum, the inputs still delayed, the noise tails; at the end a SHA-256 digest of all before it.
+Nothing in it is executed when read. The digest finds damage, not malice: whoever can write the state can also release
+what they like.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.errors import ParameterError, SavedStateError
+from fadecount.mechanisms import Mechanism
+
+_MARKER = b"FADECNT"
+_VERSION = 1
+_DIGEST = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedState:
+    """Everything that a counter needs to go on without drawing anything again."""
+
+    mechanism: Mechanism
+    width: int | None
+    resolution_bits: int | None
+    time: int
+    total: NDArray[np.int64]
+    delayed: NDArray[np.int64]
+    tails: NDArray[np.int64]
+
+    def to_bytes(self) -> bytes:
+        header = {
+            "mechanism": self.mechanism.to_json(),
+            "width": self.width,
+            "resolution_bits": self.resolution_bits,
+            "time": self.time,
+            "delayed": len(self.delayed),
+            "tails": len(self.tails),
+        }
+        text = json.dumps(header).encode()
+        arrays = (self.total, self.delayed, self.tails)
+        body = b"".join(each.astype("<i8").tobytes() for each in arrays)
+        blob = _MARKER + bytes([_VERSION]) + len(text).to_bytes(4, "big") + text + body
+        return blob + hashlib.sha256(blob).digest()
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> SavedState:
+        if not isinstance(blob, bytes | bytearray | memoryview):
+            raise SavedStateError(f"saved state must be bytes, got {type(blob).__name__}; give what Counter.save returned")
+        blob = bytes(blob)
+        if blob[: len(_MARKER)] != _MARKER:
+            raise SavedStateError("saved state must begin with FADECNT, got other bytes; give what Counter.save returned")
+        version = blob[len(_MARKER)] if len(blob) > len(_MARKER) else 0
+        if version > _VERSION:
+            raise SavedStateError(f"saved state must have version <= {_VERSION}, got {version}; upgrade fadecount to read it")
+        if len(blob) < 12 + _DIGEST or hashlib.sha256(blob[:-_DIGEST]).digest() != blob[-_DIGEST:]:
+            raise SavedStateError("saved state must be whole, got truncated or altered bytes; take an intact copy")
+        try:
+            return cls._parsed(blob[12:-_DIGEST], int.from_bytes(blob[8:12], "big"))
+        except (ValueError, KeyError, TypeError, ParameterError) as error:
+            raise SavedStateError("saved state must hold a consistent counter, got a damaged one; take an intact copy") from error
+
+    @classmethod
+    def _parsed(cls, content: bytes, length: int) -> SavedState:
+        header: dict[str, Any] = json.loads(content[:length])
+        width, time = header["width"], header["time"]
+        shape = () if width is None else (int(width),)
+        numbers = np.frombuffer(content[length:], dtype="<i8").astype(np.int64)
+        rows = numbers.reshape((1 + header["delayed"] + header["tails"], *shape))
+        mechanism = Mechanism.from_json(header["mechanism"])
+        _check(mechanism, time, header["delayed"], header["tails"])
+        return cls(
+            mechanism=mechanism,
+            width=width,
+            resolution_bits=header["resolution_bits"],
+            time=time,
+            total=rows[0],
+            delayed=rows[1 : 1 + header["delayed"]],
+            tails=rows[1 + header["delayed"] :],
+        )
+
+
+def _check(mechanism: Mechanism, time: int, delayed: int, tails: int) -> None:
+    """The number of delayed inputs and of levels in use follows from the time; anything else is damage."""
+    schedule = mechanism.schedule
+    shown = max(0, time - schedule.delay)
+    clock = schedule.place(shown)[1] if shown else 0
+    if time < 0 or delayed != min(time, schedule.delay) or tails != clock.bit_length() + 1:
+        raise ValueError("state does not fit its time")

@@ -1,0 +1,24 @@
+"""What is released and what it costs: frozen descriptions, without state or entropy."""
+
+from fadecount.mechanisms.base import Mechanism
+from fadecount.mechanisms.binary import Binary
+from fadecount.mechanisms.designed import Designed
+from fadecount.mechanisms.gradual import Gradual
+from fadecount.mechanisms.linear import Linear
+from fadecount.mechanisms.lower_bound import minimum_error
+from fadecount.mechanisms.refresh import Refresh
+from fadecount.mechanisms.schedule import CARRY, Schedule
+from fadecount.mechanisms.spread import scale_of
+
+__all__ = [
+    "CARRY",
+    "Binary",
+    "Designed",
+    "Gradual",
+    "Linear",
+    "Mechanism",
+    "Refresh",
+    "Schedule",
+    "minimum_error",
+    "scale_of",
+]

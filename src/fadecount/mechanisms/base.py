@@ -1,0 +1,217 @@
+"""What every mechanism can tell: its loss, its error, its schedule, and itself as JSON.
+
+A mechanism is a description: frozen, comparable, without state or entropy. A new one gives its schedule and its loss; all the
+rest is derived from these here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from abc import ABC, abstractmethod
+from functools import lru_cache
+from typing import Any, ClassVar, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fadecount.errors import ParameterError, bad_parameter, require_integer, require_real
+from fadecount.mechanisms.exact import Number, Whole
+from fadecount.mechanisms.schedule import LONGEST, Schedule
+from fadecount.mechanisms.spread import tail_bound, variance_of
+
+SMALLEST_BUDGET = 2.0**-30
+LARGEST_BUDGET = 2.0**14
+JSON_VERSION = 1
+
+
+class Mechanism(ABC):
+    """A way of releasing a running count, and what it costs.
+
+    Guarantees: ``loss`` is the exact privacy loss of the noise that a counter really adds, or an upper bound on it, rounded up to
+    the next float64. ``variance`` and ``mse`` are those of that noise.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]
+    _kinds: ClassVar[dict[str, type[Mechanism]]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" in cls.__dict__:
+            Mechanism._kinds[cls.kind] = cls
+
+    # What a mechanism must say ---------------------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def schedule(self) -> Schedule:
+        """When which noise is drawn."""
+
+    @abstractmethod
+    def _worst_loss(self, age: Whole) -> Number:
+        """The loss at an age, for the worst position."""
+
+    @abstractmethod
+    def _position_loss(self, age: Whole, position: Whole) -> Number:
+        """The loss at an age of the item at a position; both of one shape."""
+
+    @abstractmethod
+    def _paper_loss(self, age: Whole) -> Number:
+        """The published bound at an age."""
+
+    # Privacy ---------------------------------------------------------------------------------------------------------------
+
+    @overload
+    def loss(self, age: int, *, position: int | None = None) -> float: ...
+    @overload
+    def loss(self, age: ArrayLike, *, position: ArrayLike | None = None) -> float | NDArray[np.float64]: ...
+    def loss(self, age: ArrayLike, *, position: ArrayLike | None = None) -> float | NDArray[np.float64]:
+        """The privacy loss of an item of a given age: what all outputs so far can reveal about it.
+
+        ``age`` 0 is the step of the item itself. Without ``position`` the result holds for every item; with it, it is the
+        loss of the item streamed at that step (from 1), which is at most the former. Scalars and arrays, up to 2**60 - 1.
+        Guarantees: no event at any output set is more than ``exp(loss)`` times likelier with the item than without it.
+        """
+        ages = _whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
+        if position is None:
+            return _shaped(self._worst_loss(ages), ages)
+        places = _whole("position", position, minimum=1, remedy="the first item of a stream is at position 1")
+        if isinstance(ages, np.ndarray) or isinstance(places, np.ndarray):
+            ages, places = (np.array(each) for each in np.broadcast_arrays(ages, places))
+        return _shaped(self._position_loss(ages, places), ages)
+
+    @overload
+    def paper_loss(self, age: int) -> float: ...
+    @overload
+    def paper_loss(self, age: ArrayLike) -> float | NDArray[np.float64]: ...
+    def paper_loss(self, age: ArrayLike) -> float | NDArray[np.float64]:
+        """The published upper bound on the loss at an age: never below :meth:`loss`."""
+        ages = _whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
+        return _shaped(self._paper_loss(ages), ages)
+
+    # Error -----------------------------------------------------------------------------------------------------------------
+
+    def variance(self, step: ArrayLike, *, resolution_bits: float = 0) -> float | NDArray[np.float64]:
+        """The variance of the noise in the output of a step (from 1), in squared counts; scalar or array.
+
+        ``resolution_bits`` is that of the counter; ``math.inf`` gives the continuous noise of the paper.
+        """
+        steps = _whole("step", step, minimum=1, remedy="the first step of a stream is step 1")
+        bits = _resolution(resolution_bits)
+        if not isinstance(steps, np.ndarray):
+            return sum(variance_of(budget, bits) for budget in self.schedule.budgets_in_use(steps))
+        distinct, inverse = np.unique(steps, return_inverse=True)
+        values = [sum(variance_of(budget, bits) for budget in self.schedule.budgets_in_use(int(one))) for one in distinct]
+        return np.array(values, dtype=np.float64)[inverse].reshape(steps.shape)
+
+    def mse(self, horizon: int, *, resolution_bits: float = 0) -> float:
+        """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the delay's bias is not in it)."""
+        return self.schedule.mean_variance(_horizon(horizon), _resolution(resolution_bits))
+
+    def error_bound(self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0) -> float:
+        """A bound on the error of one output that fails with probability at most ``beta``.
+
+        With a delay the last ``delay`` inputs are missing from the output: ``largest_input`` bounds each of them.
+        """
+        step = require_integer("step", step, minimum=1, maximum=LONGEST, remedy="the first step of a stream is step 1")
+        used = self.schedule.budgets_in_use(step)
+        return self._bound(used, min(step, self.schedule.delay), _beta(beta), largest_input, resolution_bits)
+
+    def max_error_bound(self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0) -> float:
+        """A bound on the errors of all outputs ``1 .. horizon`` that fails with probability at most ``beta`` (union bound)."""
+        horizon = _horizon(horizon)
+        used = self.schedule.budgets_ever_in_use(horizon) if horizon > self.schedule.delay else []
+        each = _beta(beta) / horizon
+        return self._bound(used, min(horizon, self.schedule.delay), each, largest_input, resolution_bits)
+
+    def _bound(self, used: list[float], missing: int, beta: float, largest_input: float, resolution_bits: float) -> float:
+        largest = require_real("largest_input", largest_input, low=0.0, high=2.0**62, remedy="it bounds the inputs still delayed")
+        return tail_bound(used, beta, _resolution(resolution_bits)) + missing * largest
+
+    # As text ---------------------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """The mechanism as one line of versioned JSON that :meth:`from_json` reads back, equal to the last bit."""
+        assert dataclasses.is_dataclass(self)
+        fields = {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        return json.dumps({"fadecount": "mechanism", "version": JSON_VERSION, "kind": self.kind, **fields}, allow_nan=False)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> Mechanism:
+        """The mechanism that :meth:`to_json` described. Anything else is refused with a :class:`ParameterError`."""
+        try:
+            fields = json.loads(text)
+            marker, version, kind = fields.pop("fadecount"), fields.pop("version"), fields.pop("kind")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ParameterError("mechanism JSON must hold fadecount, version and kind; write it with to_json()") from error
+        if marker != "mechanism" or not isinstance(version, int) or not isinstance(kind, str):
+            raise ParameterError('mechanism JSON must say "fadecount": "mechanism"; write it with to_json()')
+        if version > JSON_VERSION:
+            raise bad_parameter("mechanism version", version, f"at most {JSON_VERSION}", "upgrade fadecount to read it")
+        if kind not in Mechanism._kinds:
+            raise bad_parameter("mechanism kind", kind, f"one of {', '.join(sorted(Mechanism._kinds))}", "check the spelling")
+        try:
+            return Mechanism._kinds[kind](**{name: _from_plain(value) for name, value in fields.items()})
+        except TypeError as error:
+            raise ParameterError(f"mechanism JSON does not fit kind {kind!r}; write it with to_json()") from error
+
+
+def require_budget(name: str, value: Any, *, infinite: bool = False) -> float:
+    """A budget as a float that exact sums and samplers support, or a :class:`ParameterError`."""
+    if infinite and not isinstance(value, bool | str | bytes) and value == math.inf:
+        return math.inf
+    remedy = "a smaller budget is more private and noisier" + ("; inf adds no noise at that level" if infinite else "")
+    return require_real(name, value, low=SMALLEST_BUDGET, high=LARGEST_BUDGET, remedy=remedy)
+
+
+def cheap(function: Any) -> Any:
+    """Remember what is derived from a few frozen mechanisms."""
+    return lru_cache(maxsize=256)(function)
+
+
+def _whole(name: str, value: ArrayLike, *, minimum: int, remedy: str) -> Whole:
+    if np.ndim(value) == 0:
+        scalar = value.item() if isinstance(value, np.ndarray) else value
+        return require_integer(name, scalar, minimum=minimum, maximum=LONGEST, remedy=remedy)
+    array = np.asarray(value)
+    if array.dtype.kind not in "iu":
+        raise bad_parameter(name, array.dtype, "an array of integers", remedy)
+    if array.size:
+        require_integer(f"smallest {name}", int(array.min()), minimum=minimum, maximum=LONGEST, remedy=remedy)
+        require_integer(f"largest {name}", int(array.max()), minimum=minimum, maximum=LONGEST, remedy=remedy)
+    return array.astype(np.int64)
+
+
+def _shaped(values: Number, like: Whole) -> float | NDArray[np.float64]:
+    if isinstance(like, np.ndarray):
+        return np.broadcast_to(np.asarray(values, dtype=np.float64), like.shape).copy()
+    return float(values)
+
+
+def _horizon(value: int) -> int:
+    return require_integer("horizon", value, minimum=1, maximum=LONGEST, remedy="it is the number of outputs looked at")
+
+
+def _beta(value: float) -> float:
+    remedy = "it is the probability that the bound may fail, such as 0.05"
+    return require_real("beta", value, low=0.0, high=1.0, open_ends=True, remedy=remedy)
+
+
+def _resolution(value: float) -> float:
+    if value == math.inf:
+        return math.inf
+    return require_integer("resolution_bits", value, minimum=0, maximum=40, remedy="math.inf means continuous noise")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def _from_plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_from_plain(each) for each in value)
+    return math.inf if value == "inf" else value

@@ -1,0 +1,40 @@
+"""How small an error any mechanism can have under a loss curve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.errors import require_integer
+from fadecount.mechanisms.base import Mechanism
+from fadecount.mechanisms.schedule import LONGEST
+
+_CHUNK = 1 << 12
+
+
+def minimum_error(loss: Mechanism | Callable[[NDArray[np.int64]], NDArray[np.float64]], horizon: int) -> int:
+    """The least error that an integer-valued counter can keep at all of ``horizon`` steps with probability 2/3, or 0 if unknown.
+
+    ``loss`` is a mechanism, or a function from an array of ages to their losses. By Theorem 4.1 of the paper an error
+    of at most C at every step implies ``sum of loss(age) over age < 2 C  >=  ln(horizon / (6 C))``. The left side
+    grows with C and the right side falls, so the result is the smallest C that satisfies it.
+
+    >>> import fadecount as fc
+    >>> fc.minimum_error(fc.Gradual(epsilon=0.1), horizon=10**6)
+    13
+    """
+    horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST, remedy="it is the number of outputs looked at")
+    curve = loss.loss if isinstance(loss, Mechanism) else loss
+    spent, error = 0.0, 0
+    while 6 * (error + 1) < horizon:
+        candidates = np.arange(error + 1, error + 1 + _CHUNK)
+        ages = np.arange(2 * error, 2 * (error + _CHUNK))
+        sums = spent + np.cumsum(np.asarray(curve(ages), dtype=np.float64).reshape(-1, 2).sum(axis=1))
+        enough = sums >= np.log(horizon / (6.0 * candidates))
+        if enough.any():
+            least = int(candidates[np.argmax(enough)])
+            return least if least > 1 else 0
+        spent, error = float(sums[-1]), error + _CHUNK
+    return error

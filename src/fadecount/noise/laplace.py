@@ -1,0 +1,130 @@
+"""Exact discrete Laplace noise: Pr[z] proportional to exp(-|z| / scale) on the integers, from uniform 64-bit words.
+
+The law. Let q = exp(-1 / s). For a uniform real U in (0, 1) and a fair sign,
+
+    |z| = floor( s * (-ln U) + s * ln(2 / (1 + q)) )
+
+has Pr[|z| >= m] = Pr[U <= 2 q**m / (1 + q)] = 2 q**m / (1 + q) for every integer m >= 1: exactly the discrete Laplace
+law, no rejection.
+
+The arithmetic. A word gives the sign (its lowest bit) and the first 63 bits B of U: U lies in [B, B + 1) / 2**63. In
+float64 we compute
+
+    x = a - s * ln(B),    a = s * (63 ln 2 + ln(2 / (1 + q))), rounded to nearest from 50 digits.
+
+Let u = 2**-53 be the unit roundoff and assume that the logarithm at hand is good to 4 ulp (tests/noise/test_exactness.py measures
+it against an independent library). Then, for 1 <= B < 2**63, with |ln B| < 44 and |a| < 45 s:
+  converting B to float64 moves ln B by at most u (1 + u);       the logarithm is off by at most 4 ulp <= 4 * 2**-47 = 2**-45;
+  the product is off by u * 44 s, the constant a (and the margin added to it) by u * 90 s, the difference by u * |x| <= u * 90 s.
+Altogether |x - exact| <= s * (2**-45 + 230 * 2**-53) < s * 2**-44. The unknown further bits of U lower the exact value by at
+most s * ln(1 + 1/B) <= s / B. So the true argument of the floor lies in [x - s * 2**-44 - s / B, x + s * 2**-44]: if no
+integer lies inside, the floor is known, and it is the one that exact arithmetic would give. Otherwise, or if B is below a
+threshold where s / B is large, the draw is *settled*: further bits of U are taken and the bounds are computed in decimal
+arithmetic of growing precision, until the integer is determined. So every draw has exactly the stated law; the fast path
+only decides how soon it is known.
+
+The scale is a float64 number taken as exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from functools import lru_cache, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+LARGEST_SCALE = 2.0**40
+_LOG_ERROR = 2.0**-44
+
+MoreBits = Callable[[int, int], int]
+"""Gives the n-th (from 0) further 64-bit word for the draw at a position of the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplace:
+    """The discrete Laplace law of one scale, as a function from words to integers."""
+
+    scale: float
+    _offset: float = field(init=False, repr=False, compare=False)
+    _margin: float = field(init=False, repr=False, compare=False)
+    _smallest: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.scale <= LARGEST_SCALE:
+            raise ValueError(f"scale must be in (0, 2**40], got {self.scale!r}")
+        context = _context(50)
+        offset = context.multiply(
+            Decimal(self.scale), context.add(context.multiply(Decimal(63), context.ln(Decimal(2))), _centre(self.scale, context))
+        )
+        threshold = max(1, min(62, round((63 + math.log2(self.scale)) / 2)))  # balances the two reasons to settle
+        object.__setattr__(self, "_offset", float(offset))
+        object.__setattr__(self, "_smallest", 1 << threshold)
+        object.__setattr__(self, "_margin", self.scale * (2.0 * _LOG_ERROR + 2.0**-threshold) * (1.0 + 2.0**-20))
+
+    def from_words(self, words: NDArray[np.uint64], more: MoreBits) -> NDArray[np.int64]:
+        """One draw per word. ``more`` is asked only for the few draws that a word does not determine."""
+        bits = words >> np.uint64(1)
+        upper = bits.astype(np.float64)
+        with np.errstate(divide="ignore"):
+            np.log(upper, out=upper)
+        upper *= -self.scale
+        upper += self._offset + self.scale * _LOG_ERROR
+        whole = np.floor(upper)
+        upper -= whole
+        unsettled = (upper < self._margin) | (bits < np.uint64(self._smallest))
+        positions = np.flatnonzero(unsettled)
+        whole[positions] = 0.0
+        draws = whole.astype(np.int64)
+        for position in positions.tolist():
+            draws[position] = settle(self.scale, int(bits[position]), partial(more, position))
+        negative = (words & np.uint64(1)).view(np.int64)
+        draws ^= -negative
+        draws += negative
+        return draws
+
+
+def settle(scale: float, bits: int, more: Callable[[int], int]) -> int:
+    """The magnitude that a uniform number beginning with these 63 bits determines, taking further words as long as needed.
+
+    Both ends of the interval in which U lies are mapped with a relative error below ``10**(4 - precision)``; when
+    their floors agree, that is the draw. They agree in the end with probability one, because the interval shrinks to
+    a point that maps to an integer with probability zero.
+    """
+    length, precision, asked = 63, 40, 0
+    while True:
+        context = _context(precision)
+        lowest = _argument(scale, bits + 1, length, context)
+        highest = _argument(scale, bits, length, context) if bits else Decimal("Infinity")
+        slack = Decimal(scale) * Decimal(length + 2) * Decimal(10) ** (6 - precision)
+        low, high = context.subtract(lowest, slack), context.add(highest, slack)
+        if high.is_finite() and _floor(low) == _floor(high):
+            return _floor(low)
+        bits, length = bits << 64 | more(asked), length + 64
+        asked, precision = asked + 1, precision + 40
+
+
+def _argument(scale: float, numerator: int, length: int, context: Context) -> Decimal:
+    """``s * (length * ln 2 - ln(numerator)) + s * ln(2 / (1 + q))``, to the precision of the context."""
+    logarithm = context.subtract(
+        context.multiply(Decimal(length), context.ln(Decimal(2))), context.ln(context.create_decimal(numerator))
+    )
+    return context.multiply(Decimal(scale), context.add(logarithm, _centre(scale, context)))
+
+
+def _centre(scale: float, context: Context) -> Decimal:
+    """``ln(2 / (1 + q))`` with ``q = exp(-1 / scale)``."""
+    q = context.exp(context.divide(Decimal(-1), Decimal(scale)))
+    return context.subtract(context.ln(Decimal(2)), context.ln(context.add(Decimal(1), q)))
+
+
+def _floor(value: Decimal) -> int:
+    return int(value.to_integral_value(rounding=ROUND_FLOOR))
+
+
+@lru_cache(maxsize=16)
+def _context(precision: int) -> Context:
+    return Context(prec=precision, rounding=ROUND_HALF_EVEN, Emin=-(10**17), Emax=10**17, traps=[])
