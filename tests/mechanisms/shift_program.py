@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
@@ -77,7 +78,8 @@ def loss_by_program(mechanism: fc.Mechanism, position: int, now: int) -> float:
                 matrix[at, column[name]] = 1.0
                 costs[column[name]] = budget
     answer = linprog(np.concatenate([costs, costs]), A_eq=np.hstack([matrix, -matrix]), b_eq=wanted, method="highs")
-    return math.inf if answer.status == 2 else float(answer.fun)
+    value: Any = answer.fun
+    return math.inf if answer.status == 2 else float(value)
 
 
 def _finite(rows: list[dict[Hashable, float]], name: Hashable) -> bool:
