@@ -10,12 +10,17 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linprog
+from scipy.sparse import coo_array, hstack
 
 import fadecount as fc
 
 Uses = Callable[[int], dict[Hashable, float]]
 """From a step to the noise variables in its output, with their budgets."""
+
+NEVER = 1e4
+"""More than any loss in the tests: what a shift of a variable without noise costs."""
 
 
 def uses_of(mechanism: fc.Mechanism) -> Uses:
@@ -60,27 +65,38 @@ def _refresh(mechanism: fc.Refresh, t: int) -> dict[Hashable, float]:
     return {**nodes, ("past", rounds): mechanism.epsilon_past} if rounds else nodes
 
 
-def loss_by_program(mechanism: fc.Mechanism, position: int, now: int) -> float:
-    """min sum e |D|  subject to  the shifts of the variables in use at step t adding up to [t shows the item], t <= now."""
+def losses_by_program(mechanism: fc.Mechanism, pairs: list[tuple[int, int]]) -> NDArray[np.float64]:
+    """The exact loss of the item at ``position`` given all outputs up to ``now``, for each pair ``(position, now)``.
+
+    Each is min sum e |D| subject to the shifts of the variables in use at step t adding up to [t shows the item], t <=
+    now. The programs are independent, so one solver call does them all: the optimum of the sum is the sum of the
+    optima, and each part of the solution is optimal for its own part. A variable without noise cannot be shifted; at
+    a cost of ``NEVER`` it is shifted only where nothing else helps, and the loss is infinite.
+    """
     uses, delay = uses_of(mechanism), delay_of(mechanism)
-    first = position + delay
-    rows = [uses(t) for t in range(delay + 1, now + 1)]
-    wanted = [float(t >= first) for t in range(delay + 1, now + 1)]
+    used = [uses(step) for step in range(1 + max(now for _, now in pairs))]
+    rows: list[int] = []
+    columns: list[int] = []
+    wanted: list[float] = []
+    costs: list[float] = []
+    owners: list[int] = []
+    for owner, (position, now) in enumerate(pairs):
+        known: dict[Hashable, int] = {}
+        for step in range(delay + 1, now + 1):
+            for name, budget in used[step].items():
+                if name not in known:
+                    known[name] = len(costs)
+                    costs.append(min(budget, NEVER))
+                    owners.append(owner)
+                rows.append(len(wanted))
+                columns.append(known[name])
+            wanted.append(float(step >= position + delay))
     if not any(wanted):
-        return 0.0
-    names = [name for name in dict.fromkeys(name for row in rows for name in row) if _finite(rows, name)]
-    column = {name: at for at, name in enumerate(names)}
-    matrix = np.zeros((len(rows), len(names)))
-    costs = np.zeros(len(names))
-    for at, row in enumerate(rows):
-        for name, budget in row.items():
-            if name in column:
-                matrix[at, column[name]] = 1.0
-                costs[column[name]] = budget
-    answer = linprog(np.concatenate([costs, costs]), A_eq=np.hstack([matrix, -matrix]), b_eq=wanted, method="highs")
-    value: Any = answer.fun
-    return math.inf if answer.status == 2 else float(value)
-
-
-def _finite(rows: list[dict[Hashable, float]], name: Hashable) -> bool:
-    return all(math.isfinite(row.get(name, 0.0)) for row in rows)
+        return np.zeros(len(pairs))
+    matrix: Any = coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(wanted), len(costs))).tocsc()
+    both: Any = hstack([matrix, -matrix])  # a shift up, a shift down
+    solved = linprog(np.tile(costs, 2), A_eq=both, b_eq=wanted, method="highs-ds")
+    assert solved.status == 0, solved.message
+    paid = np.tile(costs, 2) * np.asarray(solved.x)
+    values = np.bincount(np.tile(owners, 2), weights=paid, minlength=len(pairs))
+    return np.where(values < NEVER / 2, values, math.inf)

@@ -60,7 +60,7 @@ class ExactSum:
 
 
 def times(count: Whole, budget: float) -> ExactSum:
-    """``count * budget`` exactly, for an integer count in [0, 2**60] and a finite budget.
+    """``count * budget`` for an integer count in [0, 2**60]: exact below 2**52, beyond it rounded up in the last bits of ``low``.
 
     The count is cut into pieces of 20 bits and the budget into halves of at most 27 bits, so that each product is exact.
     """

@@ -54,15 +54,17 @@ class Gradual(Fading):
         return min(self.epsilon * math.pow(1.0 + level, self.exponent - 1.0), LARGEST_BUDGET)
 
     def paper_closed_form(self, age: ArrayLike) -> float | NDArray[np.float64]:
-        """The closed form of the paper's bound, never below :meth:`paper_loss`: epsilon * 2 (1 + ((log2(d + 1) + 1)**k - 1) / k).
+        """The closed form of the paper's bound: epsilon * 2 (1 + ((log2(d + 1) + 1)**k - 1) / k), never below :meth:`loss`.
 
-        Here ``d`` is the age past the delay and ``k`` the exponent; for ``k = 0`` the fraction is the natural logarithm.
+        Here ``d`` is the age past the delay and ``k`` the exponent; for ``k = 0`` the fraction is the natural logarithm. It
+        replaces the sum of :meth:`paper_loss` by an integral, so it is above that sum for exponents up to 1 only.
         """
-        ages = np.asarray(self.paper_loss(age)) * 0 + np.asarray(age)
-        logs = np.log2(np.maximum(ages - self.delay, 0) + 1.0) + 1.0
+        self.paper_loss(age)  # refuses what is no age
+        shown = np.asarray(age, dtype=np.int64) - self.delay
+        logs = np.log2(np.maximum(shown, 0) + 1.0) + 1.0
         power = self.exponent
         grown = np.log(logs) if power == 0 else (logs**power - 1.0) / power
-        bound = np.where(ages >= self.delay, self.epsilon * 2.0 * (1.0 + grown) * (1.0 + 1e-14), 0.0)
+        bound = np.where(shown >= 0, self.epsilon * 2.0 * (1.0 + grown) * (1.0 + 1e-14), 0.0)
         return bound if bound.ndim else float(bound)
 
     @classmethod

@@ -1,0 +1,69 @@
+"""Mechanisms that the tests run on: at least one example of every kind, and the budget sequences that are hard for a loss."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import fadecount as fc
+
+INF = math.inf
+_RANDOM = np.random.default_rng(20241).uniform(0.05, 2.0, 7).tolist()
+
+EXAMPLES: dict[str, list[fc.Mechanism]] = {
+    "gradual": [
+        fc.Gradual(epsilon=0.3),
+        fc.Gradual(epsilon=0.7, exponent=0.0),
+        fc.Gradual(epsilon=0.1, exponent=1.5, delay=1),
+        fc.Gradual(epsilon=0.25, exponent=2.0, delay=7),
+        fc.Gradual(epsilon=0.2, exponent=3.0),
+    ],
+    "designed": [
+        fc.Designed(budgets=(0.5, 0.25, 0.125)),
+        fc.Designed(budgets=(0.3, INF, 0.4, INF), delay=1),
+        fc.Designed(budgets=tuple(_RANDOM), delay=7),
+    ],
+    "linear": [fc.Linear(epsilon=0.4)],
+    "refresh": [
+        fc.Refresh(window=7, epsilon_current=0.9, epsilon_past=0.2),
+        fc.Refresh(window=12, epsilon_current=0.5, epsilon_past=0.4),
+        fc.Refresh(window=1, epsilon_current=0.5, epsilon_past=0.3),
+    ],
+    "binary": [fc.Binary(epsilon=0.8, horizon=1023), fc.Binary(epsilon=1.0, horizon=1500)],
+}
+"""By kind. A new mechanism is tested by everything below as soon as it has an example here."""
+
+ALL = [mechanism for examples in EXAMPLES.values() for mechanism in examples]
+
+SEQUENCES: dict[str, fc.Mechanism] = {
+    "constant": fc.Gradual(epsilon=0.5, exponent=1.0),
+    "falling fast": fc.Gradual(epsilon=0.8, exponent=0.0, delay=2),
+    "rising slowly": fc.Gradual(epsilon=0.5, exponent=1.5),
+    "rising": fc.Gradual(epsilon=0.25, exponent=2.0, delay=1),
+    "rising fast": fc.Gradual(epsilon=0.25, exponent=3.0, delay=5),
+    "falling": fc.Designed(budgets=(1.0, 0.9, 0.4, 0.35, 0.1)),
+    "random": fc.Designed(budgets=tuple(_RANDOM)),
+    "random, delayed": fc.Designed(budgets=tuple(reversed(_RANDOM)), delay=3),
+    "without noise on some levels": fc.Designed(budgets=(0.5, INF, 0.7, INF, INF, 0.3)),
+    "without noise above": fc.Designed(budgets=(0.5, 0.3, INF), delay=1),
+    "without noise on the first level": fc.Designed(budgets=(INF, 0.3, 0.7, INF, 0.2)),
+}
+"""Level budgets in every order of size."""
+
+ROUNDS: dict[str, fc.Mechanism] = {
+    f"window {window}, past {past}": fc.Refresh(window=window, epsilon_current=0.8, epsilon_past=past)
+    for window, past in (
+        (1, 0.3),
+        (2, 0.1),
+        (3, 1.5),
+        (5, 0.05),
+        (6, 0.35),
+        (7, 0.25),
+        (7, 0.9),
+        (12, 0.15),
+        (20, 0.5),
+        (31, 0.3),
+    )
+}
+"""Rounds of every length, with a carry cheaper and dearer than the nodes of the tree."""
