@@ -1,0 +1,31 @@
+"""Curves and releases as pictures, with matplotlib (the extra ``plots``). Nothing here touches pyplot or its global state.
+
+>>> import fadecount as fc
+>>> from fadecount.plots import Curve, draw_curves, new_figure
+>>> fading = fc.Gradual(epsilon=0.1)
+>>> figure = new_figure()
+>>> draw_curves(figure, [Curve.of(fading, horizon=10**6, label="gradual")], tick_seconds=60)
+"""
+
+from fadecount.errors import FadecountError
+
+try:
+    import matplotlib as _matplotlib  # noqa: F401  # asked here once, so that the answer is one clear line
+except ImportError as _error:
+    raise FadecountError("plots need matplotlib, which is not installed; install it with the extra fadecount[plots]") from _error
+
+from fadecount.plots.ages import spread_ages, thinned
+from fadecount.plots.curves import Curve, draw_curves
+from fadecount.plots.files import new_figure, save_figure, svg_text
+from fadecount.plots.releases import draw_releases
+
+__all__ = [
+    "Curve",
+    "draw_curves",
+    "draw_releases",
+    "new_figure",
+    "save_figure",
+    "spread_ages",
+    "svg_text",
+    "thinned",
+]

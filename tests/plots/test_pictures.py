@@ -1,0 +1,94 @@
+"""Pictures: what is drawn, that nothing overlaps, and that no global state is left behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import fadecount as fc
+from fadecount.errors import ParameterError
+from fadecount.plots import Curve, draw_curves, draw_releases, new_figure, save_figure, svg_text
+from fadecount.plots.style import COLOURS, KINDS, MARKS
+
+
+def drawn(horizon: int = 10**6, tick_seconds: float | None = None, width: float = 7.2) -> Figure:
+    figure = new_figure(width, 4.8)
+    curves = [
+        Curve.of(fc.Gradual(epsilon=0.1, exponent=power), horizon=horizon, label=f"{kind} {power}", kind=kind, group=at)
+        for at, power in enumerate((1.0, 2.0, 3.0))
+        for kind in ("exact", "paper")
+    ]
+    draw_curves(figure, curves, tick_seconds=tick_seconds, columns=3, title="A title")
+    figure.draw_without_rendering()
+    return figure
+
+
+@pytest.mark.parametrize("tick_seconds", [None, 1, 60, 3600, 86400])
+@pytest.mark.parametrize("horizon", [10, 1000, 10**6, 10**12, 10**18])
+def test_marks_on_the_age_axis_do_not_overlap_and_the_legend_is_outside_the_data(horizon: int, tick_seconds: int | None) -> None:
+    figure = drawn(horizon, tick_seconds)
+    axes = figure.axes[0]
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    boxes = [label.get_window_extent(renderer) for label in axes.get_xticklabels() if label.get_text()]
+    assert len(boxes) >= 1
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+    legend = figure.legends[0].get_window_extent(renderer)
+    assert legend.y1 < axes.get_window_extent(renderer).y0
+    assert legend.x0 >= 0
+    assert legend.x1 <= figure.bbox.x1
+
+
+def test_curves_differ_without_colour() -> None:
+    lines = drawn().axes[0].get_lines()
+    looks = {(line.get_marker(), str(line._unscaled_dash_pattern)) for line in lines if line.get_marker() != "None"}  # type: ignore[attr-defined]
+    assert len(looks) == 3
+    assert len(set(MARKS)) == len(set(COLOURS)) == 7
+    assert len({str(look["linestyle"]) for look in KINDS.values()}) == len(KINDS)
+
+
+def test_a_loss_of_nothing_is_left_out() -> None:
+    figure = new_figure()
+    draw_curves(figure, [Curve.of(fc.Linear(epsilon=1.0), horizon=100, label="linear")])
+    values = np.asarray(figure.axes[0].get_lines()[0].get_ydata(), dtype=np.float64)
+    assert np.isnan(values[0])
+    assert values[1] == 1.0
+
+
+@pytest.mark.parametrize("with_truth", [True, False])
+def test_releases_show_their_band(with_truth: bool) -> None:
+    figure = new_figure()
+    true = np.arange(50)
+    draw_releases(figure, np.arange(50), true + 3, error=10.0, confidence=0.95, true=true if with_truth else None)
+    assert len(figure.axes) == (2 if with_truth else 1)
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "95 % band" in labels
+    assert ("true" in labels) is with_truth
+
+
+def test_bad_input_is_refused_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"ends with \.png"):
+        save_figure(new_figure(), tmp_path / "picture.gif")
+    with pytest.raises(ParameterError, match="writable"):
+        save_figure(new_figure(), tmp_path / "missing" / "picture.png")
+    with pytest.raises(ParameterError, match="kind must be one of exact"):
+        Curve.of(fc.Linear(epsilon=1.0), horizon=3, label="", kind="wavy")
+    with pytest.raises(ParameterError, match="one entry per release"):
+        draw_releases(new_figure(), [1, 2], np.zeros(3), error=1.0, confidence=0.9)
+
+
+def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
+    for suffix in ("png", "svg", "pdf"):
+        first, second = (save_figure(drawn(1000), tmp_path / f"{name}.{suffix}").read_bytes() for name in "ab")
+        assert first == second
+    assert svg_text(drawn(1000)).startswith("<svg")
+
+
+def test_pyplot_is_never_imported() -> None:
+    code = "import sys, fadecount.plots; print('matplotlib.pyplot' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
