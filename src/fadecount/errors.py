@@ -23,6 +23,18 @@ class InputError(FadecountError, ValueError):
     """An input of a counter is unusable. The message never shows the input: it is what the counter protects."""
 
 
+class BadRowError(InputError):
+    """A row of a source cannot be counted: ``number`` says which line or row. The message never shows what it says."""
+
+    def __init__(self, message: str, *, number: int) -> None:
+        super().__init__(message)
+        self.number = number
+
+
+class MissingExtraError(FadecountError, ImportError):
+    """A package that is not installed is needed; the message names the extra that brings it."""
+
+
 class SumOverflowError(FadecountError, OverflowError):
     """The running sum would leave the range in which it is exact. Nothing was counted."""
 

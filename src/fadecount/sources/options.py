@@ -1,0 +1,119 @@
+"""What a source is: which columns mean what, how time becomes ticks, what happens to a row that cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from fadecount.errors import bad_parameter, require_integer
+
+Format = Literal["csv", "jsonl", "parquet"]
+TimeUnit = Literal["auto", "iso", "s", "ms", "us"]
+OnBad = Literal["stop", "skip"]
+
+SUFFIXES: dict[str, Format] = {
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+LARGEST_TICK = 366 * 86_400
+LARGEST_AMOUNT = 1 << 31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """How to read events. Every field is public knowledge, so messages may show it; the rows are not.
+
+    ``time``, ``key``, ``amount`` and ``person`` name columns. Without ``time`` only a live pipe can be read, by the clock;
+    without ``amount`` every row counts 1. ``keys`` is the public list of keys; ``other`` names the one of them that takes every
+    undeclared key. Of one ``person``, the first ``per_person`` rows of each tick count and the others are dropped.
+
+    A time without an offset is taken in ``time_zone``. The tick of a moment is its Unix seconds divided by ``tick_seconds``,
+    rounded down; ticks of whole days take local seconds instead, so that they begin at midnight in ``time_zone``. In a live
+    pipe, a tick stays open until an event arrives that is ``grace_seconds`` past its end.
+    """
+
+    tick_seconds: int
+    time: str | None = None
+    time_unit: TimeUnit = "auto"
+    time_zone: str = "UTC"
+    key: str | None = None
+    keys: tuple[str, ...] = ()
+    other: str | None = None
+    amount: str | None = None
+    max_amount: int = 1
+    person: str | None = None
+    per_person: int = 1
+    format: Format | None = None
+    separator: str = ","
+    on_bad: OnBad = "stop"
+    grace_seconds: int = 0
+    max_line_bytes: int = 65_536
+
+    def __post_init__(self) -> None:
+        require_integer("tick_seconds", self.tick_seconds, minimum=1, maximum=LARGEST_TICK, remedy="3600 is one hour")
+        require_integer("max_amount", self.max_amount, minimum=1, maximum=LARGEST_AMOUNT, remedy="noise grows in proportion")
+        require_integer("per_person", self.per_person, minimum=1, maximum=1_000_000, remedy="rows of one person in one tick")
+        require_integer("grace_seconds", self.grace_seconds, minimum=0, maximum=LARGEST_TICK, remedy="0 waits for nobody")
+        require_integer("max_line_bytes", self.max_line_bytes, minimum=64, maximum=1 << 24, remedy="65536 suits most files")
+        _require_choice("time_unit", self.time_unit, ("auto", "iso", "s", "ms", "us"))
+        _require_choice("on_bad", self.on_bad, ("stop", "skip"))
+        _require_choice("format", self.format, (None, "csv", "jsonl", "parquet"))
+        _require_choice("separator", self.separator, (",", ";", "\t", "|"))
+        zone_of(self.time_zone)
+        self._check_columns()
+
+    def _check_columns(self) -> None:
+        columns = self.columns
+        if "" in columns or len(set(columns)) != len(columns):
+            raise bad_parameter("columns", columns, "non-empty and different", "one column cannot mean two things")
+        if len(set(self.keys)) != len(self.keys):
+            raise bad_parameter("keys", self.keys, "different from one another", "remove the repeated key")
+        if (self.key is None) != (not self.keys):
+            raise bad_parameter("keys", self.keys, "given together with key", "name the key column and declare its keys")
+        if self.other is not None and self.other not in self.keys:
+            raise bad_parameter("other", self.other, "one of keys", "add it to keys")
+        if self.amount is None and self.max_amount != 1:
+            raise bad_parameter("max_amount", self.max_amount, "1 without an amount column", "name the amount column")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The named columns, in the order time, key, amount, person."""
+        return tuple(name for name in (self.time, self.key, self.amount, self.person) if name is not None)
+
+    @property
+    def sensitivity(self) -> int:
+        """By how much one event can change the counts of its tick: with a person column, all rows of one person together.
+
+        A mechanism states its loss for a change of 1. With these counts the loss is ``sensitivity`` times that; or the mechanism
+        is run with an epsilon ``sensitivity`` times smaller, and then its stated loss holds again.
+        """
+        return self.max_amount * (1 if self.person is None else self.per_person)
+
+    def format_of(self, path: Path) -> Format:
+        """The given format, else the one that the name of the file says."""
+        found = self.format or SUFFIXES.get(path.suffix.lower())
+        if found is None:
+            raise bad_parameter("format", path.suffix, f"one of {', '.join(SUFFIXES)}", "or name the format: csv, jsonl, parquet")
+        return found
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """The time zone of that name."""
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError):  # unknown names are KeyErrors, folders and odd paths the other two
+        zone = None
+    if zone is None:
+        raise bad_parameter("time_zone", name, "the name of a time zone", "such as UTC or Europe/Vienna")
+    return zone
+
+
+def _require_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    if value not in choices:
+        shown = ", ".join(repr(choice) for choice in choices if choice is not None)
+        raise bad_parameter(name, value, f"one of {shown}", "see the documentation of sources")

@@ -1,0 +1,170 @@
+"""Files read with the standard library: counts, order, bad rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fadecount.errors import BadRowError, InputError, ParameterError
+from fadecount.sources import Reason, SourceOptions, read_file
+from fadecount.sources.batch import ROWS_PER_BATCH
+
+HOUR = 3600
+CANARY = "kanarie7"
+
+
+def options(**changes: Any) -> SourceOptions:
+    return SourceOptions(**{"tick_seconds": HOUR, "time": "time", **changes})
+
+
+def counted(path: Path, chosen: SourceOptions) -> list[tuple[int, int, int]]:
+    return [
+        (int(tick), int(key), int(count))
+        for batch in read_file(path, chosen)
+        for tick, key, count in zip(batch.ticks, batch.keys, batch.counts, strict=True)
+    ]
+
+
+def written(folder: Path, text: str | bytes, name: str = "events.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_counts_per_tick_and_key_whatever_the_order_of_the_rows(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        "time,noise,key\n1970-01-01T05:59:59Z,x,b\n1970-01-01T02:00:00Z,x,a\n\n1970-01-01T05:00:00Z,x,b\r\n1970-01-01T05:30:00Z,x,a",
+    )
+    assert counted(path, options(key="key", keys=("a", "b"))) == [(2, 0, 1), (5, 0, 1), (5, 1, 2)]
+
+
+def test_json_lines_count_the_same(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, '{"time": "1970-01-01T05:59:59Z", "key": "b", "n": 2}\n{"key":7,"time":"1970-01-01 05:00"}\n', "e.jsonl"
+    )
+    assert counted(path, options(key="key", keys=("b", "7"))) == [(5, 0, 1), (5, 1, 1)]
+
+
+def test_batches_are_cut_and_never_go_back(tmp_path: Path) -> None:
+    ticks = ROWS_PER_BATCH + 10
+    path = written(tmp_path, "time\n" + "\n".join(str(tick * HOUR) for tick in reversed(range(ticks))))
+    batches = list(read_file(path, options(time_unit="s")))
+    assert [len(batch) for batch in batches] == [ROWS_PER_BATCH, 10]
+    assert np.array_equal(np.concatenate([batch.ticks for batch in batches]), np.arange(ticks))
+    assert {array.dtype for batch in batches for array in (batch.ticks, batch.keys, batch.counts)} == {np.dtype(np.int64)}
+    assert "65536" in repr(batches[0]) and "array" not in repr(batches[0])
+
+
+def test_days_begin_at_midnight_in_the_zone_and_hours_everywhere_alike(tmp_path: Path) -> None:
+    path = written(tmp_path, "time\n2026-03-28T22:59:59Z\n2026-03-28T23:00:00Z\n2026-03-29T21:59:59Z\n2026-03-29T22:00:00Z\n")
+    day = 20_540
+    assert counted(path, options(tick_seconds=86_400)) == [(day, 0, 2), (day + 1, 0, 2)]
+    vienna = options(tick_seconds=86_400, time_zone="Europe/Vienna")
+    assert counted(path, vienna) == [(day, 0, 1), (day + 1, 0, 2), (day + 2, 0, 1)]
+    assert counted(path, options(time_zone="Europe/Vienna")) == counted(path, options())
+
+
+def test_amounts_add_up_and_sensitivity_says_what_one_row_can_do(tmp_path: Path) -> None:
+    path = written(tmp_path, "time,n\n1970-01-01,3\n1970-01-01,0\n1970-01-01,5.0\n")
+    chosen = options(amount="n", max_amount=5)
+    assert counted(path, chosen) == [(0, 0, 8)]
+    assert chosen.sensitivity == 5
+    assert options(amount="n", max_amount=5, person="who", per_person=3).sensitivity == 15
+
+
+def test_rows_of_one_person_beyond_the_limit_are_dropped_per_tick_over_all_keys(tmp_path: Path) -> None:
+    rows = "0,a,ann\n1,b,ann\n2,a,ann\n3,a,bob\n3600,a,ann\n"
+    path = written(tmp_path, "time,key,who\n" + rows)
+    chosen = options(time_unit="s", key="key", keys=("a", "b"), person="who", per_person=2)
+    assert counted(path, chosen) == [(0, 0, 2), (0, 1, 1), (1, 0, 1)]
+    reading = read_file(path, chosen)
+    list(reading)
+    assert reading.report.rows_dropped == 1
+
+
+BAD_ROWS = [
+    (b"not a time,a,1,p", Reason.TIME),
+    (b"NaN,a,1,p", Reason.TIME),
+    (b",a,1,p", Reason.TIME),
+    (b"2026-02-30,a,1,p", Reason.TIME),
+    (b"2026-03-01,zzz,1,p", Reason.KEY),
+    (b"2026-03-01,,1,p", Reason.KEY),
+    (b"2026-03-01,a,NaN,p", Reason.AMOUNT),
+    (b"2026-03-01,a,1.5,p", Reason.AMOUNT),
+    (b"2026-03-01,a,,p", Reason.AMOUNT),
+    (b"2026-03-01,a, 1,p", Reason.AMOUNT),
+    (b"2026-03-01,a,-1,p", Reason.NEGATIVE),
+    (b"2026-03-01,a,10,p", Reason.ABOVE),
+    (b"2026-03-01,a,1,", Reason.PERSON),
+    (b"2026-03-01,a,1", Reason.FIELDS),
+    (b"2026-03-01,a,1,p,q", Reason.FIELDS),
+    (b'2026-03-01,"a,1,p', Reason.QUOTES),
+    (b'2026-03-01,a"b,1,p', Reason.QUOTES),
+    (b"2026-03-01,a,1,\xff\xfe", Reason.ENCODING),
+    (b"2026-03-01,a,1,\0", Reason.BINARY),
+    (b"2026-03-01,a,1," + b"p" * 200, Reason.OVERLONG),
+]
+ROW_OPTIONS = {"key": "key", "keys": ("a", "b"), "amount": "n", "max_amount": 9, "person": "who", "max_line_bytes": 100}
+
+
+@pytest.mark.parametrize(("row", "reason"), BAD_ROWS)
+def test_a_bad_row_stops_before_anything_is_yielded_or_is_counted_as_skipped(tmp_path: Path, row: bytes, reason: Reason) -> None:
+    path = written(tmp_path, b'time,key,n,who\n2026-03-01,a,2,"x"\n' + row + b"\n2026-03-01,b,3,y\n")
+    reading = read_file(path, options(**ROW_OPTIONS))
+    with pytest.raises(BadRowError) as caught:
+        next(reading)
+    assert caught.value.number == 3
+    assert str(caught.value) == f"events.csv, line 3: {reason.text}; correct it, or skip bad rows"
+    skipping = read_file(path, options(**ROW_OPTIONS, on_bad="skip"))
+    assert sum(int(batch.counts.sum()) for batch in skipping) == 5
+    assert dict(skipping.report.skipped) == {reason: 1}
+    assert skipping.report.rows_read == 3
+    assert skipping.report.lines() == [f"1 row skipped: {reason.text}"]
+
+
+@pytest.mark.parametrize("line", ["[1]", "{", '{"time": NaN}', "[" * 5000, '"time"', "\ufeff{}"])
+def test_lines_that_are_no_json_objects(tmp_path: Path, line: str) -> None:
+    path = written(tmp_path, '{"time": 0}\n' + line + "\n", "events.ndjson")
+    with pytest.raises(BadRowError, match=f"line 2: {Reason.OBJECT.text}"):
+        list(read_file(path, options(time_unit="s")))
+
+
+@pytest.mark.parametrize("value", ["true", "null", "{}", "[1]", "1e3"])
+def test_json_values_that_are_no_times(tmp_path: Path, value: str) -> None:
+    path = written(tmp_path, '{"time": ' + value + "}\n", "events.jsonl")
+    with pytest.raises(BadRowError, match=f"line 1: {Reason.TIME.text}"):
+        list(read_file(path, options(time_unit="s")))
+
+
+def test_a_missing_column_is_named_and_the_header_is_not_echoed(tmp_path: Path) -> None:
+    path = written(tmp_path, f"when,{CANARY}\n")
+    with pytest.raises(InputError, match=r"the column 'time' is not in the header \(2 columns\)") as caught:
+        list(read_file(path, options()))
+    assert CANARY not in str(caught.value)
+    with pytest.raises(InputError, match="more than once"):
+        list(read_file(written(tmp_path, "time,time\n"), options()))
+
+
+@pytest.mark.parametrize("header", [b"\xff\n", b'"time\n', b"t" * 200, b"time\0\n"])
+def test_an_unreadable_header_is_refused_even_when_skipping(tmp_path: Path, header: bytes) -> None:
+    path = written(tmp_path, header + b"\n1970-01-01\n")
+    with pytest.raises(InputError, match="the header cannot be read"):
+        list(read_file(path, options(on_bad="skip", max_line_bytes=100)))
+
+
+def test_files_that_are_not_there_or_empty_or_of_unknown_format(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="No such file"):
+        read_file(tmp_path / "none.csv", options())
+    with pytest.raises(InputError, match=r"events\.csv is empty"):
+        read_file(written(tmp_path, ""), options())
+    with pytest.raises(InputError, match="is empty"):
+        list(read_file(written(tmp_path, "\n\n"), options()))
+    with pytest.raises(ParameterError, match="format must be one of"):
+        read_file(written(tmp_path, "x", "events.txt"), options())
+    with pytest.raises(ParameterError, match="time must be"):
+        read_file(written(tmp_path, "x"), options(time=None))
+    assert counted(written(tmp_path, b"\xef\xbb\xbftime\n"), options()) == []
