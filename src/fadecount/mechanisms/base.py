@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.errors import ParameterError, bad_parameter, require_integer, require_real
-from fadecount.mechanisms.exact import Number, Whole
+from fadecount.mechanisms.exact import Number, Whole, sum_rounded_up
 from fadecount.mechanisms.schedule import LONGEST, Schedule
 from fadecount.mechanisms.spread import tail_bound, variance_of
 
@@ -90,6 +90,30 @@ class Mechanism(ABC):
         """The published upper bound on the loss at an age: never below :meth:`loss`."""
         ages = _whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
         return _shaped(self._paper_loss(ages), ages)
+
+    def loss_of(self, positions: ArrayLike, now: int) -> float:
+        """The loss of one person who contributed at all these positions, given all outputs up to step ``now``.
+
+        A position that occurs twice counts twice (two events in one step); one after ``now`` costs nothing yet.
+        Guarantees: an upper bound for any change by at most 1 per contribution, and exact for adding or removing the
+        person. Both are the sum of the losses of the single contributions, rounded up: since each noise variable is in
+        use at consecutive steps, the losses of several contributions never overlap (docs/planning.md has the proof).
+
+        >>> import fadecount as fc
+        >>> fc.Gradual(epsilon=0.5).loss_of([2, 3, 3], now=3)
+        1.5
+        """
+        now = require_integer("now", now, minimum=1, maximum=LONGEST, remedy="it is the step of the last output seen")
+        places: Whole = np.zeros(0, dtype=np.int64)
+        if np.size(positions):
+            places = _whole("positions", positions, minimum=1, remedy="the first item of a stream is at position 1")
+        streamed = np.atleast_1d(np.asarray(places)).ravel()
+        streamed = streamed[streamed <= now]
+        if not streamed.size:
+            return 0.0
+        distinct, inverse = np.unique(streamed, return_inverse=True)
+        losses = np.asarray(self._position_loss(now - distinct, distinct), dtype=np.float64)
+        return sum_rounded_up(losses[inverse].tolist())
 
     # Error -----------------------------------------------------------------------------------------------------------------
 

@@ -75,6 +75,14 @@ def times(count: Whole, budget: float) -> ExactSum:
     return total
 
 
+def sum_rounded_up(values: list[float]) -> float:
+    """The smallest float at or above the exact sum of non-negative floats, however many."""
+    total = math.fsum(values)
+    if math.isinf(total) or math.fsum([*values, -total]) <= 0.0:
+        return total
+    return math.nextafter(total, math.inf)
+
+
 def _two_sum(left: Any, right: Any) -> tuple[Any, Any]:
     total = left + right
     back = total - left
