@@ -1,0 +1,238 @@
+"""Keyed noise: the documented derivation, independence of everything but the name, and the law of every other sampler here.
+
+False alarms: the statistical tests take a fresh secret each time. Each of the comparisons below fails a true sampler with
+probability at most ``FALSE_ALARM``; there are fewer than 60, so below 6e-9 in total.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import itertools
+import math
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES256
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+from numpy.typing import NDArray
+from scipy import stats
+
+import fadecount as fc
+from fadecount.errors import ParameterError
+from fadecount.noise import DiscreteLaplace, KeyedNoise
+from fadecount.noise.laplace import settle
+
+FALSE_ALARM = 1e-10
+SECRET = bytes(range(32))
+SCALES = [0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 300.0, 1e3, 1e4, 1e5, 1e6]
+WIDE = 2.0**40
+
+
+def _noise(
+    keys: Sequence[str] = ("a", "b"), *, secret: bytes = SECRET, epoch: str = "e", stream: str = "s", mechanism: str = "m"
+) -> KeyedNoise:
+    return KeyedNoise.derive(secret, epoch=epoch, stream=stream, mechanism=mechanism, keys=keys)
+
+
+def _column(noise: KeyedNoise, *, scale: float = WIDE, level: int = 0, round_number: int = 0, count: int = 64) -> list[list[int]]:
+    rounds = range(round_number, round_number + 1)
+    draws: list[list[int]] = noise.many(DiscreteLaplace(scale), level, rounds, range(1, count + 1), len(noise.tags))[0].tolist()
+    return draws
+
+
+# The derivation, spelt out a second time -------------------------------------------------------------------------------------
+
+
+def _lengths(*parts: bytes) -> bytes:
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+
+
+def _mac(key: bytes, message: bytes) -> bytes:
+    return hmac.new(key, message, hashlib.sha256).digest()
+
+
+def _naive_word(epoch: str, stream: str, mechanism: str, key: str, level: int, place: tuple[int, int, int], scale: float) -> int:
+    """RFC 5869 by hand, and the library's own counter mode started at the block: nothing shared with the code under test."""
+    round_number, node, further = place
+    extracted = _mac(_lengths(epoch.encode()), SECRET)
+    stream_key = _mac(extracted, _lengths(b"fadecount keyed noise 1", stream.encode(), mechanism.encode()) + b"\x01")
+    tag = _mac(stream_key, _lengths(b"key") + _lengths(key.encode()))[:16]
+    level_key = _mac(stream_key, _lengths(b"level", str(level).encode(), str(round_number).encode(), scale.hex().encode()))
+    where = node.to_bytes(8, "little") + further.to_bytes(8, "little")
+    block = bytes(one ^ other for one, other in zip(tag, where, strict=True))
+    stream_of_zeros = Cipher(AES256(level_key), CTR(block)).encryptor().update(bytes(8))
+    return int.from_bytes(stream_of_zeros, "little")
+
+
+def _naive_draw(key: str, level: int, round_number: int, node: int, scale: float) -> int:
+    word = _naive_word("e", "s", "m", key, level, (round_number, node, 0), scale)
+
+    def more(asked: int) -> int:
+        return _naive_word("e", "s", "m", key, level, (round_number, node, asked + 1), scale)
+
+    magnitude = settle(scale, word >> 1, more)
+    return -magnitude if word & 1 else magnitude
+
+
+@pytest.mark.parametrize("scale", [0.5, 7.25, 1e6, WIDE])
+def test_draws_follow_the_documented_derivation(scale: float) -> None:
+    keys = ["", "a", "b", "日本"]
+    noise = _noise(keys)
+    for level, rounds, nodes in [(0, range(1), range(1, 40)), (3, range(2, 4), range(1, 9, 2)), (-1, range(5, 6), range(1))]:
+        drawn = noise.many(DiscreteLaplace(scale), level, rounds, nodes, len(keys))
+        naive = [[[_naive_draw(key, level, one, node, scale) for key in keys] for node in nodes] for one in rounds]
+        assert drawn.tolist() == naive
+
+
+class _FurtherWords:
+    """In the place of a law: gives the third further word of every draw, which a true law hardly ever needs."""
+
+    scale = 2.5
+
+    def from_words(self, words: NDArray[np.uint64], more: Callable[[int, int], int]) -> NDArray[np.int64]:
+        return np.array([more(position, 2) for position in range(len(words))], dtype=np.uint64).view(np.int64)
+
+
+def test_further_words_follow_the_documented_derivation() -> None:
+    keys = ["a", "b", "c"]
+    law: Any = _FurtherWords()
+    given = _noise(keys).many(law, 4, range(1, 2), range(5, 9), 3).view(np.uint64)[0].tolist()
+    assert given == [[_naive_word("e", "s", "m", key, 4, (1, node, 3), 2.5) for key in keys] for node in range(5, 9)]
+
+
+# What a variable depends on, and what not ------------------------------------------------------------------------------------
+
+
+def test_a_variable_does_not_depend_on_other_keys_their_order_or_the_size_of_the_request() -> None:
+    names = [f"key {number}" for number in range(700)]
+    law = DiscreteLaplace(1e5)
+    whole = _noise(names).many(law, 2, range(3), range(1, 200), len(names))
+    some = [640, 3, 77]
+    part = _noise([names[at] for at in some]).many(law, 2, range(3), range(1, 200), 3)
+    assert np.array_equal(part, whole[:, :, some])
+    for at in some:
+        assert _noise([names[at]]).one(law, 2, 1, 150) == whole[1, 149, at]
+
+
+def test_every_part_of_the_name_matters() -> None:
+    columns = [
+        _column(_noise()),
+        _column(_noise(["b", "a"])),
+        _column(_noise(["ab", ""])),
+        _column(_noise(secret=bytes(33))),
+        _column(_noise(epoch="f")),
+        _column(_noise(stream="t")),
+        _column(_noise(mechanism="n")),
+        _column(_noise(stream="sm", mechanism="")),
+        _column(_noise(), level=1),
+        _column(_noise(), level=-1),
+        _column(_noise(), round_number=1),
+        _column(_noise(), scale=WIDE / 2),
+    ]
+    for one, other in itertools.combinations(columns, 2):
+        equal = sum(a == b for a, b in zip(one, other, strict=True))
+        assert equal == 0, "two names share words"
+    every = [value for column in columns[:1] + columns[3:] for row in column for value in row]
+    assert len(set(every)) == len(every)
+
+
+def test_counters_of_single_keys_give_what_the_vector_gives() -> None:
+    for mechanism in (
+        fc.Gradual(epsilon=0.5, exponent=2.0, delay=2),
+        fc.Refresh(window=7, epsilon_current=0.7, epsilon_past=0.1),
+    ):
+        names = ["x", "y", "z"]
+        inputs = [[number % 3, 1, number % 2] for number in range(60)]
+        vector = fc.Counter._with_noise(mechanism, _noise(names), width=3)
+        together = vector.extend(inputs).tolist()
+        for at, name in enumerate(names):
+            alone = fc.Counter._with_noise(mechanism, _noise([name]))
+            assert [alone.step(row[at]) for row in inputs] == [row[at] for row in together]
+
+
+@pytest.mark.parametrize("length", [0, 1, 31])
+def test_short_secrets_are_refused_by_their_length_alone(length: int) -> None:
+    with pytest.raises(ParameterError, match=f"^secret must have at least 32 bytes, got {length}; make one with"):
+        _noise(secret=b"q" * length)
+
+
+def test_width_must_be_the_number_of_keys_and_the_secret_is_not_shown() -> None:
+    noise = _noise()
+    with pytest.raises(ParameterError, match=r"^width must be the number of keys, 2, got 3"):
+        noise.many(DiscreteLaplace(1.0), 0, range(1), range(1, 2), 3)
+    assert repr(noise) == "KeyedNoise(2 keys)"
+
+
+# The law ---------------------------------------------------------------------------------------------------------------------
+
+
+def _fit(draws: NDArray[np.int64], scale: float) -> float:
+    """The probability of a fit as bad as this one, under the discrete Laplace law of a scale (Pearson's chi-square)."""
+    q = math.exp(-1.0 / scale)
+    edges = np.unique(np.round(scale * -np.log(np.linspace(1.0, 1e-3, 40)[1:]))).astype(np.int64)
+    edges = np.unique(np.concatenate([-edges, edges, [0, 1]]))
+
+    def below(bound: NDArray[np.int64]) -> NDArray[np.float64]:
+        low, high = np.minimum(bound, 0).astype(np.float64), np.maximum(bound, 1).astype(np.float64)
+        return np.where(bound <= 0, np.exp((low - 1.0) / scale) / (1.0 + q), 1.0 - np.exp(-high / scale) / (1.0 + q))
+
+    cumulated = np.concatenate([[0.0], below(edges), [1.0]])
+    expected = np.diff(cumulated) * len(draws)
+    observed = np.bincount(np.searchsorted(edges, draws, side="right"), minlength=len(expected)).astype(np.float64)
+    large = expected >= 20.0
+    observed = np.append(observed[large], observed[~large].sum())
+    expected = np.append(expected[large], expected[~large].sum())
+    if expected[-1] < 20.0:  # too little mass outside to test on its own
+        observed, expected = _merged(observed), _merged(expected)
+    return float(stats.chisquare(observed, expected * observed.sum() / expected.sum()).pvalue)
+
+
+def _merged(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    middle = len(values) // 2 if len(values) > 2 else 0
+    rest = values[:-1].copy()
+    rest[min(middle, len(rest) - 1)] += values[-1]
+    return rest
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_law_is_the_discrete_laplace_of_its_scale_and_no_other(scale: float) -> None:
+    noise = _noise([str(number) for number in range(500)], secret=os.urandom(32))
+    draws = noise.many(DiscreteLaplace(scale), 1, range(1), range(1, 401), 500).reshape(-1)
+    if scale < 0.15:  # practically no noise: the law says so, and a larger scale would show
+        q = math.exp(-1.0 / scale)
+        beyond = int(np.count_nonzero(draws))
+        assert stats.binomtest(beyond, len(draws), 2 * q / (1 + q)).pvalue > FALSE_ALARM
+        return
+    assert _fit(draws, scale) > FALSE_ALARM, f"a true sampler fails with probability {FALSE_ALARM}"
+    for wrong in (scale * 2 / 3, scale * 3 / 2):
+        assert _fit(draws, wrong) < FALSE_ALARM, "the test cannot tell a wrong scale"
+
+
+def test_draws_of_different_keys_nodes_levels_and_epochs_are_uncorrelated() -> None:
+    law, count = DiscreteLaplace(20.0), 400
+    secret = os.urandom(32)
+    keys = [str(number) for number in range(count)]
+    one = _noise(keys, secret=secret).many(law, 0, range(1), range(1, count + 1), count)[0].astype(np.float64)
+    level = _noise(keys, secret=secret).many(law, 1, range(1), range(1, count + 1), count)[0].astype(np.float64)
+    epoch = _noise(keys, secret=secret, epoch="f").many(law, 0, range(1), range(1, count + 1), count)[0].astype(np.float64)
+    pairs = {
+        "keys": (one[:, 1:], one[:, :-1]),
+        "nodes": (one[1:], one[:-1]),
+        "mirrored": (one, one.T),
+        "levels": (one, level),
+        "epochs": (one, epoch),
+    }
+    limit = float(stats.norm.isf(FALSE_ALARM / 2)) * 1.2  # the products have heavier tails than the normal law; 1.2 is generous
+    for name, (left, right) in pairs.items():
+        off = ~np.eye(*left.shape, dtype=bool) if name == "mirrored" else np.ones(left.shape, dtype=bool)
+        spread = math.sqrt(np.count_nonzero(off)) * (math.sqrt(2.0) if name == "mirrored" else 1.0)
+        shown = abs(float((left[off] * right[off]).sum()) / float(one.var()) / spread)
+        assert shown < limit * (math.sqrt(2.0) if name == "mirrored" else 1.0), f"correlation between {name}"
+    leaky = one + 0.1 * level
+    shown = abs(float((leaky * level).sum()) / float(one.var()) / count)
+    assert shown > limit, "the test cannot see a correlation of a tenth"
