@@ -229,7 +229,7 @@ def test_draws_of_different_keys_nodes_levels_and_epochs_are_uncorrelated() -> N
     }
     limit = float(stats.norm.isf(FALSE_ALARM / 2)) * 1.2  # the products have heavier tails than the normal law; 1.2 is generous
     for name, (left, right) in pairs.items():
-        off = ~np.eye(*left.shape, dtype=bool) if name == "mirrored" else np.ones(left.shape, dtype=bool)
+        off = ~np.eye(*left.shape, dtype=np.bool) if name == "mirrored" else np.ones(left.shape, dtype=np.bool)
         spread = math.sqrt(np.count_nonzero(off)) * (math.sqrt(2.0) if name == "mirrored" else 1.0)
         shown = abs(float((left[off] * right[off]).sum()) / float(one.var()) / spread)
         assert shown < limit * (math.sqrt(2.0) if name == "mirrored" else 1.0), f"correlation between {name}"
