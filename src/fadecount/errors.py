@@ -67,7 +67,8 @@ def require_integer(name: str, value: Any, *, minimum: int, maximum: int, remedy
 def require_real(name: str, value: Any, *, low: float, high: float, remedy: str, open_ends: bool = False) -> float:
     """``value`` as a float within [low, high] (or (low, high) with ``open_ends``), or a :class:`ParameterError`."""
     try:
-        number = math.nan if isinstance(value, bool | str | bytes) or _is_numpy_bool(value) else float(value)
+        unusable = isinstance(value, bool | str | bytes) or _is_numpy_bool(value) or getattr(value, "ndim", 0) > 0
+        number = math.nan if unusable else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     inside = low < number < high if open_ends else low <= number <= high
@@ -87,5 +88,9 @@ def _power(number: int) -> str:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    """On one line, and short. An integer of thousands of digits has no text at all in Python."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:
+        text = f"{type(value).__name__} too large to show"
     return text if len(text) <= 60 else text[:57] + "..."

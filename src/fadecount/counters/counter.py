@@ -11,12 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from fadecount.counters.grid import LARGEST_RESOLUTION, Grid
 from fadecount.counters.path import NoisePath
-from fadecount.counters.saved import SavedState
+from fadecount.counters.saved import SavedState, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter, require_integer
 from fadecount.mechanisms import Mechanism
 from fadecount.noise import LARGEST_SCALE, NoiseSource, SystemNoise
-
-_BLOCK = 1 << 16
 
 
 class Counter:
@@ -170,7 +168,10 @@ class Counter:
     @classmethod
     def _resume_with_noise(cls, blob: bytes, source: NoiseSource) -> Counter:
         state = SavedState.from_bytes(blob)
-        counter = cls._with_noise(state.mechanism, source, width=state.width, resolution_bits=state.resolution_bits)
+        try:
+            counter = cls._with_noise(state.mechanism, source, width=state.width, resolution_bits=state.resolution_bits)
+        except ParameterError as error:
+            raise damaged() from error
         scalar = state.width is None
         counter._total = int(state.total) if scalar else state.total
         counter._delayed = deque(state.delayed.tolist() if scalar else list(state.delayed))

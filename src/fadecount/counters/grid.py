@@ -38,36 +38,32 @@ class Grid:
 
     def one(self, item: Any) -> Any:
         """One input as an int (scalar counter) or as an int64 array over the counts."""
-        if self.width is not None:
-            return self.many(np.asarray(item)[np.newaxis])[0]
-        if self.resolution_bits is None and type(item) is int:
+        if type(item) is int and self.resolution_bits is None and self.width is None:
             if -self.largest_sum <= item <= self.largest_sum:
                 return item
             raise _too_large()
-        if np.ndim(item):
-            raise InputError(f"input must be one number, got an array of {np.ndim(item)} dimensions; use extend for many steps")
-        return int(self.many(np.asarray(item)[np.newaxis])[0])
+        array = _as_array(item)
+        wanted = () if self.width is None else (self.width,)
+        if array.shape != wanted:
+            raise InputError(f"input must have the shape {wanted}, got {array.shape}; use extend for many steps")
+        numbers = self._numbers(array[np.newaxis])
+        return int(numbers[0]) if self.width is None else numbers[0]
 
     def many(self, items: Any) -> NDArray[np.int64]:
         """Many inputs as an int64 array of the shape (steps,) or (steps, counts)."""
-        try:
-            array = np.asarray(items)
-        except ValueError:  # ragged nested lists
-            array = np.empty(0, dtype=object)
-        self._check_shape(array)
-        return self._integers(array) if self.resolution_bits is None else self._on_grid(array)
-
-    def _check_shape(self, array: NDArray[Any]) -> None:
+        array = _as_array(items)
         wanted = "(steps,)" if self.width is None else f"(steps, {self.width})"
         fits = array.ndim == 1 if self.width is None else array.ndim == 2 and array.shape[1] == self.width
-        if array.size == 0 and array.shape[:1] == (0,) and array.dtype != object:
-            return
-        if not fits:
+        if not fits and array.shape != (0,):
             raise InputError(f"input must have the shape {wanted}, got {array.shape}; give one number per step and count")
-
-    def _integers(self, array: NDArray[Any]) -> NDArray[np.int64]:
         if array.size == 0:
             return np.empty(0 if self.width is None else (0, self.width), dtype=np.int64)
+        return self._numbers(array)
+
+    def _numbers(self, array: NDArray[Any]) -> NDArray[np.int64]:
+        return self._integers(array) if self.resolution_bits is None else self._on_grid(array)
+
+    def _integers(self, array: NDArray[Any]) -> NDArray[np.int64]:
         if array.dtype == object:
             array = self._from_objects(array)
         if array.dtype.kind not in "iu":
@@ -89,8 +85,6 @@ class Grid:
         return np.array(plain, dtype=np.int64).reshape(array.shape)
 
     def _on_grid(self, array: NDArray[Any]) -> NDArray[np.int64]:
-        if array.size == 0:
-            return np.empty(0 if self.width is None else (0, self.width), dtype=np.int64)
         if array.dtype.kind not in "iuf":
             raise InputError(f"input must be a real number in [0, 1], got {array.dtype.name}; scale the inputs first")
         reals = array.astype(np.float64)
@@ -123,6 +117,27 @@ class Grid:
         if self.resolution_bits is None:
             return value
         return np.ldexp(value, -self.bits) if self.width is not None or np.ndim(value) else float(value) / (1 << self.bits)
+
+
+def _as_array(items: Any) -> NDArray[Any]:
+    """As NumPy sees it, except that rows of different lengths, and booleans among numbers, are refused."""
+    try:
+        array = np.asarray(items)
+    except ValueError:
+        raise InputError("input must be an array of numbers, got rows of different lengths; give one number per count") from None
+    if _holds_bool(items):
+        raise InputError("input must hold numbers, got a boolean among them; give 0 or 1")
+    return array
+
+
+def _holds_bool(items: Any) -> bool:
+    """Whether a (nested) list holds a boolean, which NumPy would take for 0 or 1."""
+    if not isinstance(items, list | tuple):
+        return False
+    kinds = set(map(type, items))
+    if bool in kinds or np.bool in kinds:
+        return True
+    return not kinds.isdisjoint((list, tuple)) and any(_holds_bool(each) for each in items)
 
 
 def _too_large() -> InputError:

@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.errors import ParameterError, SavedStateError
-from fadecount.mechanisms import Mechanism
+from fadecount.errors import SavedStateError, require_integer
+from fadecount.mechanisms import LONGEST, Mechanism
 
 _MARKER = b"FADECNT"
 _VERSION = 1
 _DIGEST = 32
+_LARGEST_SUM = 1 << 62
+_LARGEST_NOISE = 1 << 60  # far above what 62 levels of the largest scale reach; together with a sum still an int64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,33 +68,50 @@ class SavedState:
             raise SavedStateError("saved state must be whole, got truncated or altered bytes; take an intact copy")
         try:
             return cls._parsed(blob[12:-_DIGEST], int.from_bytes(blob[8:12], "big"))
-        except (ValueError, KeyError, TypeError, ParameterError) as error:
-            raise SavedStateError("saved state must hold a consistent counter, got a damaged one; take an intact copy") from error
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise damaged() from error
 
     @classmethod
     def _parsed(cls, content: bytes, length: int) -> SavedState:
         header: dict[str, Any] = json.loads(content[:length])
-        width, time = header["width"], header["time"]
-        shape = () if width is None else (int(width),)
-        numbers = np.frombuffer(content[length:], dtype="<i8").astype(np.int64)
-        rows = numbers.reshape((1 + header["delayed"] + header["tails"], *shape))
         mechanism = Mechanism.from_json(header["mechanism"])
-        _check(mechanism, time, header["delayed"], header["tails"])
+        width = None if header["width"] is None else _integer(header["width"], minimum=1)
+        time = _integer(header["time"], minimum=0)
+        delayed, tails = _sizes(mechanism, time)
+        if (header["delayed"], header["tails"]) != (delayed, tails):
+            raise ValueError("state does not fit its time")
+        numbers = np.frombuffer(content[length:], dtype="<i8").astype(np.int64)
+        rows = numbers.reshape((1 + delayed + tails, *(() if width is None else (width,))))
+        if not (_within(rows[: 1 + delayed], _LARGEST_SUM) and _within(rows[1 + delayed :], _LARGEST_NOISE)):
+            raise ValueError("state holds numbers that no counter reaches")
         return cls(
             mechanism=mechanism,
             width=width,
             resolution_bits=header["resolution_bits"],
             time=time,
             total=rows[0],
-            delayed=rows[1 : 1 + header["delayed"]],
-            tails=rows[1 + header["delayed"] :],
+            delayed=rows[1 : 1 + delayed],
+            tails=rows[1 + delayed :],
         )
 
 
-def _check(mechanism: Mechanism, time: int, delayed: int, tails: int) -> None:
-    """The number of delayed inputs and of levels in use follows from the time; anything else is damage."""
+def damaged() -> SavedStateError:
+    return SavedStateError("saved state must hold a consistent counter, got a damaged one; take an intact copy")
+
+
+def _integer(value: object, *, minimum: int) -> int:
+    return require_integer("saved number", value, minimum=minimum, maximum=LONGEST, remedy="take an intact copy")
+
+
+def _within(numbers: NDArray[np.int64], bound: int) -> bool:
+    return bool(np.all((numbers >= -bound) & (numbers <= bound)))
+
+
+def _sizes(mechanism: Mechanism, time: int) -> tuple[int, int]:
+    """The number of delayed inputs and of noise tails, which follow from the time."""
     schedule = mechanism.schedule
+    if schedule.horizon is not None and time > schedule.horizon:
+        raise ValueError("state is past its horizon")
     shown = max(0, time - schedule.delay)
     clock = schedule.place(shown)[1] if shown else 0
-    if time < 0 or delayed != min(time, schedule.delay) or tails != clock.bit_length() + 1:
-        raise ValueError("state does not fit its time")
+    return min(time, schedule.delay), clock.bit_length() + 1

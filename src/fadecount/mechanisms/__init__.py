@@ -7,11 +7,12 @@ from fadecount.mechanisms.gradual import Gradual
 from fadecount.mechanisms.linear import Linear
 from fadecount.mechanisms.lower_bound import minimum_error
 from fadecount.mechanisms.refresh import Refresh
-from fadecount.mechanisms.schedule import CARRY, Schedule
+from fadecount.mechanisms.schedule import CARRY, LONGEST, Schedule
 from fadecount.mechanisms.spread import scale_of
 
 __all__ = [
     "CARRY",
+    "LONGEST",
     "Binary",
     "Designed",
     "Gradual",

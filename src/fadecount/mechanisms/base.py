@@ -23,6 +23,7 @@ from fadecount.mechanisms.spread import tail_bound, variance_of
 
 SMALLEST_BUDGET = 2.0**-30
 LARGEST_BUDGET = 2.0**14
+SMALLEST_BETA = 1e-280  # below it the share of one step of a long horizon is no float any more
 JSON_VERSION = 1
 
 
@@ -79,7 +80,7 @@ class Mechanism(ABC):
             return _shaped(self._worst_loss(ages), ages)
         places = _whole("position", position, minimum=1, remedy="the first item of a stream is at position 1")
         if isinstance(ages, np.ndarray) or isinstance(places, np.ndarray):
-            ages, places = (np.array(each) for each in np.broadcast_arrays(ages, places))
+            ages, places = _broadcast(ages, places)
         return _shaped(self._position_loss(ages, places), ages)
 
     @overload
@@ -184,7 +185,7 @@ class Mechanism(ABC):
 
 def require_budget(name: str, value: Any, *, infinite: bool = False) -> float:
     """A budget as a float that exact sums and samplers support, or a :class:`ParameterError`."""
-    if infinite and not isinstance(value, bool | str | bytes) and value == math.inf:
+    if infinite and isinstance(value, float | np.floating) and value == math.inf:
         return math.inf
     remedy = "a smaller budget is more private and noisier" + ("; inf adds no noise at that level" if infinite else "")
     return require_real(name, value, low=SMALLEST_BUDGET, high=LARGEST_BUDGET, remedy=remedy)
@@ -196,16 +197,28 @@ def cheap(function: Any) -> Any:
 
 
 def _whole(name: str, value: ArrayLike, *, minimum: int, remedy: str) -> Whole:
-    if np.ndim(value) == 0:
+    try:
+        array = np.asarray(value)
+    except ValueError:  # ragged nested lists
+        raise bad_parameter(name, value, "an integer or an array of integers", remedy) from None
+    if array.ndim == 0:
         scalar = value.item() if isinstance(value, np.ndarray) else value
         return require_integer(name, scalar, minimum=minimum, maximum=LONGEST, remedy=remedy)
-    array = np.asarray(value)
     if array.dtype.kind not in "iu":
         raise bad_parameter(name, array.dtype, "an array of integers", remedy)
     if array.size:
         require_integer(f"smallest {name}", int(array.min()), minimum=minimum, maximum=LONGEST, remedy=remedy)
         require_integer(f"largest {name}", int(array.max()), minimum=minimum, maximum=LONGEST, remedy=remedy)
     return array.astype(np.int64)
+
+
+def _broadcast(ages: Whole, places: Whole) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    try:
+        age, place = np.broadcast_arrays(ages, places)
+    except ValueError:
+        shapes = f"{np.shape(ages)} and {np.shape(places)}"
+        raise ParameterError(f"age and position must have shapes that fit, got {shapes}; give one position per age") from None
+    return np.array(age), np.array(place)
 
 
 def _shaped(values: Number, like: Whole) -> float | NDArray[np.float64]:
@@ -220,7 +233,7 @@ def _horizon(value: int) -> int:
 
 def _beta(value: float) -> float:
     remedy = "it is the probability that the bound may fail, such as 0.05"
-    return require_real("beta", value, low=0.0, high=1.0, open_ends=True, remedy=remedy)
+    return require_real("beta", value, low=SMALLEST_BETA, high=1.0, open_ends=True, remedy=remedy)
 
 
 def _resolution(value: float) -> float:

@@ -37,4 +37,4 @@ def minimum_error(loss: Mechanism | Callable[[NDArray[np.int64]], NDArray[np.flo
             least = int(candidates[np.argmax(enough)])
             return least if least > 1 else 0
         spent, error = float(sums[-1]), error + _CHUNK
-    return error
+    return error + 1 if error else 0

@@ -135,9 +135,10 @@ class Refresh(Mechanism):
         """
         if ratio is None:
             unit = cls(window=window, epsilon_current=1.0, epsilon_past=1.0)
-            rounds = math.ceil(horizon / window)
+            both = unit.mse(horizon, resolution_bits=math.inf)
             past = 2.0 * max(0, horizon - window) / horizon
-            tree = unit.mse(horizon, resolution_bits=math.inf) - past
+            tree = both - past
+            rounds = math.ceil(horizon / window)
             ratio = (past / (tree * (rounds - 1))) ** (1.0 / 3.0) if rounds > 1 else 1.0
         share = require_real("ratio", ratio, low=1e-6, high=1e6, remedy="it is epsilon_past / epsilon_current, such as 0.1")
 

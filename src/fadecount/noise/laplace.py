@@ -68,9 +68,8 @@ class DiscreteLaplace:
     def from_words(self, words: NDArray[np.uint64], more: MoreBits) -> NDArray[np.int64]:
         """One draw per word. ``more`` is asked only for the few draws that a word does not determine."""
         bits = words >> np.uint64(1)
-        upper = bits.astype(np.float64)
-        with np.errstate(divide="ignore"):
-            np.log(upper, out=upper)
+        upper: NDArray[np.float64] = np.maximum(bits, np.uint64(1)).astype(np.float64)  # 0 has no logarithm, and is settled below
+        np.log(upper, out=upper)
         upper *= -self.scale
         upper += self._offset + self.scale * _LOG_ERROR
         whole = np.floor(upper)
