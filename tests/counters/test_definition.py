@@ -1,4 +1,4 @@
-"""A counter's outputs equal the definition, whatever mixture of step, extend, save and resume led there; nothing is drawn twice."""
+"""A counter's outputs equal the definition, whatever mixture of step, extend, save and resume led there."""
 
 from __future__ import annotations
 

@@ -67,3 +67,27 @@ ROUNDS: dict[str, fc.Mechanism] = {
     )
 }
 """Rounds of every length, with a carry cheaper and dearer than the nodes of the tree."""
+
+CALIBRATIONS: dict[str, list[dict[str, object]]] = {
+    "gradual": [{"exponent": 1.0}, {"exponent": 2.0, "delay": 7}, {"exponent": 0.0}],
+    "designed": [{}, {"budgets": (1.0, INF, 0.3), "delay": 2}],
+    "linear": [{}],
+    "refresh": [{"window": 12}, {"window": 31, "ratio": 0.2}, {"window": 1000}],
+    "binary": [{}],
+}
+"""Ways to call ``for_mse`` of each kind."""
+
+_NO_NUMBER = (math.nan, INF, -INF, True, np.True_, "0.1", None, [0.1], np.array([0.1]), np.zeros((9, 9)), 1j)
+_NO_BUDGET = (*_NO_NUMBER, 0, 0.0, -1.0, 1e-12, 1e9)
+_NO_INTEGER = (-1, 1.5, math.nan, INF, True, np.True_, "7", None, [7], 1 << 60, 10**5000)
+BAD_FIELDS: dict[str, tuple[object, ...]] = {
+    "epsilon": _NO_BUDGET,
+    "epsilon_current": _NO_BUDGET,
+    "epsilon_past": _NO_BUDGET,
+    "exponent": (*_NO_NUMBER, -1, -1e-9, 65.0),
+    "budgets": ("0.1", b"1", 5, None, (), (0.1,) * 63, *((0.1, bad) for bad in _NO_BUDGET if bad is not INF)),
+    "delay": _NO_INTEGER,
+    "window": (*_NO_INTEGER, 0),
+    "horizon": (*_NO_INTEGER, 0),
+}
+"""Values that no mechanism may accept, by the name of the field."""

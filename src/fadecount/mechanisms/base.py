@@ -171,7 +171,7 @@ class Mechanism(ABC):
             marker, version, kind = fields.pop("fadecount"), fields.pop("version"), fields.pop("kind")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ParameterError("mechanism JSON must hold fadecount, version and kind; write it with to_json()") from error
-        if marker != "mechanism" or not isinstance(version, int) or not isinstance(kind, str):
+        if marker != "mechanism" or type(version) is not int or version < 1 or not isinstance(kind, str):
             raise ParameterError('mechanism JSON must say "fadecount": "mechanism"; write it with to_json()')
         if version > JSON_VERSION:
             raise bad_parameter("mechanism version", version, f"at most {JSON_VERSION}", "upgrade fadecount to read it")

@@ -1,0 +1,42 @@
+"""The least error under a curve, against the inequality of the theorem tried for every error."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import fadecount as fc
+from tests.mechanisms.test_every_mechanism import refuse
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 1e-4, 0.01, 1.0])
+@pytest.mark.parametrize("horizon", [1, 6, 7, 12, 13, 1000, 10**6])
+def test_it_is_the_smallest_error_that_satisfies_the_theorem(epsilon: float, horizon: int) -> None:
+    mechanism = fc.Linear(epsilon=epsilon)
+    losses = np.asarray(mechanism.loss(np.arange(16_000)))
+    sums = np.concatenate([[0.0], np.cumsum(losses)])
+    least = next(error for error in range(1, 8_000) if sums[2 * error] >= math.log(horizon / (6 * error)))
+    assert fc.minimum_error(mechanism, horizon) == (least if least > 1 else 0)
+
+
+@pytest.mark.parametrize("horizon", [6 * 4096, 6 * 4096 + 1, 6 * 4097, 6 * 4097 + 1, 10**5])
+def test_a_counter_that_reveals_nothing_errs_by_a_sixth_of_its_steps(horizon: int) -> None:
+    def nothing(ages: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.zeros(ages.shape)
+
+    assert fc.minimum_error(nothing, horizon) == math.ceil(horizon / 6)
+
+
+def test_no_mechanism_promises_less_than_the_bound() -> None:
+    mechanism = fc.Gradual(epsilon=0.01, exponent=1.0)
+    assert fc.minimum_error(mechanism, 10**6) <= mechanism.max_error_bound(10**6, 1 / 3)
+
+
+def test_bad_horizons() -> None:
+    bad: Any
+    for bad in (0, -1, 1.5, True, None, 1 << 60):
+        refuse("horizon", fc.minimum_error, fc.Linear(epsilon=1.0), bad)
