@@ -47,7 +47,7 @@ class Grid:
         if array.shape != wanted:
             raise InputError(f"input must have the shape {wanted}, got {array.shape}; use extend for many steps")
         numbers = self._numbers(array[np.newaxis])
-        return int(numbers[0]) if self.width is None else numbers[0]
+        return int(numbers[0]) if self.width is None else numbers[0].copy()  # it may wait in the delay while the caller goes on
 
     def many(self, items: Any) -> NDArray[np.int64]:
         """Many inputs as an int64 array of the shape (steps,) or (steps, counts)."""
