@@ -24,7 +24,7 @@ def drawn(horizon: int = 10**6, tick_seconds: float | None = None, width: float 
         for at, power in enumerate((1.0, 2.0, 3.0))
         for kind in ("exact", "paper")
     ]
-    draw_curves(figure, curves, tick_seconds=tick_seconds, columns=3, title="A title")
+    draw_curves(figure, curves, tick_seconds=tick_seconds, title="A title")
     figure.draw_without_rendering()
     return figure
 

@@ -53,7 +53,7 @@ def count_axis(axes: Axes, label: str) -> None:
 
 
 def _plain_marks(oldest: int) -> list[tuple[float, str]]:
-    powers = range(len(str(oldest)))
+    powers = range(len(str(oldest * 115 // 100)))
     step = 1 + len(powers) // 10
     return [(0.0, "0"), *((10.0**power, _power(power)) for power in powers if power % step == 0)]
 

@@ -10,6 +10,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from fadecount.errors import bad_parameter
@@ -21,7 +22,7 @@ from fadecount.plots.style import COLOURS, KINDS, MARKED, MARKS, RC
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Curve:
-    """One line of a picture. ``kind`` sets its dashes (exact, paper, bound, baseline), ``group`` its colour and mark."""
+    """One line of a picture: ``kind`` is its dashes (exact, paper, bound, empirical, baseline), ``group`` its colour and mark."""
 
     label: str
     ages: NDArray[np.int64]
@@ -48,12 +49,13 @@ def draw_curves(
     tick_seconds: float | None = None,
     title: str = "",
     logarithmic: bool = True,
-    columns: int = 2,
+    columns: int | None = None,
     subject: str = "event",
 ) -> None:
     """Draw loss curves over a logarithmic axis of ages, with the legend below the data.
 
-    With ``tick_seconds``, the length of one step, the ages are marked in human time.
+    With ``tick_seconds``, the length of one step, the ages are marked in human time. The legend has so many ``columns``,
+    by default one for each group.
     """
     with matplotlib.rc_context(RC):
         axes = figure.subplots()
@@ -62,7 +64,19 @@ def draw_curves(
         age_axis(axes, max(int(curve.ages[-1]) for curve in curves), tick_seconds, subject)
         loss_axis(axes, logarithmic=logarithmic)
         axes.set_title(title)
-        figure.legend(loc="outside lower center", ncols=columns, handlelength=3.6, columnspacing=1.6)
+        handles = _by_group(axes, curves) if columns is None else axes.get_lines()
+        groups = len({curve.group for curve in curves})
+        figure.legend(handles=handles, loc="outside lower center", ncols=columns or groups, handlelength=3.6, columnspacing=1.6)
+
+
+def _by_group(axes: Axes, curves: Sequence[Curve]) -> list[Line2D]:
+    """The lines in the order in which a legend with one column per group takes them, with gaps where a group has fewer."""
+    columns: dict[int, list[Line2D]] = {}
+    for line, curve in zip(axes.get_lines(), curves, strict=True):
+        columns.setdefault(curve.group, []).append(line)
+    deepest = max(len(column) for column in columns.values())
+    gap = Line2D([], [], linestyle="none", label=" ")
+    return [line for column in columns.values() for line in [*column, *[gap] * (deepest - len(column))]]
 
 
 def _draw(axes: Axes, curve: Curve) -> None:

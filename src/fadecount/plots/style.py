@@ -15,6 +15,7 @@ KINDS: Final[dict[str, dict[str, Any]]] = {
     "exact": {"linestyle": "-", "linewidth": 2.0},
     "paper": {"linestyle": (0, (5, 2)), "linewidth": 1.3},
     "bound": {"linestyle": (0, (1, 1.4)), "linewidth": 1.4},
+    "empirical": {"linestyle": "-", "linewidth": 0.7, "alpha": 0.75},
     "baseline": {"linestyle": (0, (7, 2, 1.5, 2)), "linewidth": 1.8},
 }
 MARKED: Final = ("exact", "baseline")

@@ -1,0 +1,168 @@
+"""What real noise does at the parameters of the table: mean squared error, and the largest error over all steps.
+
+Every run is a counter of the library on its own noise, from the first step to the last; nothing is sampled or extrapolated. Runs
+are independent, so each gives one value of the mean squared error over its steps, and their spread gives a confidence interval. A
+vector counter does many runs at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, as_completed
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+import fadecount as fc
+from fadecount.paper.table import EXPONENTS, LONG, MSE, SHORT, TABLE, TableRow, rows
+
+CONFIDENCE = 0.99
+BETA = 1.0 / 3.0
+"""The lower bound speaks of errors kept with probability 2/3, so the upper bounds and the measured quantile do too."""
+_BLOCK_ITEMS = 1 << 19
+_RUNS_AT_ONCE = 50
+_SHORT_RUNS_FACTOR = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A mechanism to run for a number of steps, on a stream of zeros or (for a delay, which then misses most) of ones."""
+
+    row: TableRow
+    mechanism: fc.Mechanism
+    runs: int
+
+    @property
+    def delay(self) -> int:
+        return self.mechanism.schedule.delay
+
+    @property
+    def items(self) -> int:
+        return self.runs * self.row.horizon
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The outcome of a trial: one value per run."""
+
+    trial: Trial
+    squared: NDArray[np.float64]
+    largest: NDArray[np.float64]
+
+    @property
+    def mse(self) -> float:
+        return float(self.squared.mean())
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """A confidence interval for the mean squared error: normal, from the spread of the runs."""
+        reach = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * float(self.squared.std(ddof=1)) / math.sqrt(len(self.squared))
+        return self.mse - reach, self.mse + reach
+
+    @property
+    def forecast(self) -> float:
+        """The mean squared error of the noise really used, which is that of integers: a little below 1000."""
+        return self.trial.mechanism.mse(self.trial.row.horizon)
+
+    @property
+    def kept_by_two_thirds(self) -> float:
+        """The error that two thirds of the runs kept at every step."""
+        return float(np.quantile(self.largest, 1.0 - BETA, method="higher"))
+
+    @property
+    def upper_bound(self) -> float:
+        """The library's bound for the same probability, with the best exponent."""
+        return self.trial.mechanism.max_error_bound(self.trial.row.horizon, BETA)
+
+    @property
+    def corollary(self) -> float:
+        """The bound behind Corollary 1, with its constants: the delay, and the paper's tail bound for each of T steps."""
+        return self.trial.delay + _paper_tail(self.trial.mechanism, self.trial.row.horizon)
+
+    @property
+    def lower_bound(self) -> int:
+        return fc.minimum_error(self.trial.mechanism, self.trial.row.horizon)
+
+
+def trials(runs: int) -> list[Trial]:
+    """The table's mechanisms, then Algorithm 3 with the delay of Corollary 1; short streams get ten times the runs."""
+
+    def often(horizon: int) -> int:
+        return runs * (_SHORT_RUNS_FACTOR if horizon == SHORT else 1)
+
+    plain = [Trial(row=row, mechanism=row.measured, runs=often(row.horizon)) for row in TABLE]
+    return plain + [
+        Trial(row=row, mechanism=delayed(row), runs=often(horizon))
+        for horizon in (SHORT, LONG)
+        for row in rows(horizon, fading=True)
+    ]
+
+
+def delayed(row: TableRow) -> fc.Gradual:
+    """Algorithm 3 at the table's budget with the delay of Corollary 1: log2(T) / epsilon, rounded up."""
+    mechanism = row.computed
+    assert isinstance(mechanism, fc.Gradual)
+    assert mechanism.exponent in EXPONENTS
+    delay = math.ceil(math.log2(row.horizon) / mechanism.epsilon)
+    return fc.Gradual(epsilon=mechanism.epsilon, exponent=mechanism.exponent, delay=delay)
+
+
+def start(pool: Executor, found: list[Trial], advance: Callable[[float], None]) -> Callable[[], list[Measured]]:
+    """Start all runs on a pool of workers; the result waits for them, calling ``advance`` with the items done."""
+    futures: dict[Future[tuple[NDArray[np.float64], NDArray[np.float64]]], tuple[int, int]] = {}
+    for at, trial in sorted(enumerate(found), key=lambda each: -each[1].items):
+        for part in _parts(trial):
+            futures[pool.submit(run, trial.mechanism.to_json(), trial.row.horizon, part)] = (at, part)
+
+    def collect() -> list[Measured]:
+        for future in as_completed(futures):
+            at, part = futures[future]
+            advance(part * found[at].row.horizon)
+        results: list[list[tuple[NDArray[np.float64], NDArray[np.float64]]]] = [[] for _ in found]
+        for future, (at, _) in futures.items():
+            results[at].append(future.result())
+        return [
+            Measured(trial=trial, squared=np.concatenate([s for s, _ in parts]), largest=np.concatenate([m for _, m in parts]))
+            for trial, parts in zip(found, results, strict=True)
+        ]
+
+    return collect
+
+
+def run(text: str, horizon: int, runs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The mean squared error and the largest error of some runs: one worker's share, with the mechanism as JSON."""
+    mechanism = fc.Mechanism.from_json(text)
+    one = 1 if mechanism.schedule.delay else 0
+    counter = fc.Counter(mechanism, shape=(runs,))
+    squares, largest = np.zeros(runs, dtype=np.float64), np.zeros(runs, dtype=np.int64)
+    block = max(1, _BLOCK_ITEMS // runs)
+    for begun in range(0, horizon, block):
+        count = min(block, horizon - begun)
+        errors = counter.extend(np.full((count, runs), one, dtype=np.int64))
+        if one:
+            errors -= np.arange(begun + 1, begun + count + 1)[:, np.newaxis]
+        squares += np.einsum("ij,ij->j", errors, errors)
+        np.abs(errors, out=errors)
+        np.maximum(largest, errors.max(axis=0), out=largest)
+    return squares / horizon, largest.astype(np.float64)
+
+
+def _parts(trial: Trial) -> Iterator[int]:
+    """Shares of the runs, small enough for an even load and a moving progress bar."""
+    size = min(trial.runs, _RUNS_AT_ONCE * (_SHORT_RUNS_FACTOR if trial.row.horizon == SHORT else 1))
+    for begun in range(0, trial.runs, size):
+        yield min(size, trial.runs - begun)
+
+
+def _paper_tail(mechanism: fc.Mechanism, horizon: int) -> float:
+    """nu * sqrt(8 ln(2 T / beta)) with nu = max(sqrt(sum of b**2), b_max * sqrt(ln(2 T / beta))) over the scales b in use."""
+    scales = 1.0 / np.array(mechanism.schedule.budgets_ever_in_use(horizon))
+    needed = math.log(2.0 * horizon / BETA)
+    nu = max(math.sqrt(float(np.sum(scales**2))), float(scales.max()) * math.sqrt(needed))
+    return nu * math.sqrt(8.0 * needed)
+
+
+__all__ = ["BETA", "CONFIDENCE", "MSE", "Measured", "Trial", "delayed", "run", "start", "trials"]

@@ -1,0 +1,80 @@
+"""Everything into one folder: figures, tables, measurements, report."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+from fadecount.errors import bad_parameter, require_integer
+from fadecount.paper import measured
+from fadecount.paper.figures import ALIASES, FIGURES
+from fadecount.paper.files import page_pictures, write_csv, write_figure
+from fadecount.paper.report import page
+from fadecount.paper.sections import Section, measured_section, table_section
+
+PARTS = (*FIGURES, "table1", "measured")
+"""Everything there is to make, in the paper's order."""
+FEWEST_RUNS = 2
+_FIGURE_WORK = 5e7  # a figure takes about as long as so many steps of noise
+
+
+def wanted_parts(names: Sequence[str]) -> tuple[str, ...]:
+    """The parts asked for, in order; all of them if none is named. Figures 1a and 1b are 2a and 3."""
+    chosen = {ALIASES.get(name, name) for name in names}
+    for name in names:
+        if ALIASES.get(name, name) not in PARTS:
+            raise bad_parameter("--only", name, f"one of {', '.join((*ALIASES, *PARTS))}", "separate several with commas")
+    return tuple(part for part in PARTS if part in chosen or not names)
+
+
+def work(parts: Sequence[str], runs: int) -> float:
+    """How much there is to do, in steps of noise, for a progress bar."""
+    steps = sum(trial.items for trial in measured.trials(runs)) if "measured" in parts else 0
+    return steps + _FIGURE_WORK * len(parts)
+
+
+def reproduce(folder: Path, parts: Sequence[str], *, runs: int, advance: Callable[[float], None]) -> Path:
+    """Make the parts and the report in an existing folder; returns the path of the report.
+
+    ``runs`` is the number of runs with real noise over 10**6 steps; streams of 10**3 steps get ten times as many. ``advance`` is
+    called with the work done, of :func:`work` in all.
+    """
+    remedy = "it is how often each mechanism is run with real noise, at least 200 for a fair interval"
+    runs = require_integer("--runs", runs, minimum=FEWEST_RUNS, maximum=10**6, remedy=remedy)
+    with ExitStack() as stack:
+        collect = None
+        if "measured" in parts:
+            workers = min(8, os.cpu_count() or 1)
+            pool = stack.enter_context(ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")))
+            collect = measured.start(pool, measured.trials(runs), advance)
+        sections = []
+        for part in parts:
+            if part == "measured":
+                assert collect is not None
+                section = measured_section(collect())
+            else:
+                section = _figure_section(folder, part) if part in FIGURES else table_section()
+            for name, records in zip(section.files, section.records, strict=False):  # a figure has written its own
+                write_csv(folder / name, [str(cell) for cell in records[0]], records[1:])
+            sections.append(section)
+            advance(_FIGURE_WORK)
+    report = folder / "report.html"
+    report.write_text(page(sections), encoding="utf-8")
+    return report
+
+
+def _figure_section(folder: Path, name: str) -> Section:
+    figure = FIGURES[name]()
+    write_figure(folder, figure)
+    return Section(
+        name=name,
+        heading=f"{figure.number}: {figure.title}",
+        text=[figure.sentence],
+        pictures=page_pictures(figure),
+        parameters=figure.parameters,
+        files=[f"{name}.{suffix}" for suffix in ("png", "svg", "csv")],
+    )
