@@ -47,6 +47,28 @@ class SavedStateError(FadecountError, ValueError):
     """Saved bytes are not a state of fadecount: truncated, altered, foreign, or from a newer version."""
 
 
+class StoreError(FadecountError):
+    """A store cannot be used: an input or output error, damage, a missing key. What was committed is safe; nothing else was
+    done.
+    """
+
+
+class LockedError(StoreError):
+    """Another process writes to the store or the stream."""
+
+
+class FenceError(StoreError):
+    """The store is not the latest one of which releases were published: an old backup, or a copy that ran elsewhere."""
+
+
+class AlreadyReleasedError(FadecountError):
+    """Inputs for ticks that are closed and released. Nothing was counted."""
+
+
+class ClockError(FadecountError):
+    """The clock (or an input's time) is so far away that ticks would be closed by mistake. Nothing was released."""
+
+
 def bad_parameter(name: str, value: object, bound: str, remedy: str) -> ParameterError:
     """The error for a parameter outside its bounds, in the one form that all of fadecount uses."""
     return ParameterError(f"{name} must be {bound}, got {_shown(value)}; {remedy}")

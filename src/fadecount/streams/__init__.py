@@ -1,0 +1,35 @@
+"""Durable streams: ticks in, committed releases out, in a store that survives anything."""
+
+from fadecount.streams.chunks import Chunk
+from fadecount.streams.description import Description
+from fadecount.streams.feed import Feed
+from fadecount.streams.fence import Fence, FileFence
+from fadecount.streams.groups import GroupCommit
+from fadecount.streams.inputs import Batch, Intake
+from fadecount.streams.reading import Reader, Releases
+from fadecount.streams.seal import Plain, Seal, Sealed, seal_from
+from fadecount.streams.store import PostgresStore, SQLiteStore, Store
+from fadecount.streams.stream import Stream
+from fadecount.streams.ticks import Ticks
+
+__all__ = [
+    "Batch",
+    "Chunk",
+    "Description",
+    "Feed",
+    "Fence",
+    "FileFence",
+    "GroupCommit",
+    "Intake",
+    "Plain",
+    "PostgresStore",
+    "Reader",
+    "Releases",
+    "SQLiteStore",
+    "Seal",
+    "Sealed",
+    "Store",
+    "Stream",
+    "Ticks",
+    "seal_from",
+]

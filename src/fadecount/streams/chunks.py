@@ -1,0 +1,63 @@
+"""Releases as they are kept: one row for many ticks, its body ticks x keys numbers of 64 bits. Written once, never changed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.errors import StoreError
+from fadecount.streams.database import Database
+
+CELLS = 1 << 19
+"""The largest number of values in one row: 4 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive ticks and their released values, in the shape (ticks, keys known at that time)."""
+
+    first_tick: int
+    values: NDArray[np.int64]
+
+    @property
+    def last_tick(self) -> int:
+        return self.first_tick + len(self.values) - 1
+
+
+def write_chunk(database: Database, stream: int, chunk: Chunk) -> None:
+    body = chunk.values.astype("<i8").tobytes()
+    ticks, width = chunk.values.shape
+    database.change(
+        "INSERT INTO releases (stream, first_tick, ticks, width, body, digest) VALUES (?, ?, ?, ?, ?, ?)",
+        (stream, chunk.first_tick, ticks, width, body, _digest(stream, chunk.first_tick, body)),
+    )
+
+
+def read_chunks(database: Database, stream: int, first: int, last: int) -> Iterator[Chunk]:
+    """The values of the ticks ``first .. last``, as far as they are kept, a few rows at a time."""
+    found = database.query("SELECT MAX(first_tick) FROM releases WHERE stream = ? AND first_tick <= ?", (stream, first))[0][0]
+    after = first if found is None else int(found)
+    while True:
+        rows = database.query(
+            "SELECT first_tick, ticks, width, body, digest FROM releases "
+            "WHERE stream = ? AND first_tick >= ? AND first_tick <= ? ORDER BY first_tick LIMIT 64",
+            (stream, after, last),
+        )
+        for start, ticks, width, body, digest in rows:
+            if _digest(stream, start, body) != bytes(digest) or len(body) != 8 * ticks * width:
+                raise StoreError("a stored release is damaged; take an intact copy of the store")
+            values = np.frombuffer(body, dtype="<i8").astype(np.int64).reshape(ticks, width)
+            low, high = max(first, start), min(last, start + ticks - 1)
+            if low <= high:
+                yield Chunk(low, values[low - start : high - start + 1])
+            after = start + 1
+        if len(rows) < 64:
+            return
+
+
+def _digest(stream: int, first_tick: int, body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=16, person=b"release", key=f"{stream}/{first_tick}".encode()).digest()

@@ -1,0 +1,77 @@
+"""What the stores ask of a database, and the tables they keep in it.
+
+The SQL is the same for SQLite and PostgreSQL: question marks for values, ``ON CONFLICT``, whole numbers of 64 bits, bytes.
+After a database error nothing is known about the transaction under way, so the connection refuses all further work: a new
+one reads what was really committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from fadecount.errors import StoreError
+
+FORMAT = 1
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    """CREATE TABLE IF NOT EXISTS streams (
+        id {identity}, name TEXT NOT NULL UNIQUE, uid TEXT NOT NULL, description TEXT NOT NULL,
+        first_tick BIGINT, last_tick BIGINT, published_tick BIGINT, steps BIGINT NOT NULL, width BIGINT NOT NULL,
+        token TEXT NOT NULL, previous_token TEXT, forks TEXT NOT NULL, digest {bytes} NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS keys ( stream BIGINT NOT NULL, position BIGINT NOT NULL, name TEXT NOT NULL, PRIMARY KEY
+    (stream, position), UNIQUE (stream, name))""",
+    """CREATE TABLE IF NOT EXISTS state (
+        stream BIGINT NOT NULL, kind BIGINT NOT NULL, number BIGINT NOT NULL, body {bytes} NOT NULL,
+        PRIMARY KEY (stream, kind, number))""",
+    "CREATE TABLE IF NOT EXISTS inputs (id {identity}, stream BIGINT NOT NULL, body {bytes} NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS inputs_by_stream ON inputs (stream, id)",
+    """CREATE TABLE IF NOT EXISTS seen (
+        stream BIGINT NOT NULL, batch {bytes} NOT NULL, tick BIGINT NOT NULL, PRIMARY KEY (stream, batch))""",
+    "CREATE INDEX IF NOT EXISTS seen_by_tick ON seen (stream, tick)",
+    """CREATE TABLE IF NOT EXISTS releases (
+        stream BIGINT NOT NULL, first_tick BIGINT NOT NULL, ticks BIGINT NOT NULL, width BIGINT NOT NULL,
+        body {bytes} NOT NULL, digest {bytes} NOT NULL, PRIMARY KEY (stream, first_tick))""",
+    "CREATE TABLE IF NOT EXISTS deleted (name TEXT PRIMARY KEY, last_tick BIGINT)",
+)
+"""``streams`` holds each stream's place in time; ``state`` and ``inputs`` hold true counts; only ``releases`` is for readers."""
+
+
+class Database(Protocol):
+    """One connection. Calls from several threads are serialized; a transaction keeps the others waiting."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """All or nothing. When it ends without an error, what was done is durable."""
+
+    def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
+
+    def change(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Run one statement and return how many rows it touched."""
+
+    def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None: ...
+
+    def lock(self, name: str, wait_seconds: float) -> None:
+        """Become the only writer of a stream until the connection closes, or raise a ``LockedError``."""
+
+    def unlock(self, name: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def store_failed(reason: str) -> StoreError:
+    """The error for a database that failed, in one line and without values."""
+    return StoreError(f"store failed: {reason}; nothing unconfirmed was released; mend the cause and start again")
+
+
+class Checkpoints:
+    """Called at each named step of a transaction. Does nothing; a test may hand in something that stops the process there."""
+
+    def __call__(self, step: str) -> None:
+        """The step is about to follow (``before ...``) or has just been done."""
+
+
+def file_or_line(text: str) -> str:
+    """The first line of a database's message."""
+    return text.strip().splitlines()[0] if text.strip() else "unknown reason"

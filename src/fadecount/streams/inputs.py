@@ -1,0 +1,113 @@
+"""Events accepted for the open tick: durable before they are acknowledged, each batch counted once.
+
+Accepting needs no counter state and no lock of the stream, so that with PostgreSQL any process may accept while one closes ticks:
+the closing transaction takes the rows that it sees and leaves the others to the next tick.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.errors import InputError, ParameterError
+from fadecount.streams.database import Checkpoints, Database
+from fadecount.streams.description import read_keys, read_place
+from fadecount.streams.seal import Seal
+
+LARGEST_COUNT = 1 << 40
+REMEMBERED_SECONDS = 86400
+"""How long a batch id is remembered: at least this long in ticks of the stream, and never less than two ticks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Counts by key that are accepted together; ``id`` makes a repeated one count once."""
+
+    counts: Mapping[str, int]
+    id: str | None = None
+
+
+class Intake:
+    """Accepts batches for the open tick of one stream."""
+
+    def __init__(self, database: Database, seal: Seal, name: str, *, checkpoints: Checkpoints | None = None) -> None:
+        self._database, self._seal, self._name = database, seal, name
+        self._checkpoint = checkpoints or Checkpoints()
+        self._place = read_place(database, name)
+        self._positions = self._read_positions()
+
+    def _read_positions(self) -> dict[str, int]:
+        return {key: at for at, key in enumerate(read_keys(self._database, self._place.id))}
+
+    def accept(self, batches: Sequence[Batch]) -> list[bool]:
+        """Count these batches in the open tick, all in one transaction; False for one that was counted before.
+
+        When it returns, they are durable. When it raises an ``InputError``, none was counted; after a ``StoreError``, repeating
+        them under the same ids counts each once.
+        """
+        arrays = [self._arrays(batch) for batch in batches]
+        self._checkpoint("before accept")
+        with self._database.transaction():
+            tick = self._open_tick()
+            fresh = [batch.id is None or self._remember(batch.id, tick) for batch in batches]
+            taken = [each for each, new in zip(arrays, fresh, strict=True) if new]
+            if taken:
+                body = np.concatenate(taken, axis=1).astype("<i8").tobytes()
+                sealed = self._seal.close(body, f"{self._place.uid}/input")
+                self._database.change("INSERT INTO inputs (stream, body) VALUES (?, ?)", (self._place.id, sealed))
+            self._checkpoint("accept written")
+        self._checkpoint("accept committed")
+        return fresh
+
+    def _open_tick(self) -> int:
+        last = read_place(self._database, self._name).last_tick
+        if last is None:
+            raise ParameterError("stream must have begun to accept events; create it with start_tick")
+        return last + 1
+
+    def _arrays(self, batch: Batch) -> NDArray[np.int64]:
+        if any(key not in self._positions for key in batch.counts):
+            self._positions = self._read_positions()
+        rows = np.empty((2, len(batch.counts)), dtype=np.int64)
+        for at, (key, count) in enumerate(batch.counts.items()):
+            if key not in self._positions:
+                raise InputError("key must be declared, got an unknown one; declare it first")
+            rows[:, at] = self._positions[key], _count(count)
+        return rows
+
+    def _remember(self, batch: str, tick: int) -> bool:
+        added = self._database.change(
+            "INSERT INTO seen (stream, batch, tick) VALUES (?, ?, ?) ON CONFLICT (stream, batch) DO NOTHING",
+            (self._place.id, hashlib.blake2b(batch.encode(), digest_size=16).digest(), tick),
+        )
+        return added == 1
+
+
+def take_inputs(database: Database, seal: Seal, uid: str, stream: int, width: int) -> NDArray[np.int64]:
+    """Add up the inputs accepted so far and remove them, inside the transaction that closes the tick."""
+    sums = np.zeros(width, dtype=np.int64)
+    for (body,) in database.query("DELETE FROM inputs WHERE stream = ? RETURNING body", (stream,)):
+        positions, counts = np.frombuffer(seal.open(body, f"{uid}/input"), dtype="<i8").reshape(2, -1)
+        np.add.at(sums, positions, counts)
+    return sums
+
+
+def forget_batches(database: Database, stream: int, tick: int, tick_seconds: int) -> None:
+    """Drop the batch ids that have been remembered long enough."""
+    window = max(2, -(-REMEMBERED_SECONDS // tick_seconds))
+    database.change("DELETE FROM seen WHERE stream = ? AND tick < ?", (stream, tick - window))
+
+
+def _count(value: int) -> int:
+    try:
+        number = -1 if isinstance(value, bool | np.bool) else operator.index(value)
+    except TypeError:
+        number = -1
+    if not 0 <= number <= LARGEST_COUNT:
+        raise InputError("count must be an integer from 0 to 2**40; split larger ones over several batches")
+    return number

@@ -1,0 +1,70 @@
+"""Opening a stream: finish what a stopped process left between commit and publication, or refuse a store that is not the
+latest.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from fadecount.errors import FenceError
+from fadecount.streams.database import Checkpoints, Database
+from fadecount.streams.description import Place, new_token, read_place
+from fadecount.streams.fence import Fence, Mark
+from fadecount.streams.forks import Fork
+
+
+def published(database: Database, fence: Fence | None, name: str, expected: str | None, checkpoint: Checkpoints) -> Place:
+    """Move the fence from the expected token to the committed one, then let readers see all that is committed."""
+    place = read_place(database, name)
+    if fence is None:
+        return place
+    fence.move(place.uid, expected, _mark(place))
+    checkpoint("fenced")
+    with database.transaction():
+        database.change("UPDATE streams SET published_tick = last_tick WHERE id = ?", (place.id,))
+        checkpoint("before publish")
+    checkpoint("published")
+    return replace(place, published_tick=place.last_tick)
+
+
+def settled(database: Database, fence: Fence | None, name: str, *, accept_extra_loss: bool) -> Place:
+    """The stream's place once it agrees with the fence; a store that is behind it is refused, or marked with a fork."""
+    place = read_place(database, name)
+    if fence is None:
+        return place
+    mark = fence.read(place.uid)
+    found = None if mark is None else mark.token
+    if found not in (place.token, place.previous_token):
+        if not accept_extra_loss:
+            raise _refusal(place, mark)
+        place = _forked(database, place, mark)
+    if found == place.token and place.published_tick == place.last_tick:
+        return place
+    return published(database, fence, name, found, Checkpoints())
+
+
+def _forked(database: Database, place: Place, mark: Mark | None) -> Place:
+    """Write the fork down before anything else: from here on every loss that is shown holds it."""
+    forks = [*place.forks, *(mark.forks[len(place.forks) :] if mark else ()), Fork(last_step=mark.steps if mark else None)]
+    token, previous = new_token(), mark.token if mark else None
+    with database.transaction():
+        database.change(
+            "UPDATE streams SET forks = ?, token = ?, previous_token = ? WHERE id = ?",
+            (json.dumps([fork.last_step for fork in forks]), token, previous, place.id),
+        )
+    return replace(place, forks=tuple(forks), token=token, previous_token=previous)
+
+
+def _mark(place: Place) -> Mark:
+    return Mark(token=place.token, steps=place.steps, forks=place.forks)
+
+
+def _refusal(place: Place, mark: Mark | None) -> FenceError:
+    name = place.description.name
+    remedy = "use the latest store, or accept that what was lost counts again with --accept-extra-loss"
+    if mark is None:
+        return FenceError(f"stream {name!r} has no mark in the fence; bring the fence along with the store; else {remedy}")
+    return FenceError(
+        f"stream {name!r} is at step {place.steps}, but another history of it was published up to step {mark.steps}; {remedy}"
+    )

@@ -1,0 +1,112 @@
+"""A counter's parts in a store: only what changed is written, and what is read back is checked as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from fadecount.counters import Counter
+from fadecount.counters.parts import Parts, Row, counter_of, parts_of
+from fadecount.errors import SavedStateError, StoreError
+from fadecount.mechanisms import Mechanism
+from fadecount.noise import NoiseSource
+from fadecount.streams.database import Database
+from fadecount.streams.seal import Seal
+
+TOTAL, TAIL, DELAYED = 0, 1, 2
+Name = tuple[int, int]
+"""Kind and number: the level of a tail, the step of a delayed input."""
+
+
+class StoredState:
+    """The parts of one stream as they are stored: their arrays (to see what changes) and digests (to see damage)."""
+
+    def __init__(self, database: Database, seal: Seal, uid: str, stream: int) -> None:
+        self._database, self._seal, self._uid, self._stream = database, seal, uid, stream
+        self._arrays: dict[Name, Row] = {}
+        self._digests: dict[Name, bytes] = {}
+
+    def load(self, mechanism: Mechanism, steps: int, width: int, digest: bytes, source: NoiseSource | None) -> Counter:
+        """The counter as it was committed. Raises if anything is missing, altered or from another time."""
+        rows = self._database.query("SELECT kind, number, body FROM state WHERE stream = ?", (self._stream,))
+        self._arrays, self._digests = {}, {}
+        for kind, number, body in rows:
+            self._digests[kind, number] = _digest(body)
+        if self.digest(steps) != digest:
+            raise StoreError("state is damaged or incomplete; take an intact copy of the store")
+        for kind, number, body in rows:
+            row = np.frombuffer(self._seal.open(body, self._about(kind, number)), dtype="<i8").astype(np.int64)
+            self._arrays[kind, number] = np.concatenate([row, np.zeros(max(0, width - len(row)), dtype=np.int64)])
+        try:
+            return counter_of(mechanism, self._parts(steps), source)
+        except (KeyError, SavedStateError) as error:
+            raise StoreError("state does not fit its time; take an intact copy of the store") from error
+
+    def _parts(self, steps: int) -> Parts:
+        numbers = {kind: sorted(number for of, number in self._arrays if of == kind) for kind in (TAIL, DELAYED)}
+        return Parts(
+            time=steps,
+            total=self._arrays[TOTAL, 0],
+            delayed=[self._arrays[DELAYED, number] for number in numbers[DELAYED]],
+            tails=[self._arrays[TAIL, number] for number in numbers[TAIL]],
+        )
+
+    def save(self, counter: Counter) -> bytes:
+        """Write the parts that changed since the last time, and return the digest of all."""
+        new = dict(_named(parts_of(counter)))
+        changed = {name: row for name, row in new.items() if not _same(self._arrays.get(name), row)}
+        gone = [name for name in self._arrays if name not in new]
+        bodies = {name: self._seal.close(row.astype("<i8").tobytes(), self._about(*name)) for name, row in changed.items()}
+        for name in gone:
+            del self._digests[name]
+        for name, body in bodies.items():
+            self._digests[name] = _digest(body)
+        self._arrays = new
+        self._database.change_many(
+            "DELETE FROM state WHERE stream = ? AND kind = ? AND number = ?", [(self._stream, *name) for name in gone]
+        )
+        self._database.change_many(
+            "INSERT INTO state (stream, kind, number, body) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (stream, kind, number) DO UPDATE SET body = excluded.body",
+            [(self._stream, *name, body) for name, body in bodies.items()],
+        )
+        return self.digest(counter.time)
+
+    def reseal(self, seal: Seal, steps: int) -> bytes:
+        """Write every part again under another seal."""
+        self._seal = seal
+        for name, row in self._arrays.items():
+            body = seal.close(row.astype("<i8").tobytes(), self._about(*name))
+            self._digests[name] = _digest(body)
+            self._database.change(
+                "UPDATE state SET body = ? WHERE stream = ? AND kind = ? AND number = ?", (body, self._stream, *name)
+            )
+        return self.digest(steps)
+
+    def digest(self, steps: int) -> bytes:
+        """One digest of every stored part and of the time they belong to."""
+        whole = hashlib.blake2b(f"{self._uid}/{steps}".encode(), digest_size=32)
+        for kind, number in sorted(self._digests):
+            whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
+        return whole.digest()
+
+    def _about(self, kind: int, number: int) -> str:
+        return f"{self._uid}/state/{kind}/{number}"
+
+
+def _named(parts: Parts) -> Iterator[tuple[Name, Row]]:
+    yield (TOTAL, 0), parts.total
+    for level, tail in enumerate(parts.tails):
+        yield (TAIL, level), tail
+    for age, row in enumerate(reversed(parts.delayed)):
+        yield (DELAYED, parts.time - age), row
+
+
+def _same(old: Row | None, new: Row) -> bool:
+    return old is not None and np.array_equal(old, new)
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=16).digest()

@@ -1,0 +1,140 @@
+"""Stores: named streams in one database."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from fadecount.counters import Counter
+from fadecount.errors import StoreError, bad_parameter
+from fadecount.noise import NoiseSource
+from fadecount.streams.database import FORMAT, Checkpoints, Database
+from fadecount.streams.description import ONLY_KEY, Description, checked_keys, new_token, read_place, stream_names, write_keys
+from fadecount.streams.fence import Fence, FileFence
+from fadecount.streams.postgres import PostgresDatabase
+from fadecount.streams.seal import Plain, Seal
+from fadecount.streams.sqlite import MEMORY, SQLiteDatabase
+from fadecount.streams.state import StoredState
+from fadecount.streams.stream import Stream, Tools
+
+
+class Store:
+    """Named streams, each with its state, its accepted inputs and its releases. One process writes to a stream."""
+
+    def __init__(self, database: Database, seal: Seal, fence: Fence | None, lock_wait_seconds: float) -> None:
+        self._seal, self._fence, self._database = seal, fence, database
+        self._wait = lock_wait_seconds
+        self._noise: NoiseSource | None = None
+        self._checkpoint = Checkpoints()
+        try:
+            self._uid = self._check_format()
+        except BaseException:
+            database.close()
+            raise
+
+    def _check_format(self) -> str:
+        database = self._database
+        with database.transaction():
+            defaults = {"format": str(FORMAT), "uid": secrets.token_hex(16), "seal": self._seal.fingerprint}
+            for name, value in defaults.items():
+                database.change("INSERT INTO about (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (name, value))
+            about = dict(database.query("SELECT name, value FROM about"))
+        if about["format"] != str(FORMAT):
+            raise bad_parameter("store format", about["format"], f"{FORMAT}", "upgrade fadecount to read it")
+        if about["seal"] != self._seal.fingerprint:
+            wanted = "the key it was sealed with" if about["seal"] else "no key (it is not sealed)"
+            raise StoreError(f"store must be opened with {wanted}; see --key-file and FADECOUNT_KEY")
+        return str(about["uid"])
+
+    def _tools(self) -> Tools:
+        return Tools(database=self._database, seal=self._seal, fence=self._fence, noise=self._noise, checkpoint=self._checkpoint)
+
+    def names(self) -> list[str]:
+        """The streams of this store, in alphabetical order."""
+        return stream_names(self._database)
+
+    def create(self, description: Description, *, keys: Iterable[str] = (ONLY_KEY,), start_tick: int | None = None) -> Stream:
+        """A new stream. It begins at ``start_tick``, or with the first tick released; keys are public and in this order."""
+        names = checked_keys(keys)
+        database, name = self._database, description.name
+        counter = Counter(description.mechanism, shape=(len(names),))
+        with database.transaction():
+            if name in self.names():
+                raise bad_parameter(
+                    "stream name", name, "new in this store", "open the stream that exists, or choose another name"
+                )
+            if database.query("SELECT 1 FROM deleted WHERE name = ?", (name,)):
+                remedy = "what was released under it cannot be taken back; choose another name"
+                raise bad_parameter("stream name", name, "never used in this store", remedy)
+            before = None if start_tick is None else start_tick - 1
+            uid = f"{self._uid}-{secrets.token_hex(8)}"
+            database.change(
+                "INSERT INTO streams (name, uid, description, first_tick, last_tick, published_tick, steps, width, token, "
+                "previous_token, forks, digest) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, NULL, '[]', ?)",
+                (name, uid, description.to_json(), start_tick, before, before, len(names), new_token(), b""),
+            )
+            place = read_place(database, name)
+            write_keys(database, place.id, 0, names)
+            digest = StoredState(database, self._seal, uid, place.id).save(counter)
+            database.change("UPDATE streams SET digest = ? WHERE id = ?", (digest, place.id))
+        return self.open(name)
+
+    def open(self, name: str, *, accept_extra_loss: bool = False) -> Stream:
+        """A stream for writing. Refused while another process writes to it, and if the fence knows of later releases."""
+        uid = read_place(self._database, name).uid
+        self._database.lock(uid, self._wait)
+        try:
+            return Stream(self._tools(), name, accept_extra_loss=accept_extra_loss)
+        except BaseException:
+            self._database.unlock(uid)
+            raise
+
+    def delete(self, name: str) -> None:
+        """Remove a stream with all its releases. Its name stays taken: what observers have seen, they keep."""
+        place = read_place(self._database, name)
+        self._database.lock(place.uid, self._wait)
+        with self._database.transaction():
+            for table in ("keys", "state", "inputs", "seen", "releases"):
+                self._database.change(f"DELETE FROM {table} WHERE stream = ?", (place.id,))  # noqa: S608 - constants
+            self._database.change("DELETE FROM streams WHERE id = ?", (place.id,))
+            self._database.change("INSERT INTO deleted (name, last_tick) VALUES (?, ?)", (name, place.last_tick))
+        self._database.unlock(place.uid)
+
+    def close(self) -> None:
+        """End all writing. Streams of this store cannot be used any more."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class SQLiteStore(Store):
+    """A store in one SQLite file (the default). See :class:`~fadecount.streams.sqlite.SQLiteDatabase` for what it guarantees.
+
+    The fence is a folder outside the store's own; ``None`` means the user's state folder.
+    """
+
+    def __init__(self, path: str | Path, *, fence: Fence | None = None, seal: Seal | None = None) -> None:
+        folder = Path(path).resolve().parent
+        barrier = fence or FileFence()
+        if isinstance(barrier, FileFence) and barrier.folder.resolve() == folder:
+            raise bad_parameter("fence", str(barrier.folder), "outside the store's folder", "a backup must not take both along")
+        super().__init__(SQLiteDatabase(path, writes=True), seal or Plain(), barrier, 0.0)
+
+    @staticmethod
+    def in_memory() -> Store:
+        """A store that ends with the process: for one-off runs. Nothing outlives it, so it needs no fence."""
+        return Store(SQLiteDatabase(MEMORY, writes=True), Plain(), None, 0.0)
+
+
+class PostgresStore(Store):
+    """A store in a PostgreSQL database; several processes may use it, each stream has one writer at a time."""
+
+    def __init__(self, url: str, *, fence: Fence | None = None, seal: Seal | None = None, lock_wait_seconds: float = 5.0) -> None:
+        super().__init__(PostgresDatabase(url, writes=True), seal or Plain(), fence or FileFence(), lock_wait_seconds)

@@ -1,0 +1,99 @@
+"""Ticks: slots of time, numbered from the beginning of 1970.
+
+A tick of ``tick_seconds`` has the number ``floor(unix_seconds / tick_seconds)``: it begins at a multiple of its length in UTC,
+whatever the time zone. Only ticks of whole days look at the zone: they begin at local midnight, and their number is the number of
+local days since 1970-01-01 divided by their length in days, rounded down. So a day has 23 or 25 hours when clocks change, and is
+one tick all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.errors import bad_parameter, require_integer
+
+DAY = 86400
+_EPOCH = date(1970, 1, 1)
+EARLIEST, LATEST = -62_000_000_000, 253_000_000_000
+"""Unix seconds that have a calendar date here: the years 6 to 9987."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticks:
+    """The calendar of a stream: from times to tick numbers and back.
+
+    >>> hours = Ticks(tick_seconds=3600)
+    >>> hours.at(7200), hours.start(2).isoformat()
+    (2, '1970-01-01T02:00:00+00:00')
+    >>> Ticks(tick_seconds=86400, zone="America/New_York").start(0).isoformat()
+    '1970-01-01T05:00:00+00:00'
+    """
+
+    tick_seconds: int
+    zone: str = "UTC"
+    _local: ZoneInfo | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        remedy = "it is the length of a tick in seconds, such as 3600"
+        seconds = require_integer("tick_seconds", self.tick_seconds, minimum=1, maximum=366 * DAY, remedy=remedy)
+        object.__setattr__(self, "tick_seconds", seconds)
+        zone = _zone(self.zone)
+        object.__setattr__(self, "_local", zone if seconds % DAY == 0 and self.zone != "UTC" else None)
+
+    def at(self, unix_seconds: float) -> int:
+        """The tick in which a moment lies."""
+        if not EARLIEST <= unix_seconds <= LATEST:
+            raise bad_parameter("time", unix_seconds, "a moment between the years 6 and 9987", "give Unix seconds")
+        if self._local is None:
+            return int(unix_seconds // self.tick_seconds)
+        local = datetime.fromtimestamp(unix_seconds, self._local).date()
+        return (local - _EPOCH).days // (self.tick_seconds // DAY)
+
+    def of(self, unix_seconds: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The ticks of many moments (whole Unix seconds, rounded down)."""
+        if self._local is None or not len(unix_seconds):
+            return unix_seconds // self.tick_seconds
+        first, last = self.at(int(unix_seconds.min())), self.at(int(unix_seconds.max()))
+        starts = [self.start_seconds(tick) for tick in range(first, last + 1)]
+        return np.searchsorted(np.array(starts, dtype=np.int64), unix_seconds, side="right") - 1 + first
+
+    def start_seconds(self, tick: int) -> int:
+        """When a tick begins, in Unix seconds."""
+        if self._local is None:
+            return tick * self.tick_seconds
+        day = _EPOCH + timedelta(days=tick * (self.tick_seconds // DAY))
+        return int(datetime(day.year, day.month, day.day, tzinfo=self._local).timestamp())
+
+    def start(self, tick: int) -> datetime:
+        """When a tick begins, in UTC."""
+        seconds = self.start_seconds(tick)
+        if not EARLIEST <= seconds <= LATEST:
+            raise bad_parameter("tick", tick, "within the years 6 to 9987", "check the times of the input")
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+
+    def shown(self, tick: int) -> str:
+        """When a tick begins, as people and files write it: ISO 8601 in UTC."""
+        return self.start(tick).replace(tzinfo=None).isoformat() + "Z"
+
+    def starts(self, first: int, count: int) -> Sequence[str]:
+        """:meth:`shown` for many ticks from ``first`` on."""
+        if self._local is None:
+            seconds = np.arange(first, first + count, dtype=np.int64) * self.tick_seconds
+            texts: list[str] = np.datetime_as_string(seconds.astype("datetime64[s]"), unit="s").tolist()
+            return [text + "Z" for text in texts]
+        return [self.shown(tick) for tick in range(first, first + count)]
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError, TypeError):  # ZoneInfoNotFoundError is a KeyError
+        raise bad_parameter("zone", name, "a time zone of the IANA database", "such as UTC or Europe/Zurich") from None

