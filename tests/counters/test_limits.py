@@ -156,3 +156,38 @@ def test_bad_parameters() -> None:
         refuse("resolution_bits", lambda bad=bad: fc.Counter(good, resolution_bits=bad))
     refuse("resolution_bits", lambda: fc.Counter(fc.Gradual(epsilon=2.0**-25), resolution_bits=20))
     refuse("first budget", lambda: fc.Counter(fc.Designed(budgets=(math.inf, 0.5), delay=2)))
+
+
+class _FailingNoise(ScriptedNoise):
+    """Runs out of entropy at one call, and may be asked again for what was never published."""
+
+    fails_at = -1
+
+    def _give(self, law: Any, name: Any, key: int) -> int:
+        if self.calls == self.fails_at:
+            self.fails_at = -1
+            raise OSError("no entropy")
+        self.asked.discard((name, key))
+        return super()._give(law, name, key)
+
+
+@pytest.mark.parametrize("width", [None, 2])
+@pytest.mark.parametrize("mechanism", ALL, ids=repr)
+def test_a_failure_of_the_noise_changes_nothing(mechanism: fc.Mechanism, width: int | None) -> None:
+    source = _FailingNoise()
+    counter = Counter._with_noise(mechanism, source, width=width)
+    inputs = np.ones((40,) if width is None else (40, width), dtype=np.int64)
+    outputs = [*counter.extend(inputs[:15])]
+    for ahead in range(4):
+        before = counter.save()
+        source.fails_at = source.calls + ahead
+        with pytest.raises(OSError, match="no entropy"):
+            counter.extend(inputs[:20])
+        assert counter.save() == before
+    source.fails_at = source.calls
+    for each in inputs[15:]:
+        try:
+            outputs.append(counter.step(each if width else 1))
+        except OSError:
+            outputs.append(counter.step(each if width else 1))
+    assert np.array_equal(outputs, naive_outputs(mechanism, inputs, width))

@@ -58,7 +58,8 @@ class DiscreteLaplace:
             raise ValueError(f"scale must be in (0, 2**40], got {self.scale!r}")
         context = _context(50)
         offset = context.multiply(
-            Decimal(self.scale), context.add(context.multiply(Decimal(63), context.ln(Decimal(2))), _centre(self.scale, context))
+            Decimal.from_float(self.scale),
+            context.add(context.multiply(Decimal(63), context.ln(Decimal(2))), _centre(self.scale, context)),
         )
         threshold = max(1, min(62, round((63 + math.log2(self.scale)) / 2)))  # balances the two reasons to settle
         object.__setattr__(self, "_offset", float(offset))
@@ -98,7 +99,7 @@ def settle(scale: float, bits: int, more: Callable[[int], int]) -> int:
         context = _context(precision)
         lowest = _argument(scale, bits + 1, length, context)
         highest = _argument(scale, bits, length, context) if bits else Decimal("Infinity")
-        slack = Decimal(scale) * Decimal(length + 2) * Decimal(10) ** (6 - precision)
+        slack = context.multiply(Decimal.from_float(scale * (length + 2)), context.scaleb(Decimal(1), 6 - precision))
         low, high = context.subtract(lowest, slack), context.add(highest, slack)
         if high.is_finite() and _floor(low) == _floor(high):
             return _floor(low)
@@ -111,12 +112,12 @@ def _argument(scale: float, numerator: int, length: int, context: Context) -> De
     logarithm = context.subtract(
         context.multiply(Decimal(length), context.ln(Decimal(2))), context.ln(context.create_decimal(numerator))
     )
-    return context.multiply(Decimal(scale), context.add(logarithm, _centre(scale, context)))
+    return context.multiply(Decimal.from_float(scale), context.add(logarithm, _centre(scale, context)))
 
 
 def _centre(scale: float, context: Context) -> Decimal:
     """``ln(2 / (1 + q))`` with ``q = exp(-1 / scale)``."""
-    q = context.exp(context.divide(Decimal(-1), Decimal(scale)))
+    q = context.exp(context.divide(Decimal(-1), Decimal.from_float(scale)))
     return context.subtract(context.ln(Decimal(2)), context.ln(context.add(Decimal(1), q)))
 
 
