@@ -1,0 +1,94 @@
+"""The command line as a whole: commands are found, errors are one line, exit codes tell what happened."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import fadecount
+from fadecount import errors
+from fadecount.cli import main as program
+from fadecount.cli.main import FAILED, INTERRUPTED, build_parser, commands, main
+
+
+class Command(ModuleType):
+    """A command that ends as its option says."""
+
+    def __init__(self) -> None:
+        super().__init__("pretend", "Pretend to work.\n\nexample:\n  fadecount pretend --end well\n")
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--end", default="well")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        if arguments.end == "refused":
+            raise errors.ParameterError("epsilon must be positive, got -1; take another")
+        if arguments.end == "stopped":
+            raise KeyboardInterrupt
+        return 0 if arguments.end == "well" else 7
+
+
+@pytest.fixture
+def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "commands", lambda: {"pretend": Command()})
+
+
+@pytest.mark.usefixtures("pretend")
+def test_a_command_runs_and_its_status_is_returned(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pretend"]) == 0
+    assert main(["pretend", "--end", "badly"]) == 7
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("pretend")
+def test_an_error_is_one_line_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pretend", "--end", "refused"]) == FAILED == 1
+    assert capsys.readouterr() == ("", "fadecount: epsilon must be positive, got -1; take another\n")
+
+
+@pytest.mark.usefixtures("pretend")
+def test_an_interruption_is_no_traceback_either(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pretend", "--end", "stopped"]) == INTERRUPTED == 130
+    assert capsys.readouterr() == ("", "fadecount: stopped\n")
+
+
+@pytest.mark.usefixtures("pretend")
+def test_help_shows_summary_and_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["pretend", "--help"])
+    assert left.value.code == 0
+    shown = capsys.readouterr().out
+    assert "Pretend to work." in shown
+    assert "  fadecount pretend --end well" in shown
+    assert "--end" in shown
+
+
+@pytest.mark.parametrize("words", [[], ["no-such-command"], ["--no-such-option"]])
+def test_wrong_words_exit_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 2
+    assert "usage: fadecount" in capsys.readouterr().err
+
+
+def test_the_version_is_shown() -> None:
+    done = subprocess.run([sys.executable, "-m", "fadecount", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"fadecount {fadecount.__version__}\n"
+
+
+def test_every_command_has_a_summary_examples_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    build_parser()
+    for name, module in commands().items():
+        assert not name.startswith("_")
+        assert name != "main"
+        summary, _, details = (module.__doc__ or "").strip().partition("\n")
+        assert summary.endswith("."), f"{name} needs a summary of one sentence"
+        assert f"fadecount {name}" in details, f"{name} needs an example"
+        with pytest.raises(SystemExit) as left:
+            main([name, "--help"])
+        assert left.value.code == 0
+        assert summary.split()[0] in capsys.readouterr().out
