@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := src/fadecount/intervals.py,src/fadecount/mechanisms/*,src/fadecount/noise/*,src/fadecount/counters/*
 
-.PHONY: help demo test lint types imports unit bench clean
+.PHONY: help demo test lint types imports unit bench docs clean
 .DEFAULT_GOAL := help
 
 help: ## show what can be made
@@ -28,6 +28,9 @@ imports: $(VENV)/test
 unit: $(VENV)/test
 	$(BIN)/pytest --cov --cov-report=
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
+
+docs: $(VENV)/test ## write the reference of the commands anew
+	$(BIN)/python -m fadecount.cli._reference docs/cli.md
 
 bench: $(VENV)/test ## measure speed against a reference in the same run
 	$(BIN)/python -m benchmarks

@@ -2,7 +2,7 @@
 
 from fadecount import errors
 from fadecount.counters import Counter
-from fadecount.mechanisms import Binary, Designed, Gradual, Linear, Mechanism, Refresh, minimum_error
+from fadecount.mechanisms import Binary, Designed, Gradual, Linear, Mechanism, Refresh, crossing_age, minimum_error
 
 __version__ = "0.1.0"
 
@@ -14,6 +14,7 @@ __all__ = [
     "Linear",
     "Mechanism",
     "Refresh",
+    "crossing_age",
     "errors",
     "minimum_error",
 ]

@@ -49,7 +49,7 @@ def test_curves_differ_without_colour() -> None:
     looks = {(line.get_marker(), str(line._unscaled_dash_pattern)) for line in lines if line.get_marker() != "None"}  # type: ignore[attr-defined]
     assert len(looks) == 3
     assert len(set(MARKS)) == len(set(COLOURS)) == 7
-    assert len({str(look["linestyle"]) for look in KINDS.values()}) == len(KINDS)
+    assert len({(str(look["linestyle"]), look["linewidth"]) for look in KINDS.values()}) == len(KINDS)
 
 
 def test_a_loss_of_nothing_is_left_out() -> None:

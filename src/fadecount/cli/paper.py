@@ -30,14 +30,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from fadecount.paper.files import prepare_folder
-    from fadecount.paper.reproduce import reproduce, wanted_parts, work
+    from fadecount.paper.reproduce import fair_runs, reproduce, wanted_parts, work
 
+    runs = fair_runs(arguments.runs)
     parts = wanted_parts([name.strip() for name in arguments.only.split(",") if name.strip()])
     prepare_folder(arguments.out, force=arguments.force)
-    with Progress("reproducing", total=work(parts, arguments.runs)) as bar:
-        report = reproduce(arguments.out, parts, runs=arguments.runs, advance=bar.advance)
+    with Progress("reproducing", total=work(parts, runs)) as bar:
+        report = reproduce(arguments.out, parts, runs=runs, advance=bar.advance)
     if arguments.json:
         print(json.dumps({"report": str(report), "parts": list(parts)}))
     else:
-        print(f"{len(parts)} parts made ({', '.join(parts)}); open {report}")
+        print(f"made {', '.join(parts)}; open {report}")
     return 0

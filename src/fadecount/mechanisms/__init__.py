@@ -2,6 +2,7 @@
 
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary import Binary
+from fadecount.mechanisms.crossing import crossing_age
 from fadecount.mechanisms.designed import Designed
 from fadecount.mechanisms.gradual import Gradual
 from fadecount.mechanisms.linear import Linear
@@ -20,6 +21,7 @@ __all__ = [
     "Mechanism",
     "Refresh",
     "Schedule",
+    "crossing_age",
     "minimum_error",
     "scale_of",
 ]

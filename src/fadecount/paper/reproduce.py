@@ -31,6 +31,12 @@ def wanted_parts(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(part for part in PARTS if part in chosen or not names)
 
 
+def fair_runs(runs: int) -> int:
+    """The number of runs, or a clear refusal: one run has no spread."""
+    remedy = "it is how often each mechanism is run with real noise, at least 200 for a fair interval"
+    return require_integer("--runs", runs, minimum=FEWEST_RUNS, maximum=10**6, remedy=remedy)
+
+
 def work(parts: Sequence[str], runs: int) -> float:
     """How much there is to do, in steps of noise, for a progress bar."""
     steps = sum(trial.items for trial in measured.trials(runs)) if "measured" in parts else 0
@@ -43,8 +49,6 @@ def reproduce(folder: Path, parts: Sequence[str], *, runs: int, advance: Callabl
     ``runs`` is the number of runs with real noise over 10**6 steps; streams of 10**3 steps get ten times as many. ``advance`` is
     called with the work done, of :func:`work` in all.
     """
-    remedy = "it is how often each mechanism is run with real noise, at least 200 for a fair interval"
-    runs = require_integer("--runs", runs, minimum=FEWEST_RUNS, maximum=10**6, remedy=remedy)
     with ExitStack() as stack:
         collect = None
         if "measured" in parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 _HUMAN = (
     (1, "1 s"),
@@ -42,6 +42,9 @@ def loss_axis(axes: Axes, *, logarithmic: bool) -> None:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.12g}"))
         axes.yaxis.set_minor_locator(NullLocator())
+        low, high = axes.get_ylim()
+        if high < 200.0 * low:
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     else:
         axes.set_ylim(bottom=0.0)
     axes.set_ylabel("privacy loss (epsilon)")

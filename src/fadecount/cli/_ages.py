@@ -1,0 +1,71 @@
+"""Ages as people give and read them: in steps, or in human time where the length of a step is known."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from fadecount.durations import UNITS, format_duration, parse_duration
+from fadecount.errors import bad_parameter
+
+_OLDEST = 1 << 60
+_HUMAN = tuple(UNITS[unit] * count for count, unit in ((1, "m"), (1, "h"), (1, "d"), (1, "w"), (1, "mo"), (1, "y"), (10, "y")))
+DEFAULT_STEPS = 10**6
+
+
+def add_tick_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tick", metavar="DURATION", help="length of one step, such as 1m or 1d: ages are then in human time too"
+    )
+
+
+def tick_seconds_from(arguments: argparse.Namespace) -> int | None:
+    return None if arguments.tick is None else parse_duration(arguments.tick, name="--tick")
+
+
+def steps_from(text: str, tick_seconds: int | None, *, name: str, minimum: int = 0) -> int:
+    """A number of steps: written as one, or (with a tick) as a duration of at least one step."""
+    if text.strip().isascii() and text.strip().isdigit():
+        steps = int(text)
+    elif tick_seconds is None:
+        raise bad_parameter(name, text, "a number of steps", "give --tick to use durations such as 1d")
+    else:
+        steps = parse_duration(text, name=name) // tick_seconds
+        minimum = max(minimum, 1)
+    if not minimum <= steps < _OLDEST:
+        raise bad_parameter(name, text, f"from {minimum} to 2**60 - 1 steps", "a step is as long as --tick says")
+    return steps
+
+
+def default_horizon(tick_seconds: int | None) -> int:
+    """A year, or a million steps where the length of a step is not known or longer than a year."""
+    return DEFAULT_STEPS if tick_seconds is None or tick_seconds > UNITS["y"] else UNITS["y"] // tick_seconds
+
+
+def shown_ages(oldest: int, tick_seconds: int | None) -> list[int]:
+    """Ages worth a line: at once, one step, then powers of ten, or a minute, an hour, a day ... up to the oldest."""
+    if tick_seconds is None:
+        grown = [10**power for power in range(19)]
+    else:
+        grown = [1, *(seconds // tick_seconds for seconds in _HUMAN if seconds >= tick_seconds)]
+    return sorted({age for age in (0, *grown, oldest) if age <= oldest})
+
+
+def age_name(age: int, tick_seconds: int | None) -> str:
+    """An age in human time, if the length of a step is known."""
+    if not tick_seconds:
+        return ""
+    return format_duration(age * tick_seconds) if age else "at once"
+
+
+def shown_loss(loss: float) -> str:
+    """A loss with four digits behind the point, rounded up, save for less than 1e-12: 0.30000000000000004 is 0.3000."""
+    return f"{math.ceil(loss * 1e4 - 1e-9) / 1e4:,.4f}" if math.isfinite(loss) else "inf"
+
+
+def lines_of(rows: list[list[str]], *, tick_seconds: int | None) -> str:
+    """Rows as aligned lines, all columns to the right; without a tick the second column, human time, is left out."""
+    if tick_seconds is None:
+        rows = [[row[0], *row[2:]] for row in rows]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)

@@ -1,0 +1,78 @@
+"""Show what a mechanism loses about an event as the event gets older.
+
+The loss at an age is exact: what all outputs so far can reveal about one
+event. Beside it stands the bound that the paper proves.
+
+examples:
+  fadecount curve --epsilon 0.1 --tick 1m
+  fadecount curve --epsilon 0.05 --exponent 2 --until 1000000000
+  fadecount curve --plan plan.json --tick 1h --until 10y --plot curve.svg
+  fadecount curve --mechanism linear --epsilon 0.1 --ages 0,1,50 --json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from fadecount.cli._ages import (
+    add_tick_option,
+    age_name,
+    default_horizon,
+    lines_of,
+    shown_ages,
+    shown_loss,
+    steps_from,
+    tick_seconds_from,
+)
+from fadecount.cli._options import add_mechanism_options, mechanism_from
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_mechanism_options(parser)
+    add_tick_option(parser)
+    parser.add_argument(
+        "--until", metavar="AGE", help="oldest age, in steps or (with --tick) as 1y (default: a year, or 10^6 steps)"
+    )
+    parser.add_argument("--ages", metavar="AGE,...", help="these ages instead of a selection")
+    parser.add_argument("--plot", metavar="FILE", help="draw the curve as .png, .svg or .pdf")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    mechanism = mechanism_from(arguments)
+    tick = tick_seconds_from(arguments)
+    oldest = default_horizon(tick) if arguments.until is None else steps_from(arguments.until, tick, name="--until")
+    if arguments.ages:
+        ages = [steps_from(text, tick, name="--ages") for text in arguments.ages.split(",")]
+        oldest = max(oldest, *ages) if arguments.until else max(ages)
+    else:
+        ages = shown_ages(oldest, tick)
+    found = [(age, mechanism.loss(age), mechanism.paper_loss(age)) for age in ages]
+    error = mechanism.mse(max(1, oldest)) ** 0.5
+    if arguments.plot:
+        _plot(arguments, mechanism, oldest, tick)
+    if arguments.json:
+        losses = [
+            {"age": age, "seconds": age * tick if tick else None, "loss": loss, "paper": paper} for age, loss, paper in found
+        ]
+        print(json.dumps({"mechanism": json.loads(mechanism.to_json()), "root_mean_squared_error": error, "losses": losses}))
+        return 0
+    table = [["age (steps)", "age", "loss", "paper's bound"]]
+    table += [[f"{age:,}", age_name(age, tick), shown_loss(loss), shown_loss(paper)] for age, loss, paper in found]
+    print(f"{mechanism}\ntypical error over {max(1, oldest):,} steps: {error:,.3g}\n\n{lines_of(table, tick_seconds=tick)}")
+    return 0
+
+
+def _plot(arguments: argparse.Namespace, mechanism: object, oldest: int, tick: int | None) -> None:
+    from fadecount import Mechanism
+    from fadecount.plots import Curve, draw_curves, new_figure, save_figure
+
+    assert isinstance(mechanism, Mechanism)
+    curves = [
+        Curve.of(mechanism, horizon=oldest + 1, label="exact loss"),
+        Curve.of(mechanism, horizon=oldest + 1, label="the paper's bound", kind="paper"),
+    ]
+    figure = new_figure()
+    draw_curves(figure, curves, tick_seconds=tick, columns=2, title=f"What is lost about one event: {mechanism.kind}")
+    save_figure(figure, arguments.plot)

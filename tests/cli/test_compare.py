@@ -1,0 +1,69 @@
+"""fadecount compare: the same error, both curves, the crossing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import fadecount as fc
+from fadecount.cli.main import main
+
+WORDS = ["compare", "--window", "1d", "--tick", "1m", "--epsilon-current", "1"]
+
+
+def test_both_have_the_same_error_and_the_crossing_is_exact(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*WORDS, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    refresh, fading = (fc.Mechanism.from_json(json.dumps(found[name])) for name in ("refresh", "fading"))
+    assert refresh == fc.Refresh(window=1440, epsilon_current=1.0, epsilon_past=0.1)
+    assert found["horizon"] == 525_600
+    assert fading.mse(525_600) == pytest.approx(refresh.mse(525_600), rel=1e-9)
+    crossing = found["crossing_age"]
+    assert refresh.loss(crossing - 1) < fading.loss(crossing - 1)
+    assert refresh.loss(crossing) >= fading.loss(crossing)
+    assert [one["age"] for one in found["losses"]] == [0, 1, 60, 1440, 10_080, 43_200, 525_600]
+    assert all(one["refresh"] == refresh.loss(one["age"]) and one["fading"] == fading.loss(one["age"]) for one in found["losses"])
+
+
+def test_the_text_answers_the_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "both.png"
+    assert main([*WORDS, "--plot", str(picture)]) == 0
+    text = capsys.readouterr().out
+    for part in ("1 day", "1 month", "1 year", "From an age of", "times as much"):
+        assert part in text
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert max(map(len, text.splitlines())) <= 90
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (
+            ["--window", "5", "--epsilon-current", "1", "--horizon", "12", "--exponent", "4"],
+            "Fading loses less only from an age of",
+        ),
+        (["--window", "31", "--epsilon-current", "1", "--horizon", "1000"], "always loses at least as much"),
+    ],
+)
+def test_the_verdict_depends_on_the_crossing(words: list[str], part: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", *words]) == 0
+    assert part in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--window", "127", "--epsilon-current", "1", "--horizon", "127"], "--horizon must be more steps than the window, 127"),
+        (["--window", "0", "--epsilon-current", "1"], "--window must be from 1"),
+        (["--window", "1d", "--epsilon-current", "1"], "--window must be a number of steps"),
+        (["--window", "7", "--epsilon-current", "0"], "epsilon_current must be between"),
+        (["--window", "7", "--epsilon-current", "1", "--exponent", "-1"], "exponent must be between"),
+    ],
+)
+def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", *words]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

@@ -1,0 +1,88 @@
+"""fadecount curve: the table, the JSON, the picture, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import fadecount as fc
+from fadecount.cli._ages import shown_loss
+from fadecount.cli.main import main
+
+FADING = ["curve", "--epsilon", "0.1"]
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def test_the_table_shows_human_time_and_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    text = said(capsys, *FADING, "--tick", "1m")
+    lines = [line.split() for line in text.splitlines()]
+    assert ["1,440", "1", "day", "1.1000", "2.2000"] in lines
+    assert ["525,600", "1", "year", "2.0000", "4.0000"] in lines
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_without_a_tick_ages_are_powers_of_ten(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line.split() for line in said(capsys, *FADING).splitlines()]
+    assert ["1,000", "1.0000", "2.0000"] in lines
+    assert lines[-1][0] == "1,000,000"
+
+
+def test_json_holds_the_exact_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(said(capsys, *FADING, "--exponent", "2", "--ages", "0,7,1d", "--tick", "1h", "--json"))
+    mechanism = fc.Gradual(epsilon=0.1, exponent=2.0)
+    assert fc.Mechanism.from_json(json.dumps(found["mechanism"])) == mechanism
+    assert [(one["age"], one["seconds"], one["loss"], one["paper"]) for one in found["losses"]] == [
+        (age, age * 3600, mechanism.loss(age), mechanism.paper_loss(age)) for age in (0, 7, 24)
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--mechanism", "linear", "--epsilon", "1"],
+        ["--mechanism", "binary", "--epsilon", "1", "--steps", "1000"],
+        ["--mechanism", "refresh", "--window", "7", "--epsilon-current", "1", "--epsilon-past", "0.1"],
+        ["--mechanism", "designed", "--budgets", "0.1,inf"],
+    ],
+)
+def test_every_mechanism_has_a_curve_and_a_picture(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = tmp_path / "curve.svg"
+    assert "age (steps)" in said(capsys, "curve", *words, "--plot", str(picture))
+    assert b"<svg" in picture.read_bytes()
+
+
+def test_a_plan_file_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "plan.json").write_text(fc.Linear(epsilon=0.5).to_json())
+    assert "Linear(epsilon=0.5)" in said(capsys, "curve", "--plan", str(tmp_path / "plan.json"))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--epsilon", "0.1", "--until", "1d"], "--until must be a number of steps, got '1d'; give --tick"),
+        (["--epsilon", "0.1", "--tick", "1d", "--until", "1h"], "--until must be from 1 to 2**60 - 1 steps, got '1h'"),
+        (["--epsilon", "0.1", "--tick", "soon"], "--tick must be a positive duration, got 'soon'"),
+        (["--epsilon", "0.1", "--until", str(2**60)], "--until must be from 0"),
+        (["--epsilon", "-1"], "epsilon must be between"),
+        ([], "--epsilon must be given for gradual"),
+        (["--epsilon", "0.1", "--plot", "picture.gif"], "plot must be a file that ends with .png, .svg, .pdf"),
+    ],
+)
+def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["curve", *words]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_losses_are_shown_rounded_up() -> None:
+    assert shown_loss(0.1 + 0.2) == "0.3000"
+    assert shown_loss(0.30001) == "0.3001"
+    assert shown_loss(1234.5) == "1,234.5000"
+    assert shown_loss(float("inf")) == "inf"

@@ -1,0 +1,68 @@
+"""The figures: the lines, the ages drawn, and that what the sentences claim is so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fadecount.paper.figures import FIGURES, PaperFigure
+from fadecount.paper.table import LONG, SHORT, rows
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, PaperFigure]:
+    return {name: make() for name, make in FIGURES.items()}
+
+
+def losses(figure: PaperFigure, label: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    found = [np.asarray(curve.losses) for curve in figure.curves if curve.label == label]
+    assert len(found) == 1, label
+    return found[0]
+
+
+def test_every_figure_is_whole(figures: dict[str, PaperFigure]) -> None:
+    assert list(figures) == ["fig2a", "fig2b", "fig2c", "fig3", "fig4a", "fig4b"]
+    assert [len(figure.curves) for figure in figures.values()] == [4, 9, 6, 10, 9, 12]
+    for name, figure in figures.items():
+        assert figure.ages[0] == 0
+        assert figure.ages[-1] == figure.horizon - 1
+        if figure.horizon == SHORT:
+            assert len(figure.ages) == SHORT
+        labels = [curve.label for curve in figure.curves]
+        assert len(set(labels)) == len(labels), name
+        assert "{" not in figure.sentence + figure.parameters
+        for curve in figure.curves:
+            assert np.all(curve.losses > 0)
+            if "empirical" not in curve.label:
+                assert np.all(np.diff(curve.losses) >= -1e-12), (name, curve.label)
+
+
+def test_the_exact_loss_is_nowhere_above_the_others(figures: dict[str, PaperFigure]) -> None:
+    for figure in figures.values():
+        by_label = {curve.label: curve.losses for curve in figure.curves}
+        for label, values in by_label.items():
+            name, _, kind = label.rpartition(", ")
+            if kind in ("empirical", "theorem", "paper"):
+                assert np.all(by_label[f"{name}, exact"] <= values * (1.0 + 1e-12)), (figure.name, label)
+
+
+def test_what_figure_2a_says(figures: dict[str, PaperFigure]) -> None:
+    figure = figures["fig2a"]
+    exact, theorem = losses(figure, "exact loss"), losses(figure, "theorem (sum)")
+    closed, empirical = losses(figure, "closed form of the theorem"), losses(figure, "empirical, as in the paper")
+    assert np.all((exact / theorem >= 0.3) & (exact / theorem <= 0.5))
+    assert np.all(exact <= empirical * (1.0 + 1e-12))
+    assert np.all(empirical <= theorem)
+    assert np.any(closed < theorem)
+    assert np.all(closed >= exact)
+    assert np.any(np.diff(empirical) < 0)
+
+
+def test_what_figures_3_and_4b_say(figures: dict[str, PaperFigure]) -> None:
+    fading = rows(LONG, fading=True)[0].computed
+    assert "3.89 (λ = 1), 11.9 (λ = 2), 132 (λ = 3), 582 (W = 127), 108 (W = 1023)" in figures["fig3"].sentence
+    ages = np.arange(LONG)
+    lost = np.asarray(fading.loss(ages))
+    for row in rows(LONG, optimal=True):
+        assert np.all(lost < np.asarray(row.printed_mechanism.loss(ages)))
+        assert np.all(lost < np.asarray(row.computed.loss(ages)))

@@ -1,0 +1,92 @@
+"""Measurements with real noise: that they measure what they say, and can fail."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+import fadecount as fc
+from fadecount.paper.measured import BETA, Measured, Trial, delayed, run, start, trials
+from fadecount.paper.report import page
+from fadecount.paper.sections import corollary_rows, measured_records, measured_rows, measured_section
+from fadecount.paper.table import LONG, SHORT, TABLE, rows
+
+FALSE_ALARM = 1e-9
+LIMIT = NormalDist().inv_cdf(1.0 - FALSE_ALARM / 2)
+ROW = rows(SHORT, fading=True)[1]
+
+
+def distance(mechanism: fc.Mechanism, forecast: float) -> float:
+    """How many standard errors the measured mean squared error of 4,000 runs lies from a forecast."""
+    squared, _ = run(mechanism.to_json(), 100, 4000)
+    standard_error = float(squared.std(ddof=1)) / float(np.sqrt(len(squared)))
+    return abs(float(squared.mean()) - forecast) / standard_error
+
+
+@pytest.mark.parametrize("mechanism", [ROW.computed, rows(SHORT)[0].computed], ids=["fading", "refresh"])
+def test_the_measured_error_is_the_forecast_and_no_other(mechanism: fc.Mechanism) -> None:
+    forecast = mechanism.mse(100)
+    assert distance(mechanism, forecast) < LIMIT, f"false alarm {FALSE_ALARM}"
+    for wrong in (2 / 3, 3 / 2):
+        assert distance(mechanism, wrong * forecast) > LIMIT
+
+
+def test_a_delay_misses_the_last_inputs() -> None:
+    mechanism = delayed(ROW)
+    assert mechanism.delay == 180
+    squared, largest = run(mechanism.to_json(), mechanism.delay, 3)
+    assert largest.tolist() == [180.0] * 3
+    assert squared.tolist() == [float(np.mean(np.arange(1, 181) ** 2))] * 3
+    _, later = run(mechanism.to_json(), 1000, 3)
+    assert np.all(later >= 180.0)
+
+
+def test_parts_of_a_run_count_as_one() -> None:
+    found = [Trial(row=ROW, mechanism=ROW.computed, runs=1001), Trial(row=ROW, mechanism=delayed(ROW), runs=7)]
+    done: list[float] = []
+    with ThreadPoolExecutor(2) as pool:
+        results = start(pool, found, done.append)()
+    assert [each.trial for each in results] == found
+    assert [len(each.squared) for each in results] == [1001, 7]
+    assert sum(done) == 1008 * SHORT
+
+
+def test_every_row_of_the_table_is_tried_and_the_corollary() -> None:
+    found = trials(200)
+    assert [each.row for each in found if not each.delay] == list(TABLE)
+    assert [(each.row.horizon, each.delay) for each in found if each.delay] == [
+        (SHORT, 75),
+        (SHORT, 180),
+        (SHORT, 215),
+        (LONG, 103),
+        (LONG, 354),
+        (LONG, 429),
+    ]
+    assert all(each.runs == (2000 if each.row.horizon == SHORT else 200) for each in found)
+
+
+def test_the_report_shows_what_was_measured() -> None:
+    found = [trial for trial in trials(20) if trial.row.horizon == SHORT]
+    with ThreadPoolExecutor(1) as pool:
+        results = start(pool, found, lambda _: None)()
+    assert len(measured_rows(results)) == 1 + 9
+    assert len(corollary_rows(results)) == 1 + 3
+    assert {len(line) for line in measured_records(results)} == {14}
+    text = page([measured_section(results)])
+    assert all(f"{each.mse:.1f}" in text for each in results if not each.trial.delay)
+    for each in results:
+        assert 0 <= each.lower_bound <= each.kept_by_two_thirds
+        assert each.upper_bound <= each.corollary or each.trial.row.exponent is None
+
+
+def test_the_interval_and_the_quantile() -> None:
+    squares = np.array([900.0, 1000.0, 1100.0])
+    each = Measured(trial=Trial(row=ROW, mechanism=ROW.computed, runs=3), squared=squares, largest=np.array([3.0, 1.0, 2.0]))
+    low, high = each.interval
+    assert each.mse == 1000.0
+    assert (high - low) / 2 == pytest.approx(2.5758 * 100.0 / 3**0.5, rel=1e-3)
+    assert each.kept_by_two_thirds == 3.0
+    assert pytest.approx(1 / 3) == BETA
