@@ -4,6 +4,7 @@ from fadecount.streams.chunks import Chunk
 from fadecount.streams.description import Description
 from fadecount.streams.feed import Feed
 from fadecount.streams.fence import Fence, FileFence
+from fadecount.streams.fence_server import ServerFence, fence_from
 from fadecount.streams.groups import GroupCommit
 from fadecount.streams.inputs import Batch, Intake
 from fadecount.streams.reading import Reader, Releases
@@ -28,8 +29,10 @@ __all__ = [
     "SQLiteStore",
     "Seal",
     "Sealed",
+    "ServerFence",
     "Store",
     "Stream",
     "Ticks",
+    "fence_from",
     "seal_from",
 ]

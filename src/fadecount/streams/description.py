@@ -16,7 +16,7 @@ from fadecount.streams.forks import Fork
 from fadecount.streams.ticks import Ticks
 
 ONLY_KEY = "all"
-LARGEST_SENSITIVITY = 1 << 20
+LARGEST_SENSITIVITY = 1 << 51
 LONGEST_KEY = 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 

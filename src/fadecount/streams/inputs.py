@@ -97,6 +97,13 @@ def take_inputs(database: Database, seal: Seal, uid: str, stream: int, width: in
     return sums
 
 
+def reseal_inputs(database: Database, old: Seal, new: Seal, uid: str, stream: int) -> None:
+    """Put the accepted inputs under another seal."""
+    about = f"{uid}/input"
+    for id_, body in database.query("SELECT id, body FROM inputs WHERE stream = ?", (stream,)):
+        database.change("UPDATE inputs SET body = ? WHERE id = ?", (new.close(old.open(body, about), about), id_))
+
+
 def forget_batches(database: Database, stream: int, tick: int, tick_seconds: int) -> None:
     """Drop the batch ids that have been remembered long enough."""
     window = max(2, -(-REMEMBERED_SECONDS // tick_seconds))

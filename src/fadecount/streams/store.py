@@ -14,6 +14,7 @@ from fadecount.noise import NoiseSource
 from fadecount.streams.database import FORMAT, Checkpoints, Database
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys, new_token, read_place, stream_names, write_keys
 from fadecount.streams.fence import Fence, FileFence
+from fadecount.streams.inputs import reseal_inputs
 from fadecount.streams.postgres import PostgresDatabase
 from fadecount.streams.seal import Plain, Seal
 from fadecount.streams.sqlite import MEMORY, SQLiteDatabase
@@ -102,6 +103,23 @@ class Store:
             self._database.change("DELETE FROM streams WHERE id = ?", (place.id,))
             self._database.change("INSERT INTO deleted (name, last_tick) VALUES (?, ?)", (name, place.last_tick))
         self._database.unlock(place.uid)
+
+    def rotate(self, seal: Seal) -> None:
+        """Seal all state and accepted inputs with another key (or none), in one transaction. No stream may be open."""
+        places = [read_place(self._database, name) for name in self.names()]
+        for place in places:
+            self._database.lock(place.uid, self._wait)
+        with self._database.transaction():
+            for place in places:
+                state = StoredState(self._database, self._seal, place.uid, place.id)
+                state.load(place.description.mechanism, place.steps, place.width, place.digest, None)
+                digest = state.reseal(seal, place.steps)
+                self._database.change("UPDATE streams SET digest = ? WHERE id = ?", (digest, place.id))
+                reseal_inputs(self._database, self._seal, seal, place.uid, place.id)
+            self._database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
+        self._seal = seal
+        for place in places:
+            self._database.unlock(place.uid)
 
     def close(self) -> None:
         """End all writing. Streams of this store cannot be used any more."""

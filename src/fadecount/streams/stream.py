@@ -109,6 +109,7 @@ class Stream:
 
         Each chunk that is yielded is committed and published. Stopping between two of them loses nothing.
         """
+        self._recover()
         self._check_inputs(inputs)
         last = first_tick + len(inputs) - 1 if through is None else through
         begin = first_tick if self.open_tick is None else self.open_tick
@@ -176,6 +177,12 @@ class Stream:
             yield counter, state
             if self._loaded is None:
                 self._loaded = counter, state
+
+    def _recover(self) -> None:
+        """After an error: read again what the store says, before anything is decided by it."""
+        with self._guard:
+            if self._loaded is None:
+                self._load()
 
     def _load(self) -> tuple[Counter, StoredState]:
         tools = self._tools

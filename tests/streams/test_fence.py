@@ -1,0 +1,221 @@
+"""The fence: an old backup and a second copy are refused, a stopped process is not, and an accepted fork is paid for."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fadecount as fc
+from fadecount.errors import FenceError, ParameterError, StoreError
+from fadecount.streams import Description, FileFence, Reader, ServerFence, SQLiteStore, Store, Ticks, fence_from
+from fadecount.streams.database import Checkpoints
+from fadecount.streams.fence import Mark, default_folder
+from fadecount.streams.forks import Fork, loss_with_forks
+from tests.streams.backends import Backend
+
+MECHANISM = fc.Gradual(epsilon=0.5)
+
+
+def describe(name: str = "doors") -> Description:
+    return Description(name=name, mechanism=MECHANISM, ticks=Ticks(tick_seconds=60))
+
+
+def open_copy(folder: Path, copy: str = "state") -> Store:
+    return SQLiteStore(folder / copy / "streams.db", fence=FileFence(folder / "fence"))
+
+
+@pytest.fixture
+def forked(tmp_path: Path) -> Path:
+    """A store at step 20, and ``old``, a copy of it from step 10."""
+    with open_copy(tmp_path) as store:
+        store.create(describe(), start_tick=1).close_through(10)
+    shutil.copytree(tmp_path / "state", tmp_path / "old")
+    with open_copy(tmp_path) as store:
+        store.open("doors").close_through(20)
+    return tmp_path
+
+
+def test_an_old_backup_is_refused_in_one_line(forked: Path) -> None:
+    with (
+        open_copy(forked, "old") as store,
+        pytest.raises(FenceError, match=r"step 10, but .* published up to step 20") as refused,
+    ):
+        store.open("doors")
+    assert "\n" not in str(refused.value)
+    with open_copy(forked) as store:
+        assert store.open("doors").place.steps == 20
+
+
+def test_copies_that_run_side_by_side_are_stopped_before_the_second_publishes(tmp_path: Path) -> None:
+    with open_copy(tmp_path) as store:
+        store.create(describe(), start_tick=1).close_through(10)
+    shutil.copytree(tmp_path / "state", tmp_path / "copy")
+    with open_copy(tmp_path) as one, open_copy(tmp_path, "copy") as two:
+        first, second = one.open("doors"), two.open("doors")
+        first.close_through(11)
+        with pytest.raises(FenceError, match="another copy"):
+            second.close_through(11)
+        with pytest.raises(FenceError, match="another history"):
+            second.close_through(11)
+        first.close_through(12)
+    with Reader.of_file(tmp_path / "copy" / "streams.db") as reader:
+        assert reader.place("doors").published_tick == 10
+        assert [piece.last_tick for piece in reader.releases("doors")] == [10]
+
+
+def test_a_lost_fence_is_refused(forked: Path) -> None:
+    shutil.rmtree(forked / "fence")
+    with open_copy(forked) as store, pytest.raises(FenceError, match="has no mark in the fence"):
+        store.open("doors")
+
+
+def test_an_accepted_fork_goes_on_and_every_loss_holds_it(forked: Path) -> None:
+    with open_copy(forked, "old") as store:
+        stream = store.open("doors", accept_extra_loss=True)
+        stream.close_through(15)
+    with Reader.of_file(forked / "old" / "streams.db") as reader:
+        assert reader.place("doors").forks == (Fork(last_step=20),)
+        assert reader.loss("doors", 5) == 2 * MECHANISM.loss(15)
+        assert reader.loss("doors", 20) == 2 * MECHANISM.loss(0)
+        assert reader.loss("doors", 21, ticks_from_now=10) == MECHANISM.loss(4)
+        assert reader.loss("doors", 5, ticks_from_now=100) == 2 * MECHANISM.loss(110)
+    with open_copy(forked) as store, pytest.raises(FenceError):
+        store.open("doors")
+
+
+def test_forks_add_up_over_both_histories(forked: Path) -> None:
+    with open_copy(forked, "old") as store:
+        store.open("doors", accept_extra_loss=True).close_through(15)
+    with open_copy(forked) as store:
+        forks = store.open("doors", accept_extra_loss=True).place.forks
+    assert forks == (Fork(last_step=20), Fork(last_step=15))
+
+
+def test_without_a_fence_the_fork_is_charged_to_every_event(forked: Path) -> None:
+    shutil.rmtree(forked / "fence")
+    with open_copy(forked) as store:
+        store.open("doors", accept_extra_loss=True).close_through(30)
+    with Reader.of_file(forked / "state" / "streams.db") as reader:
+        assert reader.loss("doors", 29) == 2 * MECHANISM.loss(1)
+        assert reader.curve("doors", [0, 3]) == [2 * MECHANISM.loss(0), 2 * MECHANISM.loss(3)]
+
+
+def test_the_bound_of_a_fork_covers_the_exact_joint_loss() -> None:
+    """Two histories as a linear program over all their noise variables: never above what is shown."""
+    from scipy.optimize import linprog
+
+    def program(budgets: list[float], step: int, parted: int, ends: tuple[int, int]) -> float:
+        variables: dict[tuple[int, int, int], int] = {}
+        rows, sides = [], []
+        for history, end in enumerate(ends):
+            for now in range(1, end + 1):
+                active = []
+                for level in range(now.bit_length()):
+                    start = (now >> level) << level
+                    owner = history if start > parted else 2
+                    active.append(variables.setdefault((owner, level, start), len(variables)))
+                rows.append(active)
+                sides.append(float(now >= step))
+        costs = np.array([budgets[level] for _, level, _ in variables])
+        matrix = np.zeros((len(rows), len(variables)))
+        for at, active in enumerate(rows):
+            matrix[at, active] = 1.0
+        both = linprog(np.concatenate([costs, costs]), A_eq=np.hstack([matrix, -matrix]), b_eq=sides)
+        assert both.fun is not None
+        return float(both.fun)
+
+    generator = np.random.default_rng(7)
+    needed = 0
+    for _ in range(60):
+        budgets = generator.uniform(0.1, 1.0, 5).round(3).tolist()
+        parted = int(generator.integers(1, 12))
+        other, now = parted + int(generator.integers(1, 10)), parted + int(generator.integers(1, 10))
+        step = int(generator.integers(1, min(other, now) + 1))
+        mechanism = fc.Designed(budgets=budgets)
+        shown = loss_with_forks(mechanism, 1, (Fork(last_step=other),), step, now)
+        exact = program(budgets, step, parted, (other, now))
+        assert exact <= shown + 1e-9
+        needed += exact > mechanism.loss(max(other, now) - step) + 1e-9
+    assert needed > 10, "one history's loss would not have been enough"
+
+
+class _Stop(Checkpoints):
+    def __init__(self, at: str) -> None:
+        self.at = at
+
+    def __call__(self, step: str) -> None:
+        if step == self.at:
+            raise RuntimeError(step)
+
+
+@pytest.mark.parametrize("step", ["before commit", "committed", "fenced", "before publish", "published"])
+def test_stopping_at_any_step_leaves_a_store_that_opens(backend: Backend, step: str) -> None:
+    with backend.open() as store:
+        store.create(describe(), start_tick=1).close_through(3)
+        store._checkpoint = _Stop(step)
+        with pytest.raises(RuntimeError, match=step):
+            store.open("doors").close_through(4)
+        with backend.reader() as reader:
+            assert reader.place("doors").published_tick == (4 if step == "published" else 3)
+        store.close()
+    with backend.open() as store:
+        stream = store.open("doors")
+        assert stream.place.published_tick == stream.place.last_tick == (3 if step == "before commit" else 4)
+        stream.close_through(5)
+
+
+def test_a_stream_recovers_in_the_same_process_once_the_fence_can_be_used(tmp_path: Path) -> None:
+    with open_copy(tmp_path) as store:
+        stream = store.create(describe(), start_tick=1)
+        first = stream.close_through(1)[0].values
+        shutil.move(tmp_path / "fence", tmp_path / "away")
+        (tmp_path / "fence").write_text("not a folder")
+        with pytest.raises(StoreError, match="fence folder"):
+            stream.close_through(2)
+        (tmp_path / "fence").unlink()
+        shutil.move(tmp_path / "away", tmp_path / "fence")
+        assert stream.close_through(2) == []
+        assert stream.place.published_tick == 2
+        stream.close_through(3)
+    with Reader.of_file(tmp_path / "state" / "streams.db") as reader:
+        values = np.concatenate([piece.values for piece in reader.releases("doors")])
+    assert len(values) == 3
+    assert values[0] == first[0]
+
+
+def test_a_damaged_mark_is_refused(forked: Path) -> None:
+    (mark,) = (forked / "fence").glob("*.mark")
+    for text in ("", "{}", '{"token": 1}', "\x00"):
+        mark.write_text(text)
+        with open_copy(forked) as store, pytest.raises(FenceError, match="fence is damaged"):
+            store.open("doors")
+
+
+def test_the_fence_lies_outside_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ParameterError, match="outside the store's folder"):
+        SQLiteStore(tmp_path / "streams.db", fence=FileFence(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
+    assert default_folder() == tmp_path / "user" / "fadecount"
+    with SQLiteStore(tmp_path / "streams.db") as store:
+        store.create(describe())
+    assert len(list((tmp_path / "user" / "fadecount").glob("*.mark"))) == 1
+    monkeypatch.delenv("XDG_STATE_HOME")
+    assert default_folder() == Path.home() / ".local" / "state" / "fadecount"
+
+
+def test_the_fence_in_a_second_database(postgres_url: str, tmp_path: Path) -> None:
+    fence = fence_from(postgres_url)
+    assert isinstance(fence, ServerFence)
+    with SQLiteStore(tmp_path / "state" / "streams.db", fence=fence) as store:
+        store.create(describe(), start_tick=1).close_through(10)
+    shutil.copytree(tmp_path / "state", tmp_path / "old")
+    with SQLiteStore(tmp_path / "state" / "streams.db", fence=fence) as store:
+        store.open("doors").close_through(11)
+    with SQLiteStore(tmp_path / "old" / "streams.db", fence=fence) as store, pytest.raises(FenceError, match="step 11"):
+        store.open("doors")
+    with pytest.raises(FenceError, match="another copy"):
+        fence.move("nobody", "token", Mark(token="t", steps=1))  # noqa: S106 - a fence token
+    fence.close()

@@ -1,0 +1,130 @@
+"""What readers see: published ticks in any range, with intervals that hold, and what an event has lost."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import fadecount as fc
+from fadecount.errors import StoreError
+from fadecount.mechanisms.quantile import quantile_of
+from fadecount.streams import Description, Reader, SQLiteStore, Ticks
+from fadecount.streams.bands import half_widths
+from fadecount.streams.monotone import Monotone
+from tests.streams.backends import Backend, SQLiteBackend
+from tests.streams.test_contract import MECHANISMS
+
+
+def describe(mechanism: fc.Mechanism, sensitivity: int = 1) -> Description:
+    return Description(name="doors", mechanism=mechanism, ticks=Ticks(tick_seconds=60), sensitivity=sensitivity)
+
+
+def read(reader: Reader, since: int | None = None, until: int | None = None, monotone: bool = False) -> NDArray[np.int64]:
+    pieces = [piece.values for piece in reader.releases("doors", since=since, until=until, monotone=monotone)]
+    return np.concatenate(pieces) if pieces else np.empty((0, 1), dtype=np.int64)
+
+
+def test_any_range_of_ticks(backend: Backend) -> None:
+    with backend.open() as store:
+        stream = store.create(describe(MECHANISMS[0]), start_tick=100)
+        values = np.concatenate([stream.close_through(last)[0].values for last in (104, 105, 106, 150)])
+    with backend.reader() as reader:
+        for since in (None, 0, 100, 103, 105, 106, 149, 150, 151):
+            for until in (None, 99, 100, 104, 106, 150, 1000):
+                low = max(100, 100 if since is None else since) - 100
+                high = min(150, 150 if until is None else until) - 100
+                np.testing.assert_array_equal(read(reader, since, until), values[low : max(low, high + 1)])
+        assert reader.names() == ["doors"]
+        with pytest.raises(StoreError, match="streams of this store: doors"):
+            reader.place("windows")
+
+
+def test_many_small_rows_are_read_in_order(tmp_path: Path) -> None:
+    with SQLiteStore.in_memory() as store:
+        stream = store.create(describe(MECHANISMS[0]), start_tick=0)
+        values = np.concatenate([stream.close_through(tick)[0].values for tick in range(150)])
+        np.testing.assert_array_equal(read(Reader(store._database)), values)
+        np.testing.assert_array_equal(read(Reader(store._database), 70, 140), values[70:141])
+
+
+def test_a_reader_cannot_write(backend: Backend) -> None:
+    with backend.open() as store:
+        store.create(describe(MECHANISMS[0]))
+    with backend.reader() as reader, pytest.raises(StoreError):
+        reader._database.change("DELETE FROM streams")
+
+
+def test_a_reader_needs_a_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="store must exist"):
+        Reader.of_file(tmp_path / "none.db")
+
+
+def test_a_stream_that_has_not_begun_shows_nothing(tmp_path: Path) -> None:
+    backend = SQLiteBackend(tmp_path)
+    with backend.open() as store:
+        assert store.create(describe(MECHANISMS[0])).open_tick is None
+    with backend.reader() as reader:
+        assert list(reader.releases("doors")) == []
+        assert reader.loss("doors", 5) == 0.0
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: one.kind)
+def test_widths_are_the_quantiles_of_each_step(mechanism: fc.Mechanism) -> None:
+    for first, count in ((1, 60), (3, 1), (17, 40)):
+        wanted = [quantile_of(mechanism.schedule.budgets_in_use(step), 0.05) for step in range(first, first + count)]
+        np.testing.assert_array_equal(half_widths(mechanism, first, count), wanted)
+
+
+def test_widths_hold_with_the_noise_that_is_really_there() -> None:
+    """20,000 keys at one step: the share outside is 5 % at most, within 7 standard errors (false alarm below 1e-11)."""
+    mechanism, keys = fc.Gradual(epsilon=0.2), 20_000
+    outputs = fc.Counter(mechanism, shape=(keys,)).extend(np.zeros((21, keys), dtype=np.int64))
+    for step in (1, 7, 21):
+        width = int(half_widths(mechanism, step, 1)[0])
+        outside = float(np.mean(np.abs(outputs[step - 1]) > width))
+        assert 0.03 < outside < 0.05 + 7 * (0.05 * 0.95 / keys) ** 0.5
+
+
+def test_losses_grow_with_sensitivity_and_age(tmp_path: Path) -> None:
+    mechanism = fc.Gradual(epsilon=0.1, delay=2)
+    with SQLiteStore.in_memory() as store:
+        store.create(describe(mechanism, sensitivity=3), start_tick=10).close_through(29)
+        reader = Reader(store._database)
+        assert reader.loss("doors", 30) == 0.0
+        assert reader.loss("doors", 28) == 0.0
+        for tick, age in ((27, 2), (10, 19), (5, 19)):
+            shown, exact = reader.loss("doors", tick), 3 * mechanism.loss(age)
+            assert exact <= shown <= exact * (1 + 1e-15)
+        assert reader.loss("doors", 27, ticks_from_now=1000) == pytest.approx(3.0, abs=1e-12)
+        assert all(low <= high for low, high in pairwise(reader.curve("doors", list(range(40)))))
+
+
+def test_the_monotone_view_never_falls_and_is_the_same_in_pieces() -> None:
+    values = np.random.default_rng(3).integers(-20, 60, (50, 3)).astype(np.int64)
+    whole = Monotone().through(values)
+    assert np.all(np.diff(whole, axis=0) >= 0)
+    assert np.all(whole >= values)
+    assert whole.min() >= 0
+    view = Monotone()
+    pieces = [view.through(values[:7]), view.through(values[7:7]), view.through(values[7:])]
+    np.testing.assert_array_equal(np.concatenate(pieces), whole)
+    bounded = Monotone(largest_step=4).through(values)
+    steps = np.diff(bounded, axis=0)
+    assert np.all((steps >= 0) & (steps <= 4))
+
+
+def test_the_monotone_view_of_a_range_is_part_of_the_whole(tmp_path: Path) -> None:
+    with SQLiteStore.in_memory() as store:
+        stream = store.create(describe(MECHANISMS[0]), start_tick=0)
+        for tick in range(0, 40, 5):
+            stream.close_through(tick)
+        stream.declare(["late"])
+        stream.close_through(60)
+        reader = Reader(store._database)
+        pieces = [piece.values[:, 0] for piece in reader.releases("doors", monotone=True)]
+        later = [piece.values[:, 0] for piece in reader.releases("doors", since=20, monotone=True)]
+    np.testing.assert_array_equal(np.concatenate(later), np.concatenate(pieces)[20:])

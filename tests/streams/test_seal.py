@@ -1,0 +1,99 @@
+"""Sealed state: no plain counts at rest, the right key only, and a change of keys."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fadecount as fc
+from fadecount.errors import FadecountError, ParameterError, StoreError
+from fadecount.streams import Batch, Description, Plain, Sealed, Ticks, seal_from
+from tests.streams.backends import Backend, SQLiteBackend
+from tests.streams.scripted import NamedNoise, expected
+
+MECHANISM = fc.Gradual(epsilon=0.5, delay=2)
+CANARY = 0x1122334455
+DESCRIPTION = Description(name="doors", mechanism=MECHANISM, ticks=Ticks(tick_seconds=60))
+
+
+def canary_found(folder: Path) -> bool:
+    needle = CANARY.to_bytes(8, "little")
+    return any(needle in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_true_counts_are_not_on_disk_when_sealed(tmp_path: Path, sealed: bool) -> None:
+    backend = SQLiteBackend(tmp_path)
+    with backend.open(seal=Sealed(os.urandom(32)) if sealed else None) as store:
+        stream = store.create(DESCRIPTION, start_tick=1)
+        stream.add({"all": CANARY})
+        assert canary_found(tmp_path) is not sealed
+        stream.close_through(1)
+        assert canary_found(tmp_path) is not sealed
+        stream.close_through(2)
+
+
+def test_streams_go_on_under_a_new_key_and_only_under_it(backend: Backend) -> None:
+    old, new = Sealed(os.urandom(32)), Sealed(os.urandom(32))
+    noise = NamedNoise()
+    with backend.open(noise=noise, seal=old) as store:
+        stream = store.create(DESCRIPTION, start_tick=1)
+        stream.add({"all": 5})
+        stream.close_through(4)
+        stream.add_many([Batch(counts={"all": 2}), Batch(counts={"all": 1})])
+        store._database.unlock(stream.place.uid)
+        store.rotate(new)
+    for wrong in (old, Plain()):
+        with pytest.raises(StoreError, match="opened with the key it was sealed with"):
+            backend.open(seal=wrong)
+    with backend.open(noise=noise, seal=new) as store:
+        values = store.open("doors").close_through(9)[0].values
+        store._database.unlock(store.open("doors").place.uid)
+    inputs = np.array([[5], [0], [0], [0], [3], [0], [0], [0], [0]])
+    np.testing.assert_array_equal(values, expected(MECHANISM, inputs)[4:])
+    assert len(noise.drawn) == len(set(noise.drawn))
+
+
+def test_a_plain_store_is_not_opened_with_a_key(backend: Backend) -> None:
+    backend.open().close()
+    with pytest.raises(StoreError, match="opened with no key"):
+        backend.open(seal=Sealed(bytes(32)))
+
+
+def test_bodies_cannot_be_altered_or_swapped() -> None:
+    seal = Sealed(bytes(32))
+    body = seal.close(b"counts", "here")
+    assert seal.open(body, "here") == b"counts"
+    for at in range(len(body)):
+        altered = bytearray(body)
+        altered[at] ^= 1
+        with pytest.raises(StoreError):
+            seal.open(bytes(altered), "here")
+    for wrong, about in ((body, "there"), (body[:-1], "here"), (b"", "here")):
+        with pytest.raises(StoreError):
+            seal.open(wrong, about)
+    assert "00" not in repr(seal)
+
+
+def test_keys_come_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FADECOUNT_KEY", raising=False)
+    assert seal_from() == seal_from() or isinstance(seal_from(), Plain)
+    raw = os.urandom(32)
+    (tmp_path / "raw").write_bytes(raw)
+    (tmp_path / "hex").write_text(raw.hex() + "\n")
+    (tmp_path / "short").write_text("abcd")
+    assert seal_from(tmp_path / "raw") == seal_from(tmp_path / "hex") == Sealed(raw)
+    monkeypatch.setenv("FADECOUNT_KEY", raw.hex())
+    assert seal_from() == Sealed(raw)
+    monkeypatch.setenv("FADECOUNT_KEY", "secret words")
+    with pytest.raises(StoreError, match="FADECOUNT_KEY must hold") as refused:
+        seal_from()
+    assert "secret" not in str(refused.value)
+    for bad in ("short", "missing"):
+        with pytest.raises(FadecountError):
+            seal_from(tmp_path / bad)
+    with pytest.raises(ParameterError, match="key length must be 32 bytes"):
+        Sealed(b"short")
