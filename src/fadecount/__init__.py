@@ -3,6 +3,7 @@
 from fadecount import errors
 from fadecount.counters import Counter
 from fadecount.mechanisms import Binary, Designed, Gradual, Linear, Mechanism, Refresh, crossing_age, minimum_error
+from fadecount.planning import Person, design
 
 __version__ = "0.1.0"
 
@@ -13,8 +14,10 @@ __all__ = [
     "Gradual",
     "Linear",
     "Mechanism",
+    "Person",
     "Refresh",
     "crossing_age",
+    "design",
     "errors",
     "minimum_error",
 ]
