@@ -38,7 +38,7 @@ class Counter:
     100
     """
 
-    __slots__ = ("_delayed", "_grid", "_lock", "_mechanism", "_path", "_time", "_total")
+    __slots__ = ("_delay", "_delayed", "_grid", "_horizon", "_largest", "_lock", "_mechanism", "_path", "_total")
 
     def __init__(self, mechanism: Mechanism, *, shape: tuple[()] | tuple[int] = (), resolution_bits: int | None = None) -> None:
         self._prepare(mechanism, _width(shape), resolution_bits, SystemNoise())
@@ -64,19 +64,20 @@ class Counter:
         if mechanism.loss(schedule.delay) == np.inf:
             raise ParameterError("mechanism must have a finite loss, got inf; make the first budget finite")
         self._grid = Grid(resolution_bits, width)
+        self._largest = self._grid.largest_sum
         if min((*schedule.budgets, schedule.carry_budget)) * LARGEST_SCALE < 1 << self._grid.bits:
             raise bad_parameter(
                 "resolution_bits", resolution_bits, "coarser for a budget so small", "use fewer bits or a larger budget"
             )
         self._mechanism = mechanism
+        self._delay, self._horizon = schedule.delay, schedule.horizon
         self._path = NoisePath(schedule, source, width=width, resolution_bits=self._grid.bits)
         self._total: Any = 0 if width is None else np.zeros(width, dtype=np.int64)
         self._delayed: deque[Any] = deque()
-        self._time = 0
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"Counter({self._mechanism!r}, shape={self.shape}, time={self._time})"
+        return f"Counter({self._mechanism!r}, shape={self.shape}, time={self.time})"
 
     @property
     def mechanism(self) -> Mechanism:
@@ -92,28 +93,35 @@ class Counter:
 
     @property
     def time(self) -> int:
-        """How many steps have been taken."""
-        return self._time
+        """How many steps have been taken: those shown, and those still delayed."""
+        return self._path.shown + len(self._delayed)
 
     def step(self, item: Any) -> Any:
         """Count one step's input and return the output: an int (a float with ``resolution_bits``), or an array over the keys."""
-        grid = self._grid
-        item = grid.one(item)
-        with self._lock:
-            self._check_horizon(1)
-            delay = self._mechanism.schedule.delay
-            if self._time < delay:
+        grid, largest = self._grid, self._largest
+        plain = grid.plain
+        if type(item) is not int or not plain or not -largest <= item <= largest:
+            item = grid.one(item)
+        lock = self._lock
+        lock.acquire()  # a with statement would take as long as a draw
+        try:
+            if self._horizon is not None:
+                self._check_horizon(1)
+            delay = self._delay
+            if delay and len(self._delayed) < delay:
                 self._delayed.append(item)
-                self._time += 1
                 return grid.output(0 if grid.width is None else np.zeros(grid.width, dtype=np.int64))
-            total = grid.added(self._total, self._delayed[0] if delay else item)
-            noise = self._path.step()
+            total = self._total + (self._delayed[0] if delay else item)
+            if not plain or not -largest <= total <= largest:
+                grid.require_exact(total)
+            noisy = total + self._path.step()
             if delay:
                 self._delayed.popleft()
                 self._delayed.append(item)
             self._total = total
-            self._time += 1
-            return grid.output(total + noise)
+            return noisy if plain else grid.output(noisy)
+        finally:
+            lock.release()
 
     def extend(self, items: ArrayLike) -> NDArray[Any]:
         """Count the inputs of many steps, in the shape (steps,) or (steps, keys), and return as many outputs."""
@@ -123,25 +131,25 @@ class Counter:
         with self._lock:
             self._check_horizon(count)
             waiting = _stacked(list(self._delayed), array)
-            missing = min(count, max(0, self._mechanism.schedule.delay - self._time))
+            missing = min(count, max(0, self._delay - self.time))
             shown = count - missing
-            released = np.zeros(array.shape, dtype=np.int64)
+            released = np.empty(array.shape, dtype=np.int64)
+            released[:missing] = 0
             if shown:
-                sums = grid.running(self._total, waiting[:shown])
+                sums = grid.running(self._total, waiting[:shown], out=released[missing:])
                 total = int(sums[-1]) if grid.width is None else sums[-1].copy()
-                sums += self._path.block(shown)
-                released[missing:] = sums
+                self._path.add_to(sums)
                 self._total = total
-            self._delayed = deque(waiting[shown:].tolist() if grid.width is None else [row.copy() for row in waiting[shown:]])
-            self._time += count
+            if self._delay:
+                rest = waiting[shown:]
+                self._delayed = deque(rest.tolist() if grid.width is None else [row.copy() for row in rest])
         result: NDArray[Any] = grid.output(released)
         return result
 
     def _check_horizon(self, steps: int) -> None:
-        horizon = self._mechanism.schedule.horizon
-        if horizon is not None and self._time + steps > horizon:
+        if self._horizon is not None and self.time + steps > self._horizon:
             raise HorizonError(
-                f"time must be at most the horizon, {horizon}, got {self._time + steps}; "
+                f"time must be at most the horizon, {self._horizon}, got {self.time + steps}; "
                 "describe the mechanism for more steps, or use one without an end, such as Gradual"
             )
 
@@ -154,7 +162,7 @@ class Counter:
                 mechanism=self._mechanism,
                 width=width,
                 resolution_bits=self._grid.resolution_bits,
-                time=self._time,
+                time=self.time,
                 total=np.asarray(self._total, dtype=np.int64),
                 delayed=np.array(self._delayed, dtype=np.int64) if self._delayed else empty,
                 tails=np.array(self._path.tails, dtype=np.int64),
@@ -176,8 +184,7 @@ class Counter:
         counter._total = int(state.total) if scalar else state.total
         counter._delayed = deque(state.delayed.tolist() if scalar else list(state.delayed))
         counter._path.tails = state.tails.tolist() if scalar else list(state.tails)
-        counter._path.shown = max(0, state.time - state.mechanism.schedule.delay)
-        counter._time = state.time
+        counter._path.shown = max(0, state.time - counter._delay)
         return counter
 
 

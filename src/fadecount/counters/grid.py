@@ -9,7 +9,7 @@ noise on top) are exact.
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fadecount.errors import InputError, SumOverflowError
 
 LARGEST_RESOLUTION = 20
+_WIDE = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +27,19 @@ class Grid:
 
     resolution_bits: int | None
     width: int | None
+    bits: int = field(init=False)
+    plain: bool = field(init=False)
+    largest_sum: int = field(init=False)
+    """2**62 leaves room in int64 for noise; a float64 on the grid is exact below 2**53, and half of that leaves room too."""
 
-    @property
-    def bits(self) -> int:
-        return self.resolution_bits or 0
-
-    @property
-    def largest_sum(self) -> int:
-        """2**62 leaves room in int64 for noise; a float64 on the grid is exact below 2**53, and half of that leaves room too."""
-        return 1 << (62 if self.resolution_bits is None else 52)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", self.resolution_bits or 0)
+        object.__setattr__(self, "plain", self.resolution_bits is None and self.width is None)
+        object.__setattr__(self, "largest_sum", 1 << (62 if self.resolution_bits is None else 52))
 
     def one(self, item: Any) -> Any:
         """One input as an int (scalar counter) or as an int64 array over the counts."""
-        if type(item) is int and self.resolution_bits is None and self.width is None:
+        if type(item) is int and self.plain:
             if -self.largest_sum <= item <= self.largest_sum:
                 return item
             raise _too_large()
@@ -92,25 +93,26 @@ class Grid:
             raise InputError("input must be a real number in [0, 1], got one outside (or NaN); scale the inputs first")
         return np.rint(np.ldexp(reals, self.bits)).astype(np.int64)
 
-    def running(self, total: Any, items: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The running sums after each step; refused as a whole if one would leave the exact range."""
-        largest = np.abs(items).astype(np.float64).sum(axis=0) + np.abs(np.asarray(total)).astype(np.float64)
-        if np.any(largest > 0.999 * self.largest_sum):
+    def running(self, total: Any, items: NDArray[np.int64], out: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The running sums after each step, written to ``out``; refused as a whole if one would leave the exact range."""
+        farthest = max(int(np.max(total)), -int(np.min(total))) + len(items) * max(int(items.max()), -int(items.min()))
+        if farthest > self.largest_sum:
             exact = np.cumsum(items.astype(object), axis=0) + np.asarray(total).astype(object)
             if np.any(np.abs(exact) > self.largest_sum):
                 raise _sum_too_large(self.largest_sum)
-        sums = np.cumsum(items, axis=0)
-        sums += total
-        return sums
+        if self.width is None or self.width < _WIDE:
+            np.cumsum(items, axis=0, out=out)
+            out += total
+        else:  # row by row, while the last one is still in cache
+            for item, row in zip(items, out, strict=True):
+                total = np.add(total, item, out=row)
+        return out
 
-    def added(self, total: Any, item: Any) -> Any:
-        """One more item on a running sum, or an error before anything wraps."""
-        if self.width is not None:
-            return self.running(total, item[np.newaxis])[0]
-        result = total + item
-        if not -self.largest_sum <= result <= self.largest_sum:
+    def require_exact(self, total: Any) -> None:
+        """Refuse a sum outside of the exact range; one of two numbers within 2**62 that wrapped in int64 is outside of it too."""
+        smallest, largest = (total, total) if self.width is None else (total.min(), total.max())
+        if largest > self.largest_sum or smallest < -self.largest_sum:
             raise _sum_too_large(self.largest_sum)
-        return result
 
     def output(self, value: Any) -> Any:
         """A noisy sum as it is released: the integer itself, or a float on the grid."""

@@ -1,9 +1,10 @@
 """The noise of a running counter, step by step or in blocks.
 
 At clock ``u`` the noise in an output is the sum over the levels of the variable in use. A step renews the levels ``0
-.. n`` for some ``n`` and leaves the higher ones, so all that is ever needed is the *tails*: ``tails[l]`` is the sum
-of the variables in use on the levels ``>= l``, carry included. Renewing means rebuilding ``tails[n], ..., tails[0]``
-from ``tails[n + 1]``; the output noise is ``tails[0]``.
+.. n`` for some ``n`` and leaves the higher ones, so all that is ever needed is the *tails*: for each level ``l`` the
+sum of the variables in use on the levels ``>= l``, carry included. They are listed from the highest level (above all
+that are in use: the carry alone) to level 0, whose tail is the output noise. Renewing means dropping the last ``n +
+1`` and rebuilding them from the one before.
 
 A block of steps is built top-down by doubling: the tails of level ``l + 1`` over the block, each repeated for its two
 halves, plus the new variables of level ``l``. That is two additions and two draws per step, whatever the number of
@@ -12,16 +13,20 @@ levels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+import math
+import threading
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.intervals import highest_change, trailing_zeros
+from fadecount.intervals import highest_change
 from fadecount.mechanisms import CARRY, Schedule, scale_of
 from fadecount.noise import DiscreteLaplace, NoiseSource
+
+_BLOCK = 1 << 18
+_DOWNWARDS = [range(newest, -1, -1) for newest in range(64)]
 
 
 class NoisePath:
@@ -31,12 +36,15 @@ class NoisePath:
     nothing.
     """
 
-    __slots__ = ("_carry_law", "_laws", "_schedule", "_source", "_width", "shown", "tails")
+    __slots__ = ("_alternating", "_carry_law", "_draw", "_laws", "_length", "_place", "_source", "_width", "shown", "tails")
 
     def __init__(self, schedule: Schedule, source: NoiseSource, *, width: int | None, resolution_bits: int) -> None:
-        self._schedule = schedule
+        self._alternating = schedule.alternating
+        self._length = schedule.round_length
+        self._place = schedule.place
         self._source = source
         self._width = width
+        self._draw = source.one if width is None else partial(_row, source, width)
         self._laws = [_law(budget, resolution_bits) for budget in schedule.budgets]
         self._carry_law = _law(schedule.carry_budget, resolution_bits)
         self.shown = 0
@@ -48,92 +56,128 @@ class NoisePath:
 
     def step(self) -> Any:
         """The noise of the next step: an int, or an array over the counts (not to be written to)."""
-        shown = self.shown + 1
-        round_number, clock = self._schedule.place(shown)
-        tails = self.tails
-        if clock == 1 and round_number:
-            tails = [self._draw(self._carry_law, CARRY, round_number, 0)]
-        newest = trailing_zeros(clock)
-        below = len(tails) - 1  # where the level above all others begins: only the carry is there
-        above = tails[min(newest + 1, below)]
-        rebuilt = []
-        for level in range(newest, -1, -1):
-            if level == newest or not self._schedule.alternating:
-                above = above + self._draw(self._laws[level], level, round_number, clock >> level)
-            rebuilt.append(above)
-        if newest == below:
-            tails.append(tails[below])
-        tails[newest::-1] = rebuilt
-        self.tails, self.shown = tails, shown
+        shown = clock = self.shown + 1
+        round_number, tails = 0, self.tails
+        if self._length is not None:
+            round_number, clock = self._place(shown)
+            if clock == 1 and round_number:
+                tails = self._carry(round_number)
+        if clock & 1 and clock > 1:  # every other step renews level 0 alone
+            above, law = tails[-2], self._laws[0]
+            if law is not None:
+                above = above + self._draw(law, 0, round_number, clock)
+            tails[-1] = above
+        else:
+            self.tails = tails = self._renewed(tails, round_number, clock)
+            above = tails[-1]
+        self.shown = shown
         return above
 
-    def block(self, count: int) -> NDArray[np.int64]:
-        """The noise of the next ``count`` steps, in the shape (count,) or (count, width)."""
-        pieces: list[NDArray[np.int64]] = []
-        tails, shown, left = self.tails, self.shown, count
-        length = self._schedule.round_length
-        while left:
-            round_number, clock = self._schedule.place(shown + 1)
-            if length is None:
-                noise, tails = self._tree(range(round_number, round_number + 1), clock, left, tails)
-            elif clock == 1 and round_number and left >= 2 * length:
+    def _renewed(self, tails: list[Any], round_number: int, clock: int) -> list[Any]:
+        """The tails at a clock reading, given those at the one before."""
+        newest = (clock & -clock).bit_length() - 1
+        laws, draw, alternating = self._laws, self._draw, self._alternating
+        kept = tails[: len(tails) - 1 - newest or 1]
+        above = kept[-1]
+        for level in _DOWNWARDS[newest]:
+            law = laws[level]
+            if law is not None and (level == newest or not alternating):
+                above = above + draw(law, level, round_number, clock >> level)
+            kept.append(above)
+        return kept
+
+    def add_to(self, sums: NDArray[np.int64]) -> None:
+        """Add the noise of the next ``len(sums)`` steps, block by block. Writes nothing but ``sums`` if it fails."""
+        tails, done, length = self.tails, 0, self._length
+        limit = max(1, _BLOCK // (self._width or 1))
+        while done < len(sums):
+            left = min(limit, len(sums) - done)
+            round_number, clock = self._place(self.shown + done + 1)
+            begins = clock == 1 and round_number > 0
+            if begins and length is not None and left >= 2 * length:
                 noise, tails = self._rounds(range(round_number, round_number + left // length))
             else:
-                if clock == 1 and round_number:
-                    tails = [self._draw(self._carry_law, CARRY, round_number, 0)]
-                part = min(left, length - clock + 1)
+                if begins:
+                    tails = self._carry(round_number)
+                part = left if length is None else min(left, length - clock + 1)
                 noise, tails = self._tree(range(round_number, round_number + 1), clock, part, tails)
-            pieces.append(noise.reshape((-1,) if self._width is None else (-1, self._width)))
-            shown, left = shown + len(pieces[-1]), left - len(pieces[-1])
-        self.tails, self.shown = tails, shown
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+            noise = noise.reshape(-1, *sums.shape[1:])
+            sums[done : done + len(noise)] += noise
+            done += len(noise)
+        self.tails = tails
+        self.shown += done
 
     def _rounds(self, rounds: range) -> tuple[NDArray[np.int64], list[Any]]:
         """Whole rounds at once: their noise in the shape (rounds, steps, width), and the tails after the last."""
-        assert self._schedule.round_length is not None
-        carry = self._draws(self._carry_law, CARRY, rounds, range(1))
-        noise, tails = self._tree(rounds, 1, self._schedule.round_length, [carry])
-        tails[-1] = self._last_of(carry)
+        assert self._length is not None and self._carry_law is not None
+        carry = self._source.many(self._carry_law, CARRY, rounds, range(1), self._width or 1).copy()
+        noise, tails = self._tree(rounds, 1, self._length, [carry])
+        tails[0] = self._last_of(carry)
         return noise, tails
 
-    def _tree(self, rounds: range, first: int, count: int, tails: Sequence[Any]) -> tuple[NDArray[np.int64], list[Any]]:
+    def _tree(self, rounds: range, first: int, count: int, tails: list[Any]) -> tuple[NDArray[np.int64], list[Any]]:
         """The noise of ``count`` clock readings from ``first`` on in each of some rounds, and the tails of the last round."""
         last = first + count - 1
         highest = highest_change(first - 1, last)
-        below = len(tails) - 1
-        width = 1 if self._width is None else self._width
-        path: NDArray[np.int64] = np.reshape(tails[min(highest + 1, below)], (-1, 1, width))
-        after = list(tails[: below + 1]) + [tails[below]] * (highest + 1 - below)
+        width = self._width or 1
+        kept = tails[: max(1, len(tails) - 1 - highest)]
+        path: NDArray[np.int64] = np.reshape(kept[-1], (-1, 1, width))
         for level in range(highest, -1, -1):
             start, end = first >> level, last >> level
-            path = np.repeat(path, 2, axis=1)[:, start & 1 : (start & 1) + end - start + 1]
+            halves = _workspace.room(level & 1, (len(rounds), end - start + 1, width))
             begun = start << level < first
             if begun:
-                path[:, 0] = np.reshape(tails[min(level, below)], (-1, width))
-            new = range(start + begun, end + 1)
-            if self._schedule.alternating:
-                new = range(new.start | 1, new.stop, 2)
-            if self._laws[level] is not None and len(new):
-                path[:, new.start - start : new.stop - start : new.step] += self._draws(self._laws[level], level, rounds, new)
-            after[level] = self._last_of(path)
-        return path, after
+                halves[:, 0] = np.reshape(tails[max(0, len(tails) - 1 - level)], (-1, width))
+            self._fill(halves[:, 1:] if begun else halves, path, level, rounds, range(start + begun, end + 1), start >> 1)
+            path = halves
+            kept.append(self._last_of(path))
+        return path, kept
+
+    def _fill(
+        self, halves: NDArray[np.int64], above: NDArray[np.int64], level: int, rounds: range, nodes: range, at: int
+    ) -> None:
+        """The tails of new nodes: those of the nodes above (which are numbered from ``at`` on) plus the new variables."""
+        law, alternating = self._laws[level], self._alternating
+        new = range(nodes.start | 1, nodes.stop, 2) if alternating else nodes
+        draws = self._source.many(law, level, rounds, new, halves.shape[-1]) if law is not None and len(new) else None
+        for odd in (0, 1):
+            skip = (nodes.start + odd) & 1
+            target = halves[:, skip::2]
+            parent = (nodes.start + skip >> 1) - at
+            parents = above[:, parent : parent + target.shape[1]]
+            if draws is None or (alternating and not odd):
+                target[...] = parents
+            else:
+                np.add(parents, draws if alternating else draws[:, skip::2], out=target)
 
     def _last_of(self, path: NDArray[np.int64]) -> Any:
         return path[-1, -1].copy() if self._width is not None else int(path[-1, -1, 0])
 
-    def _draw(self, law: DiscreteLaplace | None, level: int, round_number: int, node: int) -> Any:
-        if law is None:
-            return self._zero
-        if self._width is None:
-            return self._source.one(law, level, round_number, node)
-        rounds, nodes = range(round_number, round_number + 1), range(node, node + 1)
-        return self._source.many(law, level, rounds, nodes, self._width)[0, 0]
+    def _carry(self, round_number: int) -> Any:
+        """The tails at the beginning of a later round: its carry alone."""
+        assert self._carry_law is not None
+        draw = self._draw(self._carry_law, CARRY, round_number, 0)
+        return [draw] if self._width is None else [draw.copy()]
 
-    def _draws(self, law: DiscreteLaplace | None, level: int, rounds: range, nodes: range) -> NDArray[np.int64]:
-        width = 1 if self._width is None else self._width
-        if law is None:
-            return np.zeros((len(rounds), len(nodes), width), dtype=np.int64)
-        return self._source.many(law, level, rounds, nodes, width)
+
+def _row(source: NoiseSource, width: int, law: DiscreteLaplace, level: int, round_number: int, node: int) -> NDArray[np.int64]:
+    """One variable for each count, as ``NoiseSource.one`` is for a single count."""
+    row: NDArray[np.int64] = source.many(law, level, range(round_number, round_number + 1), range(node, node + 1), width)[0, 0]
+    return row
+
+
+class _Workspace(threading.local):
+    """Memory for two levels of a block, used in turn, for each thread its own: fresh memory would cost more than the sums."""
+
+    def __init__(self) -> None:
+        self._rooms = [np.empty(_BLOCK, dtype=np.int64), np.empty(_BLOCK, dtype=np.int64)]
+
+    def room(self, which: int, shape: tuple[int, int, int]) -> NDArray[np.int64]:
+        size = math.prod(shape)
+        return self._rooms[which][:size].reshape(shape) if size <= _BLOCK else np.empty(shape, dtype=np.int64)
+
+
+_workspace = _Workspace()
 
 
 @lru_cache(maxsize=1024)

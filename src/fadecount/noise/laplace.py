@@ -29,6 +29,7 @@ The scale is a float64 number taken as exact.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
@@ -39,14 +40,15 @@ from numpy.typing import NDArray
 
 LARGEST_SCALE = 2.0**40
 _LOG_ERROR = 2.0**-44
+_CHUNK = 1 << 15
 
 MoreBits = Callable[[int, int], int]
 """Gives the n-th (from 0) further 64-bit word for the draw at a position of the batch."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DiscreteLaplace:
-    """The discrete Laplace law of one scale, as a function from words to integers."""
+    """The discrete Laplace law of one scale, as a function from words to integers. Laws are compared by identity."""
 
     scale: float
     _offset: float = field(init=False, repr=False, compare=False)
@@ -66,25 +68,47 @@ class DiscreteLaplace:
         object.__setattr__(self, "_smallest", 1 << threshold)
         object.__setattr__(self, "_margin", self.scale * (2.0 * _LOG_ERROR + 2.0**-threshold) * (1.0 + 2.0**-20))
 
-    def from_words(self, words: NDArray[np.uint64], more: MoreBits) -> NDArray[np.int64]:
+    def from_words(self, words: NDArray[np.uint64], more: MoreBits, out: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """One draw per word. ``more`` is asked only for the few draws that a word does not determine."""
-        bits = words >> np.uint64(1)
-        upper: NDArray[np.float64] = np.maximum(bits, np.uint64(1)).astype(np.float64)  # 0 has no logarithm, and is settled below
+        draws = np.empty(len(words), dtype=np.int64) if out is None else out
+        for start in range(0, len(words), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            for position in self._certify(words[part], draws[part]):
+                magnitude = settle(self.scale, int(words[start + position]) >> 1, partial(more, start + position))
+                draws[start + position] = -magnitude if words[start + position] & np.uint64(1) else magnitude
+        return draws
+
+    def _certify(self, words: NDArray[np.uint64], draws: NDArray[np.int64]) -> list[int]:
+        """Write the draws that the words determine, and tell the positions of the others."""
+        bits, upper, whole = (each[: len(words)] for each in (_scratch.bits, _scratch.upper, _scratch.whole))
+        np.right_shift(words, 1, out=bits.view(np.uint64))
+        np.maximum(bits, 1, out=bits)
+        np.copyto(upper, bits)  # from int64, which fits and converts faster than uint64
         np.log(upper, out=upper)
         upper *= -self.scale
         upper += self._offset + self.scale * _LOG_ERROR
-        whole = np.floor(upper)
+        np.floor(upper, out=whole)
         upper -= whole
-        unsettled = (upper < self._margin) | (bits < np.uint64(self._smallest))
-        positions = np.flatnonzero(unsettled)
-        whole[positions] = 0.0
-        draws = whole.astype(np.int64)
-        for position in positions.tolist():
-            draws[position] = settle(self.scale, int(bits[position]), partial(more, position))
-        negative = (words & np.uint64(1)).view(np.int64)
-        draws ^= -negative
-        draws += negative
-        return draws
+        unsettled = (upper < self._margin) | (bits < self._smallest)
+        np.copyto(draws, whole, casting="unsafe")
+        np.bitwise_and(words, 1, out=bits.view(np.uint64))
+        np.negative(bits, out=bits)  # 0 or -1: (z ^ -1) + 1 = -z
+        draws ^= bits
+        draws -= bits
+        positions: list[int] = unsettled.nonzero()[0].tolist()
+        return positions
+
+
+class _Scratch(threading.local):
+    """Work space that stays in cache from one chunk to the next, for each thread its own."""
+
+    def __init__(self) -> None:
+        self.bits = np.empty(_CHUNK, dtype=np.int64)
+        self.upper = np.empty(_CHUNK, dtype=np.float64)
+        self.whole = np.empty(_CHUNK, dtype=np.float64)
+
+
+_scratch = _Scratch()
 
 
 def settle(scale: float, bits: int, more: Callable[[int], int]) -> int:

@@ -5,6 +5,7 @@ This is private. A running counter draws from :class:`SystemNoise`; only tests h
 
 from __future__ import annotations
 
+import threading
 from typing import Protocol
 
 import numpy as np
@@ -12,8 +13,14 @@ from numpy.typing import NDArray
 
 from fadecount.noise.generator import Lineage, words
 from fadecount.noise.laplace import DiscreteLaplace
+from fadecount.noise.prefix import LARGEST_TABLED_SCALE, UNDETERMINED, completed, prefix_table
 
-_PREFETCH = 1024
+_WORTH_A_TABLE = 1 << 12
+_PREFETCH = 2048
+_AHEAD = 16
+_LARGE = 1 << 15
+_MOST_KEPT = 1 << 18
+_CHUNK = 1 << 15
 
 
 class NoiseSource(Protocol):
@@ -23,42 +30,86 @@ class NoiseSource(Protocol):
         """The variable of a single count."""
 
     def many(self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
-        """The variables of ``width`` counts for each round and node, in the shape (rounds, nodes, width)."""
+        """The variables of ``width`` counts for each round and node, in the shape (rounds, nodes, width).
+
+        They are to be read before the next call, which may overwrite them, and not to be written to.
+        """
 
 
 class SystemNoise:
     """Fresh noise from the operating system's entropy. Names do not matter: what was drawn once never comes again.
 
-    Single draws come from a prefetched block, so that the time of a draw tells nothing about its value. A forked child drops
-    the blocks that it inherited.
+    Single draws and small batches come from a prefetched block of their law, so that the time of a draw tells nothing about its
+    value. A forked child drops the blocks that it inherited.
     """
 
-    __slots__ = ("_lineage", "_ready")
+    __slots__ = ("_blocks", "_lineage", "_singles")
 
     def __init__(self) -> None:
+        self._own()
+
+    def _own(self) -> None:
         self._lineage = Lineage.current
-        self._ready: dict[int, list[int]] = {}
+        self._singles: dict[DiscreteLaplace, list[int]] = {}
+        self._blocks: dict[DiscreteLaplace, NDArray[np.int64]] = {}
 
     def one(self, law: DiscreteLaplace, level: int, round_number: int, node: int) -> int:
         if self._lineage is not Lineage.current:
-            self._lineage, self._ready = Lineage.current, {}
-        ready = self._ready
+            self._own()
         try:
-            return ready[level].pop()
+            return self._singles[law].pop()
         except (KeyError, IndexError):
-            block = fresh(law, max(8, _PREFETCH >> max(0, level))).tolist()
+            block = self._singles[law] = fresh(law, np.empty(max(16, _PREFETCH >> max(0, level) // 2), dtype=np.int64)).tolist()
             value: int = block.pop()
-            ready[level] = block
             return value
 
     def many(self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
-        return fresh(law, len(rounds) * len(nodes) * width).reshape(len(rounds), len(nodes), width)
+        count = len(rounds) * len(nodes) * width
+        draws = self._from_block(law, count) if count < _LARGE else fresh(law, _space(count))
+        return draws.reshape(len(rounds), len(nodes), width)
+
+    def _from_block(self, law: DiscreteLaplace, count: int) -> NDArray[np.int64]:
+        if self._lineage is not Lineage.current:
+            self._own()
+        block = self._blocks.get(law)
+        if block is None or len(block) < count:
+            block = fresh(law, np.empty(min(_AHEAD * count, 2 * _LARGE), dtype=np.int64))
+        draws, self._blocks[law] = block[:count], block[count:]
+        return draws
+
+
+def fresh(law: DiscreteLaplace, draws: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Fill an array with independent draws from system entropy: by table where that pays, the rest from whole words."""
+    count = len(draws)
+    if count < _WORTH_A_TABLE or law.scale > LARGEST_TABLED_SCALE:
+        return law.from_words(words(count), _one_word, out=draws)
+    table = prefix_table(law.scale)
+    positions, begun = [], []
+    for start in range(0, count, _CHUNK):
+        part = draws[start : start + _CHUNK]
+        prefixes = words(-(-len(part) // 4)).view(np.uint16)[: len(part)]
+        known = table.take(prefixes, mode="clip")
+        part[:] = known
+        unknown = (known == UNDETERMINED).nonzero()[0]
+        positions.append(unknown + start)
+        begun.append(prefixes[unknown])
+    rest = completed(np.concatenate(begun), words(sum(map(len, begun))))
+    draws[np.concatenate(positions)] = law.from_words(rest, _one_word)
+    return draws
 
 
 def _one_word(_position: int, _asked: int) -> int:
     return int(words(1)[0])
 
 
-def fresh(law: DiscreteLaplace, count: int) -> NDArray[np.int64]:
-    """``count`` independent draws from system entropy."""
-    return law.from_words(words(count), _one_word)
+_local = threading.local()
+
+
+def _space(count: int) -> NDArray[np.int64]:
+    """Room for draws, the same each time where it is not too large: fresh memory would cost more than the draws."""
+    space: NDArray[np.int64] | None = getattr(_local, "space", None)
+    if space is None or len(space) < count:
+        space = np.empty(count, dtype=np.int64)
+        if count <= _MOST_KEPT:
+            _local.space = space
+    return space[:count]
