@@ -38,7 +38,7 @@ class Counter:
     100
     """
 
-    __slots__ = ("_delay", "_delayed", "_grid", "_horizon", "_largest", "_lock", "_mechanism", "_path", "_total")
+    __slots__ = ("_delay", "_delayed", "_exact", "_grid", "_horizon", "_lock", "_mechanism", "_path", "_total")
 
     def __init__(self, mechanism: Mechanism, *, shape: tuple[()] | tuple[int] = (), resolution_bits: int | None = None) -> None:
         self._prepare(mechanism, _width(shape), resolution_bits, SystemNoise())
@@ -64,7 +64,7 @@ class Counter:
         if mechanism.loss(schedule.delay) == np.inf:
             raise ParameterError("mechanism must have a finite loss, got inf; make the first budget finite")
         self._grid = Grid(resolution_bits, width)
-        self._largest = self._grid.largest_sum
+        self._exact = (-self._grid.largest_sum, self._grid.largest_sum)
         if min((*schedule.budgets, schedule.carry_budget)) * LARGEST_SCALE < 1 << self._grid.bits:
             raise bad_parameter(
                 "resolution_bits", resolution_bits, "coarser for a budget so small", "use fewer bits or a larger budget"
@@ -98,9 +98,9 @@ class Counter:
 
     def step(self, item: Any) -> Any:
         """Count one step's input and return the output: an int (a float with ``resolution_bits``), or an array over the keys."""
-        grid, largest = self._grid, self._largest
+        grid, (least, largest) = self._grid, self._exact
         plain = grid.plain
-        if type(item) is not int or not plain or not -largest <= item <= largest:
+        if item.__class__ is not int or not plain or not least <= item <= largest:
             item = grid.one(item)
         lock = self._lock
         lock.acquire()  # a with statement would take as long as a draw
@@ -112,7 +112,7 @@ class Counter:
                 self._delayed.append(item)
                 return grid.output(0 if grid.width is None else np.zeros(grid.width, dtype=np.int64))
             total = self._total + (self._delayed[0] if delay else item)
-            if not plain or not -largest <= total <= largest:
+            if not plain or not least <= total <= largest:
                 grid.require_exact(total)
             noisy = total + self._path.step()
             if delay:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
@@ -26,7 +28,6 @@ from fadecount.mechanisms import CARRY, Schedule, scale_of
 from fadecount.noise import DiscreteLaplace, NoiseSource
 
 _BLOCK = 1 << 18
-_DOWNWARDS = [range(newest, -1, -1) for newest in range(64)]
 
 
 class NoisePath:
@@ -36,17 +37,17 @@ class NoisePath:
     nothing.
     """
 
-    __slots__ = ("_alternating", "_carry_law", "_draw", "_laws", "_length", "_place", "_source", "_width", "shown", "tails")
+    __slots__ = ("_draw", "_length", "_place", "_plan", "_source", "_width", "shown", "tails")
 
     def __init__(self, schedule: Schedule, source: NoiseSource, *, width: int | None, resolution_bits: int) -> None:
-        self._alternating = schedule.alternating
+        self._plan = _plan(schedule, resolution_bits)
         self._length = schedule.round_length
         self._place = schedule.place
         self._source = source
         self._width = width
-        self._draw = source.one if width is None else partial(_row, source, width)
-        self._laws = [_law(budget, resolution_bits) for budget in schedule.budgets]
-        self._carry_law = _law(schedule.carry_budget, resolution_bits)
+        self._draw: Callable[[DiscreteLaplace, int, int, int], Any] = (
+            source.one if width is None else partial(_row, source, width)
+        )
         self.shown = 0
         self.tails: list[Any] = [self._zero]
 
@@ -63,7 +64,7 @@ class NoisePath:
             if clock == 1 and round_number:
                 tails = self._carry(round_number)
         if clock & 1 and clock > 1:  # every other step renews level 0 alone
-            above, law = tails[-2], self._laws[0]
+            above, law = tails[-2], self._plan.laws[0]
             if law is not None:
                 above = above + self._draw(law, 0, round_number, clock)
             tails[-1] = above
@@ -76,12 +77,10 @@ class NoisePath:
     def _renewed(self, tails: list[Any], round_number: int, clock: int) -> list[Any]:
         """The tails at a clock reading, given those at the one before."""
         newest = (clock & -clock).bit_length() - 1
-        laws, draw, alternating = self._laws, self._draw, self._alternating
         kept = tails[: len(tails) - 1 - newest or 1]
-        above = kept[-1]
-        for level in _DOWNWARDS[newest]:
-            law = laws[level]
-            if law is not None and (level == newest or not alternating):
+        above, draw = kept[-1], self._draw
+        for level, law in self._plan.renewed[newest]:
+            if law is not None:
                 above = above + draw(law, level, round_number, clock >> level)
             kept.append(above)
         return kept
@@ -109,8 +108,8 @@ class NoisePath:
 
     def _rounds(self, rounds: range) -> tuple[NDArray[np.int64], list[Any]]:
         """Whole rounds at once: their noise in the shape (rounds, steps, width), and the tails after the last."""
-        assert self._length is not None and self._carry_law is not None
-        carry = self._source.many(self._carry_law, CARRY, rounds, range(1), self._width or 1).copy()
+        assert self._length is not None and self._plan.carry is not None
+        carry = self._source.many(self._plan.carry, CARRY, rounds, range(1), self._width or 1).copy()
         noise, tails = self._tree(rounds, 1, self._length, [carry])
         tails[0] = self._last_of(carry)
         return noise, tails
@@ -137,7 +136,7 @@ class NoisePath:
         self, halves: NDArray[np.int64], above: NDArray[np.int64], level: int, rounds: range, nodes: range, at: int
     ) -> None:
         """The tails of new nodes: those of the nodes above (which are numbered from ``at`` on) plus the new variables."""
-        law, alternating = self._laws[level], self._alternating
+        law, alternating = self._plan.laws[level], self._plan.alternating
         new = range(nodes.start | 1, nodes.stop, 2) if alternating else nodes
         draws = self._source.many(law, level, rounds, new, halves.shape[-1]) if law is not None and len(new) else None
         for odd in (0, 1):
@@ -153,10 +152,10 @@ class NoisePath:
     def _last_of(self, path: NDArray[np.int64]) -> Any:
         return path[-1, -1].copy() if self._width is not None else int(path[-1, -1, 0])
 
-    def _carry(self, round_number: int) -> Any:
+    def _carry(self, round_number: int) -> list[Any]:
         """The tails at the beginning of a later round: its carry alone."""
-        assert self._carry_law is not None
-        draw = self._draw(self._carry_law, CARRY, round_number, 0)
+        assert self._plan.carry is not None
+        draw = self._draw(self._plan.carry, CARRY, round_number, 0)
         return [draw] if self._width is None else [draw.copy()]
 
 
@@ -178,6 +177,26 @@ class _Workspace(threading.local):
 
 
 _workspace = _Workspace()
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The laws of a schedule's slots (None: no noise), and what a step draws for each highest level that it renews, downwards."""
+
+    laws: tuple[DiscreteLaplace | None, ...]
+    carry: DiscreteLaplace | None
+    alternating: bool
+    renewed: tuple[tuple[tuple[int, DiscreteLaplace | None], ...], ...]
+
+
+@lru_cache(maxsize=256)
+def _plan(schedule: Schedule, resolution_bits: int) -> _Plan:
+    laws = tuple(_law(budget, resolution_bits) for budget in schedule.budgets)
+    renewed = tuple(
+        tuple((level, laws[level] if level == newest or not schedule.alternating else None) for level in range(newest, -1, -1))
+        for newest in range(len(laws))
+    )
+    return _Plan(laws, _law(schedule.carry_budget, resolution_bits), schedule.alternating, renewed)
 
 
 @lru_cache(maxsize=1024)

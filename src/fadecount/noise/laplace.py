@@ -80,7 +80,8 @@ class DiscreteLaplace:
 
     def _certify(self, words: NDArray[np.uint64], draws: NDArray[np.int64]) -> list[int]:
         """Write the draws that the words determine, and tell the positions of the others."""
-        bits, upper, whole = (each[: len(words)] for each in (_scratch.bits, _scratch.upper, _scratch.whole))
+        count = len(words)
+        bits, upper, whole = _scratch.bits[:count], _scratch.upper[:count], _scratch.whole[:count]
         np.right_shift(words, 1, out=bits.view(np.uint64))
         np.maximum(bits, 1, out=bits)
         np.copyto(upper, bits)  # from int64, which fits and converts faster than uint64

@@ -50,4 +50,5 @@ def prefix_table(scale: float) -> NDArray[np.int16]:
 def completed(prefixes: NDArray[np.uint16], further: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Whole words that begin with the prefixes and go on with 48 bits of each further word; the sign stays the lowest bit."""
     wide = prefixes.astype(np.uint64)
-    return wide >> 1 << 49 | further >> 16 << 1 | wide & 1
+    words: NDArray[np.uint64] = (wide >> 1 << 49 | further >> 16 << 1 | wide & 1).view(np.uint64)
+    return words

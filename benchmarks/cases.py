@@ -1,0 +1,52 @@
+"""The work that is measured: the floor, and what fadecount does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+import fadecount as fc
+from benchmarks.measure import FLOOR, Case
+from fadecount.noise import DiscreteLaplace
+from fadecount.noise.source import fresh
+
+MECHANISM = fc.Gradual(epsilon=0.1, exponent=2.0)
+SCALE = 10.0
+ITEMS = 10**6
+KEYS = 10**5
+STEPS = 1 << 12
+ROWS = 16
+DRAWS = 1 << 20
+
+
+def floor() -> Case:
+    """Two values per item from numpy's generator: not exact, not cryptographic, and without the counter around it."""
+    generator = np.random.Generator(np.random.PCG64())
+    return Case(FLOOR, ITEMS, lambda: generator.laplace(scale=SCALE, size=2 * ITEMS))
+
+
+def counters() -> list[Case]:
+    scalar, single = fc.Counter(MECHANISM), fc.Counter(MECHANISM)
+    rows, row = fc.Counter(MECHANISM, shape=(KEYS,)), fc.Counter(MECHANISM, shape=(KEYS,))
+    items = np.ones(ITEMS, dtype=np.int64)
+    keyed = np.ones((ROWS, KEYS), dtype=np.int64)
+    return [
+        Case("extend, 10^6 items, scalar", ITEMS, lambda: scalar.extend(items), ours=True),
+        Case("extend, shape (10^5,), per key and step", ROWS * KEYS, lambda: rows.extend(keyed), ours=True),
+        Case("step, shape (10^5,), per key and step", ROWS * KEYS, _repeated(row.step, list(keyed)), ours=True),
+        Case("step, scalar, one call", STEPS, _repeated(single.step, [1] * STEPS), ours=True),
+    ]
+
+
+def draws() -> list[Case]:
+    law, room = DiscreteLaplace(SCALE), np.empty(DRAWS, dtype=np.int64)
+    return [Case("one exact draw in bulk", DRAWS, lambda: fresh(law, room), ours=True)]
+
+
+def _repeated(step: Callable[[object], object], items: list[object]) -> Callable[[], object]:
+    def work() -> None:
+        for item in items:
+            step(item)
+
+    return work

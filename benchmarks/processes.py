@@ -1,0 +1,65 @@
+"""What needs a process of its own: peak memory, cost over long streams, and the time of an import."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from typing import Any
+
+CHUNK = 1 << 16
+_STREAM = """
+import json, sys, time
+import numpy as np
+import fadecount as fc
+
+def memory(field):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith(field))
+
+items, chunk = int(sys.argv[1]), int(sys.argv[2])
+before = memory("VmRSS")
+mechanism = fc.Gradual(epsilon=0.1, exponent=2.0)
+block = np.ones(chunk, dtype=np.int64)
+fc.Counter(mechanism).extend(block)
+counter = fc.Counter(mechanism)
+started = time.process_time_ns()
+while counter.time < items:
+    counter.extend(block[: items - counter.time])
+spent = time.process_time_ns() - started
+print(json.dumps({"items": items, "bytes": memory("VmHWM") - before, "ns_per_item": spent / items}))
+"""
+_IMPORTS = {
+    "fadecount": "import fadecount",
+    "numpy + AES": "import numpy; from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes",
+}
+_IMPORT = "import time; started = time.process_time_ns(); {}; print(time.process_time_ns() - started)"
+
+
+def memory_of_streams(lengths: list[int]) -> list[dict[str, Any]]:
+    """Peak memory above what the imports need, for streams of these lengths in chunks of 65,536 items."""
+    return [json.loads(_python(_STREAM, str(length), str(CHUNK))) for length in lengths]
+
+
+def cost_of_streams(lengths: list[int], *, repeats: int) -> list[dict[str, Any]]:
+    """The cost per item of streams of these lengths, all in chunks of the shortest: what grows is the stream alone."""
+    found = []
+    for length in lengths:
+        rounds = repeats if length <= 10**6 else 1
+        runs = [json.loads(_python(_STREAM, str(length), str(min(lengths)))) for _ in range(rounds)]
+        found.append({"items": length, "ns_per_item": statistics.median(run["ns_per_item"] for run in runs)})
+    return found
+
+
+def import_times(*, repeats: int) -> dict[str, float]:
+    """Milliseconds of processor time for importing fadecount, and for the two imports that it needs anyway."""
+    times: dict[str, list[float]] = {name: [] for name in _IMPORTS}
+    for _ in range(repeats):
+        for name, code in _IMPORTS.items():
+            times[name].append(int(_python(_IMPORT.format(code))) / 1e6)
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def _python(code: str, *arguments: str) -> str:
+    return subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True).stdout
