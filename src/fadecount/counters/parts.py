@@ -37,7 +37,7 @@ def parts_of(counter: Counter) -> Parts:
     """The state of a counter of the shape (keys,)."""
     with counter._lock:
         return Parts(
-            time=counter._time,
+            time=counter.time,
             total=counter._total.copy(),
             delayed=[np.array(row) for row in counter._delayed],
             tails=[np.array(row) for row in counter._path.tails],
@@ -52,7 +52,6 @@ def counter_of(mechanism: Mechanism, parts: Parts, source: NoiseSource | None = 
     counter._delayed = deque(row.copy() for row in parts.delayed)
     counter._path.tails = [row.copy() for row in parts.tails]
     counter._path.shown = max(0, parts.time - mechanism.schedule.delay)
-    counter._time = parts.time
     return counter
 
 

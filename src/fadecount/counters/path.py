@@ -37,7 +37,7 @@ class NoisePath:
     nothing.
     """
 
-    __slots__ = ("_draw", "_length", "_place", "_plan", "_source", "_width", "shown", "tails")
+    __slots__ = ("_draw", "_length", "_place", "_plan", "_source", "_tails", "_width", "shown")
 
     def __init__(self, schedule: Schedule, source: NoiseSource, *, width: int | None, resolution_bits: int) -> None:
         self._plan = _plan(schedule, resolution_bits)
@@ -49,16 +49,25 @@ class NoisePath:
             source.one if width is None else partial(_row, source, width)
         )
         self.shown = 0
-        self.tails: list[Any] = [self._zero]
+        self._tails: list[Any] = [self._zero]
 
     @property
     def _zero(self) -> Any:
         return 0 if self._width is None else np.zeros(self._width, dtype=np.int64)
 
+    @property
+    def tails(self) -> list[Any]:
+        """The tails from level 0 upwards, the carry last."""
+        return self._tails[::-1]
+
+    @tails.setter
+    def tails(self, tails: list[Any]) -> None:
+        self._tails = tails[::-1]
+
     def step(self) -> Any:
         """The noise of the next step: an int, or an array over the counts (not to be written to)."""
         shown = clock = self.shown + 1
-        round_number, tails = 0, self.tails
+        round_number, tails = 0, self._tails
         if self._length is not None:
             round_number, clock = self._place(shown)
             if clock == 1 and round_number:
@@ -69,7 +78,7 @@ class NoisePath:
                 above = above + self._draw(law, 0, round_number, clock)
             tails[-1] = above
         else:
-            self.tails = tails = self._renewed(tails, round_number, clock)
+            self._tails = tails = self._renewed(tails, round_number, clock)
             above = tails[-1]
         self.shown = shown
         return above
@@ -87,7 +96,7 @@ class NoisePath:
 
     def add_to(self, sums: NDArray[np.int64]) -> None:
         """Add the noise of the next ``len(sums)`` steps, block by block. Writes nothing but ``sums`` if it fails."""
-        tails, done, length = self.tails, 0, self._length
+        tails, done, length = self._tails, 0, self._length
         limit = max(1, _BLOCK // (self._width or 1))
         while done < len(sums):
             left = min(limit, len(sums) - done)
@@ -103,13 +112,13 @@ class NoisePath:
             noise = noise.reshape(-1, *sums.shape[1:])
             sums[done : done + len(noise)] += noise
             done += len(noise)
-        self.tails = tails
+        self._tails = tails
         self.shown += done
 
     def _rounds(self, rounds: range) -> tuple[NDArray[np.int64], list[Any]]:
         """Whole rounds at once: their noise in the shape (rounds, steps, width), and the tails after the last."""
         assert self._length is not None and self._plan.carry is not None
-        carry = self._source.many(self._plan.carry, CARRY, rounds, range(1), self._width or 1).copy()
+        carry = self._source.many(self._plan.carry, CARRY, rounds, range(1), self._width or 1)
         noise, tails = self._tree(rounds, 1, self._length, [carry])
         tails[0] = self._last_of(carry)
         return noise, tails
@@ -155,8 +164,7 @@ class NoisePath:
     def _carry(self, round_number: int) -> list[Any]:
         """The tails at the beginning of a later round: its carry alone."""
         assert self._plan.carry is not None
-        draw = self._draw(self._plan.carry, CARRY, round_number, 0)
-        return [draw] if self._width is None else [draw.copy()]
+        return [self._draw(self._plan.carry, CARRY, round_number, 0)]
 
 
 def _row(source: NoiseSource, width: int, law: DiscreteLaplace, level: int, round_number: int, node: int) -> NDArray[np.int64]:

@@ -5,7 +5,6 @@ This is private. A running counter draws from :class:`SystemNoise`; only tests h
 
 from __future__ import annotations
 
-import threading
 from typing import Protocol
 
 import numpy as np
@@ -19,7 +18,6 @@ _WORTH_A_TABLE = 1 << 12
 _PREFETCH = 2048
 _AHEAD = 16
 _LARGE = 1 << 15
-_MOST_KEPT = 1 << 18
 _CHUNK = 1 << 15
 
 
@@ -30,10 +28,7 @@ class NoiseSource(Protocol):
         """The variable of a single count."""
 
     def many(self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
-        """The variables of ``width`` counts for each round and node, in the shape (rounds, nodes, width).
-
-        They are to be read before the next call, which may overwrite them, and not to be written to.
-        """
+        """The variables of ``width`` counts for each round and node, in the shape (rounds, nodes, width): only to be read."""
 
 
 class SystemNoise:
@@ -65,7 +60,7 @@ class SystemNoise:
 
     def many(self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
         count = len(rounds) * len(nodes) * width
-        draws = self._from_block(law, count) if count < _LARGE else fresh(law, _space(count))
+        draws = self._from_block(law, count) if count < _LARGE else fresh(law, np.empty(count, dtype=np.int64))
         return draws.reshape(len(rounds), len(nodes), width)
 
     def _from_block(self, law: DiscreteLaplace, count: int) -> NDArray[np.int64]:
@@ -100,16 +95,3 @@ def fresh(law: DiscreteLaplace, draws: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _one_word(_position: int, _asked: int) -> int:
     return int(words(1)[0])
-
-
-_local = threading.local()
-
-
-def _space(count: int) -> NDArray[np.int64]:
-    """Room for draws, the same each time where it is not too large: fresh memory would cost more than the draws."""
-    space: NDArray[np.int64] | None = getattr(_local, "space", None)
-    if space is None or len(space) < count:
-        space = np.empty(count, dtype=np.int64)
-        if count <= _MOST_KEPT:
-            _local.space = space
-    return space[:count]
