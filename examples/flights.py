@@ -100,7 +100,7 @@ Left:  the released count follows the true one so closely that the lines cover e
        lie within their {CONFIDENCE:.0%} band. Run it again: the noise is fresh every time.
 Right: what all outputs so far reveal about one departure: {at_once:.2f} at once, {day:.2f} after a day, {month:.2f} a month,
        {year:.2f} after the year. A loss of x means that nothing observed is more than e^x times likelier with the departure
-       than without it. The exact loss is about half of the published bound, for the same noise.""")
+       than without it. The exact loss is at most half of the published bound, for the same noise.""")
     return 0
 
 

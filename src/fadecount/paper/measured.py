@@ -8,6 +8,7 @@ vector counter does many runs at once.
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, as_completed
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.paper.table import EXPONENTS, LONG, MSE, SHORT, TABLE, TableRow, rows
+from fadecount.paper.table import LONG, SHORT, TABLE, TableRow, rows
 
 CONFIDENCE = 0.99
 BETA = 1.0 / 3.0
@@ -105,7 +106,6 @@ def delayed(row: TableRow) -> fc.Gradual:
     """Algorithm 3 at the table's budget with the delay of Corollary 1: log2(T) / epsilon, rounded up."""
     mechanism = row.computed
     assert isinstance(mechanism, fc.Gradual)
-    assert mechanism.exponent in EXPONENTS
     delay = math.ceil(math.log2(row.horizon) / mechanism.epsilon)
     return fc.Gradual(epsilon=mechanism.epsilon, exponent=mechanism.exponent, delay=delay)
 
@@ -130,6 +130,11 @@ def start(pool: Executor, found: list[Trial], advance: Callable[[float], None]) 
         ]
 
     return collect
+
+
+def ignore_interrupts() -> None:
+    """For workers: an interrupt is for the command, which then stops them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def run(text: str, horizon: int, runs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -163,6 +168,3 @@ def _paper_tail(mechanism: fc.Mechanism, horizon: int) -> float:
     needed = math.log(2.0 * horizon / BETA)
     nu = max(math.sqrt(float(np.sum(scales**2))), float(scales.max()) * math.sqrt(needed))
     return nu * math.sqrt(8.0 * needed)
-
-
-__all__ = ["BETA", "CONFIDENCE", "MSE", "Measured", "Trial", "delayed", "run", "start", "trials"]

@@ -53,7 +53,9 @@ def reproduce(folder: Path, parts: Sequence[str], *, runs: int, advance: Callabl
         collect = None
         if "measured" in parts:
             workers = min(8, os.cpu_count() or 1)
-            pool = stack.enter_context(ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")))
+            spawn = multiprocessing.get_context("spawn")
+            pool = ProcessPoolExecutor(workers, mp_context=spawn, initializer=measured.ignore_interrupts)
+            stack.callback(pool.shutdown, cancel_futures=True)  # an error or interrupt waits only for what is running
             collect = measured.start(pool, measured.trials(runs), advance)
         sections = []
         for part in parts:

@@ -10,7 +10,6 @@ import fadecount as fc
 
 MSE = 1000.0
 SHORT, LONG = 10**3, 10**6
-EXPONENTS = (1.0, 2.0, 3.0)
 RATIO = 0.1
 
 

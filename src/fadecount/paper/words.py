@@ -19,7 +19,7 @@ INTRODUCTION = tuple(
         intervals that cover it exactly. Both come from one way to shift the noise.""",
         """The solid lines are the <em>exact loss</em>: the cheapest of all ways to shift the noise, with a matching lower
         bound. It is what an optimal observer can really learn, not a bound on it. The noise is the same; only the
-        accounting is better: about half of the theorem. For refreshing, the paper charges an item for all nodes of its
+        accounting is better: at most half of the theorem. For refreshing, the paper charges an item for all nodes of its
         round at once, the exact loss only for those published.""",
     )
 )
@@ -28,7 +28,7 @@ SENTENCES = {
     name: _flowing(text)
     for name, text in {
         "fig2a": """The paper's empirical loss stays below its theorem; the exact loss of the same noise is nowhere above
-            it, and about half of the theorem at every age. The empirical loss dips where a range has a cheap cover; the
+            it, and at most half of the theorem at every age. The empirical loss dips where a range has a cheap cover; the
             exact one never falls, as it must. Just after a power of two the closed form lies below the sum that it
             summarizes, but nowhere below the exact loss.""",
         "fig2b": """At the same mean squared error a larger λ loses less about young items and more about old ones. For each
@@ -64,7 +64,7 @@ MEASURED_TEXT = tuple(
         """The budgets above are computed for a mean squared error of 1000; here it is measured. Every run is a counter of
         the library from the first step to step T, on fresh noise. The noise is on the integers, whose variance is
         slightly below that of the continuous noise of the calibration: “forecast” is the exact expectation for it.
-        {inside} of {count} intervals hold the forecast; each misses it by chance with probability {miss}. “Largest error”
+        {inside} of {count} intervals hold the forecast; each misses it by chance with probability about {miss}. “Largest error”
         is what two thirds of the runs kept at every one of the T steps, and the bound beside it is proved to hold for at
         least as many.""",
         """Below, Algorithm 3 with the delay of Corollary 1, B = ⌈log<sub>2</sub>(T)/ε⌉, on a stream of ones, of which a
