@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fadecount.paper.figures import FIGURES, PaperFigure
+from fadecount.paper.files import _drawn
 from fadecount.paper.table import LONG, SHORT, rows
 
 
@@ -61,8 +62,28 @@ def test_what_figure_2a_says(figures: dict[str, PaperFigure]) -> None:
 def test_what_figures_3_and_4b_say(figures: dict[str, PaperFigure]) -> None:
     fading = rows(LONG, fading=True)[0].computed
     assert "3.89 (λ = 1), 11.9 (λ = 2), 132 (λ = 3), 582 (W = 127), 108 (W = 1023)" in figures["fig3"].sentence
-    ages = np.arange(LONG)
+    # The fading loss of exponent 1 rises only at these ages, and no loss ever falls: what holds here holds at every age.
+    ages = (1 << np.arange(LONG.bit_length())) - 1
     lost = np.asarray(fading.loss(ages))
+    assert np.array_equal(fading.loss(2 * ages[:-1]), lost[:-1])
     for row in rows(LONG, optimal=True):
         assert np.all(lost < np.asarray(row.printed_mechanism.loss(ages)))
         assert np.all(lost < np.asarray(row.computed.loss(ages)))
+
+
+@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "phone"])
+def test_legends_and_marks_have_room(figures: dict[str, PaperFigure], narrow: bool) -> None:
+    for name, figure in figures.items():
+        picture = _drawn(figure, "" if narrow else figure.title, narrow=narrow)
+        picture.draw_without_rendering()
+        renderer = picture.canvas.get_renderer()  # type: ignore[attr-defined]
+        axes = picture.axes[0]
+        legend = picture.legends[0].get_window_extent(renderer)
+        assert legend.x0 >= 0, name
+        assert legend.x1 <= picture.bbox.x1, name
+        assert legend.y1 < axes.get_window_extent(renderer).y0, name
+        assert axes.get_window_extent(renderer).height > 0.5 * picture.bbox.height, name
+        assert axes._left_title.get_window_extent(renderer).x1 <= picture.bbox.x1, name  # type: ignore[attr-defined]
+        for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
+            boxes = [label.get_window_extent(renderer) for label in labels if label.get_text()]
+            assert not any(one.overlaps(other) for at, one in enumerate(boxes) for other in boxes[:at]), name

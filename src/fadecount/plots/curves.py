@@ -65,8 +65,9 @@ def draw_curves(
         loss_axis(axes, logarithmic=logarithmic)
         axes.set_title(title)
         handles = _by_group(axes, curves) if columns is None else axes.get_lines()
-        groups = len({curve.group for curve in curves})
-        figure.legend(handles=handles, loc="outside lower center", ncols=columns or groups, handlelength=3.6, columnspacing=1.6)
+        count = columns or len({curve.group for curve in curves})
+        handle = 3.6 if count < 5 else 2.8
+        figure.legend(handles=handles, loc="outside lower center", ncols=count, handlelength=handle, columnspacing=1.4)
 
 
 def _by_group(axes: Axes, curves: Sequence[Curve]) -> list[Line2D]:
