@@ -99,6 +99,11 @@ class TestEveryMechanism:
         refuse("horizon", mechanism.max_error_bound, 0, 0.1)
         refuse("age", lambda: mechanism.loss([1, 2, 3], position=[1, 2]))
 
+    def test_no_ages_have_no_losses(self, mechanism: fc.Mechanism) -> None:
+        nothing = np.empty((0, 2), dtype=np.int64)
+        assert np.shape(mechanism.loss(nothing)) == np.shape(mechanism.loss(nothing, position=nothing + 1)) == (0, 2)
+        assert np.shape(mechanism.paper_loss(nothing)) == np.shape(mechanism.variance(nothing)) == (0, 2)
+
     def test_bad_beta(self, mechanism: fc.Mechanism) -> None:
         for bad in (0, 1, -0.1, 1.5, math.nan, math.inf, True, "0.1", None, 1e-300):
             refuse("beta", mechanism.error_bound, 1, bad)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 
-from fadecount.noise import generator
-from fadecount.noise.generator import words
+from fadecount.noise import DiscreteLaplace, SystemNoise, generator
+from fadecount.noise.generator import Lineage, words
 
 # NIST SP 800-38A, F.5.5: CTR-AES256.Encrypt.
 KEY = bytes.fromhex("603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4")
@@ -92,6 +93,43 @@ def test_a_child_that_ran_no_hook_is_known_by_its_process_id(monkeypatch: pytest
         return keys.streams
 
     assert in_new_thread(draw) == 2
+
+
+def test_what_a_child_inherits_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the hook that runs in a forked child, streams take a new key and prefetched draws are void."""
+    law, source = DiscreteLaplace(2.0**40), SystemNoise()
+    many = partial(source.many, law, 1, range(1), range(1, 2), 20)
+    source.one(law, 0, 0, 1)
+    many()
+    inherited = {*source._singles[law], *source._blocks[law].tolist()}
+    keys = Keys()
+    monkeypatch.setattr(os, "urandom", keys)
+
+    def draw() -> list[int]:
+        words(2)
+        Lineage.renew()
+        return [*words(2).tolist(), keys.streams]
+
+    assert in_new_thread(draw) == [*in_new_thread(lambda: words(2).tolist()), 2]
+    monkeypatch.undo()
+    assert inherited.isdisjoint(many().ravel().tolist())
+    Lineage.renew()
+    assert inherited.isdisjoint(source.one(law, 0, 0, 1) for _ in range(20))
+
+
+def test_undetermined_draws_take_further_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words that begin with 63 zeros say only that a draw is large; the further bits are fresh ones."""
+    calls: list[int] = []
+
+    def zeros_first(count: int) -> NDArray[np.uint64]:
+        calls.append(count)
+        return np.zeros(count, dtype=np.uint64) if len(calls) == 1 else words(count)
+
+    monkeypatch.setattr("fadecount.noise.source.words", zeros_first)
+    draws = SystemNoise().many(DiscreteLaplace(1000.0), 0, range(1), range(1, 2), 5).ravel()
+    assert (draws > 43_000).all()
+    assert np.unique(draws).size > 1
+    assert set(calls[1:]) == {1}
 
 
 def test_threads_share_no_words() -> None:

@@ -10,7 +10,6 @@ import dataclasses
 import json
 import math
 from abc import ABC, abstractmethod
-from functools import lru_cache
 from typing import Any, ClassVar, overload
 
 import numpy as np
@@ -189,11 +188,6 @@ def require_budget(name: str, value: Any, *, infinite: bool = False) -> float:
         return math.inf
     remedy = "a smaller budget is more private and noisier" + ("; inf adds no noise at that level" if infinite else "")
     return require_real(name, value, low=SMALLEST_BUDGET, high=LARGEST_BUDGET, remedy=remedy)
-
-
-def cheap(function: Any) -> Any:
-    """Remember what is derived from a few frozen mechanisms."""
-    return lru_cache(maxsize=256)(function)
 
 
 def _whole(name: str, value: ArrayLike, *, minimum: int, remedy: str) -> Whole:
