@@ -3,7 +3,7 @@
 from fadecount import errors
 from fadecount.counters import Counter
 from fadecount.mechanisms import Binary, Designed, Gradual, Linear, Mechanism, Refresh, crossing_age, minimum_error
-from fadecount.planning import Person, design
+from fadecount.planning import Person, Plan, design, plan
 
 __version__ = "0.1.0"
 
@@ -15,9 +15,11 @@ __all__ = [
     "Linear",
     "Mechanism",
     "Person",
+    "Plan",
     "Refresh",
     "crossing_age",
     "design",
     "errors",
     "minimum_error",
+    "plan",
 ]

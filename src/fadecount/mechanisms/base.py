@@ -164,10 +164,14 @@ class Mechanism(ABC):
 
     @staticmethod
     def from_json(text: str | bytes) -> Mechanism:
-        """The mechanism that :meth:`to_json` described. Anything else is refused with a :class:`ParameterError`."""
+        """The mechanism that :meth:`to_json` described, or that a plan file holds (its section ``plan`` is not looked at).
+
+        Anything else is refused with a :class:`ParameterError`.
+        """
         try:
             fields = json.loads(text)
             marker, version, kind = fields.pop("fadecount"), fields.pop("version"), fields.pop("kind")
+            fields.pop("plan", None)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ParameterError("mechanism JSON must hold fadecount, version and kind; write it with to_json()") from error
         if marker != "mechanism" or type(version) is not int or version < 1 or not isinstance(kind, str):

@@ -22,7 +22,8 @@ from fadecount.planning.patterns import Limit
 LONGEST_HORIZON = 1 << 60
 LARGEST_LOSS = float(1 << 20)
 _FINE = 1024
-"""Into how many parts the contributions of a person are cut when a design is checked."""
+_PER_LEVEL = 8
+"""Into how many parts the contributions of a person are cut: when a design is checked, and while it is sought."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ class Person:
     def parts(self, reach: int, *, fine: bool) -> Iterator[tuple[int, int]]:
         """The contributions seen for at most ``reach`` outputs, as ``(reach, times)``, each reach rounded up within its part.
 
-        Coarse parts end where a new level of intervals is entered; fine ones are up to a thousand equal pieces.
+        Coarse parts are eighths of a level of intervals; fine ones are up to a thousand equal pieces.
         """
         if self.steps is None:
             yield reach, self.events
@@ -52,8 +53,9 @@ class Person:
         size, at = -(-periods // _FINE), 0
         while at < periods:
             seen = reach - at * self.steps
-            same_level = (seen - (1 << seen.bit_length() - 1)) // self.steps + 1
-            count = min(size if fine else same_level, periods - at)
+            level = 1 << seen.bit_length() - 1
+            count = size if fine else min((seen - level) // self.steps + 1, level // (_PER_LEVEL * self.steps) + 1)
+            count = min(count, periods - at)
             yield seen, count * self.events
             at += count
 

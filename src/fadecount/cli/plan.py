@@ -1,0 +1,146 @@
+"""Say what may be lost, or how wrong counts may be, and get the mechanism.
+
+A loss AGE=LOSS limits what all outputs so far reveal about an event of that
+age. Between two ages the later limit holds; past the last one the last does,
+up to the horizon. Ages are durations (1h, 30d, 1y; they need --tick) or plain
+numbers of steps. The options come best first; --save keeps one as a plan file
+that every other command accepts with --plan.
+
+examples:
+  fadecount plan --tick 1m --horizon 1y --loss 1h=0.5 --loss 30d=2 --loss 1y=4
+  fadecount plan --tick 1d --horizon 10y --max-error 500@0.01
+  fadecount plan --horizon 1000000 --loss 0=0.1 --loss 1000000=3 --json
+  fadecount plan --tick 1m --horizon 1y --loss 1d=1 --loss 1y=4 --delay 1h \\
+    --plot plan.png --save plan.json
+  fadecount plan --tick 1m --horizon 1y --loss 1y=4 --per-person 24/day
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from fadecount.durations import parse_duration
+from fadecount.errors import ParameterError, bad_parameter
+
+if TYPE_CHECKING:
+    from fadecount.planning import Option, Person, Plan
+
+_PERIODS = {"second": "1s", "minute": "1m", "hour": "1h", "day": "1d", "week": "1w", "month": "1mo", "year": "1y"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    wishes = parser.add_argument_group("wishes")
+    wishes.add_argument("--tick", metavar="TIME", help="length of a step, such as 1m; without it, ages are numbers of steps")
+    wishes.add_argument("--horizon", metavar="TIME", help="how long to plan for (default: the oldest age with a loss)")
+    wishes.add_argument("--loss", action="append", default=[], metavar="AGE=LOSS", help="largest loss up to an age; repeat it")
+    wishes.add_argument("--mean-error", type=float, metavar="E", help="largest root of the mean squared error")
+    wishes.add_argument("--max-error", metavar="E[@BETA]", help="error no output exceeds, but with probability BETA (0.05)")
+    wishes.add_argument("--delay", metavar="TIME", help="outputs may lag by this much: offer options that do")
+    wishes.add_argument("--per-person", metavar="N[/TIME]", help="limit the loss of all N events of a person (in any TIME)")
+    wishes.add_argument("--objective", choices=("mse", "worst"), default="mse", help="rank by mean error or by the worst step")
+    results = parser.add_argument_group("results")
+    results.add_argument("--option", type=int, default=1, metavar="N", help="which option to draw and save (default: the best)")
+    results.add_argument("--plot", metavar="FILE", help="draw limits, the option and its alternatives (.png, .svg, .pdf)")
+    results.add_argument("--save", metavar="FILE", help="save the option as a plan file")
+    results.add_argument("--force", action="store_true", help="overwrite the plan file")
+    results.add_argument("--json", action="store_true", help="print everything as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from fadecount import plan
+    from fadecount.cli._plan_table import plan_table
+    from fadecount.cli._progress import Progress
+    from fadecount.planning import plan_json, save_plan
+
+    tick = None if arguments.tick is None else parse_duration(arguments.tick, name="--tick")
+    wishes = _wishes(arguments, tick)
+    with Progress("planning"):
+        made = plan(**wishes, tick_seconds=tick, objective=arguments.objective)
+    chosen = _chosen(made, arguments.option)
+    if arguments.save:
+        save_plan(arguments.save, made, chosen, force=arguments.force)
+    if arguments.plot:
+        _draw(arguments.plot, made, chosen)
+    if arguments.json:
+        print(json.dumps(json.loads(plan_json(made, chosen))))
+    else:
+        print(plan_table(made, chosen))
+        for what, path in (("plan saved as", arguments.save), ("picture in", arguments.plot)):
+            if path:
+                print(f"{what} {path}")
+    return 0
+
+
+def _draw(path: str, made: Plan, chosen: Option) -> None:
+    from fadecount.plots import new_figure, save_figure
+    from fadecount.plots.plan import draw_plan
+
+    figure = new_figure()
+    draw_plan(figure, made, chosen)
+    save_figure(figure, path)
+
+
+def _chosen(made: Plan, number: int) -> Option:
+    if not 1 <= number <= len(made.options):
+        raise bad_parameter("--option", number, f"from 1 to {len(made.options)}", "it is the number in the first column")
+    return made.options[number - 1]
+
+
+def _wishes(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
+    """What the options ask for, in steps."""
+    wishes: dict[str, Any] = {"mean_error": arguments.mean_error, "person": _person(arguments.per_person, tick)}
+    if arguments.horizon is not None:
+        wishes["horizon"] = _steps("--horizon", arguments.horizon, tick)
+    if arguments.delay is not None:
+        wishes["delay"] = _steps("--delay", arguments.delay, tick)
+    if arguments.loss:
+        pairs = [_loss(text, tick) for text in arguments.loss]
+        wishes["targets"] = dict(pairs)
+        if len(wishes["targets"]) < len(pairs):
+            raise ParameterError("--loss must name each age once; remove the duplicate")
+    if arguments.max_error is not None:
+        error, _, beta = arguments.max_error.partition("@")
+        wishes["max_error"] = _number("--max-error", arguments.max_error, error, "such as 500 or 500@0.01")
+        if beta:
+            wishes["beta"] = _number("--max-error", arguments.max_error, beta, "such as 500 or 500@0.01")
+    return wishes
+
+
+def _loss(text: str, tick: int | None) -> tuple[int, float]:
+    age, equals, loss = text.partition("=")
+    if not equals:
+        raise bad_parameter("--loss", text, "AGE=LOSS", "such as 30d=2")
+    return _steps("--loss", age, tick), _number("--loss", text, loss, "such as 30d=2")
+
+
+def _steps(name: str, text: str, tick: int | None) -> int:
+    """A number of steps, or a duration rounded up to whole steps (an age rounded up is the stricter limit)."""
+    if re.fullmatch(r"\s*\d{1,19}\s*", text):
+        return int(text)
+    seconds = parse_duration(text, name=name)
+    if tick is None:
+        raise bad_parameter(
+            name, text, "a number of steps where --tick is not given", "say how long a step is, such as --tick 1m"
+        )
+    return -(-seconds // tick)
+
+
+def _number(name: str, text: str, part: str, remedy: str) -> float:
+    try:
+        return float(part)
+    except ValueError:
+        raise bad_parameter(name, text, "a number", remedy) from None
+
+
+def _person(text: str | None, tick: int | None) -> Person | None:
+    from fadecount.planning import Person
+
+    if text is None:
+        return None
+    events, slash, period = (part.strip() for part in text.partition("/"))
+    if not events.isdecimal() or len(events) > 18 or (slash and not period):
+        raise bad_parameter("--per-person", text, "a number of events, or such a number per time", "such as 24 or 24/day")
+    return Person(events=int(events), steps=_steps("--per-person", _PERIODS.get(period, period), tick) if slash else None)

@@ -1,0 +1,170 @@
+"""From wishes to a ranked list of mechanisms."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from fadecount.errors import ParameterError, bad_parameter
+from fadecount.mechanisms import Designed, Gradual
+from fadecount.planning.design import OBJECTIVES, design_for
+from fadecount.planning.fit import best_gradual, gradual, least_factor, meets, scaled
+from fadecount.planning.options import Option, curve_ages, forecast, person_losses
+from fadecount.planning.reasons import with_reasons
+from fadecount.planning.request import Request, read_request
+from fadecount.planning.targets import Person
+
+_ALIKE = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A request and the options that answer it, best first."""
+
+    request: Request
+    options: tuple[Option, ...]
+
+    @property
+    def best(self) -> Option:
+        return self.options[0]
+
+
+def plan(
+    *,
+    horizon: int | None = None,
+    targets: Mapping[int, float] | None = None,
+    mean_error: float | None = None,
+    max_error: float | None = None,
+    beta: float = 0.05,
+    delay: int = 0,
+    person: Person | None = None,
+    tick_seconds: float | None = None,
+    objective: str = "mse",
+) -> Plan:
+    """The mechanisms that fit what is wanted, best first: designed and gradual ones, with and without the delay allowed.
+
+    "designed" has the least mean squared error, "designed, even" the least variance at the worst step, the last.
+
+    Losses given (``targets``, ages to losses): each option keeps them, exactly, and the one with the least error comes first.
+    Errors given (``mean_error``, or ``max_error`` with probability ``1 - beta``): each option has that error, and the one that
+    has lost least at the horizon comes first. Both given: the options that keep both come first, scaled down to what the error
+    allows, so that they lose no more than they must; the others say how far they are from it.
+    Without a horizon the oldest target is the horizon. See :class:`Request` for the exact meaning of each error.
+
+    >>> import fadecount as fc
+    >>> fc.plan(targets={60: 0.5, 43_200: 2.0, 525_600: 4.0}, horizon=525_600).best.name
+    'designed'
+    """
+    if objective not in OBJECTIVES:
+        raise bad_parameter("objective", objective, f"one of {', '.join(OBJECTIVES)}", "mse is the mean squared error")
+    return plan_for(
+        read_request(
+            horizon=horizon,
+            targets=targets,
+            mean_error=mean_error,
+            max_error=max_error,
+            beta=beta,
+            delay=delay,
+            person=person,
+            tick_seconds=tick_seconds,
+            objective=objective,
+        )
+    )
+
+
+def plan_for(request: Request) -> Plan:
+    """The same for a request that has been read."""
+    found = [option for name, shape in _candidates(request) if (option := _option(name, shape, request)) is not None]
+    options: list[Option] = []
+    for option in sorted(found, key=lambda option: _rank(option, request)):
+        if not any(_alike(option, other) for other in options):
+            options.append(option)
+    if not options:
+        raise ParameterError("no noise that can be drawn has the error asked for; ask for a larger one, or for a smaller one")
+    return Plan(request=request, options=with_reasons(request, options))
+
+
+def _candidates(request: Request) -> Iterator[tuple[str, Gradual | Designed]]:
+    """Shapes that use up the targets, with names."""
+
+    def cost(mechanism: Gradual | Designed) -> float:
+        if request.objective == "worst":
+            return float(mechanism.variance(request.horizon))
+        return mechanism.mse(request.horizon)
+
+    for delay in dict.fromkeys((0, request.delay)):
+        targets = request.targets_with(delay)
+        late = f", {delay} late" if delay else ""
+        for objective, name in zip(OBJECTIVES, ("designed", "designed, even"), strict=True):
+            yield f"{name}{late}", design_for(targets, objective)
+        best = best_gradual(targets, cost)
+        exponents = [] if best is None else [best.exponent]
+        for exponent in (*exponents, *(each for each in (1.0, 2.0) if each not in exponents)):
+            shape = gradual(targets, exponent)
+            if shape is not None:
+                yield f"gradual {exponent:g}{late}", shape
+
+
+def _option(name: str, shape: Gradual | Designed, request: Request) -> Option | None:
+    mechanism, kept = shape, True
+    if request.wants_error and (not request.targets or meets(shape, request)):
+        factor = least_factor(shape, request)
+        if factor is None:
+            return None
+        mechanism = scaled(shape, factor)
+    elif request.wants_error:
+        kept = False
+    ages = curve_ages(request)
+    losses = person_losses(mechanism, ages, request.person, mechanism.delay)
+    curve = tuple(zip(ages, losses, strict=True))
+    allowed = dict(request.targets)
+    shares = [loss / allowed[age] for age, loss in curve if age in allowed]
+    return Option(
+        name=name,
+        mechanism=mechanism,
+        curve=curve,
+        forecast=forecast(mechanism, request),
+        share=max(shares, default=None),
+        meets=kept,
+    )
+
+
+def _alike(option: Option, other: Option) -> bool:
+    """Whether a second design differs too little from the first to be worth a line."""
+    if option.mechanism.kind != other.mechanism.kind or option.mechanism.delay != other.mechanism.delay:
+        return False
+    figures = ((each.forecast.mean, each.forecast.worst, each.curve[-1][1]) for each in (option, other))
+    return all(abs(one - two) <= _ALIKE * two for one, two in zip(*figures, strict=True))
+
+
+def _rank(option: Option, request: Request) -> tuple[bool, float]:
+    if not request.targets:
+        return False, option.curve[-1][1]
+    if not option.meets or not request.wants_error:
+        worst = request.objective == "worst"
+        return not option.meets, option.forecast.horizon if worst else option.forecast.mean
+    return False, math.inf if option.share is None else option.share
+
+
+def plan_dict(made: Plan, chosen: Option) -> dict[str, object]:
+    """What a plan file says beside the mechanism, as plain values."""
+    request = dataclasses.asdict(made.request)
+    request["targets"] = {str(age): loss for age, loss in made.request.targets}
+    return {
+        "request": {name: value for name, value in request.items() if value is not None},
+        "option": option_dict(chosen),
+        "alternatives": [option_dict(option) for option in made.options if option is not chosen],
+    }
+
+
+def option_dict(option: Option) -> dict[str, object]:
+    return {
+        "name": option.name,
+        "reason": option.reason,
+        "meets": option.meets,
+        "share_of_targets": option.share,
+        "forecast": dataclasses.asdict(option.forecast),
+        "curve": {str(age): loss for age, loss in option.curve},
+    }

@@ -1,0 +1,98 @@
+"""``fadecount plan``: what it prints, saves and draws, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+import fadecount as fc
+from fadecount.cli._plan_table import WIDTH, _rounded_up
+from fadecount.cli.main import main
+
+YEAR = ["plan", "--tick", "1m", "--horizon", "1y", "--loss", "1h=0.5", "--loss", "30d=2", "--loss", "1y=4"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        [],
+        ["--delay", "1h"],
+        ["--max-error", "500@0.01"],
+        ["--per-person", "24/day"],
+        ["--per-person", "24"],
+        ["--objective", "worst"],
+    ],
+)
+def test_the_table_fits_a_terminal(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*YEAR, *more]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert lines[0] == "plan for 525,600 steps, each 1 minute"
+    assert any(line.startswith("* 1 designed") for line in lines)
+    assert any(line.startswith("1 month ") and " 2 " in line for line in lines)
+
+
+def test_steps_and_errors_without_a_tick(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--horizon", "1000000000000000000", "--mean-error", "1000"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= WIDTH
+
+
+def test_the_saved_plan_is_the_mechanism(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "plan.json"
+    assert main([*YEAR, "--save", str(file), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads(file.read_text())
+    best = fc.plan(targets={60: 0.5, 43_200: 2.0, 525_600: 4.0}, horizon=525_600).best
+    assert fc.Mechanism.from_json(file.read_text()) == best.mechanism
+    assert file.read_text().count("\n") > 50  # for people to read
+
+    assert main([*YEAR, "--save", str(file), "--option", "2"]) == 1
+    assert capsys.readouterr().err.startswith("fadecount: save must be a new file")
+    assert main([*YEAR, "--save", str(file), "--option", "2", "--force"]) == 0
+    assert "plan saved as" in capsys.readouterr().out
+    assert fc.Mechanism.from_json(file.read_text()) != best.mechanism
+
+
+@pytest.mark.parametrize("more", [[], ["--delay", "1h"], ["--per-person", "24/day"], ["--max-error", "500"]])
+def test_the_picture(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "plan.png"
+    assert main([*YEAR, *more, "--plot", str(file)]) == 0
+    assert file.read_bytes().startswith(b"\x89PNG")
+    assert "picture in" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--tick", "1m", "--horizon", "1y"], "a plan needs targets, mean_error or max_error"),
+        (["--horizon", "1y", "--loss", "1h=1"], "--horizon must be a number of steps where --tick is not given"),
+        (["--tick", "soon", "--loss", "1h=1"], "--tick must be a positive duration"),
+        (["--tick", "1m", "--loss", "1h"], "--loss must be AGE=LOSS"),
+        (["--tick", "1m", "--loss", "1h=much"], "--loss must be a number"),
+        (["--tick", "1m", "--loss", "1h=1", "--loss", "60m=2"], "--loss must name each age once"),
+        (["--tick", "1m", "--loss", "1h=2", "--loss", "1d=1"], "targets must not decrease with age"),
+        (["--tick", "1m", "--horizon", "1h", "--loss", "1d=1"], "target age must be an integer from 0 to 60"),
+        (["--tick", "1m", "--loss", "1d=0"], "target loss at age 1440 must be"),
+        (["--tick", "1m", "--loss", "1d=1", "--max-error", "5@x"], "--max-error must be a number"),
+        (["--tick", "1m", "--loss", "1d=1", "--per-person", "many"], "--per-person must be a number of events"),
+        (["--tick", "1m", "--loss", "1d=1", "--per-person", "24/"], "--per-person must be a number of events"),
+        (["--tick", "1m", "--loss", "1d=1", "--per-person", "24/moon"], "--per-person must be a positive duration"),
+        (["--tick", "1m", "--loss", "1d=1", "--option", "9"], "--option must be from 1 to"),
+        (["--tick", "1m", "--loss", "1d=1", "--plot", "plan.doc"], "plot must be a file that ends with"),
+    ],
+)
+def test_senseless_words_get_one_clear_line(words: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", *words]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"fadecount: {line}")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("loss", [0.0, 1e-9, 0.00012341, 0.001, 0.1, 0.1 + 1e-17, 1.23456, 3.9999999, 4.0, 9998.2, 12345.6])
+def test_losses_are_shown_rounded_up(loss: float) -> None:
+    shown = Decimal(_rounded_up(loss))
+    assert Decimal(loss) <= shown <= Decimal(loss) * Decimal("1.01")
+    assert len(_rounded_up(loss)) <= 8

@@ -1,0 +1,165 @@
+"""Plans keep what they promise in both directions, and say so truthfully."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fadecount as fc
+from fadecount.errors import ParameterError
+from fadecount.planning import plan_json, save_plan
+from fadecount.planning.fit import scaled
+from tests.planning.oracles import limit_at
+
+YEAR = 525_600
+TARGETS = {60: 0.5, 43_200: 2.0, YEAR: 4.0}
+
+
+@pytest.fixture(scope="module")
+def late() -> fc.Plan:
+    return fc.plan(targets=TARGETS, horizon=YEAR, delay=60, tick_seconds=60)
+
+
+def test_losses_given_every_option_keeps_them_and_the_best_has_least_error(late: fc.Plan) -> None:
+    means = [option.forecast.mean for option in late.options]
+    assert means == sorted(means)
+    assert {option.mechanism.delay for option in late.options} == {0, 60}
+    assert {option.mechanism.kind for option in late.options} == {"designed", "gradual"}
+    for option in late.options:
+        assert all(option.mechanism.loss(age) <= limit_at(TARGETS, age) for age in (0, 59, 60, 61, 43_200, 43_201, YEAR))
+        assert option.share == pytest.approx(1.0, abs=1e-9)
+        assert option.mechanism.delay == 0 or option.mechanism.loss(59) == 0.0
+
+
+def test_forecasts_are_those_of_the_mechanism(late: fc.Plan) -> None:
+    for option in late.options:
+        errors, mechanism = option.forecast, option.mechanism
+        assert errors.mean == math.sqrt(mechanism.mse(YEAR))
+        assert errors.start == mechanism.error_bound(mechanism.delay + 1, 0.05, largest_input=0)
+        assert errors.horizon == mechanism.error_bound(YEAR, 0.05, largest_input=0)
+        assert errors.worst == mechanism.max_error_bound(YEAR, 0.05, largest_input=0) > errors.horizon > errors.mean
+        assert errors.minimum == fc.minimum_error(mechanism, YEAR)
+        assert errors.distance == pytest.approx(mechanism.max_error_bound(YEAR, 1 / 3, largest_input=0) / errors.minimum)
+        assert all(loss == mechanism.loss(age) for age, loss in option.curve)
+        assert {0, *TARGETS} <= {age for age, _ in option.curve}
+
+
+def test_reasons_are_one_sentence_each_and_true(late: fc.Plan) -> None:
+    best = late.best
+    assert best.reason.startswith("has the least error")
+    for option in late.options:
+        assert option.reason.endswith(".")
+        assert option.reason.count(".") - option.reason.count("0.") - option.reason.count("1.5") <= 4
+        assert ("outputs lag by 1 hour" in option.reason) == (option.mechanism.delay == 60)
+    second = late.options[1]
+    assert f"{100 * (second.forecast.mean / best.forecast.mean - 1):.3g} % more error" in second.reason
+
+
+@pytest.mark.parametrize(("wish", "value"), [("mean_error", 100.0), ("max_error", 500.0), ("mean_error", 0.4)])
+def test_error_given_every_option_has_it_and_the_best_loses_least(wish: str, value: float) -> None:
+    made = fc.plan(horizon=10_000, beta=0.01, **{wish: value})  # type: ignore[arg-type]
+    losses = [option.mechanism.loss(10_000) for option in made.options]
+    assert losses == sorted(losses)
+    for option in made.options:
+        error = option.forecast.mean if wish == "mean_error" else option.forecast.worst
+        assert value * (1 - 1e-4) <= error <= value  # no more private one of this shape has it
+        assert option.meets
+        assert option.share is None
+
+
+def test_both_given_options_that_keep_both_come_first_and_lose_no_more_than_they_must() -> None:
+    made = fc.plan(horizon=YEAR, targets=TARGETS, max_error=500, beta=0.01)
+    best = made.best
+    assert best.meets
+    assert best.share is not None
+    assert best.share < 0.85
+    assert best.forecast.worst == pytest.approx(500, rel=1e-5)
+    assert f"{100 * best.share:.3g} % of the losses" in best.reason
+    missing = [option for option in made.options if not option.meets]
+    assert made.options[-len(missing) :] == tuple(missing)
+    for option in missing:
+        factor = float(option.reason.split("needs ")[1].split(" times")[0])
+        assert scaled(option.mechanism, factor * 1.01).max_error_bound(YEAR, 0.01, largest_input=0) <= 500
+        assert scaled(option.mechanism, factor * 0.99).max_error_bound(YEAR, 0.01, largest_input=0) > 500
+
+
+def test_a_plan_for_a_person_limits_the_sum() -> None:
+    made = fc.plan(horizon=YEAR, targets=TARGETS, person=fc.Person(events=24, steps=1440))
+    for option in made.options:
+        assert all(loss <= limit_at(TARGETS, age) for age, loss in option.curve)
+        day = np.repeat(np.arange(1, YEAR, 1440), 24)
+        assert option.mechanism.loss_of(day, now=YEAR) <= 4.0
+
+
+def test_targets_within_the_delay_are_kept_by_it() -> None:
+    made = fc.plan(horizon=1000, targets={10: 0.5}, delay=100)
+    delayed = next(option for option in made.options if option.mechanism.delay)
+    assert delayed.mechanism.loss(99) == 0.0
+    assert delayed.mechanism.loss(1000) <= 0.5
+
+
+def test_the_oldest_target_is_the_horizon_if_none_is_given() -> None:
+    assert fc.plan(targets={0: 0.1, 500: 1.0}).request.horizon == 500
+
+
+def test_the_worst_step_can_be_the_aim() -> None:
+    made = fc.plan(targets={1000: 1.0}, horizon=1030, objective="worst")
+    errors = [option.forecast.horizon for option in made.options]
+    assert errors == sorted(errors)
+    assert made.best.name == "designed, even"
+    assert made.best.forecast.worst < fc.plan(targets={1000: 1.0}, horizon=1030).best.forecast.worst
+
+
+# Files ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_file_is_accepted_as_a_mechanism(late: fc.Plan) -> None:
+    for option in late.options:
+        text = plan_json(late, option)
+        assert fc.Mechanism.from_json(text) == option.mechanism
+        section = json.loads(text)["plan"]
+        assert section["version"] == 1
+        assert section["request"]["targets"] == {"60": 0.5, "43200": 2.0, "525600": 4.0}
+        assert section["option"]["name"] == option.name
+        assert len(section["alternatives"]) == len(late.options) - 1
+    assert fc.Mechanism.from_json(plan_json(late)) == late.best.mechanism
+
+
+def test_a_plan_file_is_never_overwritten_by_accident(late: fc.Plan, tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    save_plan(file, late)
+    with pytest.raises(ParameterError, match=r"^save must be a new file"):
+        save_plan(file, late, late.options[1])
+    assert fc.Mechanism.from_json(file.read_text()) == late.best.mechanism
+    save_plan(file, late, late.options[1], force=True)
+    assert fc.Mechanism.from_json(file.read_text()) == late.options[1].mechanism
+    with pytest.raises(ParameterError, match=r"^save must be a writable file"):
+        save_plan(tmp_path / "nowhere" / "plan.json", late)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "words"),
+    [
+        ({"horizon": 100}, "a plan needs targets, mean_error or max_error"),
+        ({"mean_error": 5.0}, "horizon must be given"),
+        ({"horizon": 100, "mean_error": 0.0}, "mean_error must be"),
+        ({"horizon": 100, "max_error": -1.0}, "max_error must be"),
+        ({"horizon": 100, "max_error": 5.0, "beta": 1.0}, "beta must be"),
+        ({"horizon": 100, "targets": {5: 1.0}, "delay": 100}, "delay must be less than the horizon"),
+        ({"horizon": 100, "targets": {200: 1.0}}, "target age must be"),
+        ({"horizon": 100, "targets": {5: 1.0, 6: 0.5}}, "targets must not decrease"),
+        ({"horizon": 100, "targets": {5: 1.0}, "tick_seconds": 0}, "tick_seconds must be"),
+        ({"horizon": 100, "targets": {5: 1.0}, "objective": "fast"}, "objective must be"),
+        ({"horizon": 100, "max_error": 1e-9}, "no noise that can be drawn"),
+    ],
+)
+def test_senseless_requests_get_one_clear_line(wishes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=f"^{words}") as refused:
+        fc.plan(**wishes)
+    assert "\n" not in str(refused.value)
+    assert ";" in str(refused.value)
