@@ -6,8 +6,9 @@ stated once; the fast reader is held to them by comparison with the plain one.
 """
 
 from fadecount.sources.batch import TickBatch
+from fadecount.sources.live import read_lines
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.read import read_file
 from fadecount.sources.report import Reading, Reason, SourceReport
 
-__all__ = ["Reading", "Reason", "SourceOptions", "SourceReport", "TickBatch", "read_file"]
+__all__ = ["Reading", "Reason", "SourceOptions", "SourceReport", "TickBatch", "read_file", "read_lines"]

@@ -22,6 +22,7 @@ SUFFIXES: dict[str, Format] = {
 }
 LARGEST_TICK = 366 * 86_400
 LARGEST_AMOUNT = 1 << 31
+LARGEST_KEYS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,8 @@ class SourceOptions:
         columns = self.columns
         if "" in columns or len(set(columns)) != len(columns):
             raise bad_parameter("columns", columns, "non-empty and different", "one column cannot mean two things")
+        if len(self.keys) > LARGEST_KEYS:
+            raise bad_parameter("keys", len(self.keys), f"at most {LARGEST_KEYS}", "count fewer keys, or use other")
         if len(set(self.keys)) != len(self.keys):
             raise bad_parameter("keys", self.keys, "different from one another", "remove the repeated key")
         if (self.key is None) != (not self.keys):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
-from fadecount.errors import bad_parameter
-from fadecount.sources.options import SourceOptions
+from fadecount.errors import MissingExtraError, bad_parameter
+from fadecount.sources.batch import TickBatch
+from fadecount.sources.options import Format, SourceOptions
 from fadecount.sources.plain import read_plain, require_content
 from fadecount.sources.report import Reading, SourceReport
 
@@ -15,12 +18,29 @@ def read_file(path: str | Path, options: SourceOptions) -> Reading:
 
     Guarantees: with ``on_bad="stop"``, a bad row raises :class:`~fadecount.errors.BadRowError` before any batch is yielded, so
     nothing of a bad file is counted; no message holds a value of a row. Memory grows with the number of distinct pairs of tick
-    and key (and of tick and person, where persons are bounded), not with the number of rows.
+    and key (and of tick and person, where persons are bounded), not with the number of rows. With and without polars, the
+    batches and the report are the same.
     """
     path = Path(path)
     if options.time is None:
         raise bad_parameter("time", None, "the name of a column", "the rows of a file are placed by their time")
     kind = options.format_of(path)
     require_content(path)
+    if kind == "parquet" and not has_polars():
+        raise MissingExtraError(f"{path.name}: reading Parquet needs polars; install fadecount[files]")
     report = SourceReport()
-    return Reading(read_plain(path, kind, options, report), report)
+    return Reading(_batches(path, kind, options, report), report)
+
+
+def has_polars() -> bool:
+    """Whether the extra ``files`` is installed."""
+    return find_spec("polars") is not None
+
+
+def _batches(path: Path, kind: Format, options: SourceOptions, report: SourceReport) -> Iterator[TickBatch]:
+    batches = None
+    if kind != "jsonl" and has_polars():
+        from fadecount.sources import frames
+
+        batches = (frames.read_parquet if kind == "parquet" else frames.read_csv)(path, options, report)
+    yield from read_plain(path, kind, options, report) if batches is None else batches

@@ -1,0 +1,105 @@
+"""Reading files: fadecount against polars alone, on the same file, in turns.
+
+Run ``python -m benchmarks.files`` (a million rows) or ``python -m benchmarks.files --rows 10000000`` (the stated size). The
+reference is the fastest query known to us that reads the same columns and groups them by tick and key: it trusts every row, and
+parses the time with one fixed layout. Memory is the peak of a fresh process that only reads the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from fadecount.sources import SourceOptions, read_file
+
+KEYS = tuple(f"key{number:04d}" for number in range(1000))
+OPTIONS = SourceOptions(tick_seconds=3600, time="time", key="key", keys=KEYS)
+LARGEST_RATIO = 2.0
+LARGEST_MEGABYTES = 1000
+
+
+def generate(folder: Path, rows: int) -> list[Path]:
+    """One CSV and one Parquet file with the same events: 30 days, 1,000 keys, in no order of time."""
+    random = np.random.default_rng(2026)
+    seconds = random.integers(0, 30 * 86_400, rows) + 1_767_225_600
+    frame = pl.DataFrame({"time": pl.Series(seconds * 1000).cast(pl.Datetime("ms"))})
+    frame = frame.with_columns(
+        pl.Series("key", random.integers(0, len(KEYS), rows)).replace_strict(range(len(KEYS)), KEYS),
+        pl.Series("value", random.integers(0, 100, rows)),
+    )
+    paths = [folder / "events.csv", folder / "events.parquet"]
+    frame.write_csv(paths[0], datetime_format="%Y-%m-%dT%H:%M:%SZ")
+    frame.write_parquet(paths[1])
+    return paths
+
+
+def with_polars(path: Path) -> int:
+    """Read and group with polars alone."""
+    if path.suffix == ".csv":
+        rows = pl.scan_csv(path, schema={"time": pl.String, "key": pl.String, "value": pl.Int64})
+        moments = pl.col("time").str.to_datetime("%Y-%m-%dT%H:%M:%SZ")
+    else:
+        rows, moments = pl.scan_parquet(path), pl.col("time")
+    groups = rows.group_by(moments.dt.truncate("1h"), "key").agg(pl.len()).collect(engine="streaming")
+    return int(groups["len"].sum())
+
+
+def with_fadecount(path: Path) -> int:
+    """Read, judge and group with fadecount."""
+    return sum(int(batch.counts.sum()) for batch in read_file(path, OPTIONS))
+
+
+def peak_megabytes(path: Path) -> float:
+    """The peak memory of a process that reads the file with fadecount."""
+    program = (
+        "import sys, resource; from pathlib import Path; from fadecount.sources import SourceOptions, read_file\n"
+        "keys = tuple(f'key{n:04d}' for n in range(1000))\n"
+        "for _ in read_file(sys.argv[1], SourceOptions(tick_seconds=3600, time='time', key='key', keys=keys)): pass\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    answer = subprocess.run([sys.executable, "-c", program, str(path)], check=True, capture_output=True, text=True)
+    return int(answer.stdout) / (1024 if sys.platform == "linux" else 1024 * 1024)
+
+
+def compare(path: Path, repeats: int) -> tuple[float, float]:
+    """Median seconds of the reference and of fadecount, measured in turns."""
+    taken: dict[object, list[float]] = {with_polars: [], with_fadecount: []}
+    if with_polars(path) != with_fadecount(path):
+        raise AssertionError("the two readers disagree")
+    for _ in range(repeats):
+        for reader in (with_polars, with_fadecount):
+            start = time.perf_counter()
+            reader(path)
+            taken[reader].append(time.perf_counter() - start)
+    return statistics.median(taken[with_polars]), statistics.median(taken[with_fadecount])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print one line per format; the exit status says whether the bounds hold."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    chosen = parser.parse_args(arguments)
+    held = True
+    with tempfile.TemporaryDirectory() as folder:
+        for path in generate(Path(folder), chosen.rows):
+            alone, ours = compare(path, chosen.repeats)
+            memory = peak_megabytes(path)
+            held &= ours <= LARGEST_RATIO * alone and memory <= LARGEST_MEGABYTES
+            print(
+                f"{path.suffix[1:]:8} {chosen.rows:>12,} rows   polars alone {alone:6.2f} s   fadecount {ours:6.2f} s   "
+                f"ratio {ours / alone:4.2f} (at most {LARGEST_RATIO:g})   peak {memory:4.0f} MB (at most {LARGEST_MEGABYTES})"
+            )
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+"""The fast readers against the plain one: same counts, same reports, same errors."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fadecount.errors import BadRowError, FadecountError, InputError, MissingExtraError
+from fadecount.sources import Reason, SourceOptions, SourceReport, read, read_file
+from fadecount.sources.plain import read_plain
+from tests.sources.test_plain import BAD_ROWS, ROW_OPTIONS, counted, options, written
+
+pl = pytest.importorskip("polars")
+from fadecount.sources import frames  # noqa: E402 (polars may be missing)
+
+
+def outcome(path: Path, chosen: SourceOptions, *, fast: bool) -> tuple[object, bool]:
+    """Counts and report, or the error; and whether the fast reader took the file."""
+    report = SourceReport()
+    took = False
+    try:
+        batches = frames.read_csv(path, chosen, report) if fast else None
+        took = batches is not None
+        rows = [
+            row
+            for batch in (batches if batches is not None else read_plain(path, "csv", chosen, report))
+            for row in zip(batch.ticks.tolist(), batch.keys.tolist(), batch.counts.tolist(), strict=True)
+        ]
+    except FadecountError as error:
+        return (type(error), str(error)), True
+    return (rows, report), took
+
+
+def agree(path: Path, chosen: SourceOptions) -> bool:
+    fast, took = outcome(path, chosen, fast=True)
+    assert fast == outcome(path, chosen, fast=False)[0]
+    return took
+
+
+@pytest.mark.parametrize("on_bad", ["stop", "skip"])
+@pytest.mark.parametrize(("row", "reason"), BAD_ROWS)
+def test_bad_rows_are_the_same_ones(tmp_path: Path, row: bytes, reason: Reason, on_bad: str) -> None:
+    path = written(tmp_path, b'time,key,n,who\n2026-03-01,a,2,"x"\n' + row + b"\n2026-03-01,b,3,y\n")
+    took = agree(path, options(**ROW_OPTIONS, on_bad=on_bad))
+    assert took or reason < Reason.TIME, "only files of odd shape go to the plain reader"
+
+
+TIMES = [
+    "2026-03-01",
+    "2026-03-01T10:00",
+    "2026-03-29 02:30:00",
+    "2026-03-01T10:00:00.5Z",
+    "2026-03-01T10:00:00+0130",
+    "1772359200",
+]
+TIMES += ["1772359200123", "1772359200.7", "2026-02-30", "2026-03-01T10:00:00-05", "x", "", "-5", "12", "2026-10-25T02:30", "é"]
+FIELD = st.one_of(
+    st.sampled_from([*TIMES, "a", "b", "3", "3.0", "-1", "1.5", "99", '"a"', '"a""b"', '"', "a\rb", "\0"]), st.text(max_size=4)
+)
+ROW = st.one_of(
+    st.tuples(
+        st.sampled_from(TIMES), st.sampled_from(["a", "b", '"b"', "c"]), st.sampled_from(["0", "3", "-1", "x"]), st.just("p")
+    ),
+    st.lists(FIELD, min_size=1, max_size=5).map(tuple),
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(ROW, max_size=8),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from([{}, {"on_bad": "skip"}, {"on_bad": "skip", "other": "b"}, {"on_bad": "skip", "person": None}]),
+    st.sampled_from(
+        [{}, {"time_zone": "Europe/Vienna"}, {"time_zone": "Europe/Vienna", "tick_seconds": 86_400}, {"time_unit": "s"}]
+    ),
+)
+def test_any_file_is_read_alike(tmp_path: Path, rows: list[Any], ending: str, changes: Any, times: Any) -> None:
+    text = ending.join(["time,key,n,who", *(",".join(row) for row in rows)])
+    path = written(tmp_path, text.encode("utf-8", "replace"))
+    agree(path, options(**{**ROW_OPTIONS, **changes, **times}))
+
+
+def test_persons_are_bounded_alike_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "ROWS_PER_BLOCK", 100)
+    monkeypatch.setattr(frames, "PARTS_KEPT", 2)
+    random = np.random.default_rng(5)
+    rows = [f"{moment},{key},{n},p{who}" for moment, key, n, who in random.integers(0, [9000, 2, 9, 5], (2000, 4)).tolist()]
+    path = written(tmp_path, "\n".join(["time,key,n,who", *rows]))
+    chosen = options(**ROW_OPTIONS | {"keys": ("0", "1"), "per_person": 3}, time_unit="s")
+    assert agree(path, chosen)
+    reading = read_file(path, chosen)
+    assert sum(len(batch) for batch in reading) == 6
+    assert reading.report.rows_dropped == 2000 - 3 * 5 * 3
+
+
+def test_without_polars_results_are_the_same_and_parquet_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, "time,key\n2026-03-01,a\n2026-03-02,b\n")
+    chosen = options(key="key", keys=("a", "b"))
+    fast = counted(path, chosen)
+    monkeypatch.setattr(read, "has_polars", lambda: False)
+    assert counted(path, chosen) == fast
+    with pytest.raises(MissingExtraError, match=r"needs polars; install fadecount\[files\]"):
+        read_file(written(tmp_path, "x", "e.parquet"), chosen)
+
+
+MOMENT = datetime(2026, 3, 1, 10, 30)
+SECONDS = 1_772_361_000
+TICK = SECONDS // 3600
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pl.Series([MOMENT], dtype=pl.Datetime("ms")),
+        pl.Series([MOMENT], dtype=pl.Datetime("ns")),
+        pl.Series([MOMENT.replace(tzinfo=UTC)]).dt.convert_time_zone("Asia/Kathmandu"),
+        pl.Series([SECONDS]),
+        pl.Series([SECONDS * 1000], dtype=pl.UInt64),
+        pl.Series([SECONDS + 0.5]),
+        pl.Series(["2026-03-01T10:30Z"]),
+        pl.Series(["2026-03-01T10:30Z"], dtype=pl.Categorical()),
+    ],
+    ids=str,
+)
+def test_parquet_times_of_every_type(tmp_path: Path, column: Any) -> None:
+    path = tmp_path / "events.parquet"
+    pl.DataFrame({"time": column, "key": [7], "n": [2.0]}).write_parquet(path)
+    assert counted(path, options(key="key", keys=("6", "7"), amount="n", max_amount=3)) == [(TICK, 1, 2)]
+
+
+def test_parquet_dates_and_naive_times_are_local(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    pl.DataFrame({"time": [date(2026, 3, 1)], "moment": [MOMENT]}).write_parquet(path)
+    assert counted(path, options(time_zone="Europe/Vienna")) == [(TICK - 11, 0, 1)]
+    assert counted(path, options(time="moment", time_zone="Europe/Vienna")) == [(TICK - 1, 0, 1)]
+
+
+PARQUET_BAD: list[tuple[dict[str, list[Any]], Reason]] = [
+    ({"time": [MOMENT, None]}, Reason.TIME),
+    ({"time": [float(SECONDS), float("nan")]}, Reason.TIME),
+    ({"time": [float(SECONDS), float("inf")]}, Reason.TIME),
+    ({"time": [SECONDS, 5]}, Reason.TIME),
+    ({"key": ["a", None]}, Reason.KEY),
+    ({"key": ["a", "kanarie7"]}, Reason.KEY),
+    ({"n": [1, -2]}, Reason.NEGATIVE),
+    ({"n": [1.0, 1.5]}, Reason.AMOUNT),
+    ({"n": [1.0, float("nan")]}, Reason.AMOUNT),
+    ({"n": [1.0, float("-inf")]}, Reason.AMOUNT),
+    ({"n": [1, None]}, Reason.AMOUNT),
+    ({"n": [1, 10]}, Reason.ABOVE),
+    ({"n": [1.0, 1e300]}, Reason.ABOVE),
+    ({"n": ["1", "-1"]}, Reason.NEGATIVE),
+    ({"who": ["p", None]}, Reason.PERSON),
+    ({"who": ["p", ""]}, Reason.PERSON),
+]
+
+
+@pytest.mark.parametrize(("changes", "reason"), PARQUET_BAD)
+def test_parquet_bad_rows(tmp_path: Path, changes: dict[str, list[Any]], reason: Reason) -> None:
+    path = tmp_path / "events.parquet"
+    good = {"time": [MOMENT, MOMENT], "key": ["a", "b"], "n": [1, 1], "who": ["p", "q"]}
+    pl.DataFrame({**good, **changes}).write_parquet(path)
+    with pytest.raises(BadRowError) as caught:
+        next(read_file(path, options(**ROW_OPTIONS)))
+    assert str(caught.value) == f"events.parquet, row 2: {reason.text}; correct it, or skip bad rows"
+    reading = read_file(path, options(**ROW_OPTIONS, on_bad="skip"))
+    assert [batch.counts.tolist() for batch in reading] == [[1]]
+    assert dict(reading.report.skipped) == {reason: 1}
+
+
+def test_parquet_files_that_are_none_or_lack_columns_or_hold_lists(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        list(read_file(written(tmp_path, b"PAR1 kanarie7 PAR1", "garbage.parquet"), options()))
+    path = tmp_path / "events.parquet"
+    pl.DataFrame({"when": [1], "time": [[1]]}).write_parquet(path)
+    with pytest.raises(InputError, match=r"the column 'key' is not in the file \(2 columns\)"):
+        list(read_file(path, options(key="key", keys=("a",))))
+    with pytest.raises(InputError, match="the column 'time' is neither text nor numbers"):
+        list(read_file(path, options()))
+    pl.DataFrame({"time": list(range(100_000))}).write_parquet(path)
+    damaged = bytearray(path.read_bytes())
+    damaged[100:2000] = b"\xaa" * 1900
+    path.write_bytes(damaged)
+    with pytest.raises(FadecountError):
+        list(read_file(path, options(time_unit="s")))
