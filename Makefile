@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := src/fadecount/intervals.py,src/fadecount/mechanisms/*,src/fadecount/noise/*,src/fadecount/counters/*
 
-.PHONY: help demo test lint types imports unit bench docs clean
+.PHONY: help demo test lint types imports unit bench fuzz docs clean
 .DEFAULT_GOAL := help
 
 help: ## show what can be made
@@ -34,6 +34,11 @@ docs: $(VENV)/test ## write the reference of the commands anew
 
 bench: $(VENV)/test ## measure speed against a reference in the same run
 	$(BIN)/python -m benchmarks
+
+fuzz: $(VENV)/fuzz ## a million mutated inputs for the readers, and the two CSV readers compared
+	$(BIN)/python -m tests.sources.fuzz_guided 100000
+	$(BIN)/python -m tests.sources.fuzz --inputs 1000000
+	$(BIN)/python -m tests.sources.fuzz --differential 3000
 
 $(VENV)/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -44,13 +44,14 @@ def read_plain(path: Path, kind: Format, options: SourceOptions, report: SourceR
     Memory grows with the number of distinct pairs of tick and key (and of tick and person), not with the number of rows.
     """
     with path.open("rb") as stream:
-        counts = _count(stream, path.name, kind, options, report)
+        counts = count_stream(stream, path.name, kind, options, report)
     yield from batches_of(counts)
 
 
-def _count(
+def count_stream(
     stream: BinaryIO, source: str, kind: Format, options: SourceOptions, report: SourceReport
 ) -> dict[tuple[int, int], int]:
+    """The sums per (tick, key) of everything that a stream of bytes holds; ``source`` is its name in messages."""
     lines = numbered_lines(stream, options.max_line_bytes)
     parse = parser_for(kind, lines, options, source)
     judge, people = RowJudge(options), People(options)

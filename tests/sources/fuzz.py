@@ -1,0 +1,198 @@
+"""Fuzzing of the readers: no input may crash them, none may find its way into a message, and skipping must add up.
+
+``python -m tests.sources.fuzz --inputs 1000000`` mutates bytes; ``--differential 2000`` compares the fast CSV reader with the
+plain one instead; ``python -m tests.sources.fuzz_guided`` does the first under coverage guidance. A finding is an AssertionError
+(or whatever escaped), with the input that caused it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import random
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from fadecount.errors import FadecountError
+from fadecount.sources import Reason, SourceOptions, SourceReport, read_lines
+from fadecount.sources.options import Format
+from fadecount.sources.plain import count_stream
+
+CANARY = "kanarie7"
+NAMES = {"time": "t", "key": "k", "keys": ("a", "b"), "amount": "n", "max_amount": 9, "person": "p"}
+KINDS: list[tuple[Format, SourceOptions]] = [
+    ("csv", SourceOptions(tick_seconds=3600, time="t", max_line_bytes=256)),
+    ("csv", SourceOptions(tick_seconds=3600, **NAMES, max_line_bytes=256)),  # type: ignore[arg-type]
+    (
+        "csv",
+        SourceOptions(tick_seconds=86_400, time="t", time_unit="ms", time_zone="Europe/Vienna", key="k", keys=("a",), other="a"),
+    ),
+    ("jsonl", SourceOptions(tick_seconds=3600, **NAMES, max_line_bytes=256)),  # type: ignore[arg-type]
+    ("jsonl", SourceOptions(tick_seconds=60, time="t", time_zone="America/New_York")),
+]
+SEEDS = [
+    b"\x00t\n2026-03-01T10:00:00Z\n1772359200\n1772359200123\nkanarie7\n2026-03-01 10:00:00.5+01:00\n",
+    b'\x01t,k,n,p\n2026-03-01,a,1,x\r\n2026-03-01,"b",3,kanarie7\n2026-03-01,kanarie7,3,x\n2026-03-01,a,kanarie7,x\n2026-03-01,a,-1,x\n',
+    b"\x02k,t\na,1772359200123\nkanarie7,5\nb,-5.5\n",
+    b'\x03{"t":"2026-03-01","k":"a","n":1,"p":"x"}\n{"t":1772359200,"k":"kanarie7","n":"kanarie7","p":null}\n[1]\n',
+    b'\x04{"t": 1772359200.5}\n{"t": "2026-03-01T10:00"}\n{"t": NaN}\n{"kanarie7": {"t": [1e5]}}\n',
+    b"\x81kanarie7,k,n,p\n",
+    b"\x00\xef\xbb\xbft\n\n\xff\xfe\n\0\n" + b"9" * 300 + b"\n2026-02-30\n",
+]
+PIECES = [
+    b'"',
+    b",",
+    b"\n",
+    b"\r",
+    b"\0",
+    b"\xff",
+    b"kanarie7",
+    b"2026-03-01",
+    b"-",
+    b".",
+    b"1e9",
+    b"{",
+    b"}",
+    b"[",
+    b":",
+    b"9" * 40,
+    b"T10:00",
+]
+REASONS = "|".join(re.escape(reason.text) for reason in Reason)
+MESSAGE = re.compile(
+    rf"fuzz, line \d+: (?:{REASONS}); correct it, or skip bad rows"
+    r"|fuzz, line 1: the header cannot be read; a CSV file begins with the names of its columns"
+    r"|fuzz: the column '[tknp]' (?:is not|appears more than once) in the header \(\d+ columns\); check its name"
+    r"|fuzz is empty; (?:a CSV file begins with a header|there is nothing to count)"
+)
+
+
+def check(data: bytes) -> None:
+    """Read one input in every way; raises if a promise is broken. The first byte chooses the options."""
+    choice, body = (data[0], data[1:]) if data else (0, b"")
+    kind, options = KINDS[(choice & 0x3F) % len(KINDS)]
+    stopped = _attempt(body, kind, options, SourceReport())
+    report = SourceReport()
+    counts = _attempt(body, kind, replace(options, on_bad="skip"), report)
+    if counts is None:
+        assert stopped is None, "a header that stops skipping must stop everything"
+    else:
+        assert (stopped is None) == (report.rows_skipped > 0), "stop and skip disagree on whether a row is bad"
+        good = report.rows_read - report.rows_skipped - report.rows_dropped
+        assert sum(counts.values()) <= good * options.max_amount
+        assert options.amount is not None or sum(counts.values()) == good, "rows were lost or counted twice"
+    if choice & 0x80:
+        _live(body, kind, options)
+
+
+def _attempt(body: bytes, kind: Format, options: SourceOptions, report: SourceReport) -> dict[tuple[int, int], int] | None:
+    try:
+        return count_stream(io.BytesIO(body), "fuzz", kind, options, report)
+    except FadecountError as error:
+        _check_error(error)
+        return None
+
+
+def _live(body: bytes, kind: Format, options: SourceOptions) -> None:
+    reading = read_lines(io.BytesIO(body), replace(options, format=kind), lambda: 1_800_000_000.0, source="fuzz")
+    last = None
+    try:
+        for batch in reading:
+            assert len(batch) and (last is None or batch.ticks[0] >= last), "ticks went back"
+            last = batch.ticks[-1]
+    except FadecountError as error:
+        _check_error(error)
+
+
+def _check_error(error: FadecountError) -> None:
+    message = str(error)
+    assert MESSAGE.fullmatch(message), "a message outside the known ones"
+    assert CANARY not in message
+    assert error.__context__ is None and error.__cause__ is None, "an inner error could show the value"
+
+
+def mutations(seed: int, seeds: list[bytes] | None = None) -> Iterator[bytes]:
+    """An endless row of inputs: seeds, cut, spliced and sprinkled."""
+    chance = random.Random(seed)
+    pool = seeds or SEEDS
+    while True:
+        data = bytearray(chance.choice(pool))
+        if chance.random() < 0.2:
+            data = data[: chance.randrange(len(data))] + chance.choice(pool)[chance.randrange(20) :]
+        for _ in range(chance.randrange(6)):
+            at = chance.randrange(len(data) + 1)
+            action = chance.randrange(4)
+            if action == 0:
+                data[at:at] = chance.choice(PIECES)
+            elif action == 1:
+                del data[at : at + chance.randrange(1, 12)]
+            elif action == 2 and at < len(data):
+                data[at] = chance.randrange(256)
+            else:
+                data[at:at] = data[at // 2 : at // 2 + chance.randrange(40)]
+        if chance.random() < 0.1:
+            data[:1] = bytes([0x80 | chance.randrange(64)])
+        yield bytes(data)
+
+
+def run_loop(inputs: int, seed: int) -> None:
+    """The campaign without coverage guidance."""
+    for _, data in zip(range(inputs), mutations(seed), strict=False):
+        try:
+            check(data)
+        except BaseException:
+            print("input:", data, file=sys.stderr)
+            raise
+
+
+def run_differential(inputs: int, seed: int) -> int:
+    """Fast and plain CSV readers on the same mutated files; returns how many the fast one took."""
+    from tests.sources.test_frames import agree
+
+    taken = 0
+    csv_seeds = [each for each in SEEDS if each[0] in (0, 1, 2)]
+    csv_seeds += [
+        b"\x00t\n2026-03-01\n2026-03-02T10:00\n",
+        b"\x01t,k,n,p\n2026-03-01,a,1,x\n2026-03-02,b,2,y\n",
+        b"\x02k,t\na,5\n",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "fuzz"
+        for _, data in zip(range(inputs), mutations(seed, csv_seeds), strict=False):
+            kind, options = KINDS[(data[0] if data else 0) % 3]
+            assert kind == "csv"
+            path.write_bytes(data[1:])
+            try:
+                taken += agree(path, options)
+                taken += agree(path, replace(options, on_bad="skip"))
+            except BaseException:
+                print("input:", data, file=sys.stderr)
+                raise
+    return taken
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--inputs", type=int, default=1_000_000)
+    parser.add_argument("--differential", type=int, default=0, metavar="INPUTS", help="compare the two CSV readers instead")
+    parser.add_argument("--seed", type=int, default=int(time.time()) & 0xFFFF)
+    chosen = parser.parse_args(words)
+    start = time.monotonic()
+    print(f"seed {chosen.seed}", flush=True)
+    if chosen.differential:
+        taken = run_differential(chosen.differential, chosen.seed)
+        seconds = time.monotonic() - start
+        print(f"{2 * chosen.differential:,} comparisons, {taken:,} by the fast reader itself, {seconds:.0f} s: they agree")
+        return 0
+    run_loop(chosen.inputs, chosen.seed)
+    print(f"{chosen.inputs:,} inputs, {time.monotonic() - start:.0f} s: no crash, no echo")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
