@@ -6,14 +6,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-import atheris
-
-with atheris.instrument_imports(include=["fadecount.sources"]):
-    from tests.sources import fuzz
-
 
 def main(inputs: int) -> None:
     """Runs until that many inputs were tried, and ends the process: 0 if nothing was found."""
+    import atheris
+
+    with atheris.instrument_imports(include=["fadecount.sources"]):
+        from tests.sources import fuzz
+
     folder = Path(tempfile.mkdtemp(prefix="fadecount-fuzz-"))
     corpus = folder / "corpus"
     corpus.mkdir()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fadecount.sources import SourceOptions
@@ -12,6 +12,7 @@ from fadecount.sources.times import EARLIEST, LATEST
 from fadecount.streams.ticks import Ticks
 
 
+@settings(max_examples=25)
 @given(st.integers(63_072_000, 4_102_444_799))
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Vienna", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"])
 @pytest.mark.parametrize("tick_seconds", [1, 3600, 86_400, 7 * 86_400])

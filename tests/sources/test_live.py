@@ -113,6 +113,17 @@ def test_ticks_pass_and_rows_are_handed_on_while_the_pipe_is_silent() -> None:
         assert list(reading) == []
 
 
+def test_a_pipe_that_breaks_is_an_error_after_what_came_before() -> None:
+    def lines() -> Iterable[tuple[float, str]]:
+        yield from [(NOON, "key"), (NOON, "a")]
+        raise OSError(5, "Input/output error")
+
+    reading = reading_of(lines(), options(key="key", keys=("a",)))
+    assert next(reading).counts.tolist() == [1]
+    with pytest.raises(InputError, match="standard input cannot be read: Input/output error"):
+        next(reading)
+
+
 EMPTY: list[tuple[str, Callable[[], SourceOptions]]] = [("csv", lambda: options(format="csv")), ("any", options)]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fadecount.errors import BadRowError, InputError, ParameterError
-from fadecount.sources import Reason, SourceOptions, read_file
+from fadecount.sources import Reason, SourceOptions, plain, read_file
 from fadecount.sources.batch import ROWS_PER_BATCH
 
 HOUR = 3600
@@ -161,6 +161,8 @@ def test_files_that_are_not_there_or_empty_or_of_unknown_format(tmp_path: Path) 
         read_file(tmp_path / "none.csv", options())
     with pytest.raises(InputError, match=r"events\.csv is empty"):
         read_file(written(tmp_path, ""), options())
+    with pytest.raises(InputError, match="is not a file"):
+        read_file(tmp_path, options(format="csv"))
     with pytest.raises(InputError, match="is empty"):
         list(read_file(written(tmp_path, "\n\n"), options()))
     with pytest.raises(ParameterError, match="format must be one of"):
@@ -168,3 +170,14 @@ def test_files_that_are_not_there_or_empty_or_of_unknown_format(tmp_path: Path) 
     with pytest.raises(ParameterError, match="time must be"):
         read_file(written(tmp_path, "x"), options(time=None))
     assert counted(written(tmp_path, b"\xef\xbb\xbftime\n"), options()) == []
+
+
+def test_a_disk_that_fails_while_reading_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    path = written(tmp_path, '{"time": "2026-03-01"}', "events.jsonl")
+    reading = read_file(path, options())
+    monkeypatch.setattr(plain, "count_stream", fail)
+    with pytest.raises(InputError, match="cannot be read: Input/output error"):
+        next(reading)

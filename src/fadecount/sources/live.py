@@ -50,9 +50,10 @@ def read_lines(
 def _batches(
     stream: BinaryIO, options: SourceOptions, clock: Callable[[], float], source: str, report: SourceReport
 ) -> Iterator[TickBatch]:
-    arrivals: queue.Queue[_Arrival | None] = queue.Queue(LINES_WAITING)
+    arrivals: queue.Queue[_Arrival | OSError | None] = queue.Queue(LINES_WAITING)
     ticks, judge, parse = OpenTicks(options), RowJudge(options), None
-    flushed, failure = time.monotonic(), None
+    flushed = time.monotonic()
+    failure: InputError | None = None
     if options.time is None:
         ticks.pass_to(clock())
     threading.Thread(target=_listen, args=(stream, options, clock, arrivals), daemon=True).start()
@@ -66,6 +67,9 @@ def _batches(
             flushed = time.monotonic()
             continue
         if arrival is None:
+            break
+        if isinstance(arrival, OSError):
+            failure = InputError(f"{source} cannot be read: {arrival.strerror}")
             break
         number, line, now = arrival
         if parse is None:
@@ -93,14 +97,17 @@ def _batches(
         raise InputError(f"{source} is empty; there is nothing to count")
 
 
-def _listen(stream: BinaryIO, options: SourceOptions, clock: Callable[[], float], arrivals: queue.Queue[_Arrival | None]) -> None:
+def _listen(
+    stream: BinaryIO, options: SourceOptions, clock: Callable[[], float], arrivals: queue.Queue[_Arrival | OSError | None]
+) -> None:
     """Reads in a thread of its own, so that ticks pass while it waits; each line is stamped when it arrives."""
     try:
         for number, line in numbered_lines(stream, options.max_line_bytes):
             arrivals.put((number, line, clock()))
-    except (OSError, ValueError):  # the pipe broke or was closed: the end of the input
-        pass
-    finally:
+        arrivals.put(None)
+    except OSError as error:
+        arrivals.put(error)
+    except ValueError:  # the stream was closed on our side: whoever did that wants to end
         arrivals.put(None)
 
 

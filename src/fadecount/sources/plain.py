@@ -83,11 +83,16 @@ def parser_for(kind: Format, lines: Iterator[tuple[int, bytes | Reason]], option
 
 
 def require_content(path: Path) -> None:
-    """Refuse a path that is no readable file, or an empty one."""
+    """Refuse a path that is no readable file, or an empty one. A pipe is not opened: a byte taken from it would be lost."""
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is not a file; a pipe is read as standard input")
     try:
         with path.open("rb") as stream:
             empty = not stream.read(1)
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    if empty:
+        reason = error.strerror
+    else:
+        if not empty:
+            return
         raise InputError(f"{path.name} is empty; there is nothing to count")
+    raise InputError(f"{path} cannot be read: {reason}")

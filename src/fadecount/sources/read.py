@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from fadecount.errors import MissingExtraError, bad_parameter
+from fadecount.errors import InputError, MissingExtraError, bad_parameter
 from fadecount.sources.batch import TickBatch
 from fadecount.sources.options import Format, SourceOptions
 from fadecount.sources.plain import read_plain, require_content
@@ -38,9 +38,20 @@ def has_polars() -> bool:
 
 
 def _batches(path: Path, kind: Format, options: SourceOptions, report: SourceReport) -> Iterator[TickBatch]:
-    batches = None
-    if kind != "jsonl" and has_polars():
-        from fadecount.sources import frames
+    try:
+        batches = _fast(path, kind, options, report) or read_plain(path, kind, options, report)
+        yield from batches
+    except OSError as error:
+        reason = error.strerror
+    else:
+        return
+    raise InputError(f"{path} cannot be read: {reason}")
 
-        batches = (frames.read_parquet if kind == "parquet" else frames.read_csv)(path, options, report)
-    yield from read_plain(path, kind, options, report) if batches is None else batches
+
+def _fast(path: Path, kind: Format, options: SourceOptions, report: SourceReport) -> Iterator[TickBatch] | None:
+    """What polars makes of the file, or None where the plain reader has the word."""
+    if kind == "jsonl" or not has_polars():
+        return None
+    from fadecount.sources import frames
+
+    return frames.read_parquet(path, options, report) if kind == "parquet" else frames.read_csv(path, options, report)
