@@ -34,6 +34,7 @@ docs: $(VENV)/test ## write the reference of the commands anew
 
 bench: $(VENV)/test ## measure speed against a reference in the same run
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.files
 
 fuzz: $(VENV)/fuzz ## a million mutated inputs for the readers, and the two CSV readers compared
 	$(BIN)/python -m tests.sources.fuzz_guided 100000

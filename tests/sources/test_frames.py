@@ -189,3 +189,37 @@ def test_parquet_files_that_are_none_or_lack_columns_or_hold_lists(tmp_path: Pat
     path.write_bytes(damaged)
     with pytest.raises(FadecountError):
         list(read_file(path, options(time_unit="s")))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"2026-03-01\r",
+        b"2026-03-01\r\n2026-03-01\n2026-03-01",
+        b'"2026-03-01"\r\n"2026-03-01"',
+        b'""\n"2026-03-01"\n',
+        b'"2026-03-01""\n',
+        b'"2026-03-01"x\n',
+        b'2026-03-01"\n"',
+        b"\n2026-03-01\n",
+        b"2026-03-01\n\r\n",
+        b"2026-03-01\n\xef\xbb\xbf2026-03-01\n",
+        b" 2026-03-01\n",
+        b"#2026-03-01\n",
+        b"null\n",
+    ],
+)
+@pytest.mark.parametrize("on_bad", ["stop", "skip"])
+def test_endings_and_quotes_at_the_edges(tmp_path: Path, body: bytes, on_bad: str) -> None:
+    agree(written(tmp_path, b"time\n" + body), options(on_bad=on_bad))
+    wide = b"\n".join(line + b",a" if line.strip() else line for line in body.split(b"\n"))
+    agree(written(tmp_path, b"time,key\n" + wide), options(on_bad=on_bad, key="key", keys=("a",)))
+
+
+@pytest.mark.parametrize("kind", [pl.Int8, pl.UInt8, pl.Int64, pl.UInt64, pl.Float32, pl.Decimal(10, 2), pl.String])
+def test_parquet_amounts_of_every_type(tmp_path: Path, kind: Any) -> None:
+    path = tmp_path / "events.parquet"
+    pl.DataFrame({"time": [MOMENT, MOMENT], "n": pl.Series([3, 4]).cast(kind)}).write_parquet(path)
+    assert counted(path, options(amount="n", max_amount=1 << 31)) == [(TICK, 0, 7)]
+    with pytest.raises(BadRowError, match=f"row 2: {Reason.ABOVE.text}"):
+        counted(path, options(amount="n", max_amount=3))
