@@ -102,8 +102,8 @@ def _live(body: bytes, kind: Format, options: SourceOptions) -> None:
     reading = read_lines(io.BytesIO(body), replace(options, format=kind), lambda: 1_800_000_000.0, source="fuzz")
     last = None
     try:
-        for batch in reading:
-            assert len(batch) and (last is None or batch.ticks[0] >= last), "ticks went back"
+        for batch in filter(len, reading):
+            assert last is None or batch.ticks[0] >= last, "ticks went back"
             last = batch.ticks[-1]
     except FadecountError as error:
         _check_error(error)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from fadecount.errors import InputError, bad_parameter
-from fadecount.sources.batch import TickBatch
+from fadecount.sources.batch import TickBatch, no_rows
 from fadecount.sources.lines import numbered_lines
 from fadecount.sources.open_ticks import OpenTicks
 from fadecount.sources.options import SourceOptions
@@ -38,7 +38,8 @@ def read_lines(
     counts in the open one. ``clock`` gives Unix seconds.
 
     Guarantees: ticks never go back; a tick that is about to be counted is announced with a count of zero, which says that all
-    earlier ones are complete; what was read is yielded within about a second, or 10,000 rows. At a bad row with
+    earlier ones are complete; what was read is yielded within about a second, or 10,000 rows; while nothing arrives, a batch
+    without rows is yielded every second, so that whoever iterates can look up and stop. At a bad row with
     ``on_bad="stop"``, everything before it is yielded and then :class:`~fadecount.errors.BadRowError` is raised.
     """
     if options.format == "parquet":
@@ -63,7 +64,8 @@ def _batches(
         except queue.Empty:
             if options.time is None:
                 ticks.pass_to(clock())
-            yield from ticks.take()
+            waiting = list(ticks.take())
+            yield from waiting or [no_rows()]
             flushed = time.monotonic()
             continue
         if arrival is None:
