@@ -67,7 +67,7 @@ def gradual_mse(targets: dict[int, float], horizon: int) -> float:
     grid = np.linspace(0.0, 8.0, 41)
     errors = [_fitted_mse(targets, horizon, exponent) for exponent in grid]
     at = int(np.argmin(errors))
-    finer = np.linspace(grid[max(0, at - 1)], grid[min(40, at + 1)], 41)
+    finer = np.linspace(grid[max(0, at - 1)], grid[min(40, at + 1)], 21)
     return min(min(errors), *(_fitted_mse(targets, horizon, exponent) for exponent in finer))
 
 
