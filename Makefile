@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := src/fadecount/intervals.py,src/fadecount/mechanisms/*,src/fadecount/noise/*,src/fadecount/counters/*
 
-.PHONY: help demo test lint types imports unit bench fuzz docs clean
+.PHONY: $(shell grep -hoE '^[a-z-]+:' Makefile | tr -d :)
 .DEFAULT_GOAL := help
 
 help: ## show what can be made
@@ -31,6 +31,9 @@ unit: $(VENV)/test
 
 docs: $(VENV)/test ## write the reference of the commands anew
 	$(BIN)/python -m fadecount.cli._reference docs/cli.md
+
+crash: $(VENV)/test ## kill a writing process 10,000 times and hold its store to the journal
+	$(BIN)/python -m tests.crash
 
 bench: $(VENV)/test ## measure speed against a reference in the same run
 	$(BIN)/python -m benchmarks

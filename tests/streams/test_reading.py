@@ -23,8 +23,8 @@ def describe(mechanism: fc.Mechanism, sensitivity: int = 1) -> Description:
     return Description(name="doors", mechanism=mechanism, ticks=Ticks(tick_seconds=60), sensitivity=sensitivity)
 
 
-def read(reader: Reader, since: int | None = None, until: int | None = None, monotone: bool = False) -> NDArray[np.int64]:
-    pieces = [piece.values for piece in reader.releases("doors", since=since, until=until, monotone=monotone)]
+def read(reader: Reader, since: int | None = None, until: int | None = None, view: Monotone | None = None) -> NDArray[np.int64]:
+    pieces = [piece.values for piece in reader.releases("doors", since=since, until=until, view=view)]
     return np.concatenate(pieces) if pieces else np.empty((0, 1), dtype=np.int64)
 
 
@@ -125,6 +125,6 @@ def test_the_monotone_view_of_a_range_is_part_of_the_whole(tmp_path: Path) -> No
         stream.declare(["late"])
         stream.close_through(60)
         reader = Reader(store._database)
-        pieces = [piece.values[:, 0] for piece in reader.releases("doors", monotone=True)]
-        later = [piece.values[:, 0] for piece in reader.releases("doors", since=20, monotone=True)]
+        pieces = [piece.values[:, 0] for piece in reader.releases("doors", view=Monotone())]
+        later = [piece.values[:, 0] for piece in reader.releases("doors", since=20, view=Monotone())]
     np.testing.assert_array_equal(np.concatenate(later), np.concatenate(pieces)[20:])

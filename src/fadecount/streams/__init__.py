@@ -7,6 +7,7 @@ from fadecount.streams.fence import Fence, FileFence
 from fadecount.streams.fence_server import ServerFence, fence_from
 from fadecount.streams.groups import GroupCommit
 from fadecount.streams.inputs import Batch, Intake
+from fadecount.streams.monotone import Monotone
 from fadecount.streams.reading import Reader, Releases
 from fadecount.streams.seal import Plain, Seal, Sealed, seal_from
 from fadecount.streams.store import PostgresStore, SQLiteStore, Store
@@ -22,6 +23,7 @@ __all__ = [
     "FileFence",
     "GroupCommit",
     "Intake",
+    "Monotone",
     "Plain",
     "PostgresStore",
     "Reader",

@@ -59,21 +59,20 @@ class Reader:
         return read_keys(self._database, self.place(name).id)
 
     def releases(
-        self, name: str, *, since: int | None = None, until: int | None = None, monotone: bool = False
+        self, name: str, *, since: int | None = None, until: int | None = None, view: Monotone | None = None
     ) -> Iterator[Releases]:
         """The published releases of the ticks ``since .. until`` (both included), oldest first, in pieces of any size.
 
-        With ``monotone`` a view that never falls, computed from the releases alone (see :mod:`fadecount.streams.monotone`).
+        With ``view`` they are seen through it, from the first tick of the stream on.
         """
         place = self.place(name)
         if place.published_tick is None or place.first_tick is None:
             return
         first = place.first_tick if since is None else max(since, place.first_tick)
         last = place.published_tick if until is None else min(until, place.published_tick)
-        view = Monotone() if monotone else None
-        begin = place.first_tick if view else first
+        begin = first if view is None else place.first_tick
         for chunk in read_chunks(self._database, place.id, begin, last):
-            seen = Chunk(chunk.first_tick, view.through(chunk.values)) if view else chunk
+            seen = Chunk(chunk.first_tick, view.through(chunk.values)) if view is not None else chunk
             skip = max(0, first - seen.first_tick)
             if skip < len(seen.values):
                 tick = seen.first_tick + skip

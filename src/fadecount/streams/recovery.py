@@ -28,7 +28,9 @@ def published(database: Database, fence: Fence | None, name: str, expected: str 
     return replace(place, published_tick=place.last_tick)
 
 
-def settled(database: Database, fence: Fence | None, name: str, *, accept_extra_loss: bool) -> Place:
+def settled(
+    database: Database, fence: Fence | None, name: str, checkpoint: Checkpoints, *, accept_extra_loss: bool = False
+) -> Place:
     """The stream's place once it agrees with the fence; a store that is behind it is refused, or marked with a fork."""
     place = read_place(database, name)
     if fence is None:
@@ -41,7 +43,7 @@ def settled(database: Database, fence: Fence | None, name: str, *, accept_extra_
         place = _forked(database, place, mark)
     if found == place.token and place.published_tick == place.last_tick:
         return place
-    return published(database, fence, name, found, Checkpoints())
+    return published(database, fence, name, found, checkpoint)
 
 
 def _forked(database: Database, place: Place, mark: Mark | None) -> Place:

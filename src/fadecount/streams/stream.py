@@ -49,7 +49,7 @@ class Stream:
     def __init__(self, tools: Tools, name: str, *, accept_extra_loss: bool = False) -> None:
         self._tools = tools
         self._guard = threading.RLock()
-        self._place = settled(tools.database, tools.fence, name, accept_extra_loss=accept_extra_loss)
+        self._place = settled(tools.database, tools.fence, name, tools.checkpoint, accept_extra_loss=accept_extra_loss)
         self._intake = Intake(tools.database, tools.seal, name, checkpoints=tools.checkpoint)
         self._loaded: tuple[Counter, StoredState] | None = None
         self._load()
@@ -91,6 +91,7 @@ class Stream:
                 counter = counter_of(mechanism, parts, tools.noise)
                 digest = state.save(counter)
                 write_keys(tools.database, place.id, place.width, new)
+                tools.checkpoint("declare written")
                 tools.database.change(
                     "UPDATE streams SET width = ?, digest = ? WHERE id = ?", (len(parts.total), digest, place.id)
                 )
@@ -187,7 +188,7 @@ class Stream:
     def _load(self) -> tuple[Counter, StoredState]:
         tools = self._tools
         name = self._place.description.name
-        self._place = place = settled(tools.database, tools.fence, name, accept_extra_loss=False)
+        self._place = place = settled(tools.database, tools.fence, name, tools.checkpoint)
         state = StoredState(tools.database, tools.seal, place.uid, place.id)
         counter = state.load(place.description.mechanism, place.steps, place.width, place.digest, tools.noise)
         if place.steps and place.last_tick != (place.first_tick or 0) + place.steps - 1:

@@ -1,0 +1,101 @@
+"""Releases as a file: CSV, JSON lines or Parquet; ``-`` is standard output."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from fadecount.errors import FadecountError, bad_parameter
+from fadecount.streams import Releases, Ticks
+
+COLUMNS = ("stream", "tick", "key", "value", "low", "high")
+SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+
+
+class ReleaseWriter:
+    """Writes releases piece by piece: stream, start of the tick (UTC), key, value, low and high (95 %)."""
+
+    def __init__(self, place: str | None, stream: str, ticks: Ticks) -> None:
+        self._stream, self._ticks = stream, ticks
+        self._kind = "csv" if place in (None, "-") else SUFFIXES.get(Path(str(place)).suffix.lower(), "")
+        if not self._kind:
+            raise bad_parameter("--output", place, "a .csv, .jsonl or .parquet file, or -", "the ending says the format")
+        self._path = None if place in (None, "-") else Path(str(place))
+        self._frames: list[Any] = []
+        self._file: TextIO | None = None
+        if self._kind == "parquet":
+            _polars()
+
+    def _opened(self) -> TextIO:
+        """The file, from the first release on: a run that is refused leaves an older file alone."""
+        if self._file is None:
+            self._file = sys.stdout if self._path is None else self._path.open("w", encoding="utf-8", newline="")
+            if self._kind == "csv":
+                self._file.write(",".join(COLUMNS) + "\n")
+        return self._file
+
+    def write(self, pieces: Iterable[Releases], keys: Sequence[str]) -> None:
+        try:
+            for piece in pieces:
+                if self._kind == "parquet":
+                    self._frames.append(_polars().DataFrame(list(self._rows(piece, keys)), schema=list(COLUMNS), orient="row"))
+                else:
+                    self._opened().write(self._text(piece, keys))
+            if self._file is not None:
+                self._file.flush()
+        except OSError as error:
+            raise _failed(error, self._path) from error
+
+    def _rows(self, piece: Releases, keys: Sequence[str]) -> Iterator[tuple[str, str, str, int, int, int]]:
+        starts = self._ticks.starts(piece.first_tick, len(piece.values))
+        for start, row, width in zip(starts, piece.values.tolist(), piece.half_widths.tolist(), strict=True):
+            for key, value in zip(keys, row, strict=False):
+                yield self._stream, start, key, value, value - width, value + width
+
+    def _text(self, piece: Releases, keys: Sequence[str]) -> str:
+        text = io.StringIO()
+        if self._kind == "csv":
+            csv.writer(text, lineterminator="\n").writerows(self._rows(piece, keys))
+        else:
+            for row in self._rows(piece, keys):
+                text.write(json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False) + "\n")
+        return text.getvalue()
+
+    def close(self) -> None:
+        try:
+            if self._kind == "parquet" and self._frames:
+                _polars().concat(self._frames).write_parquet(self._path)
+            elif self._file is not None and self._file is not sys.stdout:
+                self._file.close()
+        except OSError as error:
+            raise _failed(error, self._path) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _failed(error: OSError, path: Path | None) -> FadecountError:
+    if path is None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read it is gone: nothing more can be said there
+    where = "standard output" if path is None else str(path)
+    return FadecountError(
+        f"--output {where} failed: {error.strerror}; what was released is in the store (fadecount streams export)"
+    )
+
+
+def _polars() -> Any:
+    try:
+        import polars
+    except ImportError:
+        raise FadecountError("Parquet output needs polars; install fadecount[files], or write .csv or .jsonl") from None
+    return polars

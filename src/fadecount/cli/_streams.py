@@ -1,0 +1,75 @@
+"""The stream of a run: the one that exists, if it fits, or a new one."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+from typing import TYPE_CHECKING, Any
+
+from fadecount import Mechanism
+from fadecount.cli._options import mechanism_from
+from fadecount.cli._stores import parse_time
+from fadecount.errors import ParameterError, bad_parameter
+from fadecount.streams import Description, Store, Stream, Ticks
+from fadecount.streams.description import ONLY_KEY
+
+if TYPE_CHECKING:
+    from fadecount.sources import SourceOptions
+
+_SCALED = ("epsilon", "epsilon_current", "epsilon_past", "budgets")
+_GIVEN = ("plan", "epsilon", "budgets", "epsilon_current")
+
+
+def open_or_create(store: Store, name: str, options: SourceOptions, arguments: argparse.Namespace) -> Stream:
+    """The stream of that name. An existing one goes on with its own mechanism and must fit; new keys are declared."""
+    keys = options.keys or (ONLY_KEY,)
+    ticks = Ticks(tick_seconds=options.tick_seconds, zone=options.time_zone)
+    if name not in store.names():
+        description = Description(
+            name=name,
+            mechanism=scaled(mechanism_from(arguments), options.sensitivity),
+            ticks=ticks,
+            sensitivity=options.sensitivity,
+        )
+        start = None if arguments.start is None else ticks.at(parse_time(arguments.start, ticks.zone, name="--start"))
+        return store.create(description, keys=keys, start_tick=start)
+    stream = store.open(name, accept_extra_loss=arguments.accept_extra_loss)
+    _check_fit(stream, ticks, options, arguments)
+    known = stream.keys
+    if keys[: len(known)] != known:
+        raise ParameterError(f"keys of stream {name!r} must begin with those declared so far; add new ones at the end")
+    if len(keys) > len(known):
+        stream.declare(keys[len(known) :])
+    return stream
+
+
+def scaled(mechanism: Mechanism, sensitivity: int) -> Mechanism:
+    """The mechanism with budgets so much smaller that its loss holds for a change of ``sensitivity``; rounded down."""
+    if sensitivity == 1:
+        return mechanism
+    assert dataclasses.is_dataclass(mechanism)
+    found = {field.name: getattr(mechanism, field.name) for field in dataclasses.fields(mechanism) if field.name in _SCALED}
+    smaller: dict[str, Any] = {name: _divided(value, sensitivity) for name, value in found.items()}
+    return dataclasses.replace(mechanism, **smaller)
+
+
+def _divided(value: Any, by: int) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_divided(each, by) for each in value)
+    return value if math.isinf(value) else math.nextafter(value / by, 0.0)
+
+
+def _check_fit(stream: Stream, ticks: Ticks, options: SourceOptions, arguments: argparse.Namespace) -> None:
+    description = stream.description
+    if ticks != description.ticks:
+        wanted = f"{description.ticks.tick_seconds} s in {description.ticks.zone}, as the stream was created"
+        raise bad_parameter("--tick", f"{ticks.tick_seconds} s in {ticks.zone}", wanted, "choose another --name for another tick")
+    if options.sensitivity > description.sensitivity:
+        remedy = "a stream's noise cannot grow later; choose another --name"
+        raise bad_parameter("--max-amount times --per-person", options.sensitivity, f"at most {description.sensitivity}", remedy)
+    given = any(getattr(arguments, each) is not None for each in _GIVEN)
+    if given and scaled(mechanism_from(arguments), description.sensitivity) != description.mechanism:
+        raise ParameterError(
+            f"mechanism of stream {description.name!r} is fixed, got another one; leave the options out, or choose another --name"
+        )

@@ -1,0 +1,177 @@
+"""Count the events of a file or pipe privately, and release the running counts.
+
+examples:
+  fadecount run visits.csv --tick 1h --time at --epsilon 0.1
+  fadecount run visits.csv --tick 1d --zone Europe/Zurich --time at --key page --keys home,help --other \\
+      --epsilon 0.1 --exponent 2 --state ~/counts --name visits --output releases.csv
+  fadecount run newer.csv --tick 1d --time at --state ~/counts --name visits --output newer-releases.csv
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from fadecount.cli._events import add_event_options, source_options
+from fadecount.cli._options import add_mechanism_options
+from fadecount.cli._stores import (
+    add_fork_option,
+    add_monotone_option,
+    add_store_options,
+    is_stored,
+    monotone_view,
+    open_store,
+    parse_time,
+)
+
+if TYPE_CHECKING:
+    from fadecount.sources import SourceOptions, TickBatch
+    from fadecount.streams import Monotone, Store, Stream
+
+_PEEK = 64
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("input", metavar="INPUT", help="a .csv, .jsonl or .parquet file, or - for standard input, line by line")
+    add_event_options(parser)
+    add_mechanism_options(parser)
+    add_store_options(parser)
+    add_fork_option(parser)
+    group = parser.add_argument_group("releases")
+    group.add_argument("--name", metavar="STREAM", help="name of the stream (default: from the name of the file)")
+    group.add_argument(
+        "--output", metavar="FILE", default="-", help=".csv, .jsonl or .parquet (default: -, CSV on standard output)"
+    )
+    group.add_argument(
+        "--start", metavar="TIME", help="when a new stream begins (default: with its first event, which this reveals)"
+    )
+    group.add_argument("--until", metavar="TIME", help="release empty ticks up to this time too (default: up to the last event)")
+    group.add_argument("--skip-released", action="store_true", help="leave out events of ticks that are released already")
+    add_monotone_option(group)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from fadecount.cli._streams import open_or_create
+
+    options = source_options(arguments)
+    name = arguments.name or _default_name(arguments.input)
+    with open_store(arguments) as store:
+        stream = open_or_create(store, name, options, arguments)
+        return _Run(arguments, options, store, stream).all()
+
+
+class _Run:
+    """One run: from batches to committed ticks to lines of output."""
+
+    def __init__(self, arguments: argparse.Namespace, options: SourceOptions, store: Store, stream: Stream) -> None:
+        from fadecount.streams import Feed, Reader
+
+        self._arguments, self._options, self._stream = arguments, options, stream
+        self._reader = Reader(store._database)
+        self._feed = Feed(stream, skip_released=arguments.skip_released)
+        self._stopped = False
+        self._monotone: Monotone | None = None
+        self._events = 0
+
+    def all(self) -> int:
+        from fadecount.cli._output import ReleaseWriter
+        from fadecount.cli._progress import Progress
+
+        description = self._stream.description
+        reading = _reading(self._arguments.input, self._options)
+        batches, ticks = _measured(reading)
+        before = signal.signal(signal.SIGINT, self._stop)
+        try:
+            with (
+                ReleaseWriter(self._arguments.output, description.name, description.ticks) as writer,
+                Progress("releasing", total=ticks) as bar,
+            ):
+                started = time.monotonic()
+                for first, last in self._released(batches):
+                    self._write(writer, first, last)
+                    pace = self._events / max(1e-9, time.monotonic() - started)
+                    bar.advance(last - first + 1, note=f"{self._stream.place.steps:,} ticks, {pace:,.0f} events/s")
+        finally:
+            signal.signal(signal.SIGINT, before)
+        self._report(reading.report.lines())
+        return 130 if self._stopped else 0
+
+    def _released(self, batches: Iterator[TickBatch]) -> Iterator[tuple[int, int]]:
+        """The first and last tick of each committed and published chunk, until told to stop."""
+        for batch in batches:
+            self._events += int(batch.counts.sum())
+            for chunk in self._feed.add(batch.ticks, batch.keys, batch.counts):
+                yield chunk.first_tick, chunk.last_tick
+                if self._stopped:
+                    return
+        for chunk in self._feed.finish():
+            yield chunk.first_tick, chunk.last_tick
+        if self._arguments.until is not None and not self._stopped:
+            ticks = self._stream.description.ticks
+            end = ticks.at(parse_time(self._arguments.until, ticks.zone, name="--until")) - 1
+            for chunk in self._stream.close_through(end):
+                yield chunk.first_tick, chunk.last_tick
+
+    def _write(self, writer: Any, first: int, last: int) -> None:
+        name = self._stream.description.name
+        pieces = self._reader.releases(name, since=first, until=last)
+        if self._arguments.monotone is not None:
+            pieces = (replace(piece, values=self._view(first).through(piece.values)) for piece in pieces)
+        writer.write(pieces, self._reader.keys(name))
+
+    def _view(self, first: int) -> Monotone:
+        """The view of everything before this run, to be continued."""
+        if self._monotone is None:
+            self._monotone = monotone_view(self._arguments.monotone)
+            for piece in self._reader.releases(self._stream.description.name, until=first - 1):
+                self._monotone.through(piece.values)
+        return self._monotone
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        if self._stopped:
+            raise KeyboardInterrupt
+        self._stopped = True
+
+    def _report(self, lines: list[str]) -> None:
+        for line in lines:
+            print(f"fadecount: {line}", file=sys.stderr)
+        if self._feed.skipped:
+            print("fadecount: events of ticks released before were left out", file=sys.stderr)
+        place = self._stream.place
+        if self._stopped and place.published_tick is not None:
+            end = place.description.ticks.shown(place.published_tick + 1)
+            kept = "; all of it is committed" if is_stored(self._arguments) else ""
+            print(f"fadecount: stopped; released up to {end}{kept}", file=sys.stderr)
+
+
+def _reading(place: str, options: SourceOptions) -> Any:
+    from fadecount.sources import read_file
+
+    return read_file(place, options)
+
+
+def _measured(reading: Iterator[TickBatch]) -> tuple[Iterator[TickBatch], int | None]:
+    """The batches, and how many ticks they span if they are few enough to know."""
+    first = list(islice(reading, _PEEK))
+    if len(first) == _PEEK or not first or not len(first[-1]):
+        return _chained(first, reading), None
+    return iter(first), int(first[-1].ticks[-1] - first[0].ticks[0]) + 1
+
+
+def _chained(first: list[TickBatch], rest: Iterator[TickBatch]) -> Iterator[TickBatch]:
+    yield from first
+    yield from rest
+
+
+def _default_name(place: str) -> str:
+    stem = "" if place == "-" else re.sub(r"[^A-Za-z0-9._-]", "-", Path(place).stem).strip("-._")
+    return stem[:100] or "stream"

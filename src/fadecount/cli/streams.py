@@ -1,0 +1,176 @@
+"""Look at stored streams: what they are, what they have released, and what is lost about an event.
+
+examples:
+  fadecount streams list --state ~/counts
+  fadecount streams show visits --state ~/counts --item 2026-03-01T10:00
+  fadecount streams curve visits --state ~/counts
+  fadecount streams export visits --state ~/counts --since 2026-03-01 --output march.csv
+  fadecount streams delete visits --state ~/counts --yes
+  fadecount streams rotate --state ~/counts --key-file old.key --new-key-file new.key
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from fadecount.cli._stores import add_monotone_option, add_store_options, monotone_view, open_reader, open_store, parse_time
+from fadecount.durations import UNITS, format_duration
+from fadecount.errors import ParameterError
+
+if TYPE_CHECKING:
+    from fadecount.streams import Reader
+    from fadecount.streams.description import Place
+
+_AGES = ("h", "d", "w", "mo", "y")
+_YEAR = UNITS["y"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
+    made = {}
+    for name, text in (
+        ("list", "the streams of a store"),
+        ("show", "one stream, or what has been lost about an event at a time"),
+        ("curve", "what is lost about an event, by its age"),
+        ("export", "write published releases to a file"),
+        ("delete", "remove a stream; what observers have seen, they keep"),
+        ("rotate", "seal the state of a store with another key"),
+    ):
+        one = made[name] = actions.add_parser(name, help=text, description=text)
+        if name not in ("list", "rotate"):
+            one.add_argument("name", metavar="NAME", help="name of the stream")
+        add_store_options(one)
+        if name in ("list", "show", "curve"):
+            one.add_argument("--json", action="store_true", help="figures as JSON")
+    made["show"].add_argument(
+        "--item", metavar="TIME", help="a moment: what has been lost about an event then, now and in a year"
+    )
+    made["export"].add_argument("--since", metavar="TIME", help="from the tick of this time on")
+    made["export"].add_argument("--until", metavar="TIME", help="up to the tick of this time")
+    made["export"].add_argument("--output", metavar="FILE", default="-", help=".csv, .jsonl or .parquet (default: -)")
+    add_monotone_option(made["export"])
+    made["delete"].add_argument("--yes", action="store_true", help="do it without asking")
+    made["rotate"].add_argument("--new-key-file", metavar="FILE", help="the new key (default: no key, state is not sealed)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    action = {"list": _list, "show": _show, "curve": _curve, "export": _export, "delete": _delete, "rotate": _rotate}
+    action[arguments.action](arguments)
+    return 0
+
+
+def _list(arguments: argparse.Namespace) -> None:
+    with open_reader(arguments) as reader:
+        found = [_summary(reader.place(name)) for name in reader.names()]
+    if arguments.json:
+        print(json.dumps(found))
+        return
+    for each in found:
+        print(f"{each['name']}: {each['ticks_released']:,} ticks of {each['tick']}, released up to {each['released_until']}")
+
+
+def _show(arguments: argparse.Namespace) -> None:
+    with open_reader(arguments) as reader:
+        place = reader.place(arguments.name)
+        shown = _summary(place) if arguments.item is None else _item(reader, place, arguments.item)
+        if arguments.item is None:
+            shown["keys"] = list(reader.keys(arguments.name))
+    if arguments.json:
+        print(json.dumps(shown))
+    elif arguments.item is not None:
+        print(shown["sentence"])
+    else:
+        for label, value in shown.items():
+            print(f"{label.replace('_', ' ')}: {', '.join(value) if isinstance(value, list) else value}")
+
+
+def _summary(place: Place) -> dict[str, Any]:
+    from fadecount.streams.bands import half_widths
+
+    description, steps = place.description, place.published_steps
+    end = None if place.published_tick is None else description.ticks.shown(place.published_tick + 1)
+    summary: dict[str, Any] = {
+        "name": description.name,
+        "tick": format_duration(description.ticks.tick_seconds),
+        "zone": description.ticks.zone,
+        "mechanism": description.mechanism.to_json(),
+        "sensitivity": description.sensitivity,
+        "ticks_released": steps,
+        "released_until": end,
+        "error_95": int(half_widths(description.mechanism, steps, 1)[0]) if steps else None,
+        "other_histories": len(place.forks),
+    }
+    return summary
+
+
+def _item(reader: Reader, place: Place, text: str) -> dict[str, Any]:
+    name, ticks = place.description.name, place.description.ticks
+    tick = ticks.at(parse_time(text, ticks.zone, name="--item"))
+    ahead = -(-_YEAR // ticks.tick_seconds)
+    now, later = reader.loss(name, tick), reader.loss(name, tick, ticks_from_now=ahead)
+    sentence = (
+        f"An event in the tick of {ticks.shown(tick)}: at most {_up(now)} is lost now, at most {_up(later)} in a year. "
+        f"Whoever sees all releases can raise or lower the odds of any guess about it by a factor of at most "
+        f"{_factor(now)} now, {_factor(later)} in a year."
+    )
+    return {"stream": name, "tick": ticks.shown(tick), "loss_now": now, "loss_in_a_year": later, "sentence": sentence}
+
+
+def _curve(arguments: argparse.Namespace) -> None:
+    with open_reader(arguments) as reader:
+        place = reader.place(arguments.name)
+        tick = place.description.ticks.tick_seconds
+        ages = sorted({0, *(max(1, UNITS[unit] // tick) for unit in _AGES), 10 * _YEAR // tick})
+        losses = reader.curve(arguments.name, ages)
+    rows = [{"age": age, "time": format_duration(age * tick), "loss": loss} for age, loss in zip(ages, losses, strict=True)]
+    if arguments.json:
+        print(json.dumps(rows))
+        return
+    for row in rows:
+        print(f"{row['time'] if row['age'] else 'at once':>24}  at most {_up(float(str(row['loss'])))}")
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    from fadecount.cli._output import ReleaseWriter
+
+    with open_reader(arguments) as reader:
+        ticks = reader.place(arguments.name).description.ticks
+        since, until = (
+            None if text is None else ticks.at(parse_time(text, ticks.zone, name=option))
+            for text, option in ((arguments.since, "--since"), (arguments.until, "--until"))
+        )
+        with ReleaseWriter(arguments.output, arguments.name, ticks) as writer:
+            view = None if arguments.monotone is None else monotone_view(arguments.monotone)
+            pieces = reader.releases(arguments.name, since=since, until=until, view=view)
+            writer.write(pieces, reader.keys(arguments.name))
+
+
+def _delete(arguments: argparse.Namespace) -> None:
+    if not arguments.yes:
+        raise ParameterError("--yes must be given to delete a stream; its releases are removed, its name stays taken")
+    if arguments.state is not None:
+        open_reader(arguments).close()
+    with open_store(arguments) as store:
+        store.delete(arguments.name)
+
+
+def _rotate(arguments: argparse.Namespace) -> None:
+    from fadecount.streams import Plain, seal_from
+
+    open_reader(arguments).close()
+    with open_store(arguments) as store:
+        store.rotate(Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file))
+
+
+def _factor(loss: float) -> str:
+    """exp(loss), rounded up to what a person can read."""
+    digits = loss / math.log(10.0)
+    return f"{math.ceil(100.0 * math.exp(loss)) / 100.0:,.2f}" if digits < 5 else f"10^{math.ceil(digits)}"
+
+
+def _up(value: float) -> str:
+    """A figure with three decimals, rounded up."""
+    return f"{math.ceil(value * 1000.0) / 1000.0:.3f}"

@@ -1,0 +1,89 @@
+"""A short kill campaign (200 kills), and proof that it would notice: stores with a fault are found out."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fadecount.counters.parts import Parts, counter_of
+from fadecount.streams import inputs, state, stream
+from fadecount.streams.description import read_place
+from tests.crash.campaign import campaign
+from tests.streams.conftest import postgres_url
+
+__all__ = ["postgres_url"]
+
+ON_SQLITE, ON_POSTGRES = 160, 40
+SEED = random.SystemRandom().randrange(1 << 30)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """In memory where that exists: a kill does not ask for more, and the campaign is faster."""
+    memory = Path("/dev/shm")  # noqa: S108 - a private folder is made in it
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as made:
+        yield Path(made)
+
+
+def test_kills_on_sqlite(folder: Path) -> None:
+    tally = campaign(folder, ON_SQLITE, SEED, None)
+    print(f"seed {SEED}: {tally.text()}")
+    assert tally.kills >= ON_SQLITE
+    assert tally.steps > 100
+    assert len([step for step, kills in tally.at_steps.items() if kills]) > 10
+
+
+def test_kills_on_postgres(folder: Path, postgres_url: str) -> None:
+    import psycopg
+
+    numbers = itertools.count()
+
+    def new_url() -> str:
+        schema = f"crash{next(numbers)}"
+        with psycopg.connect(postgres_url, autocommit=True) as connection:
+            connection.execute(f"CREATE SCHEMA {schema}".encode())
+        return f"{postgres_url}&options=-csearch_path%3D{schema}"
+
+    tally = campaign(folder, ON_POSTGRES, SEED, new_url)
+    print(f"seed {SEED}: {tally.text()}")
+    assert tally.kills >= ON_POSTGRES
+
+
+def test_it_notices_batches_counted_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inputs.Intake, "_remember", lambda *_: True)
+    with pytest.raises(AssertionError, match=r"counted again|not what inputs and noise say|not those committed"):
+        campaign(folder, 100, 1, None)
+
+
+def test_it_notices_lost_inputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "take_inputs", lambda _database, _seal, _uid, _stream, width: np.zeros(width, dtype=np.int64))
+    with pytest.raises(AssertionError, match=r"not those committed|not what inputs and noise say"):
+        campaign(folder, 100, 1, None)
+
+
+def test_it_notices_noise_drawn_again_after_a_restart(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forgetful(mechanism: Any, parts: Parts, source: Any) -> Any:
+        fresh = [row + 1 for row in parts.tails]
+        return counter_of(mechanism, Parts(time=parts.time, total=parts.total, delayed=parts.delayed, tails=fresh), source)
+
+    monkeypatch.setattr(state, "counter_of", forgetful)
+    with pytest.raises(AssertionError, match=r"not those committed|not what inputs and noise say"):
+        campaign(folder, 100, 1, None)
+
+
+def test_it_notices_releases_that_are_never_published(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lazy(database: Any, fence: Any, name: str, *_: Any, **__: Any) -> Any:
+        return read_place(database, name)
+
+    monkeypatch.setattr(stream, "published", lazy)
+    monkeypatch.setattr(stream, "settled", lazy)
+    with pytest.raises(AssertionError, match="published steps are missing"):
+        campaign(folder, 100, 1, None)
