@@ -1,6 +1,7 @@
 """Durable streams: ticks in, committed releases out, in a store that survives anything."""
 
 from fadecount.streams.chunks import Chunk
+from fadecount.streams.clock import close_due
 from fadecount.streams.description import Description
 from fadecount.streams.feed import Feed
 from fadecount.streams.fence import Fence, FileFence
@@ -35,6 +36,7 @@ __all__ = [
     "Store",
     "Stream",
     "Ticks",
+    "close_due",
     "fence_from",
     "seal_from",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 import secrets
 from collections.abc import Iterable, Sequence
@@ -92,22 +93,32 @@ def read_place(database: Database, name: str) -> Place:
     if not rows:
         names = ", ".join(stream_names(database)) or "none"
         raise StoreError(f"stream must exist, got {name!r}; streams of this store: {names}")
-    id_, name, uid, text, *place, forks, digest = rows[0]
-    first, last, published, steps, width, token, previous = place
+    try:
+        return _place(rows[0])
+    except (ValueError, TypeError) as error:
+        raise StoreError("place of a stream is damaged; take an intact copy of the store") from error
+
+
+def _place(row: tuple[Any, ...]) -> Place:
+    id_, name, uid, text, first, last, published, steps, width, token, previous, forks, digest = row
     return Place(
         id=id_,
         uid=uid,
         description=Description.from_json(name, text),
-        first_tick=first,
-        last_tick=last,
-        published_tick=published,
-        steps=steps,
-        width=width,
+        first_tick=_tick(first),
+        last_tick=_tick(last),
+        published_tick=_tick(published),
+        steps=operator.index(steps),
+        width=operator.index(width),
         token=token,
         previous_token=previous,
-        forks=tuple(Fork(last_step=each) for each in json.loads(forks)),
+        forks=tuple(Fork(last_step=_tick(each)) for each in json.loads(forks)),
         digest=bytes(digest),
     )
+
+
+def _tick(value: Any) -> int | None:
+    return None if value is None else operator.index(value)
 
 
 def stream_names(database: Database) -> list[str]:

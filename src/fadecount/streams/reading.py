@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.errors import StoreError
 from fadecount.streams.bands import half_widths
 from fadecount.streams.chunks import Chunk, read_chunks
 from fadecount.streams.database import Database
@@ -70,14 +71,19 @@ class Reader:
             return
         first = place.first_tick if since is None else max(since, place.first_tick)
         last = place.published_tick if until is None else min(until, place.published_tick)
-        begin = first if view is None else place.first_tick
+        begin = expected = first if view is None else place.first_tick
         for chunk in read_chunks(self._database, place.id, begin, last):
+            if chunk.first_tick != expected:
+                raise StoreError("stored releases are incomplete; take an intact copy of the store")
+            expected = chunk.last_tick + 1
             seen = Chunk(chunk.first_tick, view.through(chunk.values)) if view is not None else chunk
             skip = max(0, first - seen.first_tick)
             if skip < len(seen.values):
                 tick = seen.first_tick + skip
                 widths = half_widths(place.description.mechanism, place.step_of(tick), len(seen.values) - skip)
                 yield Releases(first_tick=tick, values=seen.values[skip:], half_widths=widths)
+        if expected <= last:
+            raise StoreError("stored releases are incomplete; take an intact copy of the store")
 
     def loss(self, name: str, tick: int, *, ticks_from_now: int = 0) -> float:
         """What is lost about an event in a tick, given all releases published by then; an upper bound, rounded up.

@@ -23,6 +23,7 @@ KEY_VARIABLE = "FADECOUNT_KEY"
 _VERSION = 1
 _FINGERPRINT = 8
 _NONCE = 12
+_CHECKSUM = 16
 
 
 class Seal(Protocol):
@@ -37,15 +38,17 @@ class Seal(Protocol):
 
 
 class Plain:
-    """No encryption: the file's mode and the disk's own encryption protect the state."""
+    """No encryption, but a checksum that finds damage: the file's mode and the disk's own encryption protect the state."""
 
     fingerprint = ""
 
-    def close(self, body: bytes, about: str) -> bytes:  # noqa: ARG002 - the seam that Sealed shares
-        return body
+    def close(self, body: bytes, about: str) -> bytes:
+        return _checksum(body, about) + body
 
-    def open(self, body: bytes, about: str) -> bytes:  # noqa: ARG002
-        return body
+    def open(self, body: bytes, about: str) -> bytes:
+        if _checksum(body[_CHECKSUM:], about) != body[:_CHECKSUM]:
+            raise StoreError("state is damaged; take an intact copy of the store")
+        return body[_CHECKSUM:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,11 @@ class Sealed:
         try:
             return AESGCM(self.key).decrypt(nonce, body[1 + _FINGERPRINT + _NONCE :], head + about.encode())
         except (InvalidTag, ValueError) as error:
-            raise StoreError("sealed state is damaged; take an intact copy") from error
+            raise StoreError("sealed state is damaged; take an intact copy of the store") from error
+
+
+def _checksum(body: bytes, about: str) -> bytes:
+    return hashlib.blake2b(body, digest_size=_CHECKSUM, key=hashlib.blake2b(about.encode()).digest()).digest()
 
 
 def seal_from(key_file: str | Path | None = None) -> Seal:

@@ -24,6 +24,9 @@ _PRAGMAS = (
     "PRAGMA busy_timeout = 10000",
 )
 
+_FAILURES = (sqlite3.Error, sqlite3.Warning, OSError, UnicodeDecodeError)
+"""Damaged files raise decoding errors too."""
+
 
 class SQLiteDatabase:
     """One connection to a file that only its owner may read (mode 0600, also of the files SQLite puts beside it).
@@ -42,7 +45,7 @@ class SQLiteDatabase:
                 self._prepare(Path(self._path), writes)
             self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10.0)
             self._begin(writes)
-        except (sqlite3.Error, OSError) as error:
+        except _FAILURES as error:
             self._release_lock()
             raise _failure(error) from error
         except StoreError:
@@ -66,10 +69,12 @@ class SQLiteDatabase:
         for pragma in _PRAGMAS if writes else (*_PRAGMAS[-1:], "PRAGMA query_only = ON"):
             self._connection.execute(pragma).fetchall()
         if not writes:
+            if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'streams'").fetchall():
+                raise StoreError(f"store must hold streams to be read, got none in {self._path!r}; run or serve creates it")
             return
-        found = self._connection.execute("PRAGMA quick_check(1)").fetchall()
+        found = self._connection.execute("PRAGMA integrity_check(1)").fetchall()
         if found != [("ok",)]:
-            raise store_failed("the file is damaged (quick_check)")
+            raise store_failed("the file is damaged (integrity_check)")
         with self.transaction():
             for table in TABLES:
                 self.change(table.format(identity="INTEGER PRIMARY KEY AUTOINCREMENT", bytes="BLOB"))
@@ -105,7 +110,7 @@ class SQLiteDatabase:
             raise store_failed("an earlier error left it in doubt")
         try:
             return action()
-        except (sqlite3.Error, OSError) as error:
+        except _FAILURES as error:
             self._broken = True
             raise _failure(error) from error
 
@@ -135,6 +140,8 @@ def _private(path: Path) -> int:
 
 
 def _failure(error: Exception) -> StoreError:
+    if isinstance(error, UnicodeDecodeError):
+        return store_failed("the file is damaged")
     reason = error.strerror if isinstance(error, OSError) else file_or_line(str(error))
     where = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
     return store_failed(f"{reason}{where}")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from fadecount.counters import Counter
 from fadecount.counters.parts import Parts, Row, counter_of, parts_of
-from fadecount.errors import SavedStateError, StoreError
-from fadecount.mechanisms import Mechanism
+from fadecount.errors import StoreError
 from fadecount.noise import NoiseSource
 from fadecount.streams.database import Database
+from fadecount.streams.description import Place, read_keys, read_place
 from fadecount.streams.seal import Seal
 
 TOTAL, TAIL, DELAYED = 0, 1, 2
@@ -28,20 +30,20 @@ class StoredState:
         self._arrays: dict[Name, Row] = {}
         self._digests: dict[Name, bytes] = {}
 
-    def load(self, mechanism: Mechanism, steps: int, width: int, digest: bytes, source: NoiseSource | None) -> Counter:
+    def load(self, place: Place, source: NoiseSource | None) -> Counter:
         """The counter as it was committed. Raises if anything is missing, altered or from another time."""
         rows = self._database.query("SELECT kind, number, body FROM state WHERE stream = ?", (self._stream,))
         self._arrays, self._digests = {}, {}
         for kind, number, body in rows:
             self._digests[kind, number] = _digest(body)
-        if self.digest(steps) != digest:
+        if self.digest(place) != place.digest:
             raise StoreError("state is damaged or incomplete; take an intact copy of the store")
         for kind, number, body in rows:
             row = np.frombuffer(self._seal.open(body, self._about(kind, number)), dtype="<i8").astype(np.int64)
-            self._arrays[kind, number] = np.concatenate([row, np.zeros(max(0, width - len(row)), dtype=np.int64)])
+            self._arrays[kind, number] = np.concatenate([row, np.zeros(place.width - len(row), dtype=np.int64)])
         try:
-            return counter_of(mechanism, self._parts(steps), source)
-        except (KeyError, SavedStateError) as error:
+            return counter_of(place.description.mechanism, self._parts(place.steps), source)
+        except (KeyError, ValueError) as error:
             raise StoreError("state does not fit its time; take an intact copy of the store") from error
 
     def _parts(self, steps: int) -> Parts:
@@ -53,8 +55,8 @@ class StoredState:
             tails=[self._arrays[TAIL, number] for number in numbers[TAIL]],
         )
 
-    def save(self, counter: Counter) -> bytes:
-        """Write the parts that changed since the last time, and return the digest of all."""
+    def save(self, counter: Counter) -> None:
+        """Write the parts that changed since the last time; :meth:`sign` must follow once the place is written."""
         new = dict(_named(parts_of(counter)))
         changed = {name: row for name, row in new.items() if not _same(self._arrays.get(name), row)}
         gone = [name for name in self._arrays if name not in new]
@@ -72,9 +74,15 @@ class StoredState:
             "ON CONFLICT (stream, kind, number) DO UPDATE SET body = excluded.body",
             [(self._stream, *name, body) for name, body in bodies.items()],
         )
-        return self.digest(counter.time)
 
-    def reseal(self, seal: Seal, steps: int) -> bytes:
+    def sign(self, name: str) -> Place:
+        """Write the digest of the stream's place, keys and parts, as they are now, and return the place."""
+        place = read_place(self._database, name)
+        digest = self.digest(place)
+        self._database.change("UPDATE streams SET digest = ? WHERE id = ?", (digest, place.id))
+        return replace(place, digest=digest)
+
+    def reseal(self, seal: Seal) -> None:
         """Write every part again under another seal."""
         self._seal = seal
         for name, row in self._arrays.items():
@@ -83,11 +91,12 @@ class StoredState:
             self._database.change(
                 "UPDATE state SET body = ? WHERE stream = ? AND kind = ? AND number = ?", (body, self._stream, *name)
             )
-        return self.digest(steps)
 
-    def digest(self, steps: int) -> bytes:
-        """One digest of every stored part and of the time they belong to."""
-        whole = hashlib.blake2b(f"{self._uid}/{steps}".encode(), digest_size=32)
+    def digest(self, place: Place) -> bytes:
+        """One digest of what the stream is, its place in time, its keys and every stored part."""
+        about = (place.uid, place.description.to_json(), place.first_tick, place.last_tick, place.steps, place.width)
+        keys = read_keys(self._database, self._stream)
+        whole = hashlib.blake2b(json.dumps([*about, *keys]).encode(), digest_size=32)
         for kind, number in sorted(self._digests):
             whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
         return whole.digest()

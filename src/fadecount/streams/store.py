@@ -79,8 +79,9 @@ class Store:
             )
             place = read_place(database, name)
             write_keys(database, place.id, 0, names)
-            digest = StoredState(database, self._seal, uid, place.id).save(counter)
-            database.change("UPDATE streams SET digest = ? WHERE id = ?", (digest, place.id))
+            state = StoredState(database, self._seal, uid, place.id)
+            state.save(counter)
+            state.sign(name)
         return self.open(name)
 
     def open(self, name: str, *, accept_extra_loss: bool = False) -> Stream:
@@ -112,9 +113,9 @@ class Store:
         with self._database.transaction():
             for place in places:
                 state = StoredState(self._database, self._seal, place.uid, place.id)
-                state.load(place.description.mechanism, place.steps, place.width, place.digest, None)
-                digest = state.reseal(seal, place.steps)
-                self._database.change("UPDATE streams SET digest = ? WHERE id = ?", (digest, place.id))
+                state.load(place, None)
+                state.reseal(seal)
+                state.sign(place.description.name)
                 reseal_inputs(self._database, self._seal, seal, place.uid, place.id)
             self._database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
         self._seal = seal

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from fadecount.counters import Counter
 from fadecount.counters.parts import counter_of, parts_of, widened
-from fadecount.errors import AlreadyReleasedError, ClockError, InputError, StoreError
+from fadecount.errors import AlreadyReleasedError, ClockError, InputError
 from fadecount.noise import NoiseSource
 from fadecount.streams.chunks import CELLS, Chunk, write_chunk
 from fadecount.streams.database import Checkpoints, Database
-from fadecount.streams.description import Description, Place, checked_keys, new_token, read_keys, read_place, write_keys
+from fadecount.streams.description import Description, Place, checked_keys, new_token, read_keys, write_keys
 from fadecount.streams.fence import Fence
 from fadecount.streams.inputs import Batch, Intake, forget_batches, take_inputs
 from fadecount.streams.recovery import published, settled
@@ -70,6 +70,7 @@ class Stream:
     @property
     def open_tick(self) -> int | None:
         """The tick that events count in now; None before the stream has begun."""
+        self._recover()
         return None if self._place.last_tick is None else self._place.last_tick + 1
 
     def add(self, counts: Mapping[str, int], *, id: str | None = None) -> bool:  # noqa: A002 - the word for it
@@ -89,14 +90,12 @@ class Stream:
             with tools.database.transaction():
                 parts = widened(mechanism, parts_of(counter), len(new), tools.noise)
                 counter = counter_of(mechanism, parts, tools.noise)
-                digest = state.save(counter)
+                state.save(counter)
                 write_keys(tools.database, place.id, place.width, new)
+                tools.database.change("UPDATE streams SET width = ? WHERE id = ?", (len(parts.total), place.id))
+                place = state.sign(place.description.name)
                 tools.checkpoint("declare written")
-                tools.database.change(
-                    "UPDATE streams SET width = ?, digest = ? WHERE id = ?", (len(parts.total), digest, place.id)
-                )
-            self._loaded = counter, state
-            self._place = read_place(tools.database, place.description.name)
+            self._loaded, self._place = (counter, state), place
 
     def close_through(self, tick: int, *, largest_gap: int = LARGEST_GAP) -> list[Chunk]:
         """Close the open tick and every later one up to ``tick``, and return their releases."""
@@ -110,10 +109,9 @@ class Stream:
 
         Each chunk that is yielded is committed and published. Stopping between two of them loses nothing.
         """
-        self._recover()
+        begin = first_tick if self.open_tick is None else self.open_tick
         self._check_inputs(inputs)
         last = first_tick + len(inputs) - 1 if through is None else through
-        begin = first_tick if self.open_tick is None else self.open_tick
         if len(inputs) and first_tick < begin:
             shown = self.description.ticks.shown
             raise AlreadyReleasedError(
@@ -154,16 +152,17 @@ class Stream:
                 checkpoint("inputs taken")
                 chunk = Chunk(first, counter.extend(rows))
                 checkpoint("noise drawn")
-                digest = state.save(counter)
+                state.save(counter)
                 checkpoint("state written")
                 write_chunk(tools.database, place.id, chunk)
                 forget_batches(tools.database, place.id, last, place.description.ticks.tick_seconds)
                 checkpoint("releases written")
                 tools.database.change(
                     "UPDATE streams SET first_tick = COALESCE(first_tick, ?), last_tick = ?, published_tick = ?, steps = ?, "
-                    "token = ?, previous_token = ?, digest = ? WHERE id = ?",
-                    (first, last, shown, counter.time, token, place.token, digest, place.id),
+                    "token = ?, previous_token = ? WHERE id = ?",
+                    (first, last, shown, counter.time, token, place.token, place.id),
                 )
+                state.sign(place.description.name)
                 checkpoint("before commit")
             checkpoint("committed")
             self._place = published(tools.database, tools.fence, place.description.name, place.token, checkpoint)
@@ -190,8 +189,6 @@ class Stream:
         name = self._place.description.name
         self._place = place = settled(tools.database, tools.fence, name, tools.checkpoint)
         state = StoredState(tools.database, tools.seal, place.uid, place.id)
-        counter = state.load(place.description.mechanism, place.steps, place.width, place.digest, tools.noise)
-        if place.steps and place.last_tick != (place.first_tick or 0) + place.steps - 1:
-            raise StoreError("place of a stream does not fit its steps; take an intact copy of the store")
+        counter = state.load(place, tools.noise)
         self._loaded = counter, state
         return counter, state

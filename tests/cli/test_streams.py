@@ -1,0 +1,114 @@
+"""fadecount streams: what is there, what is lost, and what is removed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import fadecount as fc
+from fadecount.cli.main import main
+from tests.cli.test_run import STORED, folder
+
+__all__ = ["folder"]
+
+
+@pytest.fixture
+def stored(folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
+    capsys.readouterr()
+    return folder
+
+
+def test_list_and_show(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["streams", "list", "--state", "state"]) == 0
+    assert capsys.readouterr().out == "pages: 10 ticks of 1 hour, released up to 2026-03-01T10:00:00Z\n"
+    assert main(["streams", "show", "pages", "--state", "state"]) == 0
+    assert "keys: home, help, other" in capsys.readouterr().out
+    assert main(["streams", "list", "--state", "state", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["ticks_released"] == 10
+
+
+def test_what_is_lost_about_an_event(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mechanism = fc.Gradual(epsilon=4.0)
+    words = ["streams", "show", "pages", "--state", "state", "--item", "2026-03-01T06:30"]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["loss_now"] == mechanism.loss(3)
+    assert found["loss_in_a_year"] == mechanism.loss(3 + 8760)
+    assert main(words) == 0
+    sentence = capsys.readouterr().out
+    assert f"at most {mechanism.loss(3):.3f} is lost now" in sentence
+    assert "10^" in sentence
+    assert main([*words[:-1], "2027-01-01T00:00"]) == 0
+    assert "at most 0.000 is lost now" in capsys.readouterr().out
+
+
+def test_the_curve_by_age(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["streams", "curve", "pages", "--state", "state", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["age"], row["loss"]) for row in rows] == [(row["age"], fc.Gradual(epsilon=4.0).loss(row["age"])) for row in rows]
+    assert main(["streams", "curve", "pages", "--state", "state"]) == 0
+    assert "1 year  at most" in capsys.readouterr().out
+
+
+def test_export_of_a_range(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["streams", "export", "pages", "--state", "state", "--since", "2026-03-01T03:00", "--until", "2026-03-01T04:59"]
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:] == (stored / "one.csv").read_text().splitlines()[1 + 9 : 1 + 15]
+    assert main([*words, "--monotone", "5", "--output", "part.jsonl"]) == 0
+    assert len((stored / "part.jsonl").read_text().splitlines()) == 6
+
+
+def test_delete_needs_a_word_and_is_final(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["streams", "delete", "pages", "--state", "state"]) == 1
+    assert main(["streams", "delete", "pages", "--state", "state", "--yes"]) == 0
+    assert main(["run", "first.csv", *STORED]) == 1
+    assert "never used in this store" in capsys.readouterr().err
+
+
+def test_keys_are_rotated(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("old", "new"):
+        (folder / name).write_text(os.urandom(32).hex())
+    assert main(["run", "first.csv", *STORED, "--key-file", "old", "--output", "one.csv"]) == 0
+    assert main(["streams", "rotate", "--state", "state", "--key-file", "old", "--new-key-file", "new"]) == 0
+    assert main(["run", "second.csv", *STORED, "--key-file", "old", "--output", "two.csv"]) == 1
+    assert "the key it was sealed with" in capsys.readouterr().err
+    assert main(["run", "second.csv", *STORED, "--key-file", "new", "--output", "two.csv"]) == 0
+
+
+def test_an_old_backup_is_refused_until_its_loss_is_accepted(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    backup = (stored / "state" / "streams.db").read_bytes()
+    assert main(["run", "second.csv", *STORED, "--output", "two.csv"]) == 0
+    for path in (stored / "state").iterdir():
+        path.unlink()
+    (stored / "state" / "streams.db").write_bytes(backup)
+    assert main(["run", "second.csv", *STORED, "--output", "three.csv"]) == 1
+    error = capsys.readouterr().err
+    assert "published up to step 15" in error
+    assert error.count("\n") == 1
+    assert main(["run", "second.csv", *STORED, "--accept-extra-loss", "--output", "three.csv"]) == 0
+    words = ["streams", "show", "pages", "--state", "state", "--json", "--item", "2026-03-01T14:30"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["loss_now"] == 2 * fc.Gradual(epsilon=4.0).loss(0)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["list"], "--state or --database must be given"),
+        (["list", "--state", "nowhere"], "store must exist"),
+        (["show", "doors", "--state", "state"], "streams of this store: pages"),
+        (["show", "pages", "--state", "state", "--item", "noon"], "--item must be a time in ISO 8601"),
+        (["list", "--database", "postgresql://nobody@localhost:1/none"], "store failed: PostgreSQL"),
+    ],
+)
+def test_mistakes_are_one_line(stored: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["streams", *words]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
