@@ -29,6 +29,14 @@ unit: $(VENV)/test
 	$(BIN)/pytest --cov --cov-report=
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
 
+audit: $(VENV)/plots ## audit mechanisms as an outsider would, with pictures
+	mkdir -p out/audit
+	$(BIN)/fadecount audit --epsilon 1 --samples 2000000 --ages 0,1,3,7,15 --plot out/audit/gradual.png
+	$(BIN)/fadecount audit --epsilon 0.5 --exponent 2 --samples 2000000 --ages 0,1,3,7,15 --plot out/audit/gradual-2.png
+	$(BIN)/fadecount audit --mechanism linear --epsilon 0.5 --samples 2000000 --ages 1,2,4 --plot out/audit/linear.png
+	$(BIN)/fadecount audit --mechanism refresh --window 7 --epsilon-current 1.5 --epsilon-past 0.5 --samples 2000000 \
+		--ages 0,1,3,7,15 --plot out/audit/refresh.png
+
 docs: $(VENV)/test ## write the reference of the commands anew
 	$(BIN)/python -m fadecount.cli._reference docs/cli.md
 

@@ -1,0 +1,93 @@
+"""A good event to tell two streams apart, found on samples of both.
+
+An output sequence gets a *score*: an estimate of its log-likelihood ratio, learnt without knowing how the mechanism works. The
+outputs are made uncorrelated one after the other (what the earlier ones predict linearly is taken off), the distribution
+of each result is estimated by a histogram on either side, and the logarithms of the ratios are added up. An event is a
+score beyond a threshold. Nothing here needs to be right for an audit to be valid: a bad score finds less, never too much,
+because the event is judged on samples that had no part in finding it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.audit.binomial import lower_bound, upper_bound
+
+Outputs = NDArray[np.float64]
+"""One row per step, one column per run."""
+
+BINS = 64
+SHARES = (0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """From outputs to an estimate of how much likelier they are with the item than without."""
+
+    whitening: NDArray[np.float64]
+    edges: list[NDArray[np.float64]]
+    ratios: list[NDArray[np.float64]]
+
+    def __call__(self, outputs: Outputs) -> NDArray[np.float64]:
+        total = np.zeros(outputs.shape[1])
+        for row, edges, ratios in zip(self.whitening @ outputs, self.edges, self.ratios, strict=True):
+            total += ratios[np.searchsorted(edges, row, side="right")]
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Scores from a threshold on, upwards (likelier with the item) or downwards (likelier without)."""
+
+    score: Score
+    threshold: float
+    upwards: bool
+
+    def count(self, outputs: Outputs) -> int:
+        scores = self.score(outputs)
+        return int(np.count_nonzero(scores >= self.threshold if self.upwards else scores <= self.threshold))
+
+
+def learn(without: Outputs, having: Outputs) -> Score:
+    """The score that samples of both streams suggest."""
+    covariance = np.atleast_2d(np.cov(without))
+    jitter = 1e-9 * (1.0 + np.trace(covariance)) * np.eye(len(covariance))  # outputs of a delay do not vary
+    whitening = np.linalg.inv(np.linalg.cholesky(covariance + jitter))
+    edges, ratios = [], []
+    for before, after in zip(whitening @ without, whitening @ having, strict=True):
+        cuts = np.unique(np.quantile(np.concatenate([before, after]), np.arange(1, BINS) / BINS, method="higher"))
+        counts = [np.bincount(np.searchsorted(cuts, each, side="right"), minlength=len(cuts) + 1) for each in (before, after)]
+        edges.append(cuts)
+        ratios.append(np.log((counts[1] + 1.0) / (counts[0] + 1.0)))
+    return Score(whitening, edges, ratios)
+
+
+def best_event(score: Score, without: Outputs, having: Outputs, error: float) -> Event:
+    """The event that would show the largest loss on these samples."""
+    scores = np.sort(score(without)), np.sort(score(having))
+    best, found = -math.inf, Event(score, math.inf, True)
+    for share in SHARES:
+        for upwards in (True, False):
+            likely, rare = scores[::-1] if upwards else scores
+            threshold = float(np.quantile(likely, 1.0 - share if upwards else share, method="nearest"))
+            often, seldom = (_beyond(each, threshold, upwards) for each in (likely, rare))
+            bound = loss_shown(often, seldom, len(likely), error)
+            if bound > best:
+                best, found = bound, Event(score, threshold, upwards)
+    return found
+
+
+def loss_shown(likely: int, rare: int, samples: int, error: float) -> float:
+    """A lower bound on the loss from an event's counts on two streams, too high with chance at most ``error``; never below 0."""
+    low, high = lower_bound(likely, samples, 0.5 * error), upper_bound(rare, samples, 0.5 * error)
+    return max(0.0, math.log(low / high)) if low else 0.0
+
+
+def _beyond(ordered: NDArray[np.float64], threshold: float, upwards: bool) -> int:
+    if upwards:
+        return len(ordered) - int(np.searchsorted(ordered, threshold, side="left"))
+    return int(np.searchsorted(ordered, threshold, side="right"))

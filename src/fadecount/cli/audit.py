@@ -1,0 +1,105 @@
+"""Audit a mechanism as an outsider would: what its outputs really show.
+
+Runs the mechanism many times on two streams that differ in one event, looks
+for the event of outputs that tells them apart best, and prints a lower bound
+on the loss (Clopper and Pearson) beside the loss claimed. The exit status is
+1 if the outputs show more than is claimed.
+
+examples:
+  fadecount audit --epsilon 1
+  fadecount audit --epsilon 0.5 --exponent 2 --ages 0,1,7 --plot audit.png
+  fadecount audit --plan plan.json --samples 4000000 --json
+  fadecount audit --epsilon 1 --running noisier-or-not.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from typing import Any
+
+from fadecount.cli._options import add_mechanism_options, mechanism_from, read_mechanism
+from fadecount.cli._progress import Progress
+from fadecount.errors import bad_parameter
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_mechanism_options(parser)
+    parser.add_argument("--ages", default="0,1,3,7", metavar="AGE,...", help="ages to audit, in steps (default: %(default)s)")
+    parser.add_argument(
+        "--samples", type=int, default=400_000, metavar="N", help="runs on each stream and age (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--false-alarm", type=float, default=1e-6, metavar="P", help="chance to refute a true claim (default: %(default)s)"
+    )
+    parser.add_argument("--running", metavar="FILE", help="JSON file of what really runs, if it is not what is claimed")
+    parser.add_argument("--plot", metavar="FILE", help="draw claim and bound as .png, .svg or .pdf")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from fadecount.audit import audit
+
+    mechanism = mechanism_from(arguments)
+    running = read_mechanism(arguments.running) if arguments.running else None
+    ages = _ages(arguments.ages)
+    with Progress("auditing", total=2 * arguments.samples * len(ages)) as bar:
+        findings = audit(
+            mechanism,
+            ages,
+            samples=arguments.samples,
+            false_alarm=arguments.false_alarm,
+            running=running,
+            progress=bar.advance,
+        )
+    if arguments.plot:
+        _plot(arguments.plot, findings, mechanism.kind)
+    refuted = any(finding.refuted for finding in findings)
+    if arguments.json:
+        shown = [{**dataclasses.asdict(finding), "refuted": finding.refuted} for finding in findings]
+        claim = json.loads(mechanism.to_json())
+        print(json.dumps({"mechanism": claim, "false_alarm": arguments.false_alarm, "refuted": refuted, "findings": shown}))
+    else:
+        _print(mechanism, findings, arguments.samples, arguments.false_alarm)
+    return 1 if refuted else 0
+
+
+def _ages(text: str) -> list[int]:
+    try:
+        return [int(each) for each in text.split(",")]
+    except ValueError:
+        raise bad_parameter("--ages", text, "whole numbers with commas between", "such as 0,1,3,7") from None
+
+
+def _print(mechanism: object, findings: list[Any], samples: int, false_alarm: float) -> None:
+    print(f"{mechanism}\n{samples:,} runs on each of two streams per age; false alarm at most {false_alarm:g}\n")
+    print(f"{'age':>5}  {'position':>8}  {'claimed':>8}  {'shown':>8}  {'share':>6}  verdict")
+    for one in findings:
+        share = f"{one.shown / one.claimed:.0%}" if one.claimed else "-"
+        verdict = "REFUTED" if one.refuted else "holds"
+        print(f"{one.age:>5}  {one.position:>8}  {one.claimed:>8.4f}  {one.shown:>8.4f}  {share:>6}  {verdict}")
+
+
+def _plot(path: str, findings: list[Any], kind: str) -> None:
+    from fadecount.plots import new_figure, save_figure
+
+    figure = new_figure()
+    axes = figure.add_subplot()
+    places = range(len(findings))
+    axes.bar(places, [one.shown for one in findings], 0.55, color="#56B4E9", label="shown by the outputs (lower bound)")
+    axes.hlines(
+        [one.claimed for one in findings],
+        [place - 0.38 for place in places],
+        [place + 0.38 for place in places],
+        color="#D55E00",
+        linewidth=2.5,
+        label="claimed (upper bound)",
+    )
+    axes.set_xticks(list(places), [str(one.age) for one in findings])
+    axes.set_xlabel("age of the event, in steps")
+    axes.set_ylabel("privacy loss")
+    axes.set_title(f"What outputs show, beside what is claimed: {kind}")
+    axes.legend(loc="upper left")
+    axes.set_ylim(0.0, 1.25 * max([1e-9, *(max(one.claimed, one.shown) for one in findings)]))
+    save_figure(figure, path)

@@ -1,0 +1,103 @@
+"""The audit accepts what is true, refutes what is not, and sees most of the loss where it can.
+
+Every audit of a true claim fails by chance with probability FALSE_ALARM; there are less than 20 of them here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fadecount as fc
+from fadecount.audit import Finding, audit
+from fadecount.audit.event import BINS, best_event, learn, loss_shown
+
+FALSE_ALARM = 1e-9
+SAMPLES = 40_000
+TRUE = [
+    fc.Gradual(epsilon=1.0),
+    fc.Gradual(epsilon=1.0, exponent=2.0, delay=2),
+    fc.Designed(budgets=(1.0, np.inf, 0.5)),
+    fc.Linear(epsilon=0.8),
+    fc.Refresh(window=3, epsilon_current=1.5, epsilon_past=0.5),
+    fc.Binary(epsilon=2.0, horizon=15),
+]
+
+
+@pytest.mark.parametrize("mechanism", TRUE, ids=repr)
+def test_true_claims_hold_and_most_of_the_loss_is_seen(mechanism: fc.Mechanism) -> None:
+    delay = mechanism.schedule.delay
+    ages = [0, delay, delay + 1, delay + 3]
+    found = audit(mechanism, ages, samples=SAMPLES, false_alarm=FALSE_ALARM)
+    assert [one.age for one in found] == ages
+    assert [one.claimed for one in found] == [mechanism.loss(age) for age in ages]
+    assert not any(one.refuted for one in found), f"false alarm {FALSE_ALARM}: {found}"
+    assert found[1].shown > 0.75 * found[1].claimed
+    assert found[3].shown > 0.4 * found[3].claimed
+    if delay:
+        assert (found[0].claimed, found[0].shown) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("claimed", "running", "age"),
+    [
+        (fc.Gradual(epsilon=1.0), fc.Gradual(epsilon=1.5), 0),
+        (fc.Gradual(epsilon=1.0), fc.Gradual(epsilon=1.0, exponent=4.0), 1),
+        (fc.Gradual(epsilon=1.0, delay=1), fc.Gradual(epsilon=1.0), 0),
+        (
+            fc.Refresh(window=3, epsilon_current=1.5, epsilon_past=0.1),
+            fc.Refresh(window=3, epsilon_current=1.5, epsilon_past=4.0),
+            3,
+        ),
+    ],
+    ids=["half the scale", "upper levels too quiet", "no delay", "past too quiet"],
+)
+def test_false_claims_are_refuted(claimed: fc.Mechanism, running: fc.Mechanism, age: int) -> None:
+    (found,) = audit(claimed, [age], samples=SAMPLES, false_alarm=FALSE_ALARM, running=running)
+    assert found.refuted
+    assert found.shown <= running.loss(age)
+
+
+def test_progress_counts_every_run() -> None:
+    runs: list[float] = []
+    audit(fc.Linear(epsilon=1.0), [1, 2], samples=2000, false_alarm=0.5, progress=runs.append)
+    assert sum(runs) == 2 * 2 * 2000
+
+
+def test_an_event_downwards_counts_as_well() -> None:
+    """Without the item the smallest value is common; with it, it is rare: only a low score shows that."""
+    generator = np.random.default_rng(1)
+    without = generator.choice([0.0, 1.0, 2.0], p=[0.1, 0.45, 0.45], size=(1, 20_000))
+    having = generator.choice([0.0, 1.0, 2.0], p=[0.001, 0.4995, 0.4995], size=(1, 20_000))
+    event = best_event(learn(without, having), without, having, 1e-3)
+    assert not event.upwards
+    assert event.count(without) > 50 * event.count(having)
+    mirrored = best_event(learn(having, without), having, without, 1e-3)
+    assert mirrored.upwards
+
+
+def test_scores_of_many_values_need_no_more_bins() -> None:
+    values = np.random.default_rng(2).normal(size=(3, 5000))
+    score = learn(values, values + 1.0)
+    assert all(len(edges) < BINS for edges in score.edges)
+    assert np.mean(score(values + 1.0)) > 0.5 > -0.5 > np.mean(score(values))
+
+
+def test_an_event_never_seen_shows_nothing() -> None:
+    assert loss_shown(0, 0, 1000, 1e-6) == 0.0
+    assert loss_shown(500, 500, 1000, 1e-6) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("ages", "options"),
+    [([], {}), ([-1], {}), ([256], {}), ([0.5], {}), ([0], {"samples": 10}), ([0], {"false_alarm": 0.0}), ([15], {})],
+)
+def test_bad_parameters_are_refused(ages: list[int], options: dict[str, float]) -> None:
+    with pytest.raises(fc.errors.ParameterError, match="must"):
+        audit(fc.Binary(epsilon=1.0, horizon=15), ages, **options)  # type: ignore[arg-type]
+
+
+def test_a_finding_tells_when_it_refutes() -> None:
+    counts = {"likely": 1, "rare": 1, "samples": 2}
+    assert Finding(age=0, position=1, claimed=1.0, shown=1.1, **counts).refuted
+    assert not Finding(age=0, position=1, claimed=1.0, shown=1.0, **counts).refuted
