@@ -37,6 +37,12 @@ audit: $(VENV)/plots ## audit mechanisms as an outsider would, with pictures
 	$(BIN)/fadecount audit --mechanism refresh --window 7 --epsilon-current 1.5 --epsilon-past 0.5 --samples 2000000 \
 		--ages 0,1,3,7,15 --plot out/audit/refresh.png
 
+mutants: $(VENV)/test ## break the source in many ways and show which test notices each
+	$(BIN)/python -m tests.mutants
+
+exactness: $(VENV)/test ## compare millions of draws with exact arithmetic
+	$(BIN)/python -m tests.exactness
+
 docs: $(VENV)/test ## write the reference of the commands anew
 	$(BIN)/python -m fadecount.cli._reference docs/cli.md
 

@@ -1,0 +1,148 @@
+"""The mutants: a text of the source that occurs exactly once, what to write instead, and the tests that should object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DEFINITION = ("tests/counters/test_definition.py",)
+EXACTNESS = ("tests/noise/test_exactness.py",)
+DISTRIBUTION = ("tests/noise/test_distribution.py",)
+PREFIX = ("tests/noise/test_prefix.py",)
+GENERATOR = ("tests/noise/test_generator.py",)
+LOSS = ("tests/mechanisms/test_rounding.py", "tests/mechanisms/test_exact_loss.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One way to break the source; ``path`` is below ``src/fadecount``."""
+
+    name: str
+    path: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    def apply(self, root: Path) -> None:
+        """Break the copy of the source below a folder. A text that is not there exactly once is an error of the catalogue."""
+        file = root / "src" / "fadecount" / self.path
+        text = file.read_text(encoding="utf-8")
+        found = text.count(self.old)
+        if found != 1:
+            raise ValueError(
+                f"mutant {self.name!r}: its text must occur once in {self.path}, got {found} times; adapt the mutant"
+            )
+        file.write_text(text.replace(self.old, self.new), encoding="utf-8")
+
+
+PATH, COUNTER, GRID = "counters/path.py", "counters/counter.py", "counters/grid.py"
+LAPLACE, SOURCE, TABLE, WORDS = "noise/laplace.py", "noise/source.py", "noise/prefix.py", "noise/generator.py"
+
+MUTANTS = (
+    Mutant("scale halved", "mechanisms/spread.py", "math.ldexp(1.0 / budget,", "math.ldexp(0.5 / budget,", DEFINITION),
+    Mutant("level off by one", "mechanisms/gradual.py", "math.pow(1.0 + level,", "math.pow(2.0 + level,", DEFINITION),
+    Mutant("interval index t - 1", PATH, "round_number, clock >> level)", "round_number, clock - 1 >> level)", DEFINITION),
+    Mutant("clock starts one late", PATH, "shown = clock = self.shown + 1", "shown = clock = self.shown + 2", DEFINITION),
+    Mutant("a variable redrawn at a block's border", PATH, "begun = start << level < first", "begun = False", DEFINITION),
+    Mutant(
+        "a variable redrawn at every step",
+        PATH,
+        "newest = (clock & -clock).bit_length() - 1",
+        "newest = min(clock.bit_length() - 1, (clock & -clock).bit_length())",
+        DEFINITION,
+    ),
+    Mutant(
+        "a level dropped",
+        PATH,
+        "            if law is not None:\n                above = above + draw(",
+        "            if law is not None and level != 2:\n                above = above + draw(",
+        DEFINITION,
+    ),
+    Mutant("a level dropped in blocks", PATH, "if law is not None and len(new) else", "if law and len(new) > 1 else", DEFINITION),
+    Mutant("delay + 1", "mechanisms/fading.py", "delay=mechanism._delay)", "delay=mechanism._delay + 1)", DEFINITION),
+    Mutant("delay - 1", "mechanisms/fading.py", "delay=mechanism._delay)", "delay=max(0, mechanism._delay - 1))", DEFINITION),
+    Mutant(
+        "noise shared between keys",
+        SOURCE,
+        "return draws.reshape(len(rounds), len(nodes), width)",
+        "return np.repeat(draws.reshape(len(rounds), len(nodes), width)[:, :, :1], width, axis=2)",
+        ("tests/counters/test_statistics.py", "tests/counters/test_limits.py", "tests/audit/test_audit.py"),
+    ),
+    Mutant(
+        "clamp of reals missing",
+        GRID,
+        "if not bool(np.all((reals >= 0.0) & (reals <= 1.0))):",
+        "if not bool(np.all(reals == reals)):",
+        ("tests/counters/test_bad_input.py",),
+    ),
+    Mutant(
+        "floating-point noise: nothing certified",
+        LAPLACE,
+        "unsettled = (upper < self._margin) | (bits < self._smallest)",
+        "unsettled = np.zeros(count, dtype=bool)",
+        EXACTNESS,
+    ),
+    Mutant("small words not settled", LAPLACE, " | (bits < self._smallest)", "", EXACTNESS),
+    Mutant("centre of the law missing", LAPLACE, "_centre(self.scale, context))", "Decimal(0))", EXACTNESS),
+    Mutant("sign bit stuck in words", LAPLACE, "np.bitwise_and(words, 1,", "np.bitwise_and(words, 0,", EXACTNESS),
+    Mutant("sign bit stuck in the table", TABLE, "[magnitudes, -magnitudes]", "[magnitudes, magnitudes]", PREFIX),
+    Mutant("cells with a boundary taken for known", TABLE, "_CELLS - 1)] = UNDETERMINED", "_CELLS - 1)] += 0", PREFIX),
+    Mutant("the rest of a draw forgets its prefix", TABLE, "wide >> 1 << 49 | further", "further", PREFIX),
+    Mutant(
+        "resume forgets the noise in use",
+        COUNTER,
+        "counter._path.tails = state.tails.tolist() if scalar else list(state.tails)",
+        "counter._path.tails = (0 * state.tails).tolist() if scalar else list(0 * state.tails)",
+        DEFINITION,
+    ),
+    Mutant(
+        "resume redraws a variable",
+        COUNTER,
+        "counter._path.shown = max(0, state.time - counter._delay)",
+        "counter._path.shown = max(0, state.time - counter._delay - 1)",
+        DEFINITION,
+    ),
+    Mutant(
+        "generator repeated after fork",
+        WORDS,
+        "return self._left > 0 and self.lineage is Lineage.current and self.process == os.getpid()",
+        "return self._left > 0",
+        GENERATOR,
+    ),
+    Mutant("prefetched draws repeated after fork", WORDS, "os.register_at_fork(after_in_child=Lineage.renew)", "", GENERATOR),
+    Mutant("threads share a generator", WORDS, "_local = threading.local()", "_local = Lineage()", GENERATOR),
+    Mutant("one key for ever", WORDS, "        self._left -= size\n", "", GENERATOR),
+    Mutant("a batch given out twice", SOURCE, "block[:count], block[count:]", "block[:count], block", (*PREFIX, *DISTRIBUTION)),
+    Mutant(
+        "last level not continued",
+        "mechanisms/designed.py",
+        "return self.budgets[min(level, len(self.budgets) - 1)]",
+        "return (*self.budgets, *([float('inf')] * 99))[level]",
+        DEFINITION,
+    ),
+    Mutant("loss rounded down", "mechanisms/exact.py", "_where(self.low > 0, _next_up(self.high), self.high)", "self.high", LOSS),
+    Mutant("loss of a whole interval too small", "mechanisms/dyadic.py", "min(2.0 * costs[-1],", "min(costs[-1],", LOSS),
+    Mutant("Refresh's past noise reused", PATH, "CARRY, round_number, 0)]", "CARRY, 1, 0)]", DEFINITION),
+    Mutant(
+        "past noise missing in whole rounds",
+        PATH,
+        "self._tree(rounds, 1, self._length, [carry])",
+        "self._tree(rounds, 1, self._length, [0 * carry])",
+        DEFINITION,
+    ),
+    Mutant(
+        "sum may wrap",
+        GRID,
+        "if largest > self.largest_sum or smallest < -self.largest_sum:",
+        "if False:",
+        ("tests/counters/test_limits.py",),
+    ),
+    Mutant(
+        "a failed block leaves its mark",
+        PATH,
+        "                noise, tails = self._tree(range(",
+        "                noise, self._tails = self._tree(range(",
+        ("tests/counters/test_blocks.py", *DEFINITION),
+    ),
+)
