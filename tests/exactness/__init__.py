@@ -1,0 +1,1 @@
+"""A long comparison of draws with exact arithmetic: ``make exactness``. The ordinary tests hold a short version."""
