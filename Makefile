@@ -29,6 +29,9 @@ unit: $(VENV)/test
 	$(BIN)/pytest --cov --cov-report=
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
 
+bench-peers: $(VENV)/test $(VENV)/peers ## the same, beside every other library that installs
+	$(BIN)/python -m benchmarks
+
 audit: $(VENV)/plots ## audit mechanisms as an outsider would, with pictures
 	mkdir -p out/audit
 	$(BIN)/fadecount audit --epsilon 1 --samples 2000000 --ages 0,1,3,7,15 --plot out/audit/gradual.png

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -66,11 +67,20 @@ def _adversarial(scale: float) -> NDArray[np.uint64]:
 
 def _drawn(scale: float, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], int]:
     """The draws, and how many of them were settled in exact arithmetic."""
-    law = DiscreteLaplace(scale)
-    room = np.empty(laplace._CHUNK, dtype=np.int64)
-    parts = [words[start : start + len(room)] for start in range(0, len(words), len(room))]
-    settled = sum(len(law._certify(part, room[: len(part)])) for part in parts)
-    return law.from_words(words, lambda _position, asked: FURTHER[asked]), settled
+    law, settled = DiscreteLaplace(scale), 0
+    original = laplace.settle
+
+    def counted(*arguments: Any) -> int:
+        nonlocal settled
+        settled += 1
+        return original(*arguments)
+
+    laplace.settle = counted  # type: ignore[assignment]
+    try:
+        draws = law.from_words(words, lambda _position, asked: FURTHER[asked])
+        return draws, settled
+    finally:
+        laplace.settle = original
 
 
 def _by_table(scale: float, words: NDArray[np.uint64], exact: NDArray[np.int64]) -> tuple[int, int]:

@@ -80,7 +80,7 @@ MUTANTS = (
         "floating-point noise: nothing certified",
         LAPLACE,
         "unsettled = (upper < self._margin) | (bits < self._smallest)",
-        "unsettled = np.zeros(count, dtype=bool)",
+        "unsettled = np.zeros(len(words), dtype=bool)",
         EXACTNESS,
     ),
     Mutant("small words not settled", LAPLACE, " | (bits < self._smallest)", "", EXACTNESS),
@@ -127,8 +127,8 @@ MUTANTS = (
     Mutant(
         "past noise missing in whole rounds",
         PATH,
-        "self._tree(rounds, 1, self._length, [carry])",
-        "self._tree(rounds, 1, self._length, [0 * carry])",
+        "self._tree(rounds, 1, self._length, [carry], rooms)",
+        "self._tree(rounds, 1, self._length, [0 * carry], rooms)",
         DEFINITION,
     ),
     Mutant(

@@ -14,7 +14,6 @@ levels.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -28,6 +27,7 @@ from fadecount.mechanisms import CARRY, Schedule, scale_of
 from fadecount.noise import DiscreteLaplace, NoiseSource
 
 _BLOCK = 1 << 18
+Rooms = list[NDArray[np.int64]]
 
 
 class NoisePath:
@@ -97,33 +97,34 @@ class NoisePath:
     def add_to(self, sums: NDArray[np.int64]) -> None:
         """Add the noise of the next ``len(sums)`` steps, block by block. Writes nothing but ``sums`` if it fails."""
         tails, done, length = self._tails, 0, self._length
-        limit = max(1, _BLOCK // (self._width or 1))
+        limit = min(max(1, _BLOCK // (self._width or 1)), len(sums))
+        rooms = [np.empty(limit * (self._width or 1), dtype=np.int64) for _ in range(2)]  # for two levels, used in turn
         while done < len(sums):
             left = min(limit, len(sums) - done)
             round_number, clock = self._place(self.shown + done + 1)
             begins = clock == 1 and round_number > 0
             if begins and length is not None and left >= 2 * length:
-                noise, tails = self._rounds(range(round_number, round_number + left // length))
+                noise, tails = self._rounds(range(round_number, round_number + left // length), rooms)
             else:
                 if begins:
                     tails = self._carry(round_number)
                 part = left if length is None else min(left, length - clock + 1)
-                noise, tails = self._tree(range(round_number, round_number + 1), clock, part, tails)
+                noise, tails = self._tree(range(round_number, round_number + 1), clock, part, tails, rooms)
             noise = noise.reshape(-1, *sums.shape[1:])
             sums[done : done + len(noise)] += noise
             done += len(noise)
         self._tails = tails
         self.shown += done
 
-    def _rounds(self, rounds: range) -> tuple[NDArray[np.int64], list[Any]]:
+    def _rounds(self, rounds: range, rooms: Rooms) -> tuple[NDArray[np.int64], list[Any]]:
         """Whole rounds at once: their noise in the shape (rounds, steps, width), and the tails after the last."""
         assert self._length is not None and self._plan.carry is not None
         carry = self._source.many(self._plan.carry, CARRY, rounds, range(1), self._width or 1)
-        noise, tails = self._tree(rounds, 1, self._length, [carry])
+        noise, tails = self._tree(rounds, 1, self._length, [carry], rooms)
         tails[0] = self._last_of(carry)
         return noise, tails
 
-    def _tree(self, rounds: range, first: int, count: int, tails: list[Any]) -> tuple[NDArray[np.int64], list[Any]]:
+    def _tree(self, rounds: range, first: int, count: int, tails: list[Any], rooms: Rooms) -> tuple[NDArray[np.int64], list[Any]]:
         """The noise of ``count`` clock readings from ``first`` on in each of some rounds, and the tails of the last round."""
         last = first + count - 1
         highest = highest_change(first - 1, last)
@@ -132,7 +133,8 @@ class NoisePath:
         path: NDArray[np.int64] = np.reshape(kept[-1], (-1, 1, width))
         for level in range(highest, -1, -1):
             start, end = first >> level, last >> level
-            halves = _workspace.room(level & 1, (len(rounds), end - start + 1, width))
+            shape = (len(rounds), end - start + 1, width)
+            halves = rooms[level & 1][: math.prod(shape)].reshape(shape)
             begun = start << level < first
             if begun:
                 halves[:, 0] = np.reshape(tails[max(0, len(tails) - 1 - level)], (-1, width))
@@ -171,20 +173,6 @@ def _row(source: NoiseSource, width: int, law: DiscreteLaplace, level: int, roun
     """One variable for each count, as ``NoiseSource.one`` is for a single count."""
     row: NDArray[np.int64] = source.many(law, level, range(round_number, round_number + 1), range(node, node + 1), width)[0, 0]
     return row
-
-
-class _Workspace(threading.local):
-    """Memory for two levels of a block, used in turn, for each thread its own: fresh memory would cost more than the sums."""
-
-    def __init__(self) -> None:
-        self._rooms = [np.empty(_BLOCK, dtype=np.int64), np.empty(_BLOCK, dtype=np.int64)]
-
-    def room(self, which: int, shape: tuple[int, int, int]) -> NDArray[np.int64]:
-        size = math.prod(shape)
-        return self._rooms[which][:size].reshape(shape) if size <= _BLOCK else np.empty(shape, dtype=np.int64)
-
-
-_workspace = _Workspace()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ The scale is a float64 number taken as exact.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
@@ -71,17 +70,25 @@ class DiscreteLaplace:
     def from_words(self, words: NDArray[np.uint64], more: MoreBits, out: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """One draw per word. ``more`` is asked only for the few draws that a word does not determine."""
         draws = np.empty(len(words), dtype=np.int64) if out is None else out
+        size = min(len(words), _CHUNK)
+        scratch = np.empty(size, dtype=np.int64), np.empty(size), np.empty(size)
         for start in range(0, len(words), _CHUNK):
             part = slice(start, start + _CHUNK)
-            for position in self._certify(words[part], draws[part]):
+            for position in self._certify(words[part], draws[part], *scratch):
                 magnitude = settle(self.scale, int(words[start + position]) >> 1, partial(more, start + position))
                 draws[start + position] = -magnitude if words[start + position] & np.uint64(1) else magnitude
         return draws
 
-    def _certify(self, words: NDArray[np.uint64], draws: NDArray[np.int64]) -> list[int]:
-        """Write the draws that the words determine, and tell the positions of the others."""
-        count = len(words)
-        bits, upper, whole = _scratch.bits[:count], _scratch.upper[:count], _scratch.whole[:count]
+    def _certify(
+        self,
+        words: NDArray[np.uint64],
+        draws: NDArray[np.int64],
+        bits: NDArray[np.int64],
+        upper: NDArray[np.float64],
+        whole: NDArray[np.float64],
+    ) -> list[int]:
+        """Write the draws that the words determine, and tell the positions of the others. The last three are work space."""
+        bits, upper, whole = bits[: len(words)], upper[: len(words)], whole[: len(words)]
         np.right_shift(words, 1, out=bits.view(np.uint64))
         np.maximum(bits, 1, out=bits)
         np.copyto(upper, bits)  # from int64, which fits and converts faster than uint64
@@ -98,18 +105,6 @@ class DiscreteLaplace:
         draws -= bits
         positions: list[int] = unsettled.nonzero()[0].tolist()
         return positions
-
-
-class _Scratch(threading.local):
-    """Work space that stays in cache from one chunk to the next, for each thread its own."""
-
-    def __init__(self) -> None:
-        self.bits = np.empty(_CHUNK, dtype=np.int64)
-        self.upper = np.empty(_CHUNK, dtype=np.float64)
-        self.whole = np.empty(_CHUNK, dtype=np.float64)
-
-
-_scratch = _Scratch()
 
 
 def settle(scale: float, bits: int, more: Callable[[int], int]) -> int:
