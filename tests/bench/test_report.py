@@ -1,0 +1,75 @@
+"""The benchmarks' own arithmetic: medians, verdicts, correlations, and what is written. No test here depends on speed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import cases, leaks, peers, report
+from benchmarks.measure import Case, Result, interleaved
+from benchmarks.report import Check
+
+
+def result(name: str, median: float, *, ours: bool = False) -> Result:
+    return Result(name=name, median=median, fastest=median, slowest=2 * median, ours=ours, floors=median / 40.0)
+
+
+def test_every_case_is_warmed_up_and_done_once_a_round() -> None:
+    calls: list[str] = []
+
+    def work(name: str) -> int:
+        calls.append(name)
+        return sum(range(100_000))
+
+    found = interleaved([Case("floor", 10, lambda: work("floor")), Case("other", 10, lambda: work("other"))], repeats=3)
+    assert calls == ["floor", "other"] * 4
+    assert [one.name for one in found] == ["floor", "other"]
+    assert found[0].floors == 1.0
+    assert found[1].fastest <= found[1].median <= found[1].slowest
+
+
+def test_verdicts() -> None:
+    def verdict(value: float, *, at_least: bool = False) -> str:
+        must, goal = (10.0, 20.0) if at_least else (20.0, 10.0)
+        return Check(name="", value=value, must=must, goal=goal, at_least=at_least).verdict
+
+    assert [verdict(value) for value in (5.0, 10.0, 15.0, 20.0, 21.0)] == ["goal", "goal", "kept", "kept", "MISSED"]
+    assert [verdict(value, at_least=True) for value in (5.0, 10.0, 25.0)] == ["MISSED", "kept", "goal"]
+    assert Check(name="", value=0.0, must=1.0).verdict == "kept"
+
+
+def test_a_time_that_tells_the_value_would_be_found() -> None:
+    sizes = np.random.default_rng(1).integers(0, 30, 4000).astype(float)
+    blind = np.random.default_rng(2).normal(size=4000)
+    assert leaks._correlated("leak", sizes + 3.0 * blind, sizes).correlation > 0.5
+    assert leaks._correlated("none", sizes, sizes).correlation > 0.999
+    fair = leaks._correlated("blind", blind, sizes)
+    assert abs(fair.correlation) < 2 * fair.chance
+    assert {one.samples for one in leaks.correlations(singles=50, batches=50)} == {50}
+
+
+def test_tables_json_and_picture_are_written(tmp_path: Path) -> None:
+    results = [result("floor", 40.0), result("extend", 10.0, ours=True), result("peer", 4000.0)]
+    checks = [Check(name="extend", value=0.25, must=0.5, goal=0.25, unit=" floors")]
+    text = report.show(results, checks, [leaks._correlated("blind", np.arange(9.0), np.ones(9) * np.arange(9.0))])
+    assert "extend" in text
+    assert "0.25 floors" in text
+    assert "goal" in text
+    report.save(tmp_path, {"results": results, "checks": checks})
+    assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["results"][1]["ours"] is True
+    report.plot(tmp_path, results, [{"items": 10**4, "ns_per_item": 12.0}, {"items": 10**5, "ns_per_item": 11.0}])
+    assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_peer_that_cannot_start_is_left_out_with_a_reason() -> None:
+    said: list[str] = []
+    found = peers.peers(said.append)
+    assert len(found) + len(said) == 3
+    assert all(line.startswith("left out ") for line in said)
+
+
+def test_counters_of_the_benchmark_do_what_they_say() -> None:
+    assert [case.ours for case in (cases.floor(), *cases.draws())] == [False, True]
+    peers.textbook().work()
