@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-
 from benchmarks import cases, leaks, peers, report
 from benchmarks.measure import Case, Result, interleaved
 from benchmarks.report import Check
