@@ -67,3 +67,15 @@ def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.Ca
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_a_plan_is_compared_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    planned = fc.Gradual(epsilon=0.05, exponent=2.0)
+    path = tmp_path / "plan.json"
+    path.write_text(planned.to_json())
+    assert main([*WORDS, "--plan", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert fc.Mechanism.from_json(json.dumps(found["fading"])) == planned
+    assert found["fading_mse"] == planned.mse(525_600) != found["mse"]
+    assert main([*WORDS, "--plan", str(path)]) == 0
+    assert "refreshing has a typical error of" in capsys.readouterr().out

@@ -92,3 +92,13 @@ def test_every_command_has_a_summary_examples_and_help(capsys: pytest.CaptureFix
             main([name, "--help"])
         assert left.value.code == 0
         assert summary.split()[0] in capsys.readouterr().out
+
+
+def test_a_reader_that_has_gone_is_no_traceback() -> None:
+    words = [sys.executable, "-m", "fadecount", "curve", "--epsilon", "1", "--json"]
+    child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout is not None and child.stderr is not None
+    child.stdout.close()
+    assert child.wait(timeout=120) == 1
+    assert child.stderr.read() == ""
+    child.stderr.close()

@@ -3,12 +3,14 @@
 "We refresh our budget every W: what do we really lose, and what would fading
 cost at the same error?" Each refresh publishes the sum of all earlier rounds
 once more, so the losses add up; the fading mechanism gets the same mean
-squared error over the horizon.
+squared error over the horizon. With --plan, the mechanism of the plan is
+shown as it is, beside its own error.
 
 examples:
   fadecount compare --window 1d --tick 1m --epsilon-current 1 --epsilon-past 0.1
   fadecount compare --window 127 --epsilon-current 0.74 --exponent 2 --json
   fadecount compare --window 1w --tick 1h --epsilon-current 1 --plot both.svg
+  fadecount compare --window 30d --tick 1m --epsilon-current 1 --plan plan.json
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from fadecount.cli._ages import (
     steps_from,
     tick_seconds_from,
 )
+from fadecount.cli._options import read_mechanism
 from fadecount.errors import bad_parameter
 
 _USUAL_RATIO = 0.1
@@ -38,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--epsilon-past", type=float, metavar="E", help="budget for all earlier rounds (default: a tenth of that)"
     )
+    parser.add_argument("--plan", metavar="FILE", help="the fading mechanism from a JSON file, with the error that it has")
     parser.add_argument("--exponent", type=float, default=1.0, metavar="K", help="how fast the fading loss grows (default: 1)")
     parser.add_argument(
         "--delay", type=int, default=0, metavar="STEPS", help="steps by which the fading outputs lag (default: 0)"
@@ -60,7 +64,11 @@ def run(arguments: argparse.Namespace) -> int:
     past = _USUAL_RATIO * current if arguments.epsilon_past is None else arguments.epsilon_past
     refresh = Refresh(window=window, epsilon_current=current, epsilon_past=past)
     mse = refresh.mse(horizon)
-    fading = Gradual.for_mse(mse, horizon=horizon, exponent=arguments.exponent, delay=arguments.delay)
+    fading: Mechanism = (
+        read_mechanism(arguments.plan)
+        if arguments.plan
+        else Gradual.for_mse(mse, horizon=horizon, exponent=arguments.exponent, delay=arguments.delay)
+    )
     crossing = crossing_age(refresh, fading)
     if arguments.plot:
         _plot(arguments, refresh, fading, horizon, tick)
@@ -70,14 +78,21 @@ def run(arguments: argparse.Namespace) -> int:
             {"age": age, "seconds": age * tick if tick else None, "refresh": ours, "fading": new} for age, ours, new in found
         ]
         about = {"refresh": json.loads(refresh.to_json()), "fading": json.loads(fading.to_json()), "horizon": horizon}
-        print(json.dumps({**about, "mse": mse, "crossing_age": crossing, "losses": losses}))
+        errors = {"mse": mse, "fading_mse": fading.mse(horizon)}
+        print(json.dumps({**about, **errors, "crossing_age": crossing, "losses": losses}))
         return 0
     table = [["age (steps)", "age", "refreshing loses", "fading loses"]]
     table += [[f"{age:,}", age_name(age, tick), shown_loss(ours), shown_loss(new)] for age, ours, new in found]
     print(f"refreshing: {refresh}\nfading:     {fading}")
-    print(f"both have a typical error of {mse**0.5:,.3g} over {_named(horizon, tick)}\n\n{lines_of(table, tick_seconds=tick)}\n")
+    print(f"{_errors(mse, fading.mse(horizon))} over {_named(horizon, tick)}\n\n{lines_of(table, tick_seconds=tick)}\n")
     print(_verdict(refresh, fading, crossing, horizon, tick))
     return 0
+
+
+def _errors(refreshing: float, fading: float) -> str:
+    if abs(refreshing - fading) < 1e-6 * refreshing:
+        return f"both have a typical error of {refreshing**0.5:,.3g}"
+    return f"refreshing has a typical error of {refreshing**0.5:,.3g}, fading of {fading**0.5:,.3g},"
 
 
 def _verdict(refresh: Refresh, fading: Mechanism, crossing: int | None, horizon: int, tick: int | None) -> str:
@@ -100,8 +115,8 @@ def _plot(arguments: argparse.Namespace, refresh: Refresh, fading: Mechanism, ho
         Curve.of(
             refresh, horizon=horizon + 1, label=f"refreshing every {_named(refresh.window, tick)}", kind="baseline", group=1
         ),
-        Curve.of(fading, horizon=horizon + 1, label="fading, same error", group=0),
+        Curve.of(fading, horizon=horizon + 1, label="fading, as planned" if arguments.plan else "fading, same error", group=0),
     ]
     figure = new_figure()
-    draw_curves(figure, curves, tick_seconds=tick, columns=2, title="What is lost about one event, at the same error")
+    draw_curves(figure, curves, tick_seconds=tick, columns=2, title="What is lost about one event")
     save_figure(figure, arguments.plot)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import pkgutil
 import sys
 from types import ModuleType
@@ -56,8 +57,12 @@ def main(words: list[str] | None = None) -> int:
     arguments = build_parser().parse_args(words)
     try:
         status: int = arguments.run(arguments)
+        sys.stdout.flush()
     except FadecountError as error:
         print(f"fadecount: {error}", file=sys.stderr)
+        return FAILED
+    except BrokenPipeError:  # whoever read the output has gone, as in `fadecount curve … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
         print("fadecount: stopped", file=sys.stderr)

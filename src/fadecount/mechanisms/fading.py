@@ -6,11 +6,13 @@ from abc import abstractmethod
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.dyadic import at_position, worst_case
-from fadecount.mechanisms.exact import INFINITE, ExactSum, Number, Whole, times
+from fadecount.mechanisms.exact import INFINITE, ExactSum, Number, Whole
 from fadecount.mechanisms.schedule import LEVELS, Schedule
+from fadecount.mechanisms.tree import bit_length
 
 
 class Fading(Mechanism):
@@ -41,18 +43,23 @@ class Fading(Mechanism):
     def _paper_loss(self, age: Whole) -> Number:
         """Twice the sum of the budgets of all levels reached: the paper covers an age by at most two intervals per level."""
         shown = age - self._delay
-        reach = _at_least(shown, 0) + 1
-        total = ExactSum(0.0 * reach)
-        highest = int(np.max(reach, initial=1)) if isinstance(reach, np.ndarray) else reach
-        for level in range(highest.bit_length()):
-            budget = min(self.schedule.budgets[level], INFINITE)
-            total = total + times((reach >> level > 0) * 2, budget)
-        return _since(shown, total.rounded_up())
+        levels_reached = bit_length(_at_least(shown, 0) + 1)
+        paid: Number = _paper_sums(self)[levels_reached]
+        return _since(shown, paid)
 
 
 @lru_cache(maxsize=256)
 def _schedule(mechanism: Fading) -> Schedule:
     return Schedule(budgets=tuple(mechanism._level_budget(level) for level in range(LEVELS)), delay=mechanism._delay)
+
+
+@lru_cache(maxsize=256)
+def _paper_sums(mechanism: Fading) -> NDArray[np.float64]:
+    """What the paper charges for the first 0, 1, 2, ... levels, each rounded up once."""
+    sums = [ExactSum(0.0)]
+    for budget in mechanism.schedule.budgets:
+        sums.append(sums[-1] + min(2.0 * budget, INFINITE))
+    return np.array([total.rounded_up() for total in sums])
 
 
 def _since(shown: Whole, loss: Number) -> Number:
