@@ -55,6 +55,7 @@ crash: $(VENV)/test ## kill a writing process 10,000 times and hold its store to
 bench: $(VENV)/test ## measure speed against a reference in the same run
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.files
+	$(BIN)/python -m benchmarks.streams
 
 fuzz: $(VENV)/fuzz ## a million mutated inputs for the readers, and the two CSV readers compared
 	$(BIN)/python -m tests.sources.fuzz_guided 100000

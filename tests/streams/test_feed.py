@@ -12,7 +12,20 @@ from hypothesis import strategies as st
 
 import fadecount as fc
 from fadecount.errors import AlreadyReleasedError, ClockError, InputError, StoreError
-from fadecount.streams import Batch, Description, Feed, GroupCommit, Intake, Reader, SQLiteStore, Store, Stream, Ticks, chunks
+from fadecount.streams import (
+    Batch,
+    Description,
+    Feed,
+    GroupCommit,
+    Intake,
+    LiveFeed,
+    Reader,
+    SQLiteStore,
+    Store,
+    Stream,
+    Ticks,
+    chunks,
+)
 from tests.streams.backends import Backend
 from tests.streams.scripted import NamedNoise, expected
 
@@ -143,3 +156,20 @@ def test_inputs_need_a_stream_that_has_begun() -> None:
     store, stream = create(1)
     with store, pytest.raises(fc.errors.ParameterError, match="create it with start_tick"):
         stream.add({"k0": 1})
+
+
+def test_a_live_feed_makes_counts_durable_before_their_tick_is_over(backend: Backend) -> None:
+    noise = NamedNoise()
+    with backend.open(noise=noise) as store:
+        feed = LiveFeed(store.create(DESCRIPTION, keys=["a", "b"]))
+        assert list(feed.add(*arrays([(5, 0, 2), (5, 1, 1), (5, 0, 0)]))) == []
+        done = list(feed.add(*arrays([(5, 0, 1), (7, 1, 4)])))
+        assert [chunk.last_tick for chunk in done] == [6]
+    with backend.open(noise=noise) as store:
+        feed = LiveFeed(store.open("doors"))
+        assert list(feed.add(*arrays([(6, 0, 9)]))) == [], "late counts go into the open tick"
+        done += list(feed.finish())
+        with pytest.raises(AlreadyReleasedError, match="begun already"):
+            store.open("doors").begin(3)
+    wanted = np.array([[3, 1], [0, 0], [9, 4]])
+    np.testing.assert_array_equal(np.concatenate([chunk.values for chunk in done]), expected(MECHANISM, wanted))

@@ -5,6 +5,7 @@ examples:
   fadecount run visits.csv --tick 1d --zone Europe/Zurich --time at --key page --keys home,help --other \\
       --epsilon 0.1 --exponent 2 --state ~/counts --name visits --output releases.csv
   fadecount run newer.csv --tick 1d --time at --state ~/counts --name visits --output newer-releases.csv
+  tail -f access.jsonl | fadecount run - --tick 1m --epsilon 0.1 --state ~/counts --name requests
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from fadecount.cli._events import add_event_options, source_options
+from fadecount.cli._inputs import is_pipe, open_reading
 from fadecount.cli._options import add_mechanism_options
 from fadecount.cli._stores import (
     add_fork_option,
@@ -42,6 +44,7 @@ _PEEK = 64
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("input", metavar="INPUT", help="a .csv, .jsonl or .parquet file, or - for standard input, line by line")
+    parser.add_argument("--follow", action="store_true", help="go on reading as the file grows, until interrupted")
     add_event_options(parser)
     add_mechanism_options(parser)
     add_store_options(parser)
@@ -73,12 +76,14 @@ class _Run:
     """One run: from batches to committed ticks to lines of output."""
 
     def __init__(self, arguments: argparse.Namespace, options: SourceOptions, store: Store, stream: Stream) -> None:
-        from fadecount.streams import Feed, Reader
+        from fadecount.streams import Feed, LiveFeed, Reader
 
         self._arguments, self._options, self._stream = arguments, options, stream
         self._reader = Reader(store._database)
-        self._feed = Feed(stream, skip_released=arguments.skip_released)
-        self._stopped = False
+        skip = arguments.skip_released or arguments.follow
+        self._feed = LiveFeed(stream) if is_pipe(arguments) else Feed(stream, skip_released=skip)
+        self._ends = not (is_pipe(arguments) and is_stored(arguments))
+        self._stopped = self._waiting = False
         self._monotone: Monotone | None = None
         self._events = 0
 
@@ -87,8 +92,9 @@ class _Run:
         from fadecount.cli._progress import Progress
 
         description = self._stream.description
-        reading = _reading(self._arguments.input, self._options)
-        batches, ticks = _measured(reading)
+        reading = open_reading(self._arguments, self._options)
+        live = is_pipe(self._arguments) or self._arguments.follow
+        batches, ticks = (iter(reading), None) if live else _measured(reading)
         before = signal.signal(signal.SIGINT, self._stop)
         try:
             with (
@@ -107,19 +113,36 @@ class _Run:
 
     def _released(self, batches: Iterator[TickBatch]) -> Iterator[tuple[int, int]]:
         """The first and last tick of each committed and published chunk, until told to stop."""
-        for batch in batches:
+        for batch in self._arriving(batches):
             self._events += int(batch.counts.sum())
             for chunk in self._feed.add(batch.ticks, batch.keys, batch.counts):
                 yield chunk.first_tick, chunk.last_tick
                 if self._stopped:
                     return
-        for chunk in self._feed.finish():
+        if self._stopped:
+            return
+        for chunk in self._feed.finish() if self._ends and not self._arguments.follow else ():
             yield chunk.first_tick, chunk.last_tick
         if self._arguments.until is not None and not self._stopped:
             ticks = self._stream.description.ticks
             end = ticks.at(parse_time(self._arguments.until, ticks.zone, name="--until")) - 1
             for chunk in self._stream.close_through(end):
                 yield chunk.first_tick, chunk.last_tick
+
+    def _arriving(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
+        """The batches; while waiting for one, nothing is under way, so that an interruption ends the wait at once."""
+        while not self._stopped:
+            self._waiting = True
+            try:
+                batch = next(batches, None)
+            except KeyboardInterrupt:
+                self._stopped = True
+                return
+            finally:
+                self._waiting = False
+            if batch is None:
+                return
+            yield batch
 
     def _write(self, writer: Any, first: int, last: int) -> None:
         name = self._stream.description.name
@@ -137,26 +160,20 @@ class _Run:
         return self._monotone
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
-        if self._stopped:
+        if self._stopped or self._waiting:
             raise KeyboardInterrupt
         self._stopped = True
 
     def _report(self, lines: list[str]) -> None:
         for line in lines:
             print(f"fadecount: {line}", file=sys.stderr)
-        if self._feed.skipped:
+        if getattr(self._feed, "skipped", 0) and not self._arguments.follow:
             print("fadecount: events of ticks released before were left out", file=sys.stderr)
         place = self._stream.place
         if self._stopped and place.published_tick is not None:
             end = place.description.ticks.shown(place.published_tick + 1)
             kept = "; all of it is committed" if is_stored(self._arguments) else ""
             print(f"fadecount: stopped; released up to {end}{kept}", file=sys.stderr)
-
-
-def _reading(place: str, options: SourceOptions) -> Any:
-    from fadecount.sources import read_file
-
-    return read_file(place, options)
 
 
 def _measured(reading: Iterator[TickBatch]) -> tuple[Iterator[TickBatch], int | None]:

@@ -8,6 +8,7 @@ from fadecount.streams.fence import Fence, FileFence
 from fadecount.streams.fence_server import ServerFence, fence_from
 from fadecount.streams.groups import GroupCommit
 from fadecount.streams.inputs import Batch, Intake
+from fadecount.streams.live import LiveFeed
 from fadecount.streams.monotone import Monotone
 from fadecount.streams.reading import Reader, Releases
 from fadecount.streams.seal import Plain, Seal, Sealed, seal_from
@@ -24,6 +25,7 @@ __all__ = [
     "FileFence",
     "GroupCommit",
     "Intake",
+    "LiveFeed",
     "Monotone",
     "Plain",
     "PostgresStore",

@@ -20,6 +20,7 @@ from fadecount.streams.description import read_keys, read_place
 from fadecount.streams.seal import Seal
 
 LARGEST_COUNT = 1 << 40
+_IDS_PER_STATEMENT = 256
 REMEMBERED_SECONDS = 86400
 """How long a batch id is remembered: at least this long in ticks of the stream, and never less than two ticks."""
 
@@ -53,8 +54,7 @@ class Intake:
         arrays = [self._arrays(batch) for batch in batches]
         self._checkpoint("before accept")
         with self._database.transaction():
-            tick = self._open_tick()
-            fresh = [batch.id is None or self._remember(batch.id, tick) for batch in batches]
+            fresh = self._remember([batch.id for batch in batches], self._open_tick())
             taken = [each for each, new in zip(arrays, fresh, strict=True) if new]
             if taken:
                 body = np.concatenate(taken, axis=1).astype("<i8").tobytes()
@@ -80,12 +80,24 @@ class Intake:
             rows[:, at] = self._positions[key], _count(count)
         return rows
 
-    def _remember(self, batch: str, tick: int) -> bool:
-        added = self._database.change(
-            "INSERT INTO seen (stream, batch, tick) VALUES (?, ?, ?) ON CONFLICT (stream, batch) DO NOTHING",
-            (self._place.id, hashlib.blake2b(batch.encode(), digest_size=16).digest(), tick),
-        )
-        return added == 1
+    def _remember(self, ids: Sequence[str | None], tick: int) -> list[bool]:
+        """Write the ids down; True for those that are new (and for batches without one)."""
+        names = [None if each is None else hashlib.blake2b(each.encode(), digest_size=16).digest() for each in ids]
+        wanted = list(dict.fromkeys(name for name in names if name is not None))
+        added: set[bytes | None] = set()
+        for start in range(0, len(wanted), _IDS_PER_STATEMENT):
+            part = wanted[start : start + _IDS_PER_STATEMENT]
+            rows = self._database.query(
+                f"INSERT INTO seen (stream, batch, tick) VALUES {', '.join(['(?, ?, ?)'] * len(part))} "  # noqa: S608 - marks
+                "ON CONFLICT (stream, batch) DO NOTHING RETURNING batch",
+                [value for name in part for value in (self._place.id, name, tick)],
+            )
+            added.update(name for (name,) in rows)
+        fresh = []
+        for name in names:
+            fresh.append(name is None or name in added)
+            added.discard(name)
+        return fresh
 
 
 def take_inputs(database: Database, seal: Seal, uid: str, stream: int, width: int) -> NDArray[np.int64]:

@@ -81,6 +81,20 @@ class Stream:
         """:meth:`add` for several batches in one transaction (group commit)."""
         return self._intake.accept(list(batches))
 
+    def begin(self, tick: int) -> None:
+        """Let a new stream begin with this tick, so that events can be added."""
+        with self._changing() as (_, state):
+            place, tools = self._place, self._tools
+            if place.last_tick is not None:
+                raise AlreadyReleasedError(f"stream {place.description.name!r} has begun already; it goes on from there")
+            place.description.ticks.start(tick)
+            with tools.database.transaction():
+                tools.database.change(
+                    "UPDATE streams SET first_tick = ?, last_tick = ?, published_tick = ? WHERE id = ?",
+                    (tick, tick - 1, tick - 1, place.id),
+                )
+                self._place = state.sign(place.description.name)
+
     def declare(self, names: Iterable[str]) -> None:
         """Declare more keys. They begin at zero, with noise of the same law as the others."""
         with self._changing() as (counter, state):

@@ -1,0 +1,55 @@
+"""Where the events of a run come from: a file, a file that grows, or a pipe."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from fadecount.errors import ParameterError, bad_parameter
+
+if TYPE_CHECKING:
+    from fadecount.sources import Reading, SourceOptions
+
+_LOOK_SECONDS = 0.2
+
+
+def is_pipe(arguments: argparse.Namespace) -> bool:
+    """Whether the input can be read once only."""
+    return bool(arguments.input == "-")
+
+
+def open_reading(arguments: argparse.Namespace, options: SourceOptions) -> Reading:
+    """The batches of the input."""
+    from fadecount.sources import read_file, read_lines
+
+    if is_pipe(arguments):
+        return read_lines(sys.stdin.buffer, options)
+    if not arguments.follow:
+        return read_file(arguments.input, options)
+    if options.time is None:
+        raise ParameterError("--time must be given with --follow; after a restart the file is read again by its times")
+    return read_lines(cast(BinaryIO, GrowingFile(Path(arguments.input))), options, source=arguments.input)
+
+
+class GrowingFile:
+    """A file that is read line by line as it grows; an unfinished line is waited for."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file: io.BufferedReader = path.open("rb")
+        except OSError as error:
+            raise bad_parameter("INPUT", str(path), "readable", error.strerror or "check the path") from None
+
+    def readline(self, limit: int = -1) -> bytes:
+        parts: list[bytes] = []
+        while True:
+            part = self._file.readline(limit - sum(map(len, parts)) if limit >= 0 else -1)
+            parts.append(part)
+            if part.endswith(b"\n") or (limit >= 0 and sum(map(len, parts)) >= limit):
+                return b"".join(parts)
+            if not part:
+                time.sleep(_LOOK_SECONDS)
