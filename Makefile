@@ -26,7 +26,7 @@ imports: $(VENV)/test
 	$(BIN)/lint-imports
 
 unit: $(VENV)/test
-	$(BIN)/pytest --cov --cov-report=
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile --cov --cov-report=
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
 
 bench-peers: $(VENV)/test $(VENV)/peers ## the same, beside every other library that installs
