@@ -43,7 +43,7 @@ def test_true_claims_hold_and_most_of_the_loss_is_seen(mechanism: fc.Mechanism) 
     ("claimed", "running", "age"),
     [
         (fc.Gradual(epsilon=1.0), fc.Gradual(epsilon=1.5), 0),
-        (fc.Gradual(epsilon=1.0), fc.Gradual(epsilon=1.0, exponent=4.0), 1),
+        (fc.Designed(budgets=(1.0, 0.2)), fc.Gradual(epsilon=1.0), 1),
         (fc.Gradual(epsilon=1.0, delay=1), fc.Gradual(epsilon=1.0), 0),
         (
             fc.Refresh(window=3, epsilon_current=1.5, epsilon_past=0.1),

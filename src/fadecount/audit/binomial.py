@@ -43,31 +43,25 @@ def at_least(seen: int, trials: int, p: float) -> float:
 
 def _fraction(a: float, b: float, x: float) -> float:
     """The continued fraction of the incomplete beta function, by the method of Lentz."""
-    tiny = 1e-300
-    c, d = 1.0, 1.0 / _apart(1.0 - (a + b) * x / (a + 1.0), tiny)
-    result = d
-    for m in range(1, 100_000):
-        even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
-        d, c = 1.0 / _apart(1.0 + even * d, tiny), _apart(1.0 + even / c, tiny)
-        result *= d * c
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
-        d, c = 1.0 / _apart(1.0 + odd * d, tiny), _apart(1.0 + odd / c, tiny)
-        result *= d * c
-        if abs(d * c - 1.0) < 1e-15:
-            break
+    c, d = 1.0, 1.0 / _apart(1.0 - (a + b) * x / (a + 1.0))
+    result, m, change = d, 0, 0.0
+    while abs(change - 1.0) > 1e-15:
+        m += 1
+        for step in (m * (b - m) / ((a + 2 * m - 1.0) * (a + 2 * m)), -(a + m) * (a + b + m) / ((a + 2 * m) * (a + 2 * m + 1.0))):
+            d, c = 1.0 / _apart(1.0 + step * x * d), _apart(1.0 + step * x / c)
+            change = d * c
+            result *= change
     return result
 
 
-def _apart(value: float, tiny: float) -> float:
-    return value if abs(value) > tiny else tiny
+def _apart(value: float) -> float:
+    """Not zero, so that it may be divided by."""
+    return value if abs(value) > 1e-300 else 1e-300
 
 
 def _bisect(too_small: Callable[[float], bool]) -> float:
     """The largest probability known to be too small: rounding makes a lower bound lower."""
     low, high = 0.0, 1.0
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
+    while low < (middle := 0.5 * (low + high)) < high and high - low > 1e-14 * high:
         low, high = (middle, high) if too_small(middle) else (low, middle)
     return low

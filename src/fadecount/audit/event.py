@@ -67,7 +67,7 @@ def learn(without: Outputs, having: Outputs) -> Score:
 
 
 def best_event(score: Score, without: Outputs, having: Outputs, error: float) -> Event:
-    """The event that would show the largest loss on these samples."""
+    """The event that would show about the largest loss on these samples, by the normal approximation."""
     scores = np.sort(score(without)), np.sort(score(having))
     best, found = -math.inf, Event(score, math.inf, True)
     for share in SHARES:
@@ -75,9 +75,9 @@ def best_event(score: Score, without: Outputs, having: Outputs, error: float) ->
             likely, rare = scores[::-1] if upwards else scores
             threshold = float(np.quantile(likely, 1.0 - share if upwards else share, method="nearest"))
             often, seldom = (_beyond(each, threshold, upwards) for each in (likely, rare))
-            bound = loss_shown(often, seldom, len(likely), error)
-            if bound > best:
-                best, found = bound, Event(score, threshold, upwards)
+            shown = math.log(often / max(seldom, 1)) - math.sqrt(2.0 * math.log(1.0 / error) * (1 / often + 1 / max(seldom, 1)))
+            if shown > best:
+                best, found = shown, Event(score, threshold, upwards)
     return found
 
 
