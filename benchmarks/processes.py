@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -54,6 +55,8 @@ def cost_of_streams(lengths: list[int], *, repeats: int) -> list[dict[str, Any]]
 
 def import_times(*, repeats: int) -> dict[str, float]:
     """Milliseconds of processor time for importing fadecount, and for the two imports that it needs anyway."""
+    for code in _IMPORTS.values():
+        _python(code)  # compiled once, as after any installation
     times: dict[str, list[float]] = {name: [] for name in _IMPORTS}
     for _ in range(repeats):
         for name, code in _IMPORTS.items():
@@ -62,4 +65,6 @@ def import_times(*, repeats: int) -> dict[str, float]:
 
 
 def _python(code: str, *arguments: str) -> str:
-    return subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True).stdout
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 import fadecount
 
 HEAVY = ("matplotlib", "pandas", "scipy", "sqlite3", "asyncio", "polars", "psycopg", "starlette", "pyspark")
@@ -19,3 +21,14 @@ def test_import_brings_in_nothing_heavy() -> None:
     code = f"import sys, fadecount; print([name for name in {HEAVY!r} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == "[]"
+
+
+def test_planning_waits_until_it_is_asked_for() -> None:
+    code = (
+        "import sys, fadecount; before = 'fadecount.planning' in sys.modules; fadecount.design; fadecount.design; print(before)"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == "False"
+    assert set(fadecount.__all__) <= set(dir(fadecount))
+    with pytest.raises(AttributeError, match="no attribute 'desing'"):
+        fadecount.desing  # noqa: B018
