@@ -39,10 +39,6 @@ class Grid:
 
     def one(self, item: Any) -> Any:
         """One input as an int (scalar counter) or as an int64 array over the counts."""
-        if type(item) is int and self.plain:
-            if -self.largest_sum <= item <= self.largest_sum:
-                return item
-            raise _too_large()
         array = _as_array(item)
         wanted = () if self.width is None else (self.width,)
         if array.shape != wanted:

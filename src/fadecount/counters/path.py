@@ -73,10 +73,9 @@ class NoisePath:
             if clock == 1 and round_number:
                 tails = self._carry(round_number)
         if clock & 1 and clock > 1:  # every other step renews level 0 alone
-            above, law = tails[-2], self._plan.laws[0]
-            if law is not None:
-                above = above + self._draw(law, 0, round_number, clock)
-            tails[-1] = above
+            law = self._plan.laws[0]
+            assert law is not None  # a counter that shows an input without noise is refused
+            tails[-1] = above = tails[-2] + self._draw(law, 0, round_number, clock)
         else:
             self._tails = tails = self._renewed(tails, round_number, clock)
             above = tails[-1]
