@@ -2,10 +2,11 @@
 
 examples:
   fadecount run visits.csv --tick 1h --time at --epsilon 0.1
-  fadecount run visits.csv --tick 1d --zone Europe/Zurich --time at --key page --keys home,help --other \\
-      --epsilon 0.1 --exponent 2 --state ~/counts --name visits --output releases.csv
-  fadecount run newer.csv --tick 1d --time at --state ~/counts --name visits --output newer-releases.csv
-  tail -f access.jsonl | fadecount run - --tick 1m --epsilon 0.1 --state ~/counts --name requests
+  fadecount run visits.csv --tick 1d --time at --key page --keys home,help \\
+      --other --epsilon 0.1 --exponent 2 --state ~/counts --output out.csv
+  fadecount run newer.csv --tick 1d --time at --key page --keys home,help \\
+      --other --state ~/counts --name visits --output newer-out.csv
+  tail -f log.jsonl | fadecount run - --tick 1m --epsilon 0.1 --state ~/counts
 """
 
 from __future__ import annotations

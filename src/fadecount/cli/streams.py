@@ -4,9 +4,9 @@ examples:
   fadecount streams list --state ~/counts
   fadecount streams show visits --state ~/counts --item 2026-03-01T10:00
   fadecount streams curve visits --state ~/counts
-  fadecount streams export visits --state ~/counts --since 2026-03-01 --output march.csv
+  fadecount streams export visits --state ~/counts --since 2026-03-01
   fadecount streams delete visits --state ~/counts --yes
-  fadecount streams rotate --state ~/counts --key-file old.key --new-key-file new.key
+  fadecount streams rotate --state ~/counts --key-file old --new-key-file new
 """
 
 from __future__ import annotations
