@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import fadecount as fc
-from fadecount.streams import Batch, Description, FileFence, GroupCommit, Intake, SQLiteStore, Stream, Ticks
+from fadecount.streams import Batch, Description, FileFence, GroupCommit, SQLiteStore, Stream, Ticks
 
 CLIENTS = 64
 LEAST_RATIO = 10.0
@@ -41,7 +41,7 @@ def single_rows(folder: Path, rows: int) -> float:
 
 def ingest(store: SQLiteStore, batches: int, events: int, label: str) -> float:
     """Acknowledged events per second: every client has several batches of so many events under way, each with its own id."""
-    group = GroupCommit(Intake(store._database, store._seal, "bench"))
+    group = GroupCommit(store.intake("bench"))
     counts = dict.fromkeys(KEYS[:events], 1)
 
     def client(number: int) -> None:

@@ -17,7 +17,6 @@ from fadecount.streams import (
     Description,
     Feed,
     GroupCommit,
-    Intake,
     LiveFeed,
     Reader,
     SQLiteStore,
@@ -126,7 +125,7 @@ def test_a_gap_of_ten_million_ticks_is_released_and_can_be_read() -> None:
 def test_group_commit_counts_every_batch_once_from_many_threads(backend: Backend) -> None:
     with backend.open(noise=NamedNoise()) as store:
         stream = store.create(DESCRIPTION, keys=["a"], start_tick=0)
-        group = GroupCommit(Intake(store._database, store._seal, "doors"))
+        group = GroupCommit(store.intake("doors"))
         counted: list[bool] = []
 
         def send(worker: int) -> None:

@@ -77,10 +77,10 @@ class _Run:
     """One run: from batches to committed ticks to lines of output."""
 
     def __init__(self, arguments: argparse.Namespace, options: SourceOptions, store: Store, stream: Stream) -> None:
-        from fadecount.streams import Feed, LiveFeed, Reader
+        from fadecount.streams import Feed, LiveFeed
 
         self._arguments, self._options, self._stream = arguments, options, stream
-        self._reader = Reader(store._database)
+        self._reader = store.reader()
         skip = arguments.skip_released or arguments.follow
         self._feed = LiveFeed(stream) if is_pipe(arguments) else Feed(stream, skip_released=skip)
         self._ends = not (is_pipe(arguments) and is_stored(arguments))

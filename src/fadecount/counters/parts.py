@@ -23,7 +23,7 @@ from fadecount.noise import NoiseSource, SystemNoise
 Row = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Parts:
     """All of a keyed counter's state; arrays are copies, in the order of the keys."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ REMEMBERED_SECONDS = 86400
 class Batch:
     """Counts by key that are accepted together; ``id`` makes a repeated one count once."""
 
-    counts: Mapping[str, int]
+    counts: Mapping[str, int] = field(repr=False)
     id: str | None = None
 
 

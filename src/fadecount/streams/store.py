@@ -14,8 +14,9 @@ from fadecount.noise import NoiseSource
 from fadecount.streams.database import FORMAT, Checkpoints, Database
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys, new_token, read_place, stream_names, write_keys
 from fadecount.streams.fence import Fence, FileFence
-from fadecount.streams.inputs import reseal_inputs
+from fadecount.streams.inputs import Intake, reseal_inputs
 from fadecount.streams.postgres import PostgresDatabase
+from fadecount.streams.reading import Reader
 from fadecount.streams.seal import Plain, Seal
 from fadecount.streams.sqlite import MEMORY, SQLiteDatabase
 from fadecount.streams.state import StoredState
@@ -93,6 +94,14 @@ class Store:
         except BaseException:
             self._database.unlock(uid)
             raise
+
+    def intake(self, name: str) -> Intake:
+        """Accepts events for a stream without closing its ticks; with PostgreSQL, beside the process that closes them."""
+        return Intake(self._database, self._seal, name, checkpoints=self._checkpoint)
+
+    def reader(self) -> Reader:
+        """The published releases, over the store's own connection."""
+        return Reader(self._database)
 
     def delete(self, name: str) -> None:
         """Remove a stream with all its releases. Its name stays taken: what observers have seen, they keep."""
