@@ -2,6 +2,7 @@
 
 from fadecount.noise.keyed import KeyedNoise
 from fadecount.noise.laplace import LARGEST_SCALE, DiscreteLaplace
+from fadecount.noise.names import unpredictable
 from fadecount.noise.source import NoiseSource, SystemNoise
 
-__all__ = ["LARGEST_SCALE", "DiscreteLaplace", "KeyedNoise", "NoiseSource", "SystemNoise"]
+__all__ = ["LARGEST_SCALE", "DiscreteLaplace", "KeyedNoise", "NoiseSource", "SystemNoise", "unpredictable"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import operator
 import re
-import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -148,7 +147,3 @@ def checked_keys(names: Iterable[str], taken: Iterable[str] = ()) -> tuple[str, 
     if not keys:
         raise ParameterError("keys must hold at least one name, got none; a stream without keys counts under 'all'")
     return keys
-
-
-def new_token() -> str:
-    return secrets.token_hex(16)

@@ -8,8 +8,9 @@ import json
 from dataclasses import replace
 
 from fadecount.errors import FenceError
+from fadecount.noise import unpredictable
 from fadecount.streams.database import Checkpoints, Database
-from fadecount.streams.description import Place, new_token, read_place
+from fadecount.streams.description import Place, read_place
 from fadecount.streams.fence import Fence, Mark
 from fadecount.streams.forks import Fork
 
@@ -49,7 +50,7 @@ def settled(
 def _forked(database: Database, place: Place, mark: Mark | None) -> Place:
     """Write the fork down before anything else: from here on every loss that is shown holds it."""
     forks = [*place.forks, *(mark.forks[len(place.forks) :] if mark else ()), Fork(last_step=mark.steps if mark else None)]
-    token, previous = new_token(), mark.token if mark else None
+    token, previous = unpredictable(16).hex(), mark.token if mark else None
     with database.transaction():
         database.change(
             "UPDATE streams SET forks = ?, token = ?, previous_token = ? WHERE id = ?",

@@ -18,6 +18,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from fadecount.errors import StoreError, bad_parameter
+from fadecount.noise import unpredictable
 
 KEY_VARIABLE = "FADECOUNT_KEY"
 _VERSION = 1
@@ -66,7 +67,7 @@ class Sealed:
         return hashlib.sha256(b"fadecount key" + self.key).hexdigest()[: 2 * _FINGERPRINT]
 
     def close(self, body: bytes, about: str) -> bytes:
-        nonce = os.urandom(_NONCE)
+        nonce = unpredictable(_NONCE)
         head = bytes([_VERSION]) + bytes.fromhex(self.fingerprint)
         return head + nonce + AESGCM(self.key).encrypt(nonce, body, head + about.encode())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -10,9 +9,9 @@ from typing import Self
 
 from fadecount.counters import Counter
 from fadecount.errors import StoreError, bad_parameter
-from fadecount.noise import NoiseSource
+from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.database import FORMAT, Checkpoints, Database
-from fadecount.streams.description import ONLY_KEY, Description, checked_keys, new_token, read_place, stream_names, write_keys
+from fadecount.streams.description import ONLY_KEY, Description, checked_keys, read_place, stream_names, write_keys
 from fadecount.streams.fence import Fence, FileFence
 from fadecount.streams.inputs import Intake, reseal_inputs
 from fadecount.streams.postgres import PostgresDatabase
@@ -40,7 +39,7 @@ class Store:
     def _check_format(self) -> str:
         database = self._database
         with database.transaction():
-            defaults = {"format": str(FORMAT), "uid": secrets.token_hex(16), "seal": self._seal.fingerprint}
+            defaults = {"format": str(FORMAT), "uid": unpredictable(16).hex(), "seal": self._seal.fingerprint}
             for name, value in defaults.items():
                 database.change("INSERT INTO about (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (name, value))
             about = dict(database.query("SELECT name, value FROM about"))
@@ -72,11 +71,11 @@ class Store:
                 remedy = "what was released under it cannot be taken back; choose another name"
                 raise bad_parameter("stream name", name, "never used in this store", remedy)
             before = None if start_tick is None else start_tick - 1
-            uid = f"{self._uid}-{secrets.token_hex(8)}"
+            uid = f"{self._uid}-{unpredictable(8).hex()}"
             database.change(
                 "INSERT INTO streams (name, uid, description, first_tick, last_tick, published_tick, steps, width, token, "
                 "previous_token, forks, digest) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, NULL, '[]', ?)",
-                (name, uid, description.to_json(), start_tick, before, before, len(names), new_token(), b""),
+                (name, uid, description.to_json(), start_tick, before, before, len(names), unpredictable(16).hex(), b""),
             )
             place = read_place(database, name)
             write_keys(database, place.id, 0, names)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from fadecount.counters import Counter
 from fadecount.counters.parts import counter_of, parts_of, widened
 from fadecount.errors import AlreadyReleasedError, ClockError, InputError
-from fadecount.noise import NoiseSource
+from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.chunks import CELLS, Chunk, write_chunk
 from fadecount.streams.database import Checkpoints, Database
-from fadecount.streams.description import Description, Place, checked_keys, new_token, read_keys, write_keys
+from fadecount.streams.description import Description, Place, checked_keys, read_keys, write_keys
 from fadecount.streams.fence import Fence
 from fadecount.streams.inputs import Batch, Intake, forget_batches, take_inputs
 from fadecount.streams.recovery import published, settled
@@ -159,7 +159,7 @@ class Stream:
             if place.last_tick is not None and first != place.last_tick + 1:
                 raise AlreadyReleasedError(f"stream {place.description.name!r} has moved on; close its open tick only")
             last = first + len(rows) - 1
-            token, shown = new_token(), last if tools.fence is None else place.published_tick
+            token, shown = unpredictable(16).hex(), last if tools.fence is None else place.published_tick
             checkpoint("before close")
             with tools.database.transaction():
                 rows[0] += take_inputs(tools.database, tools.seal, place.uid, place.id, place.width)
