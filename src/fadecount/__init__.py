@@ -1,5 +1,8 @@
 """fadecount: running counts with differential privacy that fades on a published schedule."""
 
+from __future__ import annotations
+
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from fadecount import errors
@@ -8,11 +11,13 @@ from fadecount.mechanisms import Binary, Designed, Gradual, Linear, Mechanism, R
 
 if TYPE_CHECKING:
     from fadecount.planning import Person, Plan, design, plan
+    from fadecount.service.client import Client
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Binary",
+    "Client",
     "Counter",
     "Designed",
     "Gradual",
@@ -28,14 +33,20 @@ __all__ = [
     "plan",
 ]
 
+_LATER = {
+    "Client": "fadecount.service.client",
+    "Person": "fadecount.planning",
+    "Plan": "fadecount.planning",
+    "design": "fadecount.planning",
+    "plan": "fadecount.planning",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """Planning is loaded when it is first asked for: whoever only counts does not wait for it."""
-    if name not in __all__:
+    """Names whose rooms are opened when somebody asks for them: whoever only counts does not wait for the rest."""
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from fadecount import planning
-
-    globals()[name] = value = getattr(planning, name)
+    globals()[name] = value = getattr(importlib.import_module(_LATER[name]), name)
     return value
 
 

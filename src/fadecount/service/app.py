@@ -1,0 +1,189 @@
+"""The application: every route, and around all of them what no route may forget."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from fadecount.service.access import Access
+from fadecount.service.bodies import Gone, Message, Receive, Scope, Send
+from fadecount.service.clock import Clock
+from fadecount.service.desk import Desk
+from fadecount.service.headers import Guard, send_problem
+from fadecount.service.hub import Hub
+from fadecount.service.limits import Limits, RateLimit
+from fadecount.service.live import frame_maker, live_route
+from fadecount.service.metrics import Metrics
+from fadecount.service.operations import operation_routes
+from fadecount.service.place import StatePlace
+from fadecount.service.problems import Problem, internal, not_found
+from fadecount.service.reader_routes import Reading, reader_routes
+from fadecount.service.reading import Releases
+from fadecount.service.stores import open_reader, open_store
+from fadecount.service.writer import Writer
+from fadecount.service.writer_routes import Writing
+
+log = logging.getLogger("fadecount.service")
+LOOK_SECONDS = 1.0
+_PREFIX = "/v1/streams/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a service runs."""
+
+    place: StatePlace
+    hosts: frozenset[str] = frozenset()
+    public: bool = False
+    limits: Limits = field(default_factory=Limits)
+    clock: Clock = field(default_factory=Clock)
+    accept_extra_loss: bool = False
+
+
+class Service:
+    """An ASGI application with its writer, its readers and its live hub."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.metrics = Metrics()
+        self._rate = RateLimit(settings.limits.requests_per_second, settings.limits.burst)
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="fadecount reader")
+        self._releases = Releases(lambda: open_reader(settings.place))
+        access = Access(settings.place.tokens(), public=settings.public)
+        reading = Reading(
+            releases=self._releases, access=access, clock=settings.clock, public=settings.public, threads=self._threads
+        )
+        self._reading = reading
+        self.hub = Hub(frame_maker(reading))
+        self.writer = Writer(
+            self._open_desk,
+            settings.clock,
+            self.metrics,
+            most_waiting=settings.limits.waiting_batches,
+            reconnects=settings.place.database is not None,
+        )
+        self._writing = Writing(writer=self.writer, access=access, limits=settings.limits)
+        routes = [
+            *reader_routes(reading),
+            live_route(reading, self.hub, self.metrics, send_seconds=settings.limits.send_seconds),
+            *operation_routes(reading, self.metrics, lambda: self.writer.ready, self.writer.lag_seconds),
+        ]
+        self.routes = routes
+        self._guard = Guard(self._answer, settings.hosts)
+        self._looking: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._guard(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1000})
+
+    async def start(self) -> None:
+        """Open the store, or raise what is wrong with it."""
+        self._loop = asyncio.get_running_loop()
+        self.writer.start()
+        self._looking = asyncio.create_task(self._look())
+
+    async def stop(self) -> None:
+        """Acknowledge what was taken, let live readers go, close the store."""
+        self.hub.close()
+        if self._looking:
+            self._looking.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._looking
+        await asyncio.to_thread(self.writer.stop)
+        self._threads.shutdown(wait=True)
+        self._releases.close()
+
+    def _open_desk(self) -> Desk:
+        settings = self._settings
+        return Desk(
+            open_store(settings.place), settings.clock, on_tick=self._closed, accept_extra_loss=settings.accept_extra_loss
+        )
+
+    def _closed(self, stream: str, tick: int) -> None:
+        self.metrics.ticks_closed += 1
+        self._loop.call_soon_threadsafe(self.hub.nudge, stream, tick)
+
+    async def _look(self) -> None:
+        """Find what other processes have published."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            with contextlib.suppress(Problem):
+                for name in await self._reading.ask(self._releases.names):
+                    facts = await self._reading.ask(self._releases.facts, name)
+                    if facts.last_tick is not None:
+                        self.hub.nudge(name, facts.last_tick)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Route a request; whatever goes wrong becomes a Problem, and a log line without values."""
+        begun = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            if message["type"] == "http.response.start" and scope.get("fadecount.route"):
+                self.metrics.answered(scope["fadecount.route"], message["status"])
+            await send(message)
+
+        try:
+            client = scope["client"][0] if scope.get("client") else "local"
+            self._rate.take(client)
+            await self._route(scope, receive, send_noted)
+        except Gone:
+            return
+        except Problem as problem:
+            if not begun:
+                await send_problem(send_noted, problem)
+        except HTTPException as error:
+            if not begun:
+                await send_problem(send_noted, _from_starlette(error))
+        except Exception as error:
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            log.error("failed: %s in %s line %s", type(error).__name__, where.filename.rpartition("/")[2], where.lineno)
+            if not begun:
+                await send_problem(send_noted, internal())
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, method = scope["path"], scope["method"]
+        if path.startswith(_PREFIX) and method == "POST":
+            name, _, action = _raw_rest(scope).partition("/")
+            if action == "events":
+                await self._writing.events(scope, receive, send, unquote(name))
+                return
+            if action == "keys":
+                await self._writing.keys(scope, receive, send, unquote(name))
+                return
+        elif path == "/v1/streams" and method == "POST":
+            await self._writing.create(scope, receive, send)
+            return
+        for route in self.routes:
+            match, child = route.matches(scope)
+            if match is not Match.NONE:
+                allowed = " and POST" if route.path == "/v1/streams" else ""
+                if match is Match.PARTIAL:
+                    raise Problem(405, "wrong_method", f"this route takes GET{allowed}", headers={"Allow": "GET, HEAD"})
+                scope.update(child)
+                scope["fadecount.route"] = route.path
+                await route.handle(scope, receive, send)
+                return
+        if path.startswith(_PREFIX) and path.rpartition("/")[2] in ("events", "keys"):
+            raise Problem(405, "wrong_method", "this route takes POST", headers={"Allow": "POST"})
+        raise not_found()
+
+
+def _raw_rest(scope: Scope) -> str:
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    return raw.decode("ascii", "replace").partition("?")[0].removeprefix(_PREFIX)
+
+
+def _from_starlette(error: HTTPException) -> Problem:
+    return not_found() if error.status_code == 404 else Problem(error.status_code, "refused", "the request is not understood")

@@ -1,0 +1,132 @@
+"""The writing side of the store: accepts batches, creates streams, closes ticks that are due. Used by one thread only."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from fadecount.errors import ClockError, FadecountError, FenceError, InputError, LockedError, StoreError
+from fadecount.service.clock import Clock
+from fadecount.service.problems import Problem, bad_request, not_found, unavailable
+from fadecount.streams import Batch, Description, Intake, Store, Stream
+
+log = logging.getLogger("fadecount.service")
+MOST_TICKS_AT_ONCE = 5000
+"""Ticks that are closed before waiting events get their turn again, when the service catches up after downtime."""
+
+
+class Desk:
+    """Holds an open store and the streams of it that this process leads.
+
+    With PostgreSQL another process may lead a stream; this one then accepts events for it, which needs no lead, and asks for
+    the lead again whenever a tick is due. The database grants it to one process at a time, so no tick is closed twice.
+    """
+
+    def __init__(self, store: Store, clock: Clock, *, on_tick: Callable[[str, int], None], accept_extra_loss: bool) -> None:
+        self._store, self._clock, self._on_tick = store, clock, on_tick
+        self._accept_extra_loss = accept_extra_loss
+        self._streams: dict[str, Stream] = {}
+        self._followed: dict[str, Description] = {}
+        self._intakes: dict[str, Intake] = {}
+        self._refused: set[str] = set()
+        self.find_streams()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether no stream had to be refused."""
+        return not self._refused
+
+    def find_streams(self) -> None:
+        """Lead whatever can be led: new streams, and those whose leader has gone."""
+        for name in self._store.names():
+            if name not in self._streams and name not in self._refused:
+                self._lead(name)
+
+    def _lead(self, name: str) -> None:
+        try:
+            self._streams[name] = self._store.open(name, accept_extra_loss=self._accept_extra_loss)
+            self._followed.pop(name, None)
+        except LockedError:
+            return
+        except FenceError:
+            self._refused.add(name)
+            log.error("a stream is older than what was published of it: refused; see --accept-extra-loss")
+
+    def create(self, description: Description, keys: Iterable[str]) -> None:
+        """A new stream that begins with the present tick."""
+        if description.name in self._store.names():
+            raise Problem(409, "exists", "there is a stream of that name; choose another")
+        start = description.ticks.at(self._clock.now())
+        try:
+            self._streams[description.name] = self._store.create(description, keys=keys, start_tick=start)
+        except StoreError:
+            raise
+        except FadecountError:
+            raise Problem(409, "refused", "the name was used before, or a key is not usable; choose others") from None
+
+    def declare(self, name: str, keys: Sequence[str]) -> None:
+        """Declare the keys that are new; those that exist already stay as they are."""
+        if name not in self._store.names():
+            raise not_found()
+        stream = self._streams.get(name)
+        if stream is None:
+            raise unavailable("another process leads this stream; send it there, or again later")
+        new = [key for key in dict.fromkeys(keys) if key not in stream.keys]
+        if new:
+            stream.declare(new)
+            self._intakes.pop(name, None)
+
+    def accept(self, name: str, batches: Sequence[Batch]) -> list[bool]:
+        """Make the batches durable, in one transaction; an ``InputError`` means that none of them was counted."""
+        if name in self._refused:
+            raise unavailable("the stream is not in order; the operator's log says why")
+        intake = self._intakes.get(name)
+        if intake is None:
+            if name not in self._store.names():
+                raise not_found()
+            intake = self._intakes[name] = self._store.intake(name)
+        return intake.accept(batches)
+
+    def close_due(self) -> bool:
+        """Close the ticks that are over; True if some remain because there are very many."""
+        now, remain = self._clock.now(), False
+        for name, stream in list(self._streams.items()):
+            due = stream.description.ticks.at(now) - 1
+            begin = due if stream.open_tick is None else stream.open_tick
+            if begin > due:
+                continue
+            last = min(due, begin + MOST_TICKS_AT_ONCE - 1)
+            try:
+                stream.close_through(last)
+            except ClockError:
+                log.error("the clock is far ahead of a stream: its ticks stay open until the clock is right")
+                continue
+            self._on_tick(name, last)
+            remain = remain or last < due
+        return remain
+
+    def next_due(self) -> float | None:
+        """When the next tick is over; None without streams."""
+        ends = [
+            stream.description.ticks.start_seconds(stream.open_tick + 1)
+            for stream in self._streams.values()
+            if stream.open_tick is not None
+        ]
+        return min(ends, default=None)
+
+    def lag_seconds(self) -> float:
+        due = self.next_due()
+        return 0.0 if due is None else max(0.0, self._clock.now() - due)
+
+    def close(self) -> None:
+        with contextlib.suppress(StoreError):
+            self._store.close()
+
+
+def refused_input() -> Problem:
+    """The answer to an ``InputError``: the store's words may be about values, these are not."""
+    return bad_request("unknown_key", "every key must be declared, and counts within bounds; nothing of this request was counted")
+
+
+__all__ = ["Desk", "InputError", "refused_input"]

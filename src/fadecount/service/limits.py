@@ -1,0 +1,56 @@
+"""What one client, and all of them together, may ask for."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fadecount.service.problems import too_many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on requests. The defaults suit one machine on a network that is not trusted."""
+
+    body_bytes: int = 1 << 20
+    events_per_request: int = 50_000
+    request_seconds: float = 10.0
+    idle_seconds: float = 15.0
+    send_seconds: float = 10.0
+    connections: int = 1024
+    requests_per_second: float = 0.0
+    burst: int = 200
+    waiting_batches: int = 4096
+
+
+class RateLimit:
+    """At most ``per_second`` requests a second from one client, after a burst; 0 means no limit.
+
+    A token bucket per client, for at most ``most_clients`` clients at a time: the one unseen for longest is forgotten first, so
+    memory does not grow with the number of addresses.
+    """
+
+    def __init__(
+        self, per_second: float, burst: int, *, most_clients: int = 10_000, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._per_second = per_second
+        self._burst = float(burst)
+        self._most_clients = most_clients
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: str) -> None:
+        """Count one request, or raise a Problem with status 429."""
+        if not self._per_second:
+            return
+        now = self._clock()
+        level, since = self._buckets.pop(client, (self._burst, now))
+        level = min(self._burst, level + (now - since) * self._per_second)
+        if level < 1.0:
+            self._buckets[client] = (level, now)
+            raise too_many(int((1.0 - level) / self._per_second) + 1)
+        self._buckets[client] = (level - 1.0, now)
+        if len(self._buckets) > self._most_clients:
+            self._buckets.popitem(last=False)

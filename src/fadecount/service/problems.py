@@ -1,0 +1,65 @@
+"""Refusals as the service sends them: a status, a code for programs, a sentence for people. Never a value that was sent.
+
+The body is ``application/problem+json`` (RFC 9457). Messages are written here, by hand, from constants and bounds only, so that
+nothing that a client sent, and nothing that a stream holds, can come back in one.
+"""
+
+from __future__ import annotations
+
+import json
+
+from fadecount.errors import FadecountError
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(FadecountError):  # noqa: N818 - the word that RFC 9457 has for it
+    """A request is refused. ``detail`` is shown to the client: bounds and remedies, no values."""
+
+    def __init__(self, status: int, code: str, detail: str, *, headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.headers = headers or {}
+
+    def body(self) -> bytes:
+        return json.dumps({"status": self.status, "code": self.code, "detail": self.detail}).encode()
+
+
+def bad_request(code: str, detail: str) -> Problem:
+    return Problem(400, code, detail)
+
+
+def unauthorized() -> Problem:
+    detail = "send a valid token: Authorization: Bearer fc_..."
+    return Problem(401, "unauthorized", detail, headers={"WWW-Authenticate": 'Bearer realm="fadecount"'})
+
+
+def forbidden() -> Problem:
+    return Problem(403, "forbidden", "the token does not allow this; use one with the role and the stream that it needs")
+
+
+def not_found() -> Problem:
+    return Problem(404, "not_found", "there is nothing here; GET /v1/streams lists the streams")
+
+
+def too_large(limit: int) -> Problem:
+    return Problem(413, "too_large", f"the body must be at most {limit} bytes, unpacked; send several smaller ones")
+
+
+def too_slow() -> Problem:
+    return Problem(408, "too_slow", "the request took too long to arrive; send it again")
+
+
+def too_many(seconds: int) -> Problem:
+    detail = "too many requests; wait as long as Retry-After says"
+    return Problem(429, "too_many_requests", detail, headers={"Retry-After": str(max(1, seconds))})
+
+
+def unavailable(detail: str = "the service cannot take this now; send it again", *, seconds: int = 1) -> Problem:
+    return Problem(503, "unavailable", detail, headers={"Retry-After": str(seconds)})
+
+
+def internal() -> Problem:
+    return Problem(500, "internal", "something went wrong here; the operator's log names it")

@@ -1,0 +1,108 @@
+"""Running the application on uvicorn: limits on connections, quiet logs, and an end that loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import uvicorn
+
+from fadecount.errors import StoreError
+from fadecount.service.app import Service, Settings
+from fadecount.service.headers import allowed_hosts
+from fadecount.service.protocol import guarded
+
+SHUTDOWN_SECONDS = 3
+
+
+class _Server(uvicorn.Server):
+    """Lets live readers go as soon as the end is asked for; they would hold it up otherwise."""
+
+    service: Service
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.service.hub.close()
+        await super().shutdown(sockets)
+
+
+def serve(settings: Settings, host: str, port: int, *, announce: Callable[[str], None] = print) -> int:
+    """Serve until SIGTERM or SIGINT; 0 if it ended as asked, 1 if the store failed."""
+    listening = _listen(host, port)
+    hosts = settings.hosts | allowed_hosts(host, listening.getsockname()[1])
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(replace(settings, hosts=hosts), listening, announce))
+
+
+async def _serve(settings: Settings, listening: socket.socket, announce: Callable[[str], None]) -> int:
+    service = Service(settings)
+    await service.start()
+    server = make_server(service, settings)
+
+    def failed() -> None:
+        server.should_exit = True
+
+    service.writer.on_failure = failed
+    host, port = listening.getsockname()[:2]
+    announce(f"fadecount serves http://{f'[{host}]' if ':' in host else host}:{port}/")
+    try:
+        await server.serve(sockets=[listening])
+    finally:
+        await service.stop()
+    return 1 if service.writer.failed.is_set() else 0
+
+
+def make_server(service: Service, settings: Settings) -> _Server:
+    limits = settings.limits
+    config = uvicorn.Config(
+        service,
+        http=guarded(limits.request_seconds, limits.connections),
+        loop="none",
+        lifespan="off",
+        ws="none",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        timeout_keep_alive=int(limits.idle_seconds),
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        backlog=512,
+    )
+    server = _Server(config)
+    server.service = service
+    return server
+
+
+def configure_logs(stream: Any = None) -> None:
+    """One line per happening, to standard error: a time, a level, words from this code. No values, keys, names or tokens."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise StoreError(f"cannot listen on {host} port {port}: {error.strerror}; choose another with --port") from error
+    listening.set_inheritable(True)
+    return listening
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it is installed: it carries about twice as many requests."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    made: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return made

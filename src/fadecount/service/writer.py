@@ -1,0 +1,203 @@
+"""One thread that writes: gathers what arrives meanwhile into one commit, and closes ticks on time.
+
+Requests wait on a future; it is resolved only when their events are durable, all futures of a group with one call into the
+event loop. While one group is being made durable the next one gathers, so the slower the disk, the larger the groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fadecount.errors import FadecountError, InputError, StoreError
+from fadecount.service.clock import Clock
+from fadecount.service.desk import Desk, refused_input
+from fadecount.service.metrics import Metrics
+from fadecount.service.problems import unavailable
+from fadecount.streams import Batch
+
+log = logging.getLogger("fadecount.service")
+LARGEST_GROUP = 1024
+LONGEST_WAIT = 0.5
+"""Seconds after which streams of other processes are looked for again."""
+
+
+@dataclass(slots=True)
+class _Job:
+    stream: str | None
+    work: Any
+    future: asyncio.Future[Any]
+
+
+class Writer:
+    """Runs a :class:`Desk` on its own thread.
+
+    Guarantees: a batch is acknowledged only after its commit; after an error of the store nothing more is done with it. An
+    embedded store then ends the service (``failed`` is set: a restart reads what was really committed); a database server is
+    connected to again.
+    """
+
+    def __init__(
+        self, open_desk: Callable[[], Desk], clock: Clock, metrics: Metrics, *, most_waiting: int, reconnects: bool
+    ) -> None:
+        self._open_desk, self._clock, self._metrics = open_desk, clock, metrics
+        self._most_waiting, self._reconnects = most_waiting, reconnects
+        self._desk: Desk | None = None
+        self._jobs: deque[_Job] = deque()
+        self._wake = threading.Condition()
+        self._stopping = False
+        self._looked = 0.0
+        self.failed = threading.Event()
+        self.on_failure: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(target=self._run, name="fadecount writer", daemon=True)
+
+    def start(self) -> None:
+        """Open the store (raising what is wrong with it) and begin."""
+        self._desk = self._open_desk()
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what was taken, then close the store."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self._desk:
+            self._desk.close()
+
+    @property
+    def ready(self) -> bool:
+        desk = self._desk
+        return desk is not None and desk.healthy and not self.failed.is_set() and not self._stopping
+
+    def lag_seconds(self) -> float:
+        desk = self._desk
+        return desk.lag_seconds() if desk else 0.0
+
+    def accept(self, stream: str, batch: Batch) -> asyncio.Future[bool]:
+        """Queue a batch; the future tells, once it is durable, whether it counted (False: this id has counted before)."""
+        return self._submit(stream, batch)
+
+    def call(self, work: Callable[[Desk], Any]) -> asyncio.Future[Any]:
+        """Run something on the writing thread."""
+        return self._submit(None, work)
+
+    def _submit(self, stream: str | None, work: Any) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = self._loop.create_future()
+        with self._wake:
+            if self._stopping or self._desk is None or len(self._jobs) >= self._most_waiting:
+                raise unavailable()
+            self._jobs.append(_Job(stream, work, future))
+            self._wake.notify()
+        return future
+
+    def _run(self) -> None:
+        while True:
+            jobs = self._gather()
+            if not jobs and self._stopping:
+                return
+            try:
+                self._work(jobs)
+            except Exception as error:
+                self._fail(jobs, error)
+                if self.failed.is_set():
+                    return
+
+    def _gather(self) -> list[_Job]:
+        with self._wake:
+            if not self._jobs and not self._stopping:
+                self._wake.wait(self._patience())
+            return [self._jobs.popleft() for _ in range(min(len(self._jobs), LARGEST_GROUP))]
+
+    def _patience(self) -> float:
+        due = self._desk.next_due() if self._desk else None
+        return LONGEST_WAIT if due is None else min(LONGEST_WAIT, self._clock.until(due))
+
+    def _work(self, jobs: list[_Job]) -> None:
+        desk = self._desk
+        if desk is None:
+            desk = self._desk = self._open_desk()
+        done: list[tuple[_Job, Any]] = []
+        groups: dict[str, list[_Job]] = {}
+        try:
+            for job in jobs:
+                if job.stream is None:
+                    done.append((job, _outcome(job.work, desk)))
+                else:
+                    groups.setdefault(job.stream, []).append(job)
+            for stream, group in groups.items():
+                done += _accepted(desk, stream, group)
+        finally:
+            if done:
+                self._loop.call_soon_threadsafe(_resolve, done)
+        if time.monotonic() - self._looked > LONGEST_WAIT:
+            self._looked = time.monotonic()
+            desk.find_streams()
+        desk.close_due()
+
+    def _fail(self, jobs: list[_Job], error: Exception) -> None:
+        """Nothing is known about the transaction under way, so the store is let go, and everyone waiting is told to repeat."""
+        log.error("the store failed: %s", type(error).__name__)
+        self._metrics.ticker_failures += 1
+        desk, self._desk = self._desk, None
+        if desk:
+            desk.close()
+        with self._wake:
+            jobs = [*jobs, *self._jobs]
+            self._jobs.clear()
+        self._loop.call_soon_threadsafe(_resolve, [(job, unavailable()) for job in jobs])
+        if not self._reconnects or not isinstance(error, StoreError):
+            self.failed.set()
+            self._loop.call_soon_threadsafe(self.on_failure)
+            return
+        while not self._stopping and self._desk is None:
+            time.sleep(LONGEST_WAIT)
+            try:
+                self._desk = self._open_desk()
+            except StoreError:
+                continue
+
+
+def _accepted(desk: Desk, stream: str, group: list[_Job]) -> list[tuple[_Job, Any]]:
+    """One transaction for the group; if somebody's batch is wrong, each on its own, so that only that one is refused."""
+    try:
+        outcomes: list[Any] = list(desk.accept(stream, [job.work for job in group]))
+    except InputError:
+        if len(group) == 1:
+            return [(group[0], refused_input())]
+        return [each for job in group for each in _accepted(desk, stream, [job])]
+    except StoreError:
+        raise
+    except FadecountError as error:
+        outcomes = [error] * len(group)
+    return list(zip(group, outcomes, strict=True))
+
+
+def _outcome(work: Callable[[Desk], Any], desk: Desk) -> Any:
+    try:
+        return work(desk)
+    except StoreError:
+        raise
+    except FadecountError as error:
+        return error
+
+
+def _resolve(done: list[tuple[_Job, Any]]) -> None:
+    for job, outcome in done:
+        if job.future.done():
+            continue
+        if isinstance(outcome, Exception):
+            job.future.set_exception(outcome)
+        else:
+            job.future.set_result(outcome)
+
+
+__all__ = ["Batch", "Writer"]
