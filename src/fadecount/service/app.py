@@ -168,9 +168,9 @@ class Service:
         for route in self.routes:
             match, child = route.matches(scope)
             if match is not Match.NONE:
-                allowed = " and POST" if route.path == "/v1/streams" else ""
                 if match is Match.PARTIAL:
-                    raise Problem(405, "wrong_method", f"this route takes GET{allowed}", headers={"Allow": "GET, HEAD"})
+                    methods = "GET, HEAD, POST" if route.path == "/v1/streams" else "GET, HEAD"
+                    raise Problem(405, "wrong_method", f"this route takes {methods}", headers={"Allow": methods})
                 scope.update(child)
                 scope["fadecount.route"] = route.path
                 await route.handle(scope, receive, send)

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 from fadecount.errors import FadecountError, bad_parameter
@@ -64,6 +64,18 @@ class Client:
         self._parts, self._timeout, self._attempts = parts, timeout_seconds, attempts
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._local = threading.local()
+        self._open: set[http.client.HTTPConnection] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection. The client may be used again; it then opens new ones."""
+        while self._open:
+            self._open.pop().close()
 
     def __repr__(self) -> str:
         return f"Client({self._parts.scheme}://{self._parts.netloc})"
@@ -162,6 +174,7 @@ class Client:
             else:
                 connection = http.client.HTTPConnection(host, port, timeout=timeout)
             self._local.connection = connection
+            self._open.add(connection)
         connection.request(method, self._parts.path.rstrip("/") + path, body, {**self._headers, **headers})
         return connection.getresponse()
 
@@ -169,6 +182,7 @@ class Client:
         connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if connection is not None:
             connection.close()
+            self._open.discard(connection)
             self._local.connection = None
 
 

@@ -115,7 +115,7 @@ def sentence(subject: str, loss: float) -> str:
 def meaning(loss: float) -> str:
     """What a loss means for a guess."""
     if loss == 0:
-        return "Nothing has been published about it yet."
+        return "nothing has been published about it yet."
     guess = "Whoever would have guessed fifty-fifty whether it happened can, from everything published since,"
     sure = shown_sureness(loss)
     return f"{guess} be all but certain." if sure.startswith("over") else f"{guess} be at most {sure} sure."

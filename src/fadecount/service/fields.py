@@ -10,6 +10,8 @@ MOST_COUNT = 1_000_000
 """The largest count of one entry: it would take 10**12 of them to come near the end of 64 bits."""
 
 LONGEST_NAME = 128
+ONLY_KEY = "all"
+"""The key of a stream that was created without keys."""
 
 
 def an_object(value: Any, what: str, known: frozenset[str], needed: frozenset[str] = frozenset()) -> dict[str, Any]:
@@ -53,7 +55,7 @@ def a_text(value: Any, what: str, *, longest: int = LONGEST_NAME) -> str:
 
 
 def events_of(value: Any, *, most: int) -> list[tuple[str, int]]:
-    """The (key, count) pairs of ``{"events": [{"key": "JFK", "count": 3}]}``; a missing count is 1, a missing key ''."""
+    """The (key, count) pairs of ``{"events": [{"key": "JFK", "count": 3}]}``; a count left out is 1, a key left out is 'all'."""
     fields = an_object(value, "the body", _BODY, _BODY)
     return [an_event(each) for each in a_list(fields["events"], "events", most=most)]
 
@@ -63,7 +65,7 @@ def an_event(value: Any) -> tuple[str, int]:
     if type(value) is not dict:
         raise bad_request("wrong_type", "an event must be an object")
     extra = len(value)
-    key = value.get("key", "")
+    key = value.get("key", ONLY_KEY)
     count = value.get("count", 1)
     if extra > ("key" in value) + ("count" in value):
         raise bad_request("unknown_field", "an event may have the fields count, key, and no others")

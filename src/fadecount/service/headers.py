@@ -72,6 +72,6 @@ async def send_bytes(
 
 
 def allowed_hosts(host: str, port: int, extra: tuple[str, ...] = ()) -> frozenset[str]:
-    """The Host headers to answer: the address listened on, the loopback names, and what the operator adds; with and without port."""
+    """The Host headers to answer: the address listened on, the loopback names, what the operator adds; with and without port."""
     names = {host, "localhost", "127.0.0.1", "[::1]", *extra} - {"0.0.0.0", "::", ""}  # noqa: S104 - not a name anyone may use
     return frozenset(name for each in names for name in (each, f"{each}:{port}"))

@@ -43,7 +43,7 @@ export class Fading {
     byId("age-words").textContent = here.age;
     byId("age-loss").textContent = here.shown;
     this.slider.setAttribute("aria-valuetext", `${here.age} ago: a loss of at most ${here.shown}, at most ${here.sure} sure`);
-    byId("meaning").textContent = here.meaning;
+    byId("meaning").textContent = here.meaning[0].toUpperCase() + here.meaning.slice(1);
     byId("guess-ours").style.setProperty("width", `${2 * (sure(here.loss) - 50)}%`);
     byId("guess-refresh").style.setProperty("width", this.compare.checked ? `${2 * (sure(other.loss) - 50)}%` : "0");
     byId("guess-refresh").style.setProperty("visibility", this.compare.checked ? "visible" : "hidden");

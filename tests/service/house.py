@@ -1,0 +1,152 @@
+"""A service in this process for tests: a real server, port and store, and a clock that stands still until told."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import fadecount as fc
+from fadecount.service.app import Service, Settings
+from fadecount.service.clock import Clock
+from fadecount.service.headers import allowed_hosts
+from fadecount.service.limits import Limits
+from fadecount.service.place import StatePlace
+from fadecount.service.serving import make_server
+from fadecount.service.tokens import Role
+
+EXACT = fc.Gradual(epsilon=2.0**14, exponent=1.0)
+"""So much budget that a noise variable differs from 0 with probability below exp(-16000): releases show the true counts."""
+
+START = 1_700_000_000
+
+
+class StillClock(Clock):
+    """Time that moves when a test says so."""
+
+    def __init__(self, start: float = START) -> None:
+        self.moment = start
+
+    def now(self) -> float:
+        return self.moment
+
+    def until(self, moment: float) -> float:
+        return 0.0 if moment <= self.moment else 0.01
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class House:
+    """``with House(tmp_path) as house:``; ``house.close_tick()`` lets a tick go by and waits for its release."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        public: bool = False,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+        database: str | None = None,
+    ) -> None:
+        place = StatePlace(folder=folder / "state", fence=folder / "fence", database=database)
+        place.prepare()
+        self.clock = clock or StillClock()
+        self._settings = Settings(place=place, public=public, limits=limits or Limits(), clock=self.clock)
+        self.tokens = place.tokens()
+        self.place = place
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.admin, _ = self.tokens.create(Role.ADMIN)
+
+    def __enter__(self) -> Self:
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listening.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self._thread.start()
+        assert self._started.wait(20)
+        if self._failure:
+            raise self._failure
+        return self
+
+    async def _serve(self) -> None:
+        try:
+            self.service = Service(replace(self._settings, hosts=allowed_hosts("127.0.0.1", self.port)))
+            await self.service.start()
+            self._server = make_server(self.service, self._settings)
+        except BaseException as error:
+            self._failure = error
+            self._listening.close()
+            self._started.set()
+            return
+        self._started.set()
+        await self._server.serve(sockets=[self._listening])
+        await self.service.stop()
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+    def token(self, role: str, stream: str | None = None) -> str:
+        return self.tokens.create(Role(role), stream=stream)[0]
+
+    def client(self, token: str | None = None) -> fc.Client:
+        return fc.Client(self.url, token or self.admin)
+
+    def create(
+        self, name: str = "doors", keys: Iterable[str] = ("a", "b"), mechanism: fc.Mechanism = EXACT, tick: str = "1m"
+    ) -> None:
+        with self.client() as client:
+            client.create(name, tick=tick, mechanism=mechanism, keys=keys)
+
+    def close_tick(self, count: int = 1, *, name: str = "doors") -> None:
+        """Let ``count`` ticks go by and wait until the last is released."""
+        facts = self.service._releases.facts(name)
+        assert isinstance(self.clock, StillClock) and facts.last_tick is not None
+        last = facts.last_tick + count
+        self.clock.moment = facts.ticks.start_seconds(last + 1) + 0.5
+        wait_for(lambda: (self.service._releases.facts(name).last_tick or 0) >= last)
+
+    def request(
+        self, method: str, path: str, body: bytes | str | None = None, *, token: str | None = None, **headers: str
+    ) -> Reply:
+        """One request on a connection of its own; headers as ``content_type="..."``."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if token:
+            named["Authorization"] = f"Bearer {token}"
+        connection.request(method, path, body, named)
+        answer = connection.getresponse()
+        reply = Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+        connection.close()
+        return reply
+
+    def post(self, path: str, value: Any, *, token: str | None = None, **headers: str) -> Reply:
+        return self.request(
+            "POST", path, json.dumps(value), token=token or self.admin, content_type="application/json", **headers
+        )
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Until it holds; a test that waits in vain fails here."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)

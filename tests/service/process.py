@@ -1,0 +1,82 @@
+"""The service as people run it: a process of its own, that can be stopped, killed and started again."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Self
+
+from fadecount.service.place import StatePlace
+from fadecount.service.tokens import Role
+
+
+class ServeProcess:
+    """``python -m fadecount serve`` on a free port; ``kill`` is SIGKILL, ``stop`` is SIGTERM."""
+
+    def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
+        self.folder, self._options, self._port = folder, options, port
+        place = StatePlace(folder=folder / "state")
+        place.prepare()
+        self.admin, _ = place.tokens().create(Role.ADMIN)
+        self.log = b""
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+    def start(self, *, tries: int = 100) -> None:
+        """Start and wait until it says where it serves; the port stays the same from the first start on."""
+        words = ["--state", str(self.folder / "state"), "--fence", str(self.folder / "fence"), "--port", str(self._port)]
+        for _ in range(tries):
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "fadecount", "serve", *words, *self._options],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+            assert self.process.stdout
+            line = self.process.stdout.readline().decode()
+            if found := re.search(r"http://[^:]+:(\d+)/", line):
+                self._port = int(found[1])
+                self.url = f"http://127.0.0.1:{self._port}"
+                self._reader = threading.Thread(target=self._drain, args=(self.process,), daemon=True)
+                self._reader.start()
+                return
+            self.kill()
+            time.sleep(0.02)
+        raise AssertionError(f"the service does not start: {self.log[-500:].decode()}")
+
+    def _drain(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stderr
+        self.log += process.stderr.read()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self._end()
+
+    def stop(self) -> tuple[int, float]:
+        """Ask it to end; its exit status and how long that took."""
+        begun = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(20)
+        took = time.monotonic() - begun
+        self._end()
+        return status, took
+
+    def _end(self) -> None:
+        self.process.wait()
+        if hasattr(self, "_reader") and self._reader.is_alive():
+            self._reader.join(5)
+        for pipe in (self.process.stdout, self.process.stderr):
+            if pipe:
+                pipe.close()

@@ -1,0 +1,108 @@
+"""Every route, every role, every stream: who gets in and who does not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.service.house import House
+
+NEW = json.dumps({"name": "made", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0}})
+EVENT = json.dumps({"events": [{"key": "a"}]})
+KEYS = json.dumps({"keys": ["a"]})
+STREAM_ROUTES = (
+    ("GET", "/v1/streams/{}", None, "read"),
+    ("GET", "/v1/streams/{}/releases", None, "read"),
+    ("GET", "/v1/streams/{}/releases/latest", None, "read"),
+    ("GET", "/v1/streams/{}/privacy", None, "read"),
+    ("GET", "/v1/streams/{}/privacy?age=1h", None, "read"),
+    ("GET", "/v1/streams/{}/privacy?time=2023-11-14T22:13:20Z", None, "read"),
+    ("POST", "/v1/streams/{}/events", EVENT, "write"),
+    ("POST", "/v1/streams/{}/keys", KEYS, "manage"),
+)
+MAY = {"reader": {"read"}, "writer": {"write"}, "admin": {"read", "write", "manage"}, None: set()}
+SUCCESS = {"read": 200, "write": 202, "manage": 200}
+
+
+def call(house: House, method: str, path: str, body: str | None, token: str | None) -> int:
+    headers = {"content_type": "application/json"} if body else {}
+    return house.request(method, path, body, token=token, **headers).status
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_every_route_role_and_stream(house: House, shown: House, public: bool) -> None:
+    here = shown if public else house
+    here.create("gates")
+    here.close_tick(name="doors")
+    here.close_tick(name="gates", count=1)
+    wrong: list[str] = []
+    for role in (None, "reader", "writer", "admin"):
+        for scope in (None,) if role is None else (None, "doors", "gates"):
+            token = here.token(role, scope) if role else None
+            for method, path, body, action in STREAM_ROUTES:
+                for stream in ("doors", "gates", "absent"):
+                    inside = action in MAY[role] and scope in (None, stream)
+                    open_to_all = public and role is None and action == "read"
+                    missing = stream == "absent"
+                    expected = (404 if missing else SUCCESS[action]) if inside or open_to_all else 403 if role else 401
+                    found = call(here, method, path.format(stream), body, token)
+                    if found != expected:
+                        wrong.append(f"{role} of {scope}: {method} {path.format(stream)} gave {found}, not {expected}")
+    assert wrong == []
+
+
+def test_live_needs_the_reader_too(house: House) -> None:
+    for role, status in (("writer", 403), (None, 401)):
+        token = house.token(role) if role else None
+        assert house.request("GET", "/v1/streams/doors/live", token=token).status == status
+
+
+def test_creating_streams(house: House) -> None:
+    for role, scope, status in (
+        ("reader", None, 403),
+        ("writer", None, 403),
+        ("admin", "other", 403),
+        (None, None, 401),
+        ("admin", "made", 201),
+        ("admin", None, 409),
+    ):
+        assert call(house, "POST", "/v1/streams", NEW, house.token(role, scope) if role else None) == status
+
+
+def test_lists_show_what_a_token_may_see(house: House) -> None:
+    house.create("gates")
+
+    def names(token: str) -> list[str]:
+        return [each["name"] for each in house.request("GET", "/v1/streams", token=token).json()["streams"]]
+
+    assert names(house.token("reader")) == ["doors", "gates"]
+    assert names(house.token("reader", "gates")) == ["gates"]
+    assert names(house.token("reader", "absent")) == []
+    assert call(house, "GET", "/v1/streams", None, house.token("writer")) == 403
+    assert call(house, "GET", "/v1/streams", None, None) == 401
+
+
+def test_metrics_are_for_readers_of_everything(house: House) -> None:
+    for role, scope, status in (("reader", None, 200), ("admin", None, 200), ("reader", "doors", 403), ("writer", None, 403)):
+        assert call(house, "GET", "/metrics", None, house.token(role, scope)) == status
+    assert call(house, "GET", "/metrics", None, None) == 401
+
+
+def test_health_and_page_need_no_token_and_hold_no_data(house: House) -> None:
+    for path in ("/", "/healthz", "/readyz", "/static/main.js", "/static/openapi.json", "/v1/openapi.json"):
+        reply = house.request("GET", path)
+        assert reply.status == 200
+        assert b"doors" not in reply.body
+
+
+def test_a_revoked_token_is_refused_at_once(house: House) -> None:
+    token = house.token("reader")
+    assert call(house, "GET", "/v1/streams", None, token) == 200
+    house.tokens.revoke(token.split("_")[1])
+    assert call(house, "GET", "/v1/streams", None, token) == 401
+
+
+def test_odd_authorization_headers(house: House) -> None:
+    for header in ("", "Bearer", "Bearer ", "Basic abc", "Bearer fc_a_b", "Bearer " + "x" * 5000):
+        assert house.request("GET", "/v1/streams", authorization=header).status == 401

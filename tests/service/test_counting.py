@@ -1,0 +1,134 @@
+"""Events count once, whatever the network does; ticks are closed once, whatever the clock does."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+import fadecount as fc
+from fadecount.service.client import ServiceError
+from tests.service.faulty import LossyProxy
+from tests.service.house import START, House, StillClock, wait_for
+
+CLIENTS, RETRIES = 32, 100
+
+
+def total(house: House, key: str = "a") -> int:
+    house.close_tick()
+    with house.client() as client:
+        return {each.key: each.value for each in client.latest("doors")}[key]
+
+
+def test_one_key_retried_by_many_clients_counts_once(house: House) -> None:
+    outcomes: list[bool] = []
+
+    def retry() -> None:
+        with house.client() as client:
+            outcomes.extend(client.add("doors", {"a": 7}, id="same") for _ in range(RETRIES))
+
+    threads = [threading.Thread(target=retry) for _ in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) == CLIENTS * RETRIES and sum(outcomes) == 1
+    assert total(house) == 7
+
+
+def test_a_repeated_key_counts_once_across_ticks_and_restarts(tmp_path: Path) -> None:
+    clock = StillClock()
+    for _ in range(3):
+        with House(tmp_path, clock=clock) as house, house.client() as client:
+            if not client.streams():
+                house.create()
+            client.add("doors", {"a": 5}, id="once")
+            assert total(house) == 5
+
+
+def test_answers_that_get_lost_are_repeated_and_count_once(house: House) -> None:
+    with LossyProxy(house.port, lose_every=2) as proxy, fc.Client(proxy.url, house.admin) as client:
+        for _ in range(20):
+            client.add("doors", {"a": 1})
+        assert proxy.lost >= 10
+    assert total(house) == 20
+
+
+def test_a_wrong_batch_in_a_group_fails_alone(house: House) -> None:
+    statuses: list[int] = []
+
+    def send(key: str) -> None:
+        statuses.append(house.post("/v1/streams/doors/events", {"events": [{"key": key}]}).status)
+
+    threads = [threading.Thread(target=send, args=("a" if at % 3 else "unknown",)) for at in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == [202] * 20 + [400] * 10
+    assert total(house) == 20
+
+
+def test_json_lines(house: House) -> None:
+    lines = "\n".join(json.dumps({"key": "a", "count": count}) for count in (1, 2, 3))
+    path = "/v1/streams/doors/events"
+    assert house.request("POST", path, lines, token=house.admin, content_type="application/x-ndjson").status == 202
+    assert total(house) == 6
+
+
+def test_a_stream_without_keys(house: House) -> None:
+    plain = {"name": "plain", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 16384.0, "exponent": 1.0, "delay": 0}}
+    assert house.post("/v1/streams", plain).status == 201
+    assert house.post("/v1/streams/plain/events", {"events": [{"count": 2}, {}]}).status == 202
+    house.close_tick(name="plain")
+    with house.client() as client:
+        assert [(each.key, each.value) for each in client.latest("plain")] == [("all", 3)]
+
+
+def test_downtime_is_caught_up_and_nothing_released_changes(tmp_path: Path) -> None:
+    clock = StillClock()
+    noisy = fc.Gradual(epsilon=0.5, exponent=1.0)
+    with House(tmp_path, clock=clock) as house, house.client() as client:
+        house.create(mechanism=noisy)
+        house.close_tick(5)
+        before = list(client.releases("doors"))
+    clock.moment += 60 * 7000
+    with House(tmp_path, clock=clock) as house, house.client() as client:
+        wait_for(lambda: house.service.writer.lag_seconds() == 0.0)
+        after = list(client.releases("doors", key="a"))
+        assert list(client.releases("doors", until=after[5].start)) == before
+        starts = [row.start for row in after]
+        assert len(starts) == len(set(starts)) >= 7005 and starts == sorted(starts)
+
+
+def test_a_clock_that_jumps_back_closes_nothing_twice(house: House) -> None:
+    house.close_tick(3)
+    assert isinstance(house.clock, StillClock)
+    with house.client() as client:
+        before = list(client.releases("doors"))
+        ahead = house.clock.moment
+        house.clock.moment = START - 10 * 365 * 86400
+        client.add("doors", {"a": 2})
+        assert list(client.releases("doors")) == before
+        house.clock.moment = ahead
+    assert total(house) == 2
+
+
+def test_a_second_service_on_the_same_store_is_refused(house: House, tmp_path: Path) -> None:
+    with pytest.raises(fc.errors.LockedError), House(tmp_path):
+        pass
+
+
+def test_the_client_says_what_the_service_said(house: House) -> None:
+    with house.client() as client, pytest.raises(ServiceError, match="declared") as caught:
+        client.add("doors", {"unknown": 1})
+    assert (caught.value.status, caught.value.code) == (400, "unknown_key")
+    with fc.Client("http://127.0.0.1:1", attempts=1) as nobody, pytest.raises(ServiceError, match="cannot be reached"):
+        nobody.streams()
+    with pytest.raises(fc.errors.ParameterError):
+        fc.Client("ftp://example")
+    with house.client() as client:
+        assert client.loss("doors", "1h") == 2**14 * 6
+        assert client.stream("doors").keys == ("a", "b")

@@ -1,0 +1,61 @@
+"""Figures for people are rounded up, and the comparison is fair."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fadecount as fc
+from fadecount.service.explain import Fading, curve_ages, monthly_refresh, sentence, shown_loss, shown_sureness
+
+SLACK = 1 - 2e-12
+"""Losses are shown with a few digits; a loss above such a number by less than this share is a rounding of the number itself."""
+
+
+@given(st.floats(1e-9, 1e6))
+def test_a_shown_loss_is_never_below_the_loss(loss: float) -> None:
+    shown = float(shown_loss(loss).replace(",", ""))
+    assert loss * SLACK <= shown <= loss * 1.12 + 1e-12
+
+
+@given(st.floats(0, 40))
+def test_a_shown_certainty_is_never_below_the_certainty(loss: float) -> None:
+    shown = shown_sureness(loss)
+    if not shown.startswith("over"):
+        assert float(shown.removesuffix(" %")) >= 100 / (1 + math.exp(-loss)) * SLACK
+
+
+@pytest.mark.parametrize("tick_seconds", [1, 60, 3600, 86400, 7 * 86400])
+def test_the_comparison_has_the_same_error(tick_seconds: int) -> None:
+    mechanism = fc.Gradual(epsilon=0.1, exponent=1.5)
+    refresh = monthly_refresh(mechanism, tick_seconds)
+    horizon = 31536000 // tick_seconds
+    assert refresh.window == 2592000 // tick_seconds
+    assert refresh.mse(horizon) == pytest.approx(mechanism.mse(horizon), rel=1e-6)
+
+
+def test_the_curve_never_falls_and_holds_what_is_stated() -> None:
+    fading = Fading(mechanism=fc.Gradual(epsilon=0.1, exponent=2.0), tick_seconds=60)
+    curve = fading.curve()
+    losses = [point["loss"] for point in curve]
+    assert losses == sorted(losses)
+    ages = {point["age_seconds"]: point["loss"] for point in curve}
+    assert all(ages[each["age_seconds"]] == each["loss"] for each in fading.statements())
+    assert set(curve_ages(60)) == set(ages)
+
+
+def test_a_factor_multiplies_every_loss() -> None:
+    plain = Fading(mechanism=fc.Gradual(epsilon=0.1, exponent=2.0), tick_seconds=60)
+    twice = Fading(mechanism=plain.mechanism, tick_seconds=60, factor=2)
+    for one, two in zip(plain.curve(), twice.curve(), strict=True):
+        assert 2 * one["loss"] <= two["loss"] <= 2 * one["loss"] * (1 + 1e-12)
+    assert twice.refresh()["points"][0]["loss"] >= 2 * plain.refresh()["points"][0]["loss"]
+
+
+def test_sentences() -> None:
+    assert sentence("An event", 0.0) == "An event: nothing has been published about it yet."
+    assert "at most 63 % sure" in sentence("An event", 0.5)
+    assert "all but certain" in sentence("An event", 30.0)

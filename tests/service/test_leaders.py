@@ -1,0 +1,64 @@
+"""Several services on one PostgreSQL: one closes the ticks of a stream, another takes over when it goes; never both."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fadecount as fc
+from tests.service.house import EXACT
+from tests.service.process import ServeProcess
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def database(postgres_url: str) -> Iterator[str]:
+    import psycopg
+
+    schema = f"service{next(_numbers)}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}".encode())
+        yield f"{postgres_url}&options=-csearch_path%3D{schema}"
+        connection.execute(f"DROP SCHEMA {schema} CASCADE".encode())
+
+
+def values(client: fc.Client) -> list[tuple[str, int]]:
+    return [(row.start, row.value) for row in client.releases("doors")]
+
+
+def test_a_killed_leader_is_followed_by_another(tmp_path: Path, database: str) -> None:
+    with ServeProcess(tmp_path, "--database", database) as first, ServeProcess(tmp_path, "--database", database) as second:
+        with fc.Client(first.url, first.admin) as one, fc.Client(second.url, first.admin) as two:
+            one.create("doors", tick="1s", mechanism=EXACT)
+            ticks = two.live("doors")  # the follower sees what the leader releases
+            next(ticks)
+            assert one.add("doors", {"all": 5}) and two.add("doors", {"all": 7}, id="once")
+            assert not one.add("doors", {"all": 7}, id="once")
+            before = next(counts[0] for _, counts in ticks if counts[0].value == 12)
+            old = values(two)
+            first.kill()
+            assert two.add("doors", {"all": 1})
+            after = next(counts[0] for _, counts in ticks if counts[0].value == 13)
+            new = values(two)
+        starts = [start for start, _ in new]
+        assert new[: len(old)] == old
+        assert len(starts) == len(set(starts)) and starts == sorted(starts)
+        assert before.start < after.start
+        assert b"Traceback" not in second.log
+
+
+def test_connections_that_are_cut_are_made_again(tmp_path: Path, database: str) -> None:
+    import psycopg
+
+    with ServeProcess(tmp_path, "--database", database) as service, fc.Client(service.url, service.admin, attempts=20) as client:
+        client.create("doors", tick="1s", mechanism=EXACT)
+        client.add("doors", {"all": 3})
+        with psycopg.connect(database, autocommit=True) as connection:
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'fadecount'")
+        client.add("doors", {"all": 4})
+        assert next(counts[0].value for _, counts in client.live("doors") if counts[0].value >= 7) == 7
+        assert b"Traceback" not in service.log

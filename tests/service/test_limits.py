@@ -1,0 +1,155 @@
+"""Bounds on what one client may take: bytes, time, connections, requests."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fadecount.service.limits import Limits, RateLimit
+from fadecount.service.problems import Problem
+from tests.service.house import EXACT, House
+
+TIGHT = Limits(body_bytes=2000, request_seconds=0.4, idle_seconds=1, connections=8, send_seconds=0.3)
+EVENTS = "/v1/streams/doors/events"
+
+
+@pytest.fixture
+def tight(tmp_path: Path) -> Iterator[House]:
+    with House(tmp_path, limits=TIGHT) as house:
+        house.create()
+        yield house
+
+
+def raw(house: House, *pieces: bytes, pause: float = 0.0) -> bytes:
+    """Send bytes as they are, and return everything that comes back until the server closes."""
+    with socket.create_connection(("127.0.0.1", house.port), timeout=10) as connection:
+        for piece in pieces:
+            try:
+                connection.sendall(piece)
+            except OSError:
+                break
+            time.sleep(pause)
+        answer = b""
+        try:
+            while piece := connection.recv(65536):
+                answer += piece
+        except OSError:
+            pass
+        return answer
+
+
+def head(house: House, *lines: str) -> bytes:
+    first = (f"POST {EVENTS} HTTP/1.1", f"Host: 127.0.0.1:{house.port}", f"Authorization: Bearer {house.admin}")
+    return "\r\n".join([*first, "Content-Type: application/json", *lines, "", ""]).encode()
+
+
+def test_a_declared_length_is_refused_before_the_body_is_read(tight: House) -> None:
+    answer = raw(tight, head(tight, "Content-Length: 999999999999", "Connection: close"))
+    assert answer.startswith(b"HTTP/1.1 413")
+
+
+def test_a_body_without_a_length_is_refused_while_it_is_read(tight: House) -> None:
+    chunk = b"400\r\n" + b" " * 1024 + b"\r\n"
+    answer = raw(tight, head(tight, "Transfer-Encoding: chunked", "Connection: close"), *[chunk] * 8)
+    assert answer.startswith(b"HTTP/1.1 413")
+
+
+def test_a_gzip_bomb_is_refused(tight: House) -> None:
+    bomb = gzip.compress(b" " * 1_500_000)
+    assert len(bomb) < TIGHT.body_bytes
+    assert (
+        tight.request("POST", EVENTS, bomb, token=tight.admin, content_type="application/json", content_encoding="gzip").status
+        == 413
+    )
+
+
+def test_gzip_is_unpacked(tight: House) -> None:
+    packed = gzip.compress(json.dumps({"events": [{"key": "a", "count": 5}]}).encode())
+    for body, status in ((packed, 202), (packed[:-3], 400), (packed + b"x", 400), (b"no", 400)):
+        reply = tight.request("POST", EVENTS, body, token=tight.admin, content_type="application/json", content_encoding="gzip")
+        assert reply.status == status
+    tight.close_tick()
+    with tight.client() as client:
+        assert client.latest("doors")[0].value == 5
+    assert (
+        tight.request("POST", EVENTS, packed, token=tight.admin, content_type="application/json", content_encoding="br").status
+        == 415
+    )
+
+
+def test_a_slow_body_is_given_up(tight: House) -> None:
+    answer = raw(tight, head(tight, "Content-Length: 100", "Connection: close"), b"{")
+    assert answer.startswith(b"HTTP/1.1 408")
+
+
+def test_silence_and_slow_headers_end_the_connection(tight: House) -> None:
+    assert raw(tight) == b""
+    assert raw(tight, *[bytes([letter]) for letter in b"GET / HTTP/1.1"], pause=0.05) == b""
+
+
+def test_headers_without_end_are_cut_off(tight: House) -> None:
+    answer = raw(tight, b"GET / HTTP/1.1\r\n", *[b"X-Long: " + b"a" * 4000 + b"\r\n"] * 10)
+    assert b"200 OK" not in answer
+
+
+def test_a_connection_too_many_is_closed(tight: House) -> None:
+    held = [socket.create_connection(("127.0.0.1", tight.port), timeout=5) for _ in range(TIGHT.connections)]
+    time.sleep(0.1)
+    try:
+        assert raw(tight, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
+    finally:
+        for each in held:
+            each.close()
+    time.sleep(0.1)
+    assert tight.request("GET", "/healthz").status == 200
+
+
+def test_requests_per_second(tmp_path: Path) -> None:
+    with House(tmp_path, limits=Limits(requests_per_second=0.5, burst=5)) as house:
+        statuses = [house.request("GET", "/healthz").status for _ in range(8)]
+        assert statuses[:5] == [200] * 5 and statuses[-1] == 429
+        assert int(house.request("GET", "/healthz").headers["retry-after"]) >= 1
+
+
+def test_a_bucket_refills_and_strangers_are_forgotten() -> None:
+    now = 0.0
+    limit = RateLimit(2.0, 3, most_clients=2, clock=lambda: now)
+    for _ in range(3):
+        limit.take("one")
+    with pytest.raises(Problem) as caught:
+        limit.take("one")
+    assert caught.value.status == 429
+    now = 0.6
+    limit.take("one")
+    for client in ("two", "three", "four"):
+        limit.take(client)
+    assert len(limit._buckets) == 2
+
+
+def test_many_events_in_one_body_are_bounded(tmp_path: Path) -> None:
+    with House(tmp_path, limits=Limits(events_per_request=10)) as house:
+        house.create(mechanism=EXACT)
+        assert house.post(EVENTS, {"events": [{"key": "a"}] * 10}).status == 202
+        assert house.post(EVENTS, {"events": [{"key": "a"}] * 11}).status == 400
+
+
+def test_a_live_reader_that_does_not_read_is_let_go(tight: House) -> None:
+    with tight.client() as client:
+        for part in range(20):
+            client.declare("doors", [f"key-{part}-{number}-{'x' * 80}" for number in range(15)])
+    with socket.create_connection(("127.0.0.1", tight.port), timeout=10) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        request = f"GET /v1/streams/doors/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {tight.admin}\r\n\r\n"
+        connection.sendall(request.encode())
+        for _ in range(400):
+            tight.close_tick(20)
+            if tight.service.metrics.live_readers == 0:
+                break
+            time.sleep(0.01)
+        assert tight.service.metrics.live_readers == 0

@@ -1,0 +1,102 @@
+"""The service as a process: it ends when asked without losing anything, and comes back when killed."""
+
+from __future__ import annotations
+
+import http.client
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import fadecount as fc
+from fadecount.cli.main import main
+from fadecount.service.client import ServiceError
+from tests.service.crash import campaign
+from tests.service.house import EXACT
+from tests.service.process import ServeProcess
+
+
+def test_sigkill_under_load_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    found = campaign(tmp_path, 3)
+    assert found["events"] > 0 and found["releases"] > 0
+
+
+def test_sigterm_ends_it_quickly_and_loses_nothing(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path) as service:
+        with fc.Client(service.url, service.admin) as client:
+            client.create("doors", tick="1s", mechanism=EXACT)
+        acknowledged = 0
+        stopped = threading.Event()
+
+        def write() -> None:
+            nonlocal acknowledged
+            with fc.Client(service.url, service.admin, attempts=1) as client:
+                while not stopped.is_set():
+                    try:
+                        client.add("doors", {"all": 1})
+                        acknowledged += 1
+                    except ServiceError:
+                        return
+
+        live = http.client.HTTPConnection("127.0.0.1", int(service.url.rpartition(":")[2]), timeout=10)
+        live.request("GET", "/v1/streams/doors/live", headers={"Authorization": f"Bearer {service.admin}"})
+        answer = live.getresponse()
+        thread = threading.Thread(target=write)
+        thread.start()
+        stopped.wait(0.5)
+        status, took = service.stop()
+        stopped.set()
+        thread.join()
+        answer.close()
+        live.close()
+        assert status == 0 and took < 5.0
+        assert service.log == b""
+        service.start()
+        with fc.Client(service.url, service.admin) as client:
+            stopped.clear()
+            for _ in range(50):
+                if client.latest("doors")[0].value >= acknowledged:
+                    break
+                stopped.wait(0.1)
+            # one more may have been made durable whose answer was cut off
+            assert acknowledged <= client.latest("doors")[0].value <= acknowledged + 1
+            assert acknowledged > 0
+
+
+def test_a_store_in_use_and_a_port_in_use_are_said_in_one_line(tmp_path: Path) -> None:
+    with ServeProcess(tmp_path) as service:
+        port = service.url.rpartition(":")[2]
+        for words, expected in ((["--port", "0"], "another writer"), (["--port", port], "choose another with --port")):
+            state = tmp_path / ("state" if words[1] == "0" else "other")
+            command = [
+                sys.executable,
+                "-m",
+                "fadecount",
+                "serve",
+                "--state",
+                str(state),
+                "--fence",
+                str(tmp_path / "fence"),
+                *words,
+            ]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+            assert done.returncode == 1
+            assert expected in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_tokens_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state = ["--state", str(tmp_path)]
+    assert main(["token", "create", "--role", "writer", "--stream", "doors", *state]) == 0
+    token = capsys.readouterr().out.strip()
+    assert main(["token", "list", *state]) == 0
+    listed = capsys.readouterr().out
+    token_id = token.split("_")[1]
+    assert token_id in listed and "writer" in listed and "doors" in listed
+    assert token not in listed and token.split("_", 2)[2] not in listed
+    assert main(["token", "list", "--json", *state]) == 0
+    assert '"role": "writer"' in capsys.readouterr().out
+    assert main(["token", "revoke", token_id, *state]) == 0
+    assert main(["token", "revoke", token_id, *state]) == 1
+    assert main(["token", "list", *state]) == 0

@@ -1,0 +1,125 @@
+"""Reading: pages, CSV, ranges, tags and caching, and the losses that go with them."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fadecount as fc
+from tests.service.house import House
+
+COUNTS = (3, 0, 5, 2, 7)
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[House]:
+    """Five ticks of a minute from 2023-11-14T22:13:00Z on; key a counts COUNTS, key b twice as many."""
+    with House(tmp_path, public=True) as house, house.client() as client:
+        house.create()
+        for count in COUNTS:
+            client.add("doors", {"a": count, "b": 2 * count})
+            house.close_tick()
+        yield house
+
+
+def totals(factor: int) -> list[int]:
+    return [factor * sum(COUNTS[: at + 1]) for at in range(len(COUNTS))]
+
+
+def test_every_release_in_pages_of_any_size(filled: House) -> None:
+    for limit in (1, 2, 3, 7, 10, 100):
+        rows: list[tuple[str, str, int]] = []
+        cursor = ""
+        while cursor is not None:
+            suffix = f"&cursor={cursor}" if cursor else ""
+            page = filled.request("GET", f"/v1/streams/doors/releases?limit={limit}{suffix}").json()
+            assert len(page["releases"]) <= limit
+            rows += [(row["start"], row["key"], row["value"]) for row in page["releases"]]
+            cursor = page["next"]
+        assert [value for _, key, value in rows if key == "a"] == totals(1)
+        assert [value for _, key, value in rows if key == "b"] == totals(2)
+        assert len({(start, key) for start, key, _ in rows}) == 10
+
+
+def test_key_and_range(filled: House) -> None:
+    path = "/v1/streams/doors/releases?key=b&since=2023-11-14T22:14:00Z&until=2023-11-14T22:17:00%2B00:00"
+    assert [row["value"] for row in filled.request("GET", path).json()["releases"]] == totals(2)[1:4]
+    between = "/v1/streams/doors/releases?key=a&since=2023-11-14T22:14:01Z&until=2023-11-14T23:16:01%2B01:00"
+    assert [row["start"][14:16] for row in filled.request("GET", between).json()["releases"]] == ["15", "16"]
+    assert filled.request("GET", "/v1/streams/doors/releases?key=c").status == 404
+    later = filled.request("GET", "/v1/streams/doors/releases?since=2030-01-01T00:00:00Z")
+    assert later.json() == {"releases": [], "next": None}
+
+
+def test_csv(filled: House) -> None:
+    reply = filled.request("GET", "/v1/streams/doors/releases?key=a", accept="text/csv")
+    rows = list(csv.DictReader(io.StringIO(reply.body.decode())))
+    assert reply.headers["content-type"].startswith("text/csv")
+    assert [int(row["value"]) for row in rows] == totals(1)
+    assert rows[0]["tick_start"] == "2023-11-14T22:13:00Z" and rows[0]["stream"] == "doors"
+    both = filled.request("GET", "/v1/streams/doors/releases", accept="application/json, text/csv")
+    assert both.headers["content-type"] == "application/json"
+
+
+def test_closed_ranges_may_be_kept_for_ever_and_open_ones_not(filled: House) -> None:
+    closed = "/v1/streams/doors/releases?until=2023-11-14T22:16:00Z"
+    reply = filled.request("GET", closed)
+    assert "immutable" in reply.headers["cache-control"] and "public" in reply.headers["cache-control"]
+    assert filled.request("GET", closed, if_none_match=reply.headers["etag"]).status == 304
+    for path in ("/v1/streams/doors/releases", "/v1/streams/doors/releases?until=2030-01-01T00:00:00Z"):
+        fresh = filled.request("GET", path)
+        assert "no-cache" in fresh.headers["cache-control"]
+        assert filled.request("GET", path, if_none_match=fresh.headers["etag"]).status == 304
+    filled.close_tick()
+    assert filled.request("GET", closed).body == reply.body
+    assert filled.request("GET", path, if_none_match=fresh.headers["etag"]).status == 200
+
+
+def test_what_needs_a_token_is_kept_privately(house: House) -> None:
+    house.close_tick(3)
+    reply = house.request("GET", "/v1/streams/doors/releases?limit=1", token=house.token("reader"))
+    assert "private" in reply.headers["cache-control"] and "Authorization" in reply.headers["vary"]
+
+
+def test_latest(filled: House) -> None:
+    found = filled.request("GET", "/v1/streams/doors/releases/latest").json()
+    assert found["start"] == "2023-11-14T22:17:00Z"
+    assert [(row["key"], row["value"]) for row in found["releases"]] == [("a", 17), ("b", 34)]
+
+
+def test_a_stream_without_releases(shown: House) -> None:
+    assert shown.request("GET", "/v1/streams/doors/releases").json() == {"releases": [], "next": None}
+    assert shown.request("GET", "/v1/streams/doors/releases/latest").status == 404
+    assert shown.request("GET", "/v1/streams/doors").json()["last_start"] is None
+
+
+def test_keys_declared_later_begin_later(filled: House) -> None:
+    with filled.client() as client:
+        client.declare("doors", ["a", "c"])
+        client.add("doors", {"c": 4})
+        filled.close_tick()
+        assert [row.value for row in client.releases("doors", key="c")] == [4]
+        assert [row.value for row in client.latest("doors")] == [17, 34, 4]
+
+
+def test_losses_are_those_of_the_mechanism(tmp_path: Path) -> None:
+    mechanism = fc.Gradual(epsilon=0.125, exponent=1.0)
+    with House(tmp_path, public=True) as house:
+        house.create(mechanism=mechanism)
+        house.close_tick(10)
+        one = house.request("GET", "/v1/streams/doors/privacy?age=1h").json()
+        assert one["loss"] == mechanism.loss(60)
+        assert "at most 0.75" in one["sentence"]
+        whole = house.request("GET", "/v1/streams/doors/privacy").json()
+        assert all(point["loss"] == mechanism.loss(-(-point["age_seconds"] // 60)) for point in whole["curve"])
+        assert len(whole["refresh"]["points"]) == len(whole["curve"])
+        past = house.request("GET", "/v1/streams/doors/privacy?time=2023-11-14T22:15:30Z").json()
+        assert past["losses"][0]["loss"] == mechanism.loss(7)
+        later = house.request("GET", "/v1/streams/doors/privacy?time=2023-11-14T22:15:30Z&at=2023-11-14T22:20:00Z").json()
+        assert [each["loss"] for each in later["losses"]] == [mechanism.loss(4)]
+        future = house.request("GET", "/v1/streams/doors/privacy?time=2040-01-01T00:00:00Z").json()
+        assert future["losses"][0]["loss"] == 0
