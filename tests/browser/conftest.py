@@ -1,0 +1,90 @@
+"""A real browser on a real service. Skipped, saying why, where there is no Chromium."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fadecount as fc
+from tests.service.house import House
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+SCREENSHOTS = Path("out/screenshots")
+HISTORY = 200
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium found: the page is not tested in a browser (apt-get install chromium)")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: the page is not tested in a browser"
+    )
+    with playwright.sync_playwright() as runner:
+        started = runner.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A public service with a few hours of minutes behind it, and a second stream."""
+    with House(tmp_path_factory.mktemp("shop"), public=True) as house, house.client() as client:
+        house.create("visits", keys=("entrance", "garden", "shop"), mechanism=fc.Gradual(epsilon=0.1, exponent=1.0))
+        house.create("doors")
+        for step in range(40):
+            client.add("visits", {"entrance": 40 + step % 7, "garden": 12, "shop": 9})
+            house.close_tick(HISTORY // 40, name="visits")
+        yield house
+
+
+class Visit:
+    """A page that is being looked at, and everything it did that it should not."""
+
+    def __init__(self, page: Any, origin: str) -> None:
+        self.page, self.origin = page, origin
+        self.trouble: list[str] = []
+        page.on("console", lambda message: self._console(message))
+        page.on("pageerror", lambda error: self.trouble.append(f"error: {error}"))
+        page.on("request", lambda request: self._request(request.url))
+
+    def _console(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.trouble.append(f"console: {message.text}")
+
+    def _request(self, url: str) -> None:
+        if not url.startswith((self.origin, "data:")):
+            self.trouble.append(f"foreign request: {url}")
+
+    def open(self, path: str = "/#/streams/visits") -> Any:
+        self.page.goto(self.origin + path)
+        self.page.wait_for_selector("#stream:not([hidden]) #fading-chart svg path.line", state="attached")
+        self.page.wait_for_function("() => /[0-9]/.test(document.querySelector('#value').textContent)")
+        return self.page
+
+
+@pytest.fixture
+def visit(browser: Any, shop: House) -> Iterator[Callable[..., Visit]]:
+    """``visit(width=390, scheme="dark")``: a fresh profile. Fails at the end if the page did something it should not."""
+    contexts: list[Any] = []
+    visits: list[Visit] = []
+
+    def start(*, width: int = 1440, scheme: str = "light", house: House = shop, **options: Any) -> Visit:
+        height = 844 if width < 500 else 900
+        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
+        contexts.append(context)
+        visits.append(Visit(context.new_page(), house.url))
+        return visits[-1]
+
+    yield start
+    for context in contexts:
+        context.close()
+    assert [trouble for each in visits for trouble in each.trouble] == []

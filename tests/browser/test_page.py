@@ -1,0 +1,192 @@
+"""The page in Chromium: it loads, moves with the stream, can be worked with, and asks nobody else for anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import SCREENSHOTS, Visit
+from tests.service.house import House, wait_for
+
+Start = Callable[..., Visit]
+SHOWS = "(value) => document.querySelector('#value').textContent.replaceAll(',', '').replace('\\u2212', '-') === String(value)"
+
+
+def number(text: str) -> int:
+    return int(text.replace(",", "").replace("\u2212", "-"))
+
+
+def test_the_page_shows_the_latest_release(visit: Start, shop: House) -> None:
+    page = visit().open()
+    with shop.client() as client:
+        latest = {each.key: each for each in client.latest("visits")}
+    assert number(page.inner_text("#value")) == latest["entrance"].value
+    half = (latest["entrance"].high - latest["entrance"].low) / 2
+    assert abs(number(page.inner_text("#margin").removeprefix("± ")) - half) <= 1
+    page.get_by_label("garden").check()
+    page.wait_for_function(SHOWS, arg=latest["garden"].value)
+    assert page.locator("#count-chart path.band").get_attribute("d")
+
+
+def test_a_live_update_arrives(visit: Start, shop: House) -> None:
+    page = visit().open()
+    page.wait_for_selector("#connection[data-state=live]")
+    before = page.inner_text("#as-of")
+    with shop.client() as client:
+        client.add("visits", {"entrance": 5000})
+        shop.close_tick(name="visits")
+        expected = {each.key: each.value for each in client.latest("visits")}["entrance"]
+    page.wait_for_function(SHOWS, arg=expected)
+    assert page.inner_text("#as-of") != before
+    assert "plus or minus" in page.locator("#announcer").inner_text()
+
+
+def test_the_slider_tells_the_loss_at_any_age(visit: Start, shop: House) -> None:
+    page = visit().open()
+    curve = shop.request("GET", "/v1/streams/visits/privacy").json()["curve"]
+    slider = page.locator("#age")
+    for key, at in (("Home", 0), ("End", len(curve) - 1), ("ArrowLeft", len(curve) - 2)):
+        slider.press(key)
+        assert page.inner_text("#age-words") == curve[at]["age"]
+        assert page.inner_text("#age-loss") == curve[at]["shown"]
+        assert curve[at]["shown"] in slider.get_attribute("aria-valuetext")
+        assert page.inner_text("#meaning").lower() == curve[at]["meaning"].lower()
+
+
+def test_the_comparison(visit: Start) -> None:
+    page = visit().open()
+    assert page.locator("path.line.other").count() == 0
+    page.get_by_label("Compare with a monthly budget refresh").check()
+    page.wait_for_selector("path.line.other", state="attached")
+    assert "every month" in page.inner_text("#compare-meaning")
+    assert page.locator("td.refresh-column").first.is_visible()
+    page.get_by_label("loss", exact=True).check()
+    assert page.inner_text("#fading-caption").startswith("Privacy loss")
+    page.get_by_label("Compare with a monthly budget refresh").uncheck()
+    assert not page.locator("td.refresh-column").first.is_visible()
+
+
+def test_the_list_of_streams(visit: Start) -> None:
+    started = visit()
+    page = started.page
+    page.goto(started.origin + "/")
+    page.wait_for_selector("#streams a")
+    assert page.locator("#streams .name").all_inner_texts() == ["doors", "visits"]
+    page.get_by_role("link", name="visits").click()
+    page.wait_for_selector("#stream:not([hidden])")
+    assert page.inner_text("#stream-name") == "visits"
+    assert page.title() == "visits: fadecount"
+
+
+def test_ranges_and_table(visit: Start) -> None:
+    page = visit().open()
+    page.get_by_label("all", exact=True).check()
+    page.get_by_text("The same as a table").click()
+    page.wait_for_selector("#release-table tbody tr")
+    assert page.locator("#release-table tbody tr").count() == 50
+    chart = page.get_by_role("img", name="Chart of the published count")
+    chart.focus()
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_selector("#count-chart .cross", state="attached")
+
+
+@pytest.mark.parametrize("width", [390, 768, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_width_in_both_colour_schemes(visit: Start, width: int, scheme: str) -> None:
+    page = visit(width=width, scheme=scheme).open()
+    if scheme == "dark":
+        page.get_by_label("Compare with a monthly budget refresh").check()
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    shade = sum(int(part) for part in background.removeprefix("rgb(").removesuffix(")").split(",")[:3])
+    assert (shade > 600) == (scheme == "light")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    picture = SCREENSHOTS / f"{width}-{scheme}.png"
+    page.screenshot(path=str(picture), full_page=True)
+    assert picture.stat().st_size > 20_000
+
+
+def test_the_theme_can_be_chosen_and_is_remembered(visit: Start) -> None:
+    page = visit().open()
+    for expected in ("light", "dark"):
+        page.locator("#theme").click()
+        assert page.evaluate("document.documentElement.dataset.theme") == expected
+    page.reload()
+    page.wait_for_selector("#stream:not([hidden])")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+def test_nothing_jumps(visit: Start, shop: House) -> None:
+    started = visit()
+    started.page.add_init_script(
+        "window.shift = 0; new PerformanceObserver((list) => { for (const entry of list.getEntries()) "
+        "if (!entry.hadRecentInput) window.shift += entry.value; }).observe({type: 'layout-shift', buffered: true});"
+    )
+    page = started.open()
+    page.wait_for_selector("#connection[data-state=live]")
+    settled = page.evaluate("window.shift")
+    for _ in range(3):
+        before = page.inner_text("#as-of")
+        shop.close_tick(name="visits")
+        page.wait_for_function("(old) => document.querySelector('#as-of').textContent !== old", arg=before)
+    assert page.evaluate("window.shift") == settled
+    assert settled < 0.1
+
+
+def test_a_counter_that_is_not_public_asks_for_a_token(visit: Start, tmp_path: Path) -> None:
+    with House(tmp_path) as house:
+        house.create()
+        house.close_tick(3)
+        started = visit(house=house)
+        page = started.page
+        page.goto(house.url + "/")
+        page.wait_for_selector("#sign-in:not([hidden])")
+        assert "doors" not in page.inner_text("main")
+        page.get_by_label("Token").fill("fc_wrong_token")
+        page.get_by_role("button", name="Open").click()
+        page.wait_for_function("() => document.querySelector('#token-problem').textContent.includes('does not open')")
+        page.get_by_label("Token").fill(house.token("reader"))
+        page.get_by_role("button", name="Open").click()
+        page.wait_for_selector("#connection[data-state=live]")
+        assert page.inner_text("#stream-name") == "doors"
+        started.trouble[:] = [each for each in started.trouble if "401" not in each]
+
+
+def test_the_page_finds_back_when_the_service_was_away(visit: Start, tmp_path: Path) -> None:
+    with House(tmp_path, public=True) as house:
+        house.create()
+        house.close_tick(3)
+        started = visit(house=house)
+        started.open("/#/streams/doors")
+        page = started.page
+        page.wait_for_selector("#connection[data-state=live]")
+        page.evaluate("history.replaceState(null, '', '#/streams/absent'); dispatchEvent(new HashChangeEvent('hashchange'))")
+        page.wait_for_selector("#trouble:not([hidden])")
+        assert "no such stream" in page.inner_text("#trouble")
+    started.trouble.clear()
+
+
+def test_worked_with_the_keyboard_alone(visit: Start) -> None:
+    page = visit().open()
+    wanted = {"age", "compare", "theme"}
+    reached: set[str] = set()
+    rings: list[Any] = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.name || document.activeElement.tagName"))
+        rings.append(page.evaluate("document.activeElement.matches(':focus-visible')"))
+    assert wanted <= reached and {"key", "range", "scale"} <= reached
+    assert all(rings[:10])
+
+
+def test_still_for_those_who_want_it_still(visit: Start) -> None:
+    page = visit(reduced_motion="reduce").open()
+    assert page.evaluate("getComputedStyle(document.querySelector('#guess-ours')).transitionDuration") == "0s"
+
+
+def test_the_house_waits() -> None:
+    with pytest.raises(AssertionError, match="in vain"):
+        wait_for(lambda: False, 0.01)
