@@ -10,8 +10,11 @@ CORE := src/fadecount/intervals.py,src/fadecount/mechanisms/*,src/fadecount/nois
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/demo ## count a year of flights, privately, and draw it
-	$(BIN)/python examples/flights.py --out out/demo
+demo: $(VENV)/demo ## replay a year of flights live through the service; the page is at the printed address
+	$(BIN)/python examples/live_flights.py --out out/demo $(DEMO)
+
+picture: $(VENV)/demo ## count a year of flights, privately, and draw it
+	$(BIN)/python examples/flights.py --out out/picture
 
 test: lint types imports unit ## set everything up and run every check
 
@@ -25,7 +28,7 @@ types: $(VENV)/test
 imports: $(VENV)/test
 	$(BIN)/lint-imports
 
-unit: $(VENV)/test
+unit: $(VENV)/test browser
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile --cov --cov-report=
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
 
@@ -51,6 +54,24 @@ docs: $(VENV)/test ## write the reference of the commands anew
 
 crash: $(VENV)/test ## kill a writing process 10,000 times and hold its store to the journal
 	$(BIN)/python -m tests.crash
+
+browser: # Chromium for the tests of the page, where this may install it; they are skipped, saying so, where it may not
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	  { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	    { apt-get install -y --no-install-recommends chromium || { apt-get update && apt-get install -y --no-install-recommends chromium; }; } \
+	    >/dev/null 2>&1; } || echo "no Chromium here: the page is not tested in a browser"
+
+load: $(VENV)/test ## what the service carries, against plain SQLite in the same run
+	$(BIN)/python -m tests.service.load
+
+soak: $(VENV)/test ## half an hour of load: memory must stay flat
+	$(BIN)/python -m tests.service.soak --minutes 30
+
+service-crash: $(VENV)/test ## kill the service under load 500 times
+	$(BIN)/python -m tests.service.crash --kills 500
+
+service-fuzz: $(VENV)/campaigns ## 10,000 requests made from the interface's description
+	$(BIN)/python -m tests.service.fuzz --cases 10000
 
 bench: $(VENV)/test ## measure speed against a reference in the same run
 	$(BIN)/python -m benchmarks

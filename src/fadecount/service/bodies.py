@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from fadecount.service.limits import Limits
-from fadecount.service.problems import Problem, bad_request, too_large, too_slow
+from fadecount.service.problems import Problem, bad_request, too_large
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -22,33 +21,23 @@ class Gone(Exception):  # noqa: N818 - a client that left is no error
 
 
 async def read_body(receive: Receive, headers: dict[bytes, bytes], limits: Limits) -> bytes:
-    """The whole body, unpacked; refused as soon as it is known to be too large or too slow."""
+    """The whole body, unpacked; refused as soon as it is known to be too large. How long it may take, the protocol bounds."""
     declared = headers.get(b"content-length", b"")
     if declared.isdigit() and (len(declared) > 18 or int(declared) > limits.body_bytes):
         raise too_large(limits.body_bytes)
     encoding = headers.get(b"content-encoding", b"identity").strip().lower()
     if encoding not in (b"identity", b"gzip"):
         raise Problem(415, "unsupported_encoding", "Content-Encoding must be gzip or absent")
-    try:
-        async with asyncio.timeout(limits.request_seconds):
-            packed = bytearray()
-            async for piece in _pieces(receive):
-                packed += piece
-                if len(packed) > limits.body_bytes:
-                    raise too_large(limits.body_bytes)
-    except TimeoutError:
-        raise too_slow() from None
-    return _unpacked(bytes(packed), limits.body_bytes) if encoding == b"gzip" else bytes(packed)
-
-
-async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
-    more = True
+    packed, more = b"", True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise Gone
-        yield message.get("body", b"")
+        packed += message.get("body", b"")
         more = message.get("more_body", False)
+        if len(packed) > limits.body_bytes:
+            raise too_large(limits.body_bytes)
+    return _unpacked(packed, limits.body_bytes) if encoding == b"gzip" else packed
 
 
 def _unpacked(packed: bytes, limit: int) -> bytes:

@@ -52,8 +52,13 @@ class Guard:
             await send_problem(send_guarded, Problem(421, "wrong_host", detail))
 
     def _host_allowed(self, scope: Scope) -> bool:
-        hosts = [value for name, value in scope["headers"] if name == b"host"]
-        return len(hosts) == 1 and hosts[0].lower() in self._hosts
+        found = None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                if found is not None:
+                    return False
+                found = value
+        return found is not None and found.lower() in self._hosts
 
 
 async def send_problem(send: Send, problem: Problem) -> None:

@@ -7,17 +7,28 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from fadecount.service.headers import SECURITY_HEADERS
+from fadecount.service.problems import too_slow
+
 HEAD_BYTES = 16 * 1024
+_BODY = too_slow().body()
+_TOO_SLOW = b"".join(
+    (
+        b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/problem+json\r\nconnection: close\r\n",
+        *(b"%b: %b\r\n" % header for header in SECURITY_HEADERS),
+        b"content-length: %d\r\n\r\n%b" % (len(_BODY), _BODY),
+    )
+)
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """Closes a connection whose request line and headers take too long or are too large, and one connection too many.
+    """Closes a connection whose request takes too long to arrive or whose headers are too large, and one connection too many.
 
     uvicorn bounds the idle time between requests, not the time before the first one: a client that connects and says nothing, or
     says it byte by byte, would hold its connection for ever.
     """
 
-    head_seconds = 10.0
+    request_seconds = 10.0
     most_connections = 1024
     _deadline: asyncio.TimerHandle | None = None
     _head_bytes = 0
@@ -49,15 +60,22 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        self._disarm()
         super().on_headers_complete()
 
-    def on_response_complete(self) -> None:
-        self._head_bytes = 0
-        super().on_response_complete()
+    def on_message_complete(self) -> None:
+        self._disarm()
+        super().on_message_complete()
 
     def _arm(self) -> None:
-        self._deadline = self.loop.call_later(self.head_seconds, self.transport.abort)
+        self._deadline = self.loop.call_later(self.request_seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        """Say why, if the request got far enough for an answer and has none yet; then close."""
+        if not self._in_head and self.cycle is not None and not self.cycle.response_started:
+            self.transport.write(_TOO_SLOW)
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.close() if not self._in_head else self.transport.abort()
 
     def _disarm(self) -> None:
         if self._deadline is not None:
@@ -65,6 +83,6 @@ class GuardedProtocol(HttpToolsProtocol):
             self._deadline = None
 
 
-def guarded(head_seconds: float, most_connections: int) -> type[Any]:
+def guarded(request_seconds: float, most_connections: int) -> type[Any]:
     """The protocol with these bounds, as a class: uvicorn makes one per connection."""
-    return type("Guarded", (GuardedProtocol,), {"head_seconds": head_seconds, "most_connections": most_connections})
+    return type("Guarded", (GuardedProtocol,), {"request_seconds": request_seconds, "most_connections": most_connections})

@@ -1,0 +1,51 @@
+"""Requests made from the description of the interface: no 5xx. ``python -m tests.service.fuzz`` (``make service-fuzz``)."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import fadecount as fc
+from fadecount.service.operations import static_files
+from tests.service.process import ServeProcess
+
+CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, ServeProcess(Path(name), "--max-body", "100000") as service:
+        document = Path(name) / "openapi.json"
+        document.write_bytes(static_files()["openapi.json"][0])
+        with fc.Client(service.url, service.admin) as client:
+            for stream in ("load", "0"):
+                client.create(stream, tick="1s", mechanism=fc.Gradual(epsilon=0.1, exponent=1.0), keys=("a", "0"))
+        per_operation = -(-arguments.cases // 10)
+        command = [str(Path(sys.executable).with_name("schemathesis")), "run", str(document), "--url", service.url]
+        command += ["--header", f"Authorization: Bearer {service.admin}", "--checks", CHECKS, "--seed", str(arguments.seed)]
+        command += [
+            "--max-examples",
+            str(per_operation),
+            "--exclude-path",
+            "/v1/streams/{name}/live",
+            "--generation-database",
+            "none",
+        ]
+        done = subprocess.run([*command, "--phases", "examples,coverage,fuzzing", "--no-color"], capture_output=True, text=True)
+        print(done.stdout[-6000:], done.stderr[-2000:])
+        made = [int(each) for each in re.findall(r"(\d+) generated", done.stdout)]
+        print(f"{sum(made)} cases; log of the service: {service.log[-500:]!r}")
+        with fc.Client(service.url, service.admin) as client:
+            assert client.streams()
+        return done.returncode or (0 if sum(made) >= arguments.cases else 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
