@@ -116,6 +116,20 @@ def test_a_clock_that_jumps_back_closes_nothing_twice(house: House) -> None:
     assert total(house) == 2
 
 
+def test_a_stream_that_ends_leaves_the_others_alone(house: House) -> None:
+    house.create("short", mechanism=fc.Binary(epsilon=2.0**14, horizon=3))
+    house.close_tick(8)
+    with house.client() as client:
+        wait_for(lambda: len(list(client.releases("short"))) >= 6)
+        assert [row.value for row in client.releases("short", key="a")] == [0, 0, 0]
+        with pytest.raises(ServiceError) as caught:
+            client.add("short", {"a": 1})
+        assert caught.value.code == "ended"
+        client.add("doors", {"a": 2})
+    assert total(house) == 2
+    assert house.request("GET", "/readyz").status == 200
+
+
 def test_a_second_service_on_the_same_store_is_refused(house: House, tmp_path: Path) -> None:
     with pytest.raises(fc.errors.LockedError), House(tmp_path):
         pass

@@ -30,6 +30,7 @@ class Desk:
         self._followed: dict[str, Description] = {}
         self._intakes: dict[str, Intake] = {}
         self._refused: set[str] = set()
+        self._ended: set[str] = set()
         self.find_streams()
 
     @property
@@ -40,7 +41,7 @@ class Desk:
     def find_streams(self) -> None:
         """Lead whatever can be led: new streams, and those whose leader has gone."""
         for name in self._store.names():
-            if name not in self._streams and name not in self._refused:
+            if name not in self._streams and name not in self._refused and name not in self._ended:
                 self._lead(name)
 
     def _lead(self, name: str) -> None:
@@ -79,6 +80,8 @@ class Desk:
 
     def accept(self, name: str, batches: Sequence[Batch]) -> list[bool]:
         """Make the batches durable, in one transaction; an ``InputError`` means that none of them was counted."""
+        if name in self._ended:
+            raise Problem(409, "ended", "the stream has had all the ticks that its mechanism was made for")
         if name in self._refused:
             raise unavailable("the stream is not in order; the operator's log says why")
         intake = self._intakes.get(name)
@@ -96,15 +99,29 @@ class Desk:
             begin = due if stream.open_tick is None else stream.open_tick
             if begin > due:
                 continue
-            last = min(due, begin + MOST_TICKS_AT_ONCE - 1)
-            try:
-                stream.close_through(last)
-            except ClockError:
-                log.error("the clock is far ahead of a stream: its ticks stay open until the clock is right")
-                continue
-            self._on_tick(name, last)
-            remain = remain or last < due
+            last = min(due, begin + MOST_TICKS_AT_ONCE - 1, begin + _steps_left(stream) - 1)
+            if last < begin:
+                self._ended.add(name)
+                del self._streams[name]
+            elif self._close(name, stream, last):
+                remain = remain or last < due
         return remain
+
+    def _close(self, name: str, stream: Stream, last: int) -> bool:
+        try:
+            stream.close_through(last)
+        except StoreError:
+            raise
+        except ClockError:
+            log.error("the clock is far ahead of a stream: its ticks stay open until the clock is right")
+            return False
+        except FadecountError as error:
+            log.error("a stream cannot go on (%s): it is left alone", type(error).__name__)
+            self._refused.add(name)
+            del self._streams[name]
+            return False
+        self._on_tick(name, last)
+        return True
 
     def next_due(self) -> float | None:
         """When the next tick is over; None without streams."""
@@ -122,6 +139,12 @@ class Desk:
     def close(self) -> None:
         with contextlib.suppress(StoreError):
             self._store.close()
+
+
+def _steps_left(stream: Stream) -> int:
+    """How many more ticks the mechanism has; very many unless it was made for a given number."""
+    horizon = stream.description.mechanism.schedule.horizon
+    return MOST_TICKS_AT_ONCE if horizon is None else horizon - stream.place.steps
 
 
 def refused_input() -> Problem:
