@@ -27,8 +27,8 @@ async def soak(service: ServeProcess, minutes: float) -> tuple[list[float], int]
         writers = [poster(port, token, body, f"soak{number}-{at}") for at in range(8)]
         readers = [getter(port, token, "/v1/streams/load/releases?limit=200"), getter(port, token, "/v1/streams/load/privacy")]
         groups = await asyncio.gather(
-            drive(port, writers, b"HTTP/1.1 202", part, pause=0.02),
-            drive(port, readers, b"HTTP/1.1 200", part, pause=0.05),
+            drive(port, writers, b"HTTP/1.1 202", part, pause=0.04),
+            drive(port, readers, b"HTTP/1.1 200", part, pause=0.1),
             live(port, token, 10, part),
         )
         answered += sum(len(sender.times) for group in groups[:2] for sender in group)

@@ -93,6 +93,11 @@ def test_readers_are_let_go_when_the_service_ends(house: House) -> None:
         assert list(ticks) == []
 
 
+def test_asking_for_the_head_alone_holds_nothing(house: House) -> None:
+    assert house.request("HEAD", "/v1/streams/doors/live", token=house.admin).status == 200
+    assert house.service.metrics.live_readers == 0
+
+
 def test_the_client_goes_on_after_the_last_tick(house: House) -> None:
     house.close_tick(2)
     with house.client() as client:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from fadecount.service.access import Access
@@ -138,7 +139,7 @@ class Service:
             client = scope["client"][0] if scope.get("client") else "local"
             self._rate.take(client)
             await self._route(scope, receive, send_noted)
-        except Gone:
+        except (Gone, ClientDisconnect):
             return
         except Problem as problem:
             if not begun:

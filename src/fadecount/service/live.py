@@ -63,6 +63,8 @@ def live_route(reading: Reading, hub: Hub, metrics: Metrics, *, send_seconds: fl
             after = facts.last_tick - (1 if facts.has_releases else 0)  # the latest one at once, then each new one
         elif after is not None and facts.first_tick is not None:
             after = max(after, facts.first_tick - 1)
+        if request.method == "HEAD":
+            return Response(headers={"Cache-Control": "no-store"}, media_type=MEDIA_TYPE)
         answer = LiveResponse(_frames(facts.name, after, hub, metrics), media_type=MEDIA_TYPE)
         answer.send_seconds = send_seconds
         answer.headers.update({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})

@@ -6,6 +6,7 @@ import { duration, moment, number } from "./words.js";
 
 const RANGES = [[3600, "1 hour"], [21600, "6 hours"], [86400, "1 day"], [604800, "1 week"], [2592000, "30 days"], [31536000, "1 year"]];
 const MOST_CHIPS = 8;
+const MOST_TICKS = 20000;
 const ANNOUNCE_EVERY = 20000;
 const byId = (id) => document.getElementById(id);
 
@@ -22,7 +23,9 @@ export class StreamView {
     byId("stream-name").textContent = facts.name;
     byId("tick-words").textContent = duration(facts.tick_seconds);
     this.key = facts.keys[0];
-    this.ranges = [...RANGES.filter(([length]) => length / facts.tick_seconds >= 12 && length / facts.tick_seconds <= 20000), [null, "all"]];
+    const fits = ([length]) => length / facts.tick_seconds >= 12 && length / facts.tick_seconds <= MOST_TICKS;
+    const whole = facts.first_start && this.last - Date.parse(facts.first_start) > MOST_TICKS * facts.tick_seconds * 1000;
+    this.ranges = [...RANGES.filter(fits), [null, whole ? `last ${number(MOST_TICKS)}` : "all"]];
     this.range = (this.ranges.find(([length]) => length && length / facts.tick_seconds >= 100) ?? this.ranges[0])[0];
     this.keyChoice(facts.keys);
     choices(byId("ranges"), "range", this.ranges.map(([length, label]) => [String(length), label]), String(this.range), (value) => {
@@ -49,7 +52,8 @@ export class StreamView {
 
   from() {
     const begin = this.facts.first_start ? Date.parse(this.facts.first_start) : 0;
-    return this.range === null || this.last === null ? begin : Math.max(begin, this.last - this.range * 1000);
+    if (this.last === null) return begin;
+    return Math.max(begin, this.last - 1000 * (this.range ?? MOST_TICKS * this.facts.tick_seconds));
   }
 
   async load() {
