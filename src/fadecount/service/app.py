@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import unquote
@@ -18,14 +17,16 @@ from fadecount.service.access import Access
 from fadecount.service.bodies import Gone, Message, Receive, Scope, Send
 from fadecount.service.clock import Clock
 from fadecount.service.desk import Desk
+from fadecount.service.failures import from_starlette, noted
 from fadecount.service.headers import Guard, send_problem
 from fadecount.service.hub import Hub
+from fadecount.service.lane import LaneCycle, finish
 from fadecount.service.limits import Limits, RateLimit
 from fadecount.service.live import frame_maker, live_route
 from fadecount.service.metrics import Metrics
 from fadecount.service.operations import operation_routes
 from fadecount.service.place import StatePlace
-from fadecount.service.problems import Problem, internal, not_found
+from fadecount.service.problems import Problem, not_found, wrong_host
 from fadecount.service.reader_routes import Reading, reader_routes
 from fadecount.service.reading import Releases
 from fadecount.service.stores import open_reader, open_store
@@ -146,12 +147,28 @@ class Service:
                 await send_problem(send_noted, problem)
         except HTTPException as error:
             if not begun:
-                await send_problem(send_noted, _from_starlette(error))
+                await send_problem(send_noted, from_starlette(error))
         except Exception as error:
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            log.error("failed: %s in %s line %s", type(error).__name__, where.filename.rpartition("/")[2], where.lineno)
+            answer = noted(error)
             if not begun:
-                await send_problem(send_noted, internal())
+                await send_problem(send_noted, answer)
+
+    def lane(self, scope: Scope, body: bytes, cycle: LaneCycle) -> None:
+        """Small event requests, the short way: the same checks in the same order as for all others."""
+        try:
+            if not self._guard.allows(scope):
+                raise wrong_host()
+            self._rate.take(scope["client"][0] if scope.get("client") else "local")
+            name, _, action = _raw_rest(scope).partition("/")
+            if action != "events" or not scope["path"].startswith(_PREFIX):
+                raise not_found()
+            headers, stream = dict(scope["headers"]), unquote(name)
+            self._writing.may_write(headers, stream)
+            self._writing.accept(headers, stream, body).add_done_callback(lambda done: finish(done, cycle))
+        except Problem as problem:
+            cycle.refuse(problem)
+        except Exception as error:
+            cycle.refuse(noted(error))
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
@@ -176,7 +193,7 @@ class Service:
                 scope["fadecount.route"] = route.path
                 await route.handle(scope, receive, send)
                 return
-        if path.startswith(_PREFIX) and path.rpartition("/")[2] in ("events", "keys"):
+        if path.startswith(_PREFIX) and _raw_rest(scope).partition("/")[2] in ("events", "keys"):
             raise Problem(405, "wrong_method", "this route takes POST", headers={"Allow": "POST"})
         raise not_found()
 
@@ -184,7 +201,3 @@ class Service:
 def _raw_rest(scope: Scope) -> str:
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return raw.decode("ascii", "replace").partition("?")[0].removeprefix(_PREFIX)
-
-
-def _from_starlette(error: HTTPException) -> Problem:
-    return not_found() if error.status_code == 404 else Problem(error.status_code, "refused", "the request is not understood")

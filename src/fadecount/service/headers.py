@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from fadecount.service.bodies import Message, Receive, Scope, Send
-from fadecount.service.problems import MEDIA_TYPE, Problem
+from fadecount.service.problems import MEDIA_TYPE, Problem, wrong_host
 
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -45,13 +45,13 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS]
             await send(message)
 
-        if self._host_allowed(scope):
+        if self.allows(scope):
             await self._application(scope, receive, send_guarded)
         else:
-            detail = "this host name is not served here; the operator allows it with --allow-host"
-            await send_problem(send_guarded, Problem(421, "wrong_host", detail))
+            await send_problem(send_guarded, wrong_host())
 
-    def _host_allowed(self, scope: Scope) -> bool:
+    def allows(self, scope: Scope) -> bool:
+        """Whether the request names one host, and one that is served here."""
         found = None
         for name, value in scope["headers"]:
             if name == b"host":

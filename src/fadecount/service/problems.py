@@ -61,5 +61,9 @@ def unavailable(detail: str = "the service cannot take this now; send it again",
     return Problem(503, "unavailable", detail, headers={"Retry-After": str(seconds)})
 
 
+def wrong_host() -> Problem:
+    return Problem(421, "wrong_host", "this host name is not served here; the operator allows it with --allow-host")
+
+
 def internal() -> Problem:
     return Problem(500, "internal", "something went wrong here; the operator's log names it")

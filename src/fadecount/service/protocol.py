@@ -8,6 +8,8 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fadecount.service.headers import SECURITY_HEADERS
+from fadecount.service.lane import Lane, LaneCycle, qualifies
+from fadecount.service.limits import Limits
 from fadecount.service.problems import too_slow
 
 HEAD_BYTES = 16 * 1024
@@ -30,6 +32,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     request_seconds = 10.0
     most_connections = 1024
+    most_body = 1 << 20
+    lane: Lane | None = None
     _deadline: asyncio.TimerHandle | None = None
     _head_bytes = 0
     _in_head = True
@@ -60,7 +64,19 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        super().on_headers_complete()
+        free = self.cycle is None or self.cycle.response_complete
+        if self.lane is None or not free or not qualifies(self.parser.get_method(), self.url, self.headers, self.most_body):
+            super().on_headers_complete()
+            return
+        place = {"method": "POST", "path": self.url.decode("latin-1"), "raw_path": self.url, "query_string": b""}
+        self.cycle = LaneCycle(  # type: ignore[assignment]
+            {**self.scope, **place},
+            self.transport,
+            self.server_state.default_headers,
+            self.lane,
+            self.on_response_complete,
+            keep_alive=self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive(),
+        )
 
     def on_message_complete(self) -> None:
         self._disarm()
@@ -83,6 +99,12 @@ class GuardedProtocol(HttpToolsProtocol):
             self._deadline = None
 
 
-def guarded(request_seconds: float, most_connections: int) -> type[Any]:
+def guarded(limits: Limits, lane: Lane | None) -> type[Any]:
     """The protocol with these bounds, as a class: uvicorn makes one per connection."""
-    return type("Guarded", (GuardedProtocol,), {"request_seconds": request_seconds, "most_connections": most_connections})
+    settings = {
+        "request_seconds": limits.request_seconds,
+        "most_connections": limits.connections,
+        "most_body": limits.body_bytes,
+        "lane": None if lane is None else staticmethod(lane),
+    }
+    return type("Guarded", (GuardedProtocol,), settings)

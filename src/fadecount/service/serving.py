@@ -78,7 +78,7 @@ def make_server(service: Service, settings: Settings) -> _Server:
     limits = settings.limits
     config = uvicorn.Config(
         service,
-        http=guarded(limits.request_seconds, limits.connections),
+        http=guarded(limits, service.lane),
         loop="none",
         lifespan="off",
         ws="none",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +23,8 @@ from fadecount.streams import Description, Ticks
 MOST_KEYS = 100_000
 LONGEST_ID = 200
 _CREATE = frozenset({"name", "tick", "keys", "mechanism", "plan", "zone"})
-_ACCEPTED = as_json({"accepted": True, "repeated": False})
-_REPEATED = as_json({"accepted": True, "repeated": True})
+ACCEPTED = as_json({"accepted": True, "repeated": False})
+REPEATED = as_json({"accepted": True, "repeated": True})
 _NO_STORE = ((b"cache-control", b"no-store"),)
 
 
@@ -38,12 +39,18 @@ class Writing:
     async def events(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         """``POST /v1/streams/{name}/events``: 202 when the events are durable."""
         headers = dict(scope["headers"])
-        self.access.allow(_text(headers, b"authorization"), Action.WRITE, name)
-        batch_id = _batch_id(headers)
-        media_type = _media_type(headers)
+        self.may_write(headers, name)
         if scope["query_string"]:
             raise bad_request("bad_query", "this route takes no parameters")
-        body = await read_body(receive, headers, self.limits)
+        counted = await self.accept(headers, name, await read_body(receive, headers, self.limits))
+        await send_bytes(send, 202, ACCEPTED if counted else REPEATED, "application/json", _NO_STORE)
+
+    def may_write(self, headers: dict[bytes, bytes], name: str) -> None:
+        self.access.allow(_text(headers, b"authorization"), Action.WRITE, name)
+
+    def accept(self, headers: dict[bytes, bytes], name: str, body: bytes) -> asyncio.Future[bool]:
+        """Check a body and hand it to the writer."""
+        batch_id, media_type = _batch_id(headers), _media_type(headers)
         most = self.limits.events_per_request
         if media_type == b"application/json":
             events = events_of(parse(body), most=most)
@@ -54,8 +61,7 @@ class Writing:
         counts: dict[str, int] = {}
         for key, count in events:
             counts[key] = counts.get(key, 0) + count
-        counted = await self.writer.accept(name, Batch(counts=counts, id=batch_id))
-        await send_bytes(send, 202, _ACCEPTED if counted else _REPEATED, "application/json", _NO_STORE)
+        return self.writer.accept(name, Batch(counts=counts, id=batch_id))
 
     async def create(self, scope: Scope, receive: Receive, send: Send) -> None:
         """``POST /v1/streams``: a new stream, which begins with the present tick."""
