@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import secrets
 import ssl
 import threading
 import time
@@ -16,6 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from fadecount.errors import FadecountError, bad_parameter
 from fadecount.mechanisms import Mechanism
+from fadecount.noise.names import unpredictable
 from fadecount.service.sse import Frames
 
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
@@ -99,7 +99,7 @@ class Client:
     def add(self, name: str, counts: Mapping[str, int], *, id: str | None = None) -> bool:  # noqa: A002 - the word for it
         """Count events by key; True when they are durable, False if this id has been counted before."""
         body = {"events": [{"key": key, "count": count} for key, count in counts.items()]}
-        headers = {"Idempotency-Key": id or secrets.token_urlsafe(24)}
+        headers = {"Idempotency-Key": id or unpredictable(24).hex()}
         answer: bool = not self._json("POST", f"{_path(name)}/events", body, headers)["repeated"]
         return answer
 
@@ -160,7 +160,7 @@ class Client:
             if failure.status and failure.status not in _AGAIN:
                 raise failure
             if attempt + 1 < self._attempts:
-                time.sleep(pause * (0.5 + secrets.randbelow(1000) / 1000))
+                time.sleep(pause * (0.5 + int.from_bytes(unpredictable(2)) / 65536))
         raise failure
 
     def _request(

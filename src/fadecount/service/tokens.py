@@ -15,7 +15,6 @@ import hashlib
 import hmac
 import json
 import os
-import secrets
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from fadecount.errors import FadecountError, bad_parameter
+from fadecount.noise.names import unpredictable
 
 FILE_NAME = "tokens.json"
 SECRET_BYTES = 32
@@ -67,9 +67,9 @@ class TokenFile:
 
     def create(self, role: Role, *, stream: str | None = None) -> tuple[str, Grant]:
         """A new token and what it allows. The token is returned here and never again."""
-        secret = base64.urlsafe_b64encode(secrets.token_bytes(SECRET_BYTES)).rstrip(b"=").decode()
+        secret = base64.urlsafe_b64encode(unpredictable(SECRET_BYTES)).rstrip(b"=").decode()
         stored = _Stored(
-            id=secrets.token_hex(6), role=Role(role), stream=stream, created=int(time.time()), sha256=_hashed(secret)
+            id=unpredictable(6).hex(), role=Role(role), stream=stream, created=int(time.time()), sha256=_hashed(secret)
         )
         with self._locked():
             self._write({**self._read(), stored.id: stored})
