@@ -1,13 +1,14 @@
-"""run the service: take events over HTTP, release counts on schedule, show them on a page
+"""Run the service: take events over HTTP, release counts on schedule, show them.
 
 examples:
   fadecount token create --role admin
   fadecount serve
-  fadecount serve --state /var/lib/fadecount --host 0.0.0.0 --port 8080 --allow-host counts.example.org
+  fadecount serve --state /var/lib/fadecount --allow-host counts.example.org
   fadecount serve --database postgresql://user@host/name --public
 
-The page is at the address that is printed. Reading needs a token unless --public is given. Put a proxy with TLS in front
-(docs/service.md shows how). Ctrl-C or SIGTERM ends it; nothing that was acknowledged is lost.
+The page is at the address that is printed. Reading needs a token unless
+--public is given. Put a proxy with TLS in front (see docs/service.md).
+Ctrl-C or SIGTERM ends it; nothing that was acknowledged is lost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""create, list and revoke the tokens of the service
+"""Create, list and revoke the tokens of the service.
 
 examples:
   fadecount token create --role admin
@@ -6,7 +6,8 @@ examples:
   fadecount token list
   fadecount token revoke 3f2a9c01d4e7
 
-A token is shown once, when it is created; only its hash is kept. A running service follows at once.
+A token is shown once, when it is created; only its hash is kept. A running
+service follows at once.
 """
 
 from __future__ import annotations
