@@ -66,9 +66,15 @@ def plot(folder: Path, results: Sequence[Result], growth: Sequence[dict[str, Any
     colours = ["tab:blue" if each.ours else "tab:gray" for each in ordered]
     bars.barh([each.name for each in ordered], [each.median for each in ordered], color=colours)
     bars.set_xscale("log")
-    bars.set_xlim(0.5, 4.0 * ordered[0].median)
+    bars.set_xlim(0.5, 12.0 * ordered[0].median)
     for at, each in enumerate(ordered):
-        bars.text(each.median * 1.12, at, f"{each.median:,.3g} ns", va="center", fontsize=8)
+        bars.text(
+            each.median * 1.12,
+            at,
+            f"{each.median:,.3g} ns" if each.median < 100 else f"{each.median:,.0f} ns",
+            va="center",
+            fontsize=8,
+        )
     bars.set_xlabel("processor time per item, nanoseconds (logarithmic)")
     bars.set_title("fadecount (blue) beside the floor and other libraries")
     line.plot([each["items"] for each in growth], [each["ns_per_item"] for each in growth], marker="o")

@@ -113,7 +113,13 @@ MUTANTS = (
     Mutant("prefetched draws repeated after fork", WORDS, "os.register_at_fork(after_in_child=Lineage.renew)", "", GENERATOR),
     Mutant("threads share a generator", WORDS, "_local = threading.local()", "_local = Lineage()", GENERATOR),
     Mutant("one key for ever", WORDS, "        self._left -= size\n", "", GENERATOR),
-    Mutant("a batch given out twice", SOURCE, "block[:count], block[count:]", "block[:count], block", (*PREFIX, *DISTRIBUTION)),
+    Mutant(
+        "a batch given out twice",
+        SOURCE,
+        "block[:count], (block[count:], size)",
+        "block[:count], (block, size)",
+        (*PREFIX, *DISTRIBUTION),
+    ),
     Mutant(
         "last level not continued",
         "mechanisms/designed.py",

@@ -16,8 +16,8 @@ from fadecount.noise.prefix import LARGEST_TABLED_SCALE, UNDETERMINED, completed
 
 _WORTH_A_TABLE = 1 << 12
 _PREFETCH = 2048
-_AHEAD = 16
-_LARGE = 1 << 15
+_LARGE = 1 << 16
+_NOTHING = np.empty(0, dtype=np.int64)
 _CHUNK = 1 << 15
 
 
@@ -38,7 +38,7 @@ class SystemNoise:
     value. A forked child drops the blocks that it inherited.
     """
 
-    __slots__ = ("_blocks", "_lineage", "_singles")
+    __slots__ = ("_blocks", "_lineage", "_singles", "_sizes")
 
     def __init__(self) -> None:
         self._own()
@@ -47,6 +47,7 @@ class SystemNoise:
         self._lineage = Lineage.current
         self._singles: dict[DiscreteLaplace, list[int]] = {}
         self._blocks: dict[DiscreteLaplace, NDArray[np.int64]] = {}
+        self._sizes: dict[DiscreteLaplace, int] = {}
 
     def one(self, law: DiscreteLaplace, level: int, round_number: int, node: int) -> int:
         if self._lineage is not Lineage.current:
@@ -60,15 +61,16 @@ class SystemNoise:
 
     def many(self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
         count = len(rounds) * len(nodes) * width
-        draws = self._from_block(law, count) if count < _LARGE else fresh(law, np.empty(count, dtype=np.int64))
+        draws = self._from_block(law, count) if 2 * count < _LARGE else fresh(law, np.empty(count, dtype=np.int64))
         return draws.reshape(len(rounds), len(nodes), width)
 
     def _from_block(self, law: DiscreteLaplace, count: int) -> NDArray[np.int64]:
         if self._lineage is not Lineage.current:
             self._own()
-        block = self._blocks.get(law)
-        if block is None or len(block) < count:
-            block = fresh(law, np.empty(min(_AHEAD * count, 2 * _LARGE), dtype=np.int64))
+        block = self._blocks.get(law, _NOTHING)
+        if len(block) < count:  # as many as asked for at first, then ever more at once
+            size = self._sizes[law] = max(count, min(2 * self._sizes.get(law, 0), _LARGE))
+            block = fresh(law, np.empty(size, dtype=np.int64))
         draws, self._blocks[law] = block[:count], block[count:]
         return draws
 
