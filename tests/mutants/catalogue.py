@@ -116,8 +116,8 @@ MUTANTS = (
     Mutant(
         "a batch given out twice",
         SOURCE,
-        "block[:count], (block[count:], size)",
-        "block[:count], (block, size)",
+        "block[:count], block[count:]",
+        "block[:count], block",
         (*PREFIX, *DISTRIBUTION),
     ),
     Mutant(

@@ -101,6 +101,8 @@ def test_what_a_child_inherits_is_dropped(monkeypatch: pytest.MonkeyPatch) -> No
     many = partial(source.many, law, 1, range(1), range(1, 2), 20)
     source.one(law, 0, 0, 1)
     many()
+    many()  # the second time, more is drawn than asked for
+    assert len(source._blocks[law]) >= 20
     inherited = {*source._singles[law], *source._blocks[law].tolist()}
     keys = Keys()
     monkeypatch.setattr(os, "urandom", keys)
