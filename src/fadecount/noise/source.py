@@ -69,7 +69,7 @@ class SystemNoise:
             self._own()
         block = self._blocks.get(law, _NOTHING)
         if len(block) < count:  # as many as asked for at first, then ever more at once
-            size = self._sizes[law] = max(count, min(2 * self._sizes.get(law, 0), _LARGE))
+            size = self._sizes[law] = max(count, min(2 * self._sizes.get(law, 0), 16 * count, _LARGE))
             block = fresh(law, np.empty(size, dtype=np.int64))
         draws, self._blocks[law] = block[:count], block[count:]
         return draws
