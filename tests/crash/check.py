@@ -125,17 +125,16 @@ class Account:
 
     def compare(self, *, last: int | None = None) -> None:
         """Published values (all, or the last ones) equal those that the journal explains; none is missing, none has changed."""
-        try:
-            reader = self._site.reader()
-            names = reader.names()
-        except StoreError:  # killed before the tables were there
-            names = []
-        if NAME not in names:
-            assert not self.rows
-            return
-        with reader:
-            since = 0 if last is None else max(0, len(self.rows) - last)
-            found = [row for piece in reader.releases(NAME, since=FIRST_TICK + since) for row in piece.values.tolist()]
+        since = 0 if last is None else max(0, len(self.rows) - last)
+        found = self._published(FIRST_TICK + since)
         known = self.rows[since:]
         assert len(found) >= len(known), "published steps are missing"
         assert found[: len(known)] == known, "a released value is not what inputs and noise say, or it changed"
+
+    def _published(self, since: int) -> list[list[int]]:
+        try:
+            with self._site.reader() as reader:
+                return [row for piece in reader.releases(NAME, since=since) for row in piece.values.tolist()]
+        except StoreError:  # right only for a process killed before it had made the stream
+            assert not self.rows
+            return []
