@@ -202,3 +202,16 @@ def test_interrupting_stops_between_ticks_with_everything_committed(folder: Path
     assert main(["streams", "export", "days", "--state", "state", "--output", "all.csv"]) == 0
     assert (folder / "all.csv").read_text().splitlines() == lines
     assert len(lines) < 2000 * 8640
+
+
+def test_keys_with_commas_and_quotes_survive_in_every_format(folder: Path) -> None:
+    keys = ["a,b", 'say "hi"', "ünï", "plain"]
+    (folder / "odd.txt").write_text("\n".join(keys))
+    rows = [json.dumps({"at": f"2026-03-01T0{at}:00:00Z", "page": key}) for at, key in enumerate(keys)]
+    (folder / "odd.jsonl").write_text("\n".join(rows) + "\n")
+    words = ["--tick", "1h", "--time", "at", "--key", "page", "--keys-file", "odd.txt", "--epsilon", "50"]
+    assert main(["run", "odd.jsonl", *words, "--output", "odd.csv"]) == 0
+    assert main(["run", "odd.jsonl", *words, "--output", "out.jsonl"]) == 0
+    found = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
+    assert [row["key"] for row in read(folder / "odd.csv")] == [row["key"] for row in found] == keys * 4
+    assert [list(row) for row in found] == [["stream", "tick", "key", "value", "low", "high"]] * 16

@@ -60,13 +60,25 @@ class ReleaseWriter:
                 yield self._stream, start, key, value, value - width, value + width
 
     def _text(self, piece: Releases, keys: Sequence[str]) -> str:
-        text = io.StringIO()
+        """Lines of CSV or JSON; texts are quoted once each, since there are many more lines than keys."""
+        starts = self._ticks.starts(piece.first_tick, len(piece.values))
+        lines: list[str] = []
         if self._kind == "csv":
-            csv.writer(text, lineterminator="\n").writerows(self._rows(piece, keys))
+            heads = [_csv_field(key) for key in keys]
+            for start, row, width in zip(starts, piece.values.tolist(), piece.half_widths.tolist(), strict=True):
+                before = f"{self._stream},{start},"
+                lines += [
+                    f"{before}{key},{value},{value - width},{value + width}\n" for key, value in zip(heads, row, strict=False)
+                ]
         else:
-            for row in self._rows(piece, keys):
-                text.write(json.dumps(dict(zip(COLUMNS, row, strict=True)), ensure_ascii=False) + "\n")
-        return text.getvalue()
+            heads = [json.dumps(key, ensure_ascii=False) for key in keys]
+            for start, row, width in zip(starts, piece.values.tolist(), piece.half_widths.tolist(), strict=True):
+                before = f'{{"stream": "{self._stream}", "tick": "{start}", "key": '
+                lines += [
+                    f'{before}{key}, "value": {value}, "low": {value - width}, "high": {value + width}}}\n'
+                    for key, value in zip(heads, row, strict=False)
+                ]
+        return "".join(lines)
 
     def close(self) -> None:
         try:
@@ -91,6 +103,12 @@ def _failed(error: OSError, path: Path | None) -> FadecountError:
     return FadecountError(
         f"--output {where} failed: {error.strerror}; what was released is in the store (fadecount streams export)"
     )
+
+
+def _csv_field(text: str) -> str:
+    field = io.StringIO()
+    csv.writer(field, lineterminator="").writerow([text])
+    return field.getvalue()
 
 
 def _polars() -> Any:
