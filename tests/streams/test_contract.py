@@ -177,3 +177,22 @@ def test_a_refused_input_changes_nothing(backend: Backend) -> None:
                 list(stream.release(100, rows))  # type: ignore[arg-type]
         values = stacked(stream.close_through(100))
     np.testing.assert_array_equal(values, expected(MECHANISMS[0], np.zeros((1, 2), dtype=np.int64)))
+
+
+def test_two_objects_for_one_stream_cannot_release_a_tick_twice(backend: Backend) -> None:
+    noise = NamedNoise()
+    with backend.open(noise=noise) as store:
+        one = create(store)
+        two = store.open("doors")
+        one.close_through(101)
+        with pytest.raises(StoreError, match="changed through another object"):
+            two.close_through(100)
+        assert two.close_through(101) == []
+        two.declare(["c"])
+        with pytest.raises(StoreError, match="changed through another object"):
+            one.close_through(102)
+        one.close_through(102)
+    want = expected(MECHANISMS[0], np.zeros((3, 2), dtype=np.int64))
+    with backend.reader() as reader:
+        rows = [row[:2] for piece in reader.releases("doors") for row in piece.values.tolist()]
+    assert rows == want.tolist()

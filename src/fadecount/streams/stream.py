@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from fadecount.counters import Counter
 from fadecount.counters.parts import counter_of, parts_of, widened
-from fadecount.errors import AlreadyReleasedError, ClockError, InputError
+from fadecount.errors import AlreadyReleasedError, ClockError, InputError, StoreError
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.chunks import CELLS, Chunk, write_chunk
 from fadecount.streams.database import Checkpoints, Database
-from fadecount.streams.description import Description, Place, checked_keys, read_keys, write_keys
+from fadecount.streams.description import Description, Place, checked_keys, read_keys, read_place, write_keys
 from fadecount.streams.fence import Fence
 from fadecount.streams.inputs import Batch, Intake, forget_batches, take_inputs
 from fadecount.streams.recovery import published, settled
@@ -102,6 +102,7 @@ class Stream:
             place, tools = self._place, self._tools
             mechanism = place.description.mechanism
             with tools.database.transaction():
+                self._check_unchanged(place)
                 parts = widened(mechanism, parts_of(counter), len(new), tools.noise)
                 counter = counter_of(mechanism, parts, tools.noise)
                 state.save(counter)
@@ -113,7 +114,9 @@ class Stream:
 
     def close_through(self, tick: int, *, largest_gap: int = LARGEST_GAP) -> list[Chunk]:
         """Close the open tick and every later one up to ``tick``, and return their releases."""
-        return list(self.release(tick, np.empty((0, self._place.width), dtype=np.int64), largest_gap=largest_gap, through=tick))
+        self._recover()
+        nothing = np.empty((0, self._place.width), dtype=np.int64)
+        return list(self.release(tick, nothing, largest_gap=largest_gap, through=tick))
 
     def release(
         self, first_tick: int, inputs: NDArray[np.int64], *, largest_gap: int = LARGEST_GAP, through: int | None = None
@@ -162,6 +165,7 @@ class Stream:
             token, shown = unpredictable(16).hex(), last if tools.fence is None else place.published_tick
             checkpoint("before close")
             with tools.database.transaction():
+                self._check_unchanged(place)
                 rows[0] += take_inputs(tools.database, tools.seal, place.uid, place.id, place.width)
                 checkpoint("inputs taken")
                 chunk = Chunk(first, counter.extend(rows))
@@ -181,6 +185,11 @@ class Stream:
             checkpoint("committed")
             self._place = published(tools.database, tools.fence, place.description.name, place.token, checkpoint)
         return chunk
+
+    def _check_unchanged(self, place: Place) -> None:
+        """The lock keeps other processes out; this keeps out a second object for the same stream in this one."""
+        if read_place(self._tools.database, place.description.name).digest != place.digest:
+            raise StoreError(f"stream {place.description.name!r} was changed through another object; try again")
 
     @contextmanager
     def _changing(self) -> Iterator[tuple[Counter, StoredState]]:
