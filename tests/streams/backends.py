@@ -48,7 +48,7 @@ class PostgresBackend:
         self.fence = FileFence(folder / "fence")
 
     def open(self, *, noise: NamedNoise | None = None, seal: Seal | None = None) -> Store:
-        store = PostgresStore(self.url, fence=self.fence, seal=seal, lock_wait_seconds=0.2)
+        store = PostgresStore(self.url, fence=self.fence, seal=seal, lock_wait_seconds=2.0)
         store._noise = noise
         return store
 
