@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.service.client import ServiceError
 from tests.service.crash import campaign
-from tests.service.house import EXACT
+from tests.service.house import EXACT, House
 from tests.service.process import ServeProcess
 
 
@@ -65,25 +63,15 @@ def test_sigterm_ends_it_quickly_and_loses_nothing(tmp_path: Path) -> None:
             assert acknowledged > 0
 
 
-def test_a_store_in_use_and_a_port_in_use_are_said_in_one_line(tmp_path: Path) -> None:
-    with ServeProcess(tmp_path) as service:
-        port = service.url.rpartition(":")[2]
-        for words, expected in ((["--port", "0"], "another writer"), (["--port", port], "choose another with --port")):
-            state = tmp_path / ("state" if words[1] == "0" else "other")
-            command = [
-                sys.executable,
-                "-m",
-                "fadecount",
-                "serve",
-                "--state",
-                str(state),
-                "--fence",
-                str(tmp_path / "fence"),
-                *words,
-            ]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=30)
-            assert done.returncode == 1
-            assert expected in done.stderr and len(done.stderr.splitlines()) == 1
+def test_a_store_in_use_and_a_port_in_use_are_said_in_one_line(house: House, capsys: pytest.CaptureFixture[str]) -> None:
+    fence = ["--fence", str(house.place.fence)]
+    for words, expected in (
+        (["--state", str(house.place.folder), "--port", "0"], "another writer"),
+        (["--state", str(house.place.folder / "other"), "--port", str(house.port)], "choose another with --port"),
+    ):
+        assert main(["serve", *words, *fence]) == 1
+        said = capsys.readouterr().err
+        assert expected in said and len(said.splitlines()) == 1
 
 
 def test_tokens_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
