@@ -52,7 +52,7 @@ def serve(settings: Settings, host: str, port: int, *, announce: Callable[[str],
     """Serve until SIGTERM or SIGINT; 0 if it ended as asked, 1 if the store failed."""
     listening = _listen(host, port)
     hosts = settings.hosts | allowed_hosts(host, listening.getsockname()[1])
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with listening, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_serve(replace(settings, hosts=hosts), listening, announce))
 
 

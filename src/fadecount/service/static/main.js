@@ -15,7 +15,7 @@ function only(shown) {
 
 export function connection(state) {
   byId("connection").dataset.state = state;
-  byId("connection-text").textContent = { live: "live", lost: "reconnecting", waiting: "connecting", idle: "connected" }[state];
+  byId("connection-text").textContent = { live: "live", lost: "reconnecting", waiting: "connecting", idle: "connected", closed: "locked" }[state];
 }
 
 async function showList() {
@@ -61,7 +61,7 @@ async function route() {
   } catch (error) {
     if (error.name === "AbortError") return;
     if (error instanceof Refused && (error.status === 401 || error.status === 403)) {
-      connection("lost");
+      connection("closed");
       only("sign-in");
       byId("token").focus();
       return;
