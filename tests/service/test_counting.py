@@ -116,6 +116,19 @@ def test_a_clock_that_jumps_back_closes_nothing_twice(house: House) -> None:
     assert total(house) == 2
 
 
+def test_a_clock_far_ahead_closes_nothing_until_it_is_right(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = StillClock()
+    with House(tmp_path, clock=clock) as house, house.client() as client:
+        house.create(tick="1s")
+        clock.moment += 10 * 365 * 86400
+        wait_for(lambda: "far ahead" in caplog.text)
+        assert client.add("doors", {"a": 1})
+        assert list(client.releases("doors")) == []
+        clock.moment = START + 2
+        wait_for(lambda: len(list(client.releases("doors", key="a"))) == 2)
+        assert caplog.text.count("far ahead") == 1
+
+
 def test_a_stream_that_ends_leaves_the_others_alone(house: House) -> None:
     house.create("short", mechanism=fc.Binary(epsilon=2.0**14, horizon=3))
     house.close_tick(8)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadecount.service.fields import MOST_COUNT, an_event, an_integer, events_of
+from fadecount.service.fields import MOST_COUNT, an_event, events_of
 from fadecount.service.problems import Problem
 from fadecount.service.strict_json import MOST_DEPTH, MOST_DIGITS, parse, parse_lines
 from tests.service.hostile import CANARY, HOSTILE_BODIES
@@ -69,8 +69,6 @@ def test_events() -> None:
 def test_only_integers_within_bounds_are_counts(value: object) -> None:
     with pytest.raises(Problem):
         an_event({"key": "a", "count": value})
-    with pytest.raises(Problem):
-        an_integer(value, "count", minimum=0, maximum=MOST_COUNT)
 
 
 def test_long_numbers_are_refused_before_they_are_computed() -> None:

@@ -6,10 +6,11 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from fadecount.errors import ClockError, FadecountError, FenceError, InputError, LockedError, StoreError
+from fadecount.errors import FadecountError, FenceError, LockedError, StoreError
 from fadecount.service.clock import Clock
 from fadecount.service.problems import Problem, bad_request, not_found, unavailable
 from fadecount.streams import Batch, Description, Intake, Store, Stream
+from fadecount.streams.stream import LARGEST_GAP
 
 log = logging.getLogger("fadecount.service")
 MOST_TICKS_AT_ONCE = 5000
@@ -31,6 +32,7 @@ class Desk:
         self._intakes: dict[str, Intake] = {}
         self._refused: set[str] = set()
         self._ended: set[str] = set()
+        self._ahead: set[str] = set()
         self.find_streams()
 
     @property
@@ -97,7 +99,7 @@ class Desk:
         for name, stream in list(self._streams.items()):
             due = stream.description.ticks.at(now) - 1
             begin = due if stream.open_tick is None else stream.open_tick
-            if begin > due:
+            if begin > due or not self._clock_is_right(name, due - begin):
                 continue
             last = min(due, begin + MOST_TICKS_AT_ONCE - 1, begin + _steps_left(stream) - 1)
             if last < begin:
@@ -112,9 +114,6 @@ class Desk:
             stream.close_through(last)
         except StoreError:
             raise
-        except ClockError:
-            log.error("the clock is far ahead of a stream: its ticks stay open until the clock is right")
-            return False
         except FadecountError as error:
             log.error("a stream cannot go on (%s): it is left alone", type(error).__name__)
             self._refused.add(name)
@@ -123,12 +122,22 @@ class Desk:
         self._on_tick(name, last)
         return True
 
+    def _clock_is_right(self, name: str, gap: int) -> bool:
+        """Whether so many overdue ticks can be downtime; if not, they stay open until the clock is set right."""
+        if gap < LARGEST_GAP:
+            self._ahead.discard(name)
+            return True
+        if name not in self._ahead:
+            log.error("the clock is far ahead of a stream: its ticks stay open until the clock is right")
+            self._ahead.add(name)
+        return False
+
     def next_due(self) -> float | None:
         """When the next tick is over; None without streams."""
         ends = [
             stream.description.ticks.start_seconds(stream.open_tick + 1)
-            for stream in self._streams.values()
-            if stream.open_tick is not None
+            for name, stream in list(self._streams.items())
+            if stream.open_tick is not None and name not in self._ahead
         ]
         return min(ends, default=None)
 
@@ -150,6 +159,3 @@ def _steps_left(stream: Stream) -> int:
 def refused_input() -> Problem:
     """The answer to an ``InputError``: the store's words may be about values, these are not."""
     return bad_request("unknown_key", "every key must be declared, and counts within bounds; nothing of this request was counted")
-
-
-__all__ = ["Desk", "InputError", "refused_input"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fadecount.service.problems import Problem, bad_request
+from fadecount.service.problems import bad_request
 
 MOST_COUNT = 1_000_000
 """The largest count of one entry: it would take 10**12 of them to come near the end of 64 bits."""
@@ -29,22 +29,6 @@ def a_list(value: Any, what: str, *, most: int) -> list[Any]:
     if not isinstance(value, list) or not 1 <= len(value) <= most:
         raise bad_request("wrong_type", f"{what} must be a list of 1 to {most} entries")
     return value
-
-
-def an_integer(value: Any, what: str, *, minimum: int, maximum: int) -> int:
-    """A JSON integer. Booleans, fractions, exponents and texts are refused: they are not counts."""
-    if type(value) is not int or not minimum <= value <= maximum:
-        raise bad_request("wrong_number", f"{what} must be an integer from {minimum} to {maximum}")
-    return value
-
-
-def a_number(value: Any, what: str) -> float:
-    if type(value) not in (int, float):
-        raise bad_request("wrong_number", f"{what} must be a number")
-    try:
-        return float(value)
-    except OverflowError:
-        raise bad_request("wrong_number", f"{what} must be a number within the range of float64") from None
 
 
 def a_text(value: Any, what: str, *, longest: int = LONGEST_NAME) -> str:
@@ -77,5 +61,3 @@ def an_event(value: Any) -> tuple[str, int]:
 
 
 _BODY = frozenset({"events"})
-
-__all__ = ["LONGEST_NAME", "MOST_COUNT", "Problem", "a_list", "a_number", "a_text", "an_event", "an_integer", "an_object"]

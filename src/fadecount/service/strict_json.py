@@ -12,7 +12,7 @@ import math
 import re
 from typing import Any, NoReturn
 
-from fadecount.service.problems import Problem, bad_request
+from fadecount.service.problems import bad_request
 
 MOST_DEPTH = 16
 MOST_DIGITS = 40
@@ -23,7 +23,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse(body: bytes) -> Any:
-    """The value that ``body`` holds, or a :class:`Problem` with status 400 that repeats none of it."""
+    """The value that ``body`` holds, or a Problem with status 400 that repeats none of it."""
     if body.count(b"[") + body.count(b"{") > MOST_DEPTH and _depth(body) > MOST_DEPTH:
         raise bad_request("too_deep", f"the JSON must be nested at most {MOST_DEPTH} deep")
     try:
@@ -86,5 +86,3 @@ def _has_surrogate(value: Any) -> bool:
 _DECODER = json.JSONDecoder(
     parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_without_duplicates
 )
-
-__all__ = ["MOST_DEPTH", "MOST_DIGITS", "Problem", "parse", "parse_lines"]

@@ -198,6 +198,3 @@ def _resolve(done: list[tuple[_Job, Any]]) -> None:
             job.future.set_exception(outcome)
         else:
             job.future.set_result(outcome)
-
-
-__all__ = ["Batch", "Writer"]

@@ -17,8 +17,8 @@ from fadecount.service.headers import send_bytes
 from fadecount.service.limits import Limits
 from fadecount.service.problems import Problem, bad_request
 from fadecount.service.strict_json import parse, parse_lines
-from fadecount.service.writer import Batch, Writer
-from fadecount.streams import Description, Ticks
+from fadecount.service.writer import Writer
+from fadecount.streams import Batch, Description, Ticks
 
 MOST_KEYS = 100_000
 LONGEST_ID = 200
