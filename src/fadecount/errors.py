@@ -69,6 +69,10 @@ class ClockError(FadecountError):
     """The clock (or an input's time) is so far away that ticks would be closed by mistake. Nothing was released."""
 
 
+class CheckpointError(FadecountError):
+    """A checkpoint belongs to another stream than the one asked for. Nothing was released."""
+
+
 def bad_parameter(name: str, value: object, bound: str, remedy: str) -> ParameterError:
     """The error for a parameter outside its bounds, in the one form that all of fadecount uses."""
     return ParameterError(f"{name} must be {bound}, got {_shown(value)}; {remedy}")

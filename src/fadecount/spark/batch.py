@@ -1,0 +1,41 @@
+"""Releases of a finite table of events at once.
+
+All inputs are known here, so the noise is bound to them: a digest of a shard's counts is part of what its noise is derived from.
+The same job on the same events gives the same releases however often it is executed; on other events it gives independent
+noise, never the same noise on changed counts. Two runs on different events are two releases, and their losses add up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pandas as pd
+
+from fadecount.spark.job import Job, frames
+from fadecount.spark.pending import Pending
+from fadecount.spark.roster import Roster
+from fadecount.spark.shard import cells_of, new_shard
+
+
+def release_shard(job: Job, ticks: int, declared: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
+    """All releases of one shard, from its declared keys and its (tick, key, count) rows.
+
+    As in a stream, events before the first tick count in it; events after the last tick are in no release.
+    """
+    roster = Roster.of(declared["keys"].iloc[0] if len(declared) else [])
+    cells, used = cells_of(roster, counted["key"], counted["tick"], open_tick=0)
+    everything = Pending.empty().with_counts(cells, np.asarray(counted["count"], dtype=np.uint64)[used])
+    pending, _ = everything.before(ticks * len(roster))
+    if not len(roster):
+        return pd.DataFrame({"tick": [], "key": [], "value": [], "low": [], "high": []})
+    stream_key = job.stream_key(inputs=digest_of(roster, pending, ticks))
+    shard = new_shard(job.identity, roster.tagged(stream_key), stream_key, beta=job.beta)
+    shard.pending = pending
+    return pd.concat(list(frames(job.identity, roster, shard.close(ticks))), ignore_index=True)
+
+
+def digest_of(roster: Roster, pending: Pending, ticks: int) -> str:
+    """A digest of all that a shard's releases depend on besides the job."""
+    parts = (roster.to_bytes(), ticks.to_bytes(8, "little"), pending.to_bytes())
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()

@@ -1,0 +1,82 @@
+"""The parameters of a release job, checked before anything else happens."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fadecount.durations import parse_duration
+from fadecount.errors import ParameterError, bad_parameter, require_integer, require_real
+from fadecount.mechanisms import Mechanism
+
+_LATEST = 253402300799  # the last second of the year 9999
+MOST_SHARDS = 1 << 24
+
+
+def require_mechanism(mechanism: Any) -> Mechanism:
+    if not isinstance(mechanism, Mechanism):
+        raise bad_parameter("mechanism", mechanism, "a fadecount mechanism", "such as fadecount.Gradual(epsilon=0.1)")
+    if not math.isfinite(mechanism.loss(mechanism.schedule.delay)):
+        raise ParameterError("mechanism must have a finite loss, got inf; make the first budget finite")
+    return mechanism
+
+
+def require_seconds(name: str, value: Any, *, minimum: int) -> int:
+    """A duration in whole seconds: ``"15m"``, a timedelta, or a number of seconds."""
+    if isinstance(value, str) and not (minimum == 0 and value == "0s"):
+        return parse_duration(value, name=name)
+    if value == "0s":
+        return 0
+    remedy = "give whole seconds, such as 900 or '15m'"
+    if isinstance(value, timedelta):
+        if value % timedelta(seconds=1):
+            raise bad_parameter(name, value, "whole seconds", remedy)
+        value = value // timedelta(seconds=1)
+    return require_integer(name, value, minimum=minimum, maximum=1 << 33, remedy=remedy)
+
+
+def require_moment(name: str, value: Any) -> int:
+    """A point in time as whole seconds since 1970; a text or datetime without a zone is UTC."""
+    remedy = "give a time such as '2026-01-01T00:00:00Z', from 1970 on, in whole seconds"
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise bad_parameter(name, value, "a point in time", remedy) from None
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        if aware.microsecond:
+            raise bad_parameter(name, value, "in whole seconds", remedy)
+        value = int(aware.timestamp())
+    return require_integer(name, value, minimum=0, maximum=_LATEST, remedy=remedy)
+
+
+def require_shards(value: Any) -> int:
+    remedy = "take about four for each core, and 1,000 to 100,000 keys in each"
+    return require_integer("shards", value, minimum=1, maximum=MOST_SHARDS, remedy=remedy)
+
+
+def require_beta(value: Any) -> float:
+    remedy = "it is the probability that a release lies outside its interval, such as 0.05"
+    return require_real("beta", value, low=0.0, high=1.0, open_ends=True, remedy=remedy)
+
+
+def require_column(name: str, value: Any, columns: list[str]) -> str:
+    if not isinstance(value, str) or value not in columns:
+        raise bad_parameter(name, value, f"a column of the events ({', '.join(columns)})", "check the spelling")
+    return value
+
+
+def require_stream(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise bad_parameter("stream", value, "a name", "streams with one secret need different names")
+    return value
+
+
+def ticks_between(start: int, end: Any, tick: int) -> int:
+    """How many whole ticks lie between two points in time."""
+    last = require_moment("end", end)
+    if last <= start or (last - start) % tick:
+        raise bad_parameter("end", end, "a whole number of ticks after start", "releases cover whole ticks")
+    return (last - start) // tick

@@ -1,0 +1,108 @@
+"""The adapter between Spark's stateful operator and a shard: loads its state, hands it rows and watermarks, keeps its state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
+
+from fadecount.errors import CheckpointError
+from fadecount.spark.identity import Identity
+from fadecount.spark.job import Job, frames, roster_from
+from fadecount.spark.pending import Pending
+from fadecount.spark.roster import Roster
+from fadecount.spark.shard import accept, new_shard, resumed_shard
+
+
+class ShardProcessor(StatefulProcessor):
+    """Runs one :class:`~fadecount.spark.shard.Shard` per grouping key.
+
+    State per shard, in four values so that each is written only when it changes: ``identity`` and ``roster`` once,
+    ``pending`` with every micro-batch that has events, ``counter`` with every tick. One timer per shard stands at the
+    end of the open tick.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._stream_key: bytes | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_job": self._job, "_stream_key": None}
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._identity = handle.getValueState("identity", "json string")
+        self._roster = handle.getValueState("roster", "keys binary")
+        self._pending = handle.getValueState("pending", "counts binary")
+        self._counter = handle.getValueState("counter", "saved binary")
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: TimerValues) -> None:  # noqa: N802, N803, ARG002
+        """Make a shard for its declared keys: in the first micro-batch of a checkpoint, which releases nothing."""
+        if not self._job.begins:
+            raise CheckpointError("checkpoint must be the one given to release, got a new one; start the query with that one")
+        roster = Roster.of(initialState["keys"].iloc[0]).tagged(self._key())
+        shard = new_shard(self._job.identity, roster, self._key(), beta=self._job.beta)
+        self._identity.update((self._job.identity.to_json(),))
+        self._roster.update((roster.to_bytes(),))
+        self._pending.update((Pending.empty().to_bytes(),))
+        self._counter.update((shard.saved(),))
+        self._wait_for(shard.open)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[pd.DataFrame]:  # noqa: N802, N803, ARG002
+        """Count events. Nothing is released here."""
+        open_tick = self._job.identity.open_tick(timerValues.getCurrentWatermarkInMs())
+        declared = self._checked()
+        roster = self._keys() if declared else Roster.of([])
+        pending = Pending.from_bytes(bytes(self._value(self._pending))) if declared else Pending.empty()
+        for some in rows:
+            pending = accept(roster, pending, some["key"], some["tick"], open_tick=open_tick)
+        if declared:
+            self._pending.update((pending.to_bytes(),))
+        return iter(())
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,  # noqa: ARG002
+        timerValues: TimerValues,  # noqa: N803
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803, ARG002
+    ) -> Iterator[pd.DataFrame]:
+        """Release every tick that the watermark has closed, and wait for the end of the next."""
+        self._checked()
+        open_tick = self._job.identity.open_tick(timerValues.getCurrentWatermarkInMs())
+        saved, pending = bytes(self._value(self._counter)), bytes(self._value(self._pending))
+        shard = resumed_shard(self._keys(), self._key(), saved, pending, beta=self._job.beta)
+        yield from frames(self._job.identity, shard.roster, shard.close(open_tick))
+        self._pending.update((shard.pending.to_bytes(),))
+        self._counter.update((shard.saved(),))
+        self._wait_for(shard.open)
+
+    def close(self) -> None:
+        pass
+
+    def _key(self) -> bytes:
+        if self._stream_key is None:
+            self._stream_key = self._job.stream_key()
+        return self._stream_key
+
+    def _checked(self) -> bool:
+        """Whether the shard has declared keys; if so, it must be a shard of this stream."""
+        stored = self._identity.get()
+        if stored is not None:
+            self._job.identity.require_same(Identity.from_json(stored[0]))
+        return stored is not None
+
+    def _keys(self) -> Roster:
+        return roster_from(bytes(self._value(self._roster)))
+
+    @staticmethod
+    def _value(state: Any) -> Any:
+        stored = state.get()
+        if stored is None:
+            raise CheckpointError("checkpoint must hold the whole state of a shard, got a part of it; restore the checkpoint")
+        return stored[0]
+
+    def _wait_for(self, tick: int) -> None:
+        self._handle.registerTimer(1000 * self._job.identity.tick_start(tick + 1))
