@@ -43,10 +43,10 @@ class _Directory:
     def __init__(self, spark: SparkSession, path: str) -> None:
         if not isinstance(path, str) or not path:
             raise ParameterError("checkpoint must be given for a stream; name the directory that the query will start with")
-        self._jvm: Any = spark._jvm
-        session: Any = spark._jsparkSession
+        connection: Any = spark
+        self._jvm = connection._jvm
         self._root = self._jvm.org.apache.hadoop.fs.Path(path)
-        self._files = self._root.getFileSystem(session.sessionState().newHadoopConf())
+        self._files = self._root.getFileSystem(connection._jsparkSession.sessionState().newHadoopConf())
 
     def _at(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, name)

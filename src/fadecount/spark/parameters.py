@@ -3,12 +3,63 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError, bad_parameter, require_integer, require_real
 from fadecount.mechanisms import Mechanism
+from fadecount.spark.secret import require_location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """What a release job was asked for, in checked form. ``ticks`` is 0 for a stream, which has no end."""
+
+    mechanism: Mechanism
+    tick_seconds: int
+    start_seconds: int
+    late_seconds: int
+    shards: int
+    beta: float
+    stream: str
+    secret: str
+    ticks: int
+
+    @classmethod
+    def checked(
+        cls,
+        mechanism: Any,
+        *,
+        tick: Any,
+        start: Any,
+        end: Any,
+        late: Any,
+        shards: Any,
+        beta: Any,
+        stream: Any,
+        secret: Any,
+        streaming: bool,
+    ) -> Parameters:
+        """Every parameter within its bounds, or a :class:`ParameterError`."""
+        if streaming and end is not None:
+            raise ParameterError("end must not be given for a stream, which has none; leave it out")
+        if not streaming and end is None:
+            raise ParameterError("end must be given for a table; name the end of the last tick to release")
+        seconds, first = require_seconds("tick", tick, minimum=1), require_moment("start", start)
+        return cls(
+            mechanism=require_mechanism(mechanism),
+            tick_seconds=seconds,
+            start_seconds=first,
+            late_seconds=require_seconds("late", late, minimum=0),
+            shards=require_shards(shards),
+            beta=require_beta(beta),
+            stream=require_stream(stream),
+            secret=require_location(secret),
+            ticks=0 if streaming else ticks_between(first, end, seconds),
+        )
+
 
 _LATEST = 253402300799  # the last second of the year 9999
 MOST_SHARDS = 1 << 24

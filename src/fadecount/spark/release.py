@@ -16,22 +16,13 @@ from fadecount.spark.batch import release_shard
 from fadecount.spark.checkpoint import settle_epoch
 from fadecount.spark.identity import Identity
 from fadecount.spark.job import RELEASES, Job
-from fadecount.spark.parameters import (
-    require_beta,
-    require_column,
-    require_mechanism,
-    require_moment,
-    require_seconds,
-    require_shards,
-    require_stream,
-    ticks_between,
-)
+from fadecount.spark.parameters import Parameters, require_column
 from fadecount.spark.processor import ShardProcessor
-from fadecount.spark.secret import probe, require_location
+from fadecount.spark.secret import probe
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_PROBES = 8
+_PROBES = 4
 
 
 def release(
@@ -70,62 +61,46 @@ def release(
     checkpoint or the events is trusted; the sink keeps the first of equal (tick, key) rows. Refuses, before anything
     is released: a missing or short secret, nulls, a checkpoint that belongs to something else. Proof: docs/spark.md.
     """
-    return _release(
-        events, mechanism, tick=tick, time=time, key=key, keys=keys, secret=secret, shards=shards, start=start, end=end, late=late,
-        beta=beta, stream=stream, checkpoint=checkpoint, epoch="",
-    )  # fmt: skip
-
-
-def _release(
-    events: DataFrame,
-    mechanism: Mechanism,
-    *,
-    tick: Any,
-    time: str,
-    key: str,
-    keys: DataFrame | Sequence[str],
-    secret: str,
-    shards: int,
-    start: Any,
-    end: Any,
-    late: Any,
-    beta: float,
-    stream: str,
-    checkpoint: str | None,
-    epoch: str,
-) -> DataFrame:
-    """The step under :func:`release`, which takes the epoch of a new checkpoint too: for tests."""
-    require_mechanism(mechanism)
-    location = require_location(secret)
-    tick_seconds, start_seconds = require_seconds("tick", tick, minimum=1), require_moment("start", start)
-    late_seconds, beta, shards = require_seconds("late", late, minimum=0), require_beta(beta), require_shards(shards)
-    time, key = require_column("time", time, events.columns), require_column("key", key, events.columns)
-    spark = events.sparkSession
-    if events.isStreaming and end is not None:
-        raise ParameterError("end must not be given for a stream, which has none; leave it out")
-    if not events.isStreaming and end is None:
-        raise ParameterError("end must be given for a table; name the end of the last tick to release")
-    ticks = 0 if events.isStreaming else ticks_between(start_seconds, end, tick_seconds)
-    declared = _declared(spark, keys, key)
-    identity = Identity(
-        stream=require_stream(stream),
-        mechanism=mechanism.to_json(),
-        tick_seconds=tick_seconds,
-        start_seconds=start_seconds,
+    parameters = Parameters.checked(
+        mechanism,
+        tick=tick,
+        start=start,
+        end=end,
+        late=late,
         shards=shards,
+        beta=beta,
+        stream=stream,
+        secret=secret,
+        streaming=events.isStreaming,
+    )
+    time, key = require_column("time", time, events.columns), require_column("key", key, events.columns)
+    dated = events.select(sql.col(time).cast("timestamp").alias("time"), sql.col(key).cast("string").alias("key"))
+    declared = _declared(events.sparkSession, keys, key)
+    return _released(dated, declared, parameters, checkpoint=checkpoint or "", epoch="")
+
+
+def _released(dated: DataFrame, declared: DataFrame, parameters: Parameters, *, checkpoint: str, epoch: str) -> DataFrame:
+    """The step under :func:`release`, which takes the epoch of a new checkpoint too: for tests."""
+    spark = dated.sparkSession
+    if dated.isStreaming:
+        _require_state_store(spark)
+    identity = Identity(
+        stream=parameters.stream,
+        mechanism=parameters.mechanism.to_json(),
+        tick_seconds=parameters.tick_seconds,
+        start_seconds=parameters.start_seconds,
+        shards=parameters.shards,
         keys=_digest(declared),
-        secret_proof=_proof(spark, location),
+        secret_proof=_proof(spark, parameters.secret),
         epoch=epoch,
     )
-    rosters = declared.groupBy(_shard(shards)).agg(sql.collect_set("key").alias("keys"))
-    dated = events.select(sql.col(time).cast("timestamp").alias("time"), sql.col(key).cast("string").alias("key"))
-    if not events.isStreaming:
-        job = Job(identity=identity, secret=location, beta=beta, begins=True)
-        return _named(_of_table(_placed(dated, identity), rosters, job, ticks))
-    _require_state_store(spark)
-    identity, begins = settle_epoch(spark, checkpoint or "", identity)
-    job = Job(identity=identity, secret=location, beta=beta, begins=begins)
-    placed = _placed(dated.withWatermark("time", f"{late_seconds} seconds"), identity)
+    rosters = declared.groupBy(_shard(parameters.shards)).agg(sql.collect_set("key").alias("keys"))
+    if not dated.isStreaming:
+        job = Job(identity=identity, secret=parameters.secret, beta=parameters.beta, begins=True)
+        return _named(_of_table(_placed(dated, identity), rosters, job, parameters.ticks))
+    identity, begins = settle_epoch(spark, checkpoint, identity)
+    job = Job(identity=identity, secret=parameters.secret, beta=parameters.beta, begins=begins)
+    placed = _placed(dated.withWatermark("time", f"{parameters.late_seconds} seconds"), identity)
     released = placed.groupBy("shard").transformWithStateInPandas(
         statefulProcessor=ShardProcessor(job),
         outputStructType=RELEASES,

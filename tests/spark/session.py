@@ -1,0 +1,81 @@
+"""A small local Spark, and what its tests need around it. Tests are skipped, with the reason, where Java or Spark is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.spark.oracle import SECRET, START, Event
+
+pytest.importorskip("pyspark", reason="needs fadecount[spark]")
+if shutil.which("java") is None:
+    pytest.skip("needs Java 17 or newer", allow_module_level=True)
+
+from pyspark.sql import SparkSession
+
+ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def build_session(log: Path, *, master: str = "local[2]", **more: str) -> Any:
+    """A session that logs its events, for what must not be in that log."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    log.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.stateStore.providerClass": ROCKS,
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": log.as_uri(),
+        **more,
+    }
+    builder = SparkSession.builder.master(master).appName("fadecount tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def write_events(place: Path, events: list[Event | tuple[int, None]]) -> None:
+    """One Parquet file of events, with the columns ``at`` and ``page``."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    times = pd.to_datetime([moment for moment, _ in events], unit="s", utc=True)
+    frame = pd.DataFrame({"at": times, "page": pd.Series([key for _, key in events], dtype=object)})
+    frame.to_parquet(place, coerce_timestamps="us")
+
+
+def read_releases(session: Any, place: Path, tick: int) -> dict[tuple[int, str], int]:
+    """The value of each (tick number, key); every one must be there once only."""
+    rows = session.read.parquet(str(place)).selectExpr("unix_seconds(tick) as at", "key", "value", "low", "high").collect()
+    values = {((row.at - START) // tick, row.key): row.value for row in rows}
+    assert len(values) == len(rows)
+    assert all(row.low <= row.value <= row.high for row in rows)
+    return values
+
+
+def files_with(secrets: list[bytes], *places: Path) -> list[Path]:
+    """The files below some places that hold one of some byte strings."""
+    files = [path for place in places for path in place.rglob("*") if path.is_file()]
+    return [path for path in files if any(secret in path.read_bytes() for secret in secrets)]
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    root = tmp_path_factory.mktemp("spark")
+    secret = root / "secret"
+    secret.write_text(SECRET)
+    session = build_session(root / "log", **{"spark.sql.warehouse.dir": str(root / "tables")})
+    session.fadecount_test_root = root
+    yield session
+    session.stop()
