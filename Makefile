@@ -73,6 +73,9 @@ service-crash: $(VENV)/test ## kill the service under load 500 times
 service-fuzz: $(VENV)/campaigns ## 10,000 requests made from the interface's description
 	$(BIN)/python -m tests.service.fuzz --cases 10000
 
+spark-crash: $(VENV)/test ## kill a Spark cluster again and again; its releases must not change
+	$(BIN)/python -m tests.spark.crash
+
 bench: $(VENV)/test ## measure speed against a reference in the same run
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.files

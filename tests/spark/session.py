@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from tests.spark.oracle import SECRET, START, Event
+from tests.spark.oracle import START, Event
 
 pytest.importorskip("pyspark", reason="needs fadecount[spark]")
 if shutil.which("java") is None:
@@ -68,14 +67,3 @@ def files_with(secrets: list[bytes], *places: Path) -> list[Path]:
     """The files below some places that hold one of some byte strings."""
     files = [path for place in places for path in place.rglob("*") if path.is_file()]
     return [path for path in files if any(secret in path.read_bytes() for secret in secrets)]
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    root = tmp_path_factory.mktemp("spark")
-    secret = root / "secret"
-    secret.write_text(SECRET)
-    session = build_session(root / "log", **{"spark.sql.warehouse.dir": str(root / "tables")})
-    session.fadecount_test_root = root
-    yield session
-    session.stop()

@@ -15,7 +15,7 @@ import pytest
 import fadecount as fc
 from fadecount.errors import CheckpointError, FadecountError, ParameterError
 from tests.spark.oracle import EPOCH, SECRET, START, STREAM, Event, MicroBatch, frozen_counts, released
-from tests.spark.session import files_with, read_releases, spark, write_events
+from tests.spark.session import files_with, read_releases, write_events
 
 from fadecount.spark import explain, release  # isort: skip
 from fadecount.spark.batch import digest_of  # isort: skip
@@ -23,8 +23,6 @@ from fadecount.spark.parameters import Parameters  # isort: skip
 from fadecount.spark.pending import Pending  # isort: skip
 from fadecount.spark.release import _released, _shard  # isort: skip
 from fadecount.spark.roster import Roster  # isort: skip
-
-__all__ = ["spark"]
 
 TICK = 600
 KEYS = [f"page {number}" for number in range(40)]

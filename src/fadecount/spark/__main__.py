@@ -1,0 +1,170 @@
+"""Private running counts of events on Spark: reads files, a table or a topic, writes Parquet or PostgreSQL.
+
+examples:
+  what is there, then stop (run it again when there is more):
+    python -m fadecount.spark --events visits/ --time at --key page --keys pages.txt --tick 1h --start 2026-01-01 \\
+        --plan plan.json --secret file:/run/secrets/fadecount --shards 64 --checkpoint state/ --to parquet:releases/
+  a table, for ever, into PostgreSQL:
+    spark-submit .../fadecount/spark/__main__.py --format table --events web.visits --follow --to postgresql:releases ...
+  a Kafka topic (the connector is yours):
+    ... --format kafka --option subscribe=visits --option kafka.bootstrap.servers=host:9092 \\
+        --time timestamp --key "cast(key as string)"
+
+The plan is the JSON of a mechanism, as Mechanism.to_json writes it. The secret is read on the executors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from fadecount.errors import FadecountError, ParameterError, bad_parameter
+from fadecount.mechanisms import Mechanism
+
+FAILED = 1
+_ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    summary, _, details = (__doc__ or "").partition("\n")
+    parser = argparse.ArgumentParser(
+        prog="python -m fadecount.spark",
+        description=summary,
+        epilog=details.strip("\n"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    source = parser.add_argument_group("events")
+    source.add_argument("--events", default="", metavar="PATH", help="directory of files, or a table's name")
+    source.add_argument("--format", default="parquet", help="parquet, csv, json, table, or any of Spark's (default: %(default)s)")
+    source.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="an option of the source; repeatable")
+    source.add_argument("--time", required=True, metavar="SQL", help="column or expression: when the event happened")
+    source.add_argument("--key", required=True, metavar="SQL", help="column or expression: the event's key")
+    source.add_argument("--keys", required=True, metavar="FILE", help="declared keys: one per line, or Parquet (first column)")
+    stream = parser.add_argument_group("stream")
+    stream.add_argument("--plan", required=True, metavar="FILE", help="the mechanism, as JSON")
+    stream.add_argument("--tick", required=True, metavar="DURATION", help="length of a tick, such as 15m or 1d")
+    stream.add_argument("--start", required=True, metavar="TIME", help="when the first tick begins; UTC unless it says otherwise")
+    stream.add_argument(
+        "--late", default="0s", metavar="DURATION", help="how long a tick waits for events (default: %(default)s)"
+    )
+    stream.add_argument("--beta", type=float, default=0.05, help="how often a count may lie outside its interval (default: 0.05)")
+    stream.add_argument("--stream", default="default", metavar="NAME", help="name of the stream (default: %(default)s)")
+    stream.add_argument("--secret", metavar="PLACE", help="file:/path or env:NAME, on the executors; at least 32 bytes")
+    stream.add_argument("--shards", type=int, required=True, metavar="N", help="how many shards the keys are spread over; fixed")
+    stream.add_argument("--checkpoint", required=True, metavar="PATH", help="where Spark keeps the state")
+    sink = parser.add_argument_group("releases")
+    sink.add_argument("--to", required=True, metavar="PLACE", help="parquet:PATH or postgresql:TABLE")
+    sink.add_argument(
+        "--database", default="", metavar="WORDS", help="libpq connection words, no password (default: PG* variables)"
+    )
+    sink.add_argument("--follow", action="store_true", help="go on for ever instead of stopping when all events are read")
+    return parser
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run the job; 0 when it stopped by itself, 1 when it was refused or failed, in one line."""
+    arguments = build_parser().parse_args(words)
+    try:
+        mechanism = read_plan(arguments.plan)
+        kind, _, place = arguments.to.partition(":")
+        if kind not in ("parquet", "postgresql") or not place:
+            raise bad_parameter("--to", arguments.to, "parquet:PATH or postgresql:TABLE", "say where releases go")
+        run(arguments, mechanism, kind, place)
+    except FadecountError as error:
+        print(f"fadecount: {error}", file=sys.stderr)
+        return FAILED
+    except KeyboardInterrupt:
+        print("fadecount: stopped", file=sys.stderr)
+        return 130
+    return 0
+
+
+def run(arguments: argparse.Namespace, mechanism: Mechanism, kind: str, place: str) -> None:
+    from pyspark.errors import PySparkException
+
+    from fadecount.spark import explain, release
+    from fadecount.spark.sinks import to_parquet, to_postgresql
+
+    session = _session(arguments.shards)
+    try:
+        releases = release(
+            _events(session, arguments),
+            mechanism,
+            tick=arguments.tick,
+            time="time",
+            key="key",
+            keys=_keys(session, arguments.keys),
+            secret=arguments.secret,
+            shards=arguments.shards,
+            start=arguments.start,
+            late=arguments.late,
+            beta=arguments.beta,
+            stream=arguments.stream,
+            checkpoint=arguments.checkpoint,
+        )
+        if kind == "parquet":
+            writer = to_parquet(releases, place, checkpoint=arguments.checkpoint)
+        else:
+            writer = to_postgresql(releases, place, database=arguments.database, checkpoint=arguments.checkpoint)
+        query = (writer if arguments.follow else writer.trigger(availableNow=True)).start()
+        query.awaitTermination()
+    except PySparkException as error:
+        first = (str(error).strip().splitlines() or ["unknown"])[0]
+        raise FadecountError(explain(error) or f"Spark failed: {first}") from error
+
+
+def read_plan(path: str) -> Mechanism:
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise ParameterError(f"plan must be a readable JSON file, got {path!r} ({reason}); check the path") from error
+    return Mechanism.from_json(text)
+
+
+def _session(shards: int) -> Any:
+    """The session of spark-submit, or a local one; with no more partitions than shards, for the rest would be empty."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    session = (
+        SparkSession.builder.appName("fadecount")
+        .config("spark.sql.streaming.stateStore.providerClass", _ROCKS)
+        .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    partitions = "spark.sql.shuffle.partitions"
+    session.conf.set(partitions, str(max(1, min(shards, int(session.conf.get(partitions))))))
+    session.sparkContext.setLogLevel(os.environ.get("FADECOUNT_SPARK_LOG", "OFF"))
+    return session
+
+
+def _events(session: Any, arguments: argparse.Namespace) -> Any:
+    reader = session.readStream
+    for option in arguments.option:
+        name, separator, value = option.partition("=")
+        if not separator:
+            raise bad_parameter("--option", option, "NAME=VALUE", "such as maxFilesPerTrigger=10")
+        reader = reader.option(name, value)
+    if arguments.format == "table":
+        events = reader.table(arguments.events)
+    else:
+        if arguments.format in ("parquet", "csv", "json", "orc"):
+            known = session.read.format(arguments.format).option("header", "true").option("inferSchema", "true")
+            reader = reader.option("header", "true").schema(known.load(arguments.events).schema)
+        reader = reader.format(arguments.format)
+        events = reader.load(arguments.events) if arguments.events else reader.load()
+    return events.selectExpr(f"({arguments.time}) as time", f"({arguments.key}) as key")
+
+
+def _keys(session: Any, path: str) -> Any:
+    text = Path(path).is_file() and not path.endswith(".parquet")
+    return session.read.text(path, lineSep="\n") if text else session.read.parquet(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
