@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -65,7 +66,7 @@ def torment(cluster: Cluster, root: Path, settings: str, *, drivers: int, worker
     chance = random.Random(7)
     done = {"driver kills": 0, "between write and commit": 0, "worker kills": 0}
     while not (root / "finished").exists():
-        driver = cluster.driver(["-m", "tests.spark.crash_driver", settings])
+        driver = cluster.start_driver(["-m", "tests.spark.crash_driver", settings])
         seen, commits = _names(root / "markers"), _names(root / "checkpoint" / "commits")
         if done["driver kills"] >= drivers:
             _wait(driver, lambda: (root / "finished").exists())
@@ -138,6 +139,7 @@ def main() -> int:
         parser.add_argument(f"--{name}", type=int, default=default)
     wanted = parser.parse_args()
     began = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left running
     with tempfile.TemporaryDirectory(prefix="fadecount-crash-") as place:
         root = Path(place)
         (root / "secret").write_text(SECRET)

@@ -22,13 +22,17 @@ class Group:
     def __init__(self, command: list[str], log: Path, surroundings: dict[str, str]) -> None:
         with log.open("ab") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output, env=surroundings, start_new_session=True)
+        self._ours = True
 
     @property
     def running(self) -> bool:
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """``kill -9`` of the whole group, which we started."""
+        """``kill -9`` of the whole group, once: later its number may belong to others."""
+        if not self._ours:
+            return
+        self._ours = False
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -47,6 +51,7 @@ class Cluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             "PYSPARK_PYTHON": sys.executable,
+            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # lives are short: do not compile much
             "SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.enabled=false",
         }
         port = _free_port()
@@ -69,8 +74,11 @@ class Cluster:
         self._workers[number].kill()
         self._workers[number] = self._worker(number)
 
-    def driver(self, words: list[str]) -> Group:
-        return Group([sys.executable, *words], self._root / "driver.log", self._surroundings)
+    def start_driver(self, words: list[str]) -> Group:
+        """A driver of ours; it ends with the cluster at the latest."""
+        driver = Group([sys.executable, *words], self._root / "driver.log", self._surroundings)
+        self._groups.append(driver)
+        return driver
 
     def __enter__(self) -> Self:
         return self

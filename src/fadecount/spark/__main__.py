@@ -138,7 +138,7 @@ def _session(shards: int) -> Any:
         .getOrCreate()
     )
     partitions = "spark.sql.shuffle.partitions"
-    session.conf.set(partitions, str(max(1, min(shards, int(session.conf.get(partitions))))))
+    session.conf.set(partitions, str(max(1, min(shards, int(session.conf.get(partitions) or 200)))))
     session.sparkContext.setLogLevel(os.environ.get("FADECOUNT_SPARK_LOG", "OFF"))
     return session
 

@@ -18,7 +18,7 @@ from fadecount.spark.identity import Identity
 from fadecount.spark.job import Job, frames, roster_from
 from fadecount.spark.pending import Pending
 from fadecount.spark.roster import Roster
-from fadecount.spark.shard import accept, new_shard, resumed_shard
+from fadecount.spark.shard import Shard, accept, new_shard, resumed_shard
 
 
 class ShardProcessor(StatefulProcessor):
@@ -48,7 +48,7 @@ class ShardProcessor(StatefulProcessor):
         if not self._job.begins:
             raise CheckpointError("checkpoint must be the one given to release, got a new one; start the query with that one")
         roster = Roster.of(initialState["keys"].iloc[0]).tagged(self._key())
-        shard = new_shard(self._job.identity, roster, self._key(), beta=self._job.beta)
+        shard = self._begun(roster)
         self._identity.update((self._job.identity.to_json(),))
         self._roster.update((roster.to_bytes(),))
         self._pending.update((Pending.empty().to_bytes(),))
@@ -76,8 +76,7 @@ class ShardProcessor(StatefulProcessor):
         """Release every tick that the watermark has closed, and wait for the end of the next."""
         self._checked()
         open_tick = self._job.identity.open_tick(timerValues.getCurrentWatermarkInMs())
-        saved, pending = bytes(self._value(self._counter)), bytes(self._value(self._pending))
-        shard = resumed_shard(self._keys(), self._key(), saved, pending, beta=self._job.beta)
+        shard = self._resumed(bytes(self._value(self._counter)), bytes(self._value(self._pending)))
         yield from frames(self._job.identity, shard.roster, shard.close(open_tick))
         self._pending.update((shard.pending.to_bytes(),))
         self._counter.update((shard.saved(),))
@@ -90,6 +89,12 @@ class ShardProcessor(StatefulProcessor):
         if self._stream_key is None:
             self._stream_key = self._job.stream_key()
         return self._stream_key
+
+    def _begun(self, roster: Roster) -> Shard:
+        return new_shard(self._job.identity, roster, self._key(), beta=self._job.beta)
+
+    def _resumed(self, saved: bytes, pending: bytes) -> Shard:
+        return resumed_shard(self._keys(), self._key(), saved, pending, beta=self._job.beta)
 
     def _checked(self) -> bool:
         """Whether the shard has declared keys; if so, it must be a shard of this stream."""
