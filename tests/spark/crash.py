@@ -137,16 +137,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.spark.crash", description=(__doc__ or "").partition("\n")[0])
     for name, default in (("events", 10**6), ("keys", 10**5), ("files", 32), ("drivers", 21), ("workers", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--keep", metavar="DIRECTORY", help="work here, in a new directory, and leave everything")
     wanted = parser.parse_args()
     began = time.monotonic()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left running
     with tempfile.TemporaryDirectory(prefix="fadecount-crash-") as place:
-        root = Path(place)
+        root = Path(wanted.keep or place)
+        root.mkdir(parents=True, exist_ok=not wanted.keep)
         (root / "secret").write_text(SECRET)
         (root / "markers").mkdir()
         names, counts, late = make_events(root, events=wanted.events, keys=wanted.keys, files=wanted.files)
         with Cluster(root) as cluster:
-            settings = {"root": place, "master": cluster.master, "mechanism": MECHANISM.to_json(), "tick": TICK, "start": START}
+            settings = {
+                "root": str(root),
+                "master": cluster.master,
+                "mechanism": MECHANISM.to_json(),
+                "tick": TICK,
+                "start": START,
+            }
             text = json.dumps({**settings, "shards": SHARDS, "stream": "crash", "pause": 0.5})
             done = torment(cluster, root, text, drivers=wanted.drivers, workers=wanted.workers)
         found = compare(root, names, counts)

@@ -164,10 +164,10 @@ def test_half_a_state_is_refused() -> None:
 
 def test_state_per_key_stays_within_its_bound() -> None:
     """16 * (ceil(log2 t) + 4) bytes per key, with names of ten letters, one event pending per key, everything counted."""
-    keys = [f"{number:010}" for number in range(2000)]
+    keys = [f"{number:010}" for number in range(1000)]
     job = make_job(fc.Gradual(epsilon=0.5, exponent=2.0), shards=1)
     operator = Operator(job, keys)
-    for ticks in (1, 2, 3, 10, 100, 1000):
+    for ticks in (1, 2, 3, 10, 100):
         moment = START + 60 * ticks
         operator.run(MicroBatch(1000 * moment, [(moment + 1, key) for key in keys]))
         size = sum(len(value[0]) for state in operator.handle.value_states.values() for value in state.state.values())
