@@ -36,6 +36,8 @@ def main(settings: dict[str, Any]) -> None:
         .config("spark.task.maxFailures", "20")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.codegen.wholeStage", "false")  # a life is too short to compile for it
+        .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.streaming.stateStore.providerClass", ROCKS)
         .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
         .getOrCreate()

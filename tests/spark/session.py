@@ -26,6 +26,7 @@ def build_session(log: Path, *, master: str = "local[2]", **more: str) -> Any:
     """A session that logs its events, for what must not be in that log."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # short tests: do not compile much
     log.mkdir(parents=True, exist_ok=True)
     settings = {
         "spark.ui.enabled": "false",
@@ -33,6 +34,8 @@ def build_session(log: Path, *, master: str = "local[2]", **more: str) -> Any:
         "spark.driver.memory": "1g",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.adaptive.enabled": "false",
         "spark.sql.streaming.stateStore.providerClass": ROCKS,
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": log.as_uri(),
