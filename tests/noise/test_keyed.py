@@ -1,7 +1,6 @@
 """Keyed noise: the documented derivation, independence of everything but the name, and the law of every other sampler here.
 
-False alarms: the statistical tests take a fresh secret each time. Each of the comparisons below fails a true sampler with
-probability at most ``FALSE_ALARM``; there are fewer than 60, so below 6e-9 in total.
+The statistical tests take a fresh secret each time.
 """
 
 from __future__ import annotations
@@ -26,10 +25,11 @@ import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.noise import DiscreteLaplace, KeyedNoise
 from fadecount.noise.laplace import settle
+from tests.false_alarm import EACH, explained
+from tests.noise.discrete import chance_of
+from tests.noise.test_distribution import DRAWS, LARGE, SCALES, TINY
 
-FALSE_ALARM = 1e-10
 SECRET = bytes(range(32))
-SCALES = [0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 300.0, 1e3, 1e4, 1e5, 1e6]
 WIDE = 2.0**40
 
 
@@ -171,46 +171,23 @@ def test_width_must_be_the_number_of_keys_and_the_secret_is_not_shown() -> None:
 # The law ---------------------------------------------------------------------------------------------------------------------
 
 
-def _fit(draws: NDArray[np.int64], scale: float) -> float:
-    """The probability of a fit as bad as this one, under the discrete Laplace law of a scale (Pearson's chi-square)."""
-    q = math.exp(-1.0 / scale)
-    edges = np.unique(np.round(scale * -np.log(np.linspace(1.0, 1e-3, 40)[1:]))).astype(np.int64)
-    edges = np.unique(np.concatenate([-edges, edges, [0, 1]]))
-
-    def below(bound: NDArray[np.int64]) -> NDArray[np.float64]:
-        low, high = np.minimum(bound, 0).astype(np.float64), np.maximum(bound, 1).astype(np.float64)
-        return np.where(bound <= 0, np.exp((low - 1.0) / scale) / (1.0 + q), 1.0 - np.exp(-high / scale) / (1.0 + q))
-
-    cumulated = np.concatenate([[0.0], below(edges), [1.0]])
-    expected = np.diff(cumulated) * len(draws)
-    observed = np.bincount(np.searchsorted(edges, draws, side="right"), minlength=len(expected)).astype(np.float64)
-    large = expected >= 20.0
-    observed = np.append(observed[large], observed[~large].sum())
-    expected = np.append(expected[large], expected[~large].sum())
-    if expected[-1] < 20.0:  # too little mass outside to test on its own
-        observed, expected = _merged(observed), _merged(expected)
-    return float(stats.chisquare(observed, expected * observed.sum() / expected.sum()).pvalue)
-
-
-def _merged(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    middle = len(values) // 2 if len(values) > 2 else 0
-    rest = values[:-1].copy()
-    rest[min(middle, len(rest) - 1)] += values[-1]
-    return rest
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_the_law_is_the_discrete_laplace_of_its_scale_and_no_other(scale: float) -> None:
+@pytest.mark.parametrize("scale", [*SCALES, *LARGE])
+def test_the_true_scale_is_accepted_and_others_are_rejected(scale: float) -> None:
     noise = _noise([str(number) for number in range(500)], secret=os.urandom(32))
-    draws = noise.many(DiscreteLaplace(scale), 1, range(1), range(1, 401), 500).reshape(-1)
-    if scale < 0.15:  # practically no noise: the law says so, and a larger scale would show
-        q = math.exp(-1.0 / scale)
-        beyond = int(np.count_nonzero(draws))
-        assert stats.binomtest(beyond, len(draws), 2 * q / (1 + q)).pvalue > FALSE_ALARM
-        return
-    assert _fit(draws, scale) > FALSE_ALARM, f"a true sampler fails with probability {FALSE_ALARM}"
-    for wrong in (scale * 2 / 3, scale * 3 / 2):
-        assert _fit(draws, wrong) < FALSE_ALARM, "the test cannot tell a wrong scale"
+    draws = noise.many(DiscreteLaplace(scale), 1, range(1), range(1, 1 + DRAWS // 500), 500).reshape(-1)
+    chance = chance_of(draws, scale)
+    assert chance > EACH, explained(f"keyed noise of scale {scale}", chance)
+    for wrong in (2 / 3, 3 / 2):
+        assert chance_of(draws, wrong * scale) < EACH, f"the test cannot tell {wrong:.3g} of scale {scale}"
+
+
+@pytest.mark.parametrize("scale", TINY)
+def test_a_tiny_scale_hardly_shows(scale: float) -> None:
+    noise = _noise(["a"], secret=os.urandom(32))
+    draws = noise.many(DiscreteLaplace(scale), 0, range(1), range(1, 20_001), 1)
+    q = math.exp(-1.0 / scale)
+    chance = float(stats.binomtest(int(np.count_nonzero(draws)), draws.size, 2 * q / (1 + q)).pvalue)
+    assert chance > EACH, explained(f"keyed noise of scale {scale}", chance)
 
 
 def test_draws_of_different_keys_nodes_levels_and_epochs_are_uncorrelated() -> None:
@@ -227,7 +204,7 @@ def test_draws_of_different_keys_nodes_levels_and_epochs_are_uncorrelated() -> N
         "levels": (one, level),
         "epochs": (one, epoch),
     }
-    limit = float(stats.norm.isf(FALSE_ALARM / 2)) * 1.2  # the products have heavier tails than the normal law; 1.2 is generous
+    limit = float(stats.norm.isf(EACH / 2)) * 1.2  # the products have heavier tails than the normal law; 1.2 is generous
     for name, (left, right) in pairs.items():
         off = ~np.eye(*left.shape, dtype=np.bool) if name == "mirrored" else np.ones(left.shape, dtype=np.bool)
         spread = math.sqrt(np.count_nonzero(off)) * (math.sqrt(2.0) if name == "mirrored" else 1.0)
