@@ -22,7 +22,7 @@ _NAME = "fadecount.json"
 def settle_epoch(spark: SparkSession, checkpoint: str, identity: Identity) -> tuple[Identity, bool]:
     """The identity with the epoch of the checkpoint, and whether the checkpoint is new; refuses another stream's checkpoint."""
     directory = _Directory(spark, checkpoint)
-    if not directory.holds("commits/0"):
+    if not directory.committed():
         begun = replace(identity, epoch=identity.epoch or new_epoch())
         directory.write(_NAME, begun.to_json())
         return begun, True
@@ -53,6 +53,12 @@ class _Directory:
 
     def holds(self, name: str) -> bool:
         return bool(self._files.exists(self._at(name)))
+
+    def committed(self) -> bool:
+        """Whether some micro-batch was committed here. Spark forgets old ones, so any number will do."""
+        if not self.holds("commits"):
+            return False
+        return any(entry.getPath().getName().isdigit() for entry in self._files.listStatus(self._at("commits")))
 
     def read(self, name: str) -> str:
         stream = self._files.open(self._at(name))
