@@ -53,7 +53,7 @@ def frames(identity: Identity, roster: Roster, blocks: Iterator[Released]) -> It
         )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def roster_from(blob: bytes) -> Roster:
     """A shard's keys; workers that live on keep the last ones, since names never change."""
     return Roster.from_bytes(blob)
