@@ -7,13 +7,13 @@ used again by a checkpoint that was lost, emptied or confused with another.
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from fadecount.errors import CheckpointError, ParameterError
+from fadecount.noise.names import unpredictable
 from fadecount.spark.identity import Identity
 
 _NAME = "fadecount.json"
@@ -34,7 +34,7 @@ def settle_epoch(spark: SparkSession, checkpoint: str, identity: Identity) -> tu
 
 
 def new_epoch() -> str:
-    return secrets.token_hex(16)
+    return unpredictable(16).hex()
 
 
 class _Directory:
