@@ -120,7 +120,7 @@ def compare(root: Path, names: list[str], counts: np.ndarray[Any, Any]) -> dict[
             continue
         rows = pyarrow.dataset.dataset(files).to_table(columns=["tick", "key", "value"])
         seconds = rows["tick"].cast(pyarrow.timestamp("s", tz="UTC")).cast(pyarrow.int64()).to_numpy()
-        ticks, keys = (seconds - START) // TICK, np.array([int(name[5:]) for name in rows["key"].to_pylist()])
+        ticks, keys = (seconds - START) // TICK, np.array([int(name[5:]) for name in rows["key"].to_pylist()], dtype=np.int64)
         wrong += int(np.count_nonzero(wanted[ticks, keys] != rows["value"].to_numpy()))
         np.add.at(writes, (ticks, keys), 1)
     return {
