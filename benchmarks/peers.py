@@ -1,7 +1,7 @@
 """Other libraries on the same work, where they are installed: ``pip install 'fadecount[peers]'``.
 
-Each of them draws what a counter needs per item, two values, and none of them runs a counter on top, so the comparison favours
-them. A peer that is missing, or that fails to start, is left out with the reason.
+OpenDP and diffprivlib draw what a counter needs per item, two values, with no counter on top; jax-privacy takes one step of a
+streaming mechanism of its own, with one Gaussian value per item. So the comparison favours them. A peer that is missing, or that fails to start, is left out with the reason.
 """
 
 from __future__ import annotations
