@@ -1,7 +1,8 @@
 """Other libraries on the same work, where they are installed: ``pip install 'fadecount[peers]'``.
 
 OpenDP and diffprivlib draw what a counter needs per item, two values, with no counter on top; jax-privacy takes one step of a
-streaming mechanism of its own, with one Gaussian value per item. So the comparison favours them. A peer that is missing, or that fails to start, is left out with the reason.
+streaming mechanism of its own, with one Gaussian value per item. So the comparison favours them. A
+peer that is missing, or that fails to start, is left out with the reason.
 """
 
 from __future__ import annotations
