@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from fadecount.errors import StoreError
 from fadecount.streams.database import Database
 
-CELLS = 1 << 19
-"""The largest number of values in one row: 4 MiB."""
+CELLS = 1 << 17
+"""The largest number of values in one row: 1 MiB. A run can be stopped between two rows."""
 
 
 @dataclass(frozen=True, slots=True)
