@@ -76,6 +76,9 @@ service-fuzz: $(VENV)/campaigns ## 10,000 requests made from the interface's des
 spark-crash: $(VENV)/test ## kill a Spark cluster again and again; its releases must not change
 	$(BIN)/python -m tests.spark.crash
 
+spark-bench: $(VENV)/test ## what privacy costs on Spark, against a running sum and one state per key
+	$(BIN)/python -m benchmarks.spark
+
 bench: $(VENV)/test ## measure speed against a reference in the same run
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.files

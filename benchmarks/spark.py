@@ -2,8 +2,8 @@
 
     python -m benchmarks.spark [--events 1000000] [--keys 100000] [--ticks 10] [--per-key-ticks 2]
 
-All three run in one session on the same events, one micro-batch per tick, after a first micro-batch that makes the
-state and is not counted. Prints JSON.
+All run in one session on the same events, one micro-batch per tick, after a first micro-batch that makes the state and is
+not counted; sum and private counter twice, in turns, of which the faster run counts. Prints JSON.
 """
 
 from __future__ import annotations
@@ -118,14 +118,14 @@ class PerKeyProcessor(StatefulProcessor):
 
 
 def make_events(root: Path, *, events: int, keys: int, ticks: int) -> None:
-    """One file for each tick, the last one with a single event that closes the tick before."""
+    """One file for each tick, and a last one with a single event."""
     source = np.random.default_rng(5)
     names = np.array([f"page-{number:07}" for number in range(keys)])
     pd.DataFrame({"key": names}).to_parquet(root / "keys.parquet")
     for number in range(ticks + 2):
         part = events // (ticks + 1) if number <= ticks else 1
-        seconds = START + number * TICK + (source.integers(0, TICK, part) if part > 1 else np.array([TICK - 1]))
-        seconds[0] = START + number * TICK + TICK - 1
+        seconds = START + number * TICK + source.integers(0, TICK, part)
+        seconds[0] = START + (number + 1) * TICK  # so that the next micro-batch closes this tick
         frame = pd.DataFrame({"time": pd.to_datetime(seconds, unit="s", utc=True), "key": names[source.integers(0, keys, part)]})
         path = root / "in" / f"{number:04}.parquet"
         path.parent.mkdir(exist_ok=True)
@@ -168,7 +168,8 @@ def measure(session: Any, root: Path, name: str, processor: Any, *, per_key: boo
     query.stop()
     seconds = sum(each["durationMs"]["triggerExecution"] for each in progress) / 1000
     rows = sum(each["numInputRows"] for each in progress)
-    written = session.read.parquet(str(root / name / "out")).count()
+    most = batches * declared.count()  # a micro-batch more may have come through before the stop
+    written = min(most, session.read.parquet(str(root / name / "out")).count())
     return {
         "micro-batches": len(progress),
         "events": rows,
@@ -216,8 +217,12 @@ def main(words: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="fadecount-benchmark-") as place:
         root = Path(place)
         make_events(root, events=wanted.events, keys=wanted.keys, ticks=wanted.ticks)
-        for name, processor in (("plain", PlainProcessor), ("private", ShardProcessor)):
-            report[name] = measure(session, root, name, processor, per_key=False, batches=wanted.ticks)
+        kinds: dict[str, Any] = {"plain": PlainProcessor, "private": ShardProcessor}
+        measure(session, root, "warm", ShardProcessor, per_key=False, batches=2)
+        for place_in_turn, name in enumerate(("plain", "private", "private", "plain")):
+            here = measure(session, root, f"{name}{place_in_turn}", kinds[name], per_key=False, batches=wanted.ticks)
+            report[name] = here if name not in report else min(report[name], here, key=lambda each: each["seconds"])
+            print(json.dumps({name: here}), file=sys.stderr, flush=True)
         batches = wanted.per_key_ticks
         report["per key"] = measure(session, root, "each", PerKeyProcessor, per_key=True, batches=batches)
     session.stop()
