@@ -27,7 +27,7 @@ def main() -> int:
         with fc.Client(service.url, service.admin) as client:
             for stream in ("load", "0"):
                 client.create(stream, tick="1s", mechanism=fc.Gradual(epsilon=0.1, exponent=1.0), keys=("a", "0"))
-        per_operation = -(-arguments.cases // 10)
+        per_operation = -(-arguments.cases // 5)
         command = [str(Path(sys.executable).with_name("schemathesis")), "run", str(document), "--url", service.url]
         command += ["--header", f"Authorization: Bearer {service.admin}", "--checks", CHECKS, "--seed", str(arguments.seed)]
         command += [
@@ -41,9 +41,10 @@ def main() -> int:
         done = subprocess.run([*command, "--phases", "examples,coverage,fuzzing", "--no-color"], capture_output=True, text=True)
         print(done.stdout[-6000:], done.stderr[-2000:])
         made = [int(each) for each in re.findall(r"(\d+) generated", done.stdout)]
-        print(f"{sum(made)} cases; log of the service: {service.log[-500:]!r}")
         with fc.Client(service.url, service.admin) as client:
             assert client.streams()
+        service.stop()
+        print(f"{sum(made)} cases; log of the service: {service.log[-2000:].decode()!r}")
         return done.returncode or (0 if sum(made) >= arguments.cases else 1)
 
 

@@ -37,7 +37,8 @@ ODD_STREAMS: tuple[dict[str, object], ...] = (
     {"keys": []}, {"keys": ["a", "a"]}, {"keys": [1]}, {"keys": "a"}, {"keys": ["\u0000"]}, {"keys": ["x" * 500]},
     {"mechanism": 1},
     {"mechanism": {"kind": "none"}}, {"mechanism": {"kind": "gradual"}}, {"mechanism": {**GRADUAL, "epsilon": -1}},
-    {"mechanism": {**GRADUAL, "epsilon": True}}, {"plan": {"kind": "linear", "epsilon": 1}}, {"other": 1},
+    {"mechanism": {**GRADUAL, "epsilon": True}}, {"mechanism": {**GRADUAL, "epsilon": 1, "delay": 10**7}},
+    {"plan": {"kind": "linear", "epsilon": 1}}, {"other": 1},
     {"mechanism": {"kind": "designed", "budgets": [[[1]]]}}, {"mechanism": {"kind": ["gradual"]}},
 )  # fmt: skip
 

@@ -22,6 +22,9 @@ from fadecount.streams import Batch, Description, Ticks
 
 MOST_KEYS = 100_000
 LONGEST_ID = 200
+LONGEST_DELAY = 1_000_000
+"""Ticks whose counts wait to be shown are kept one by one."""
+
 _CREATE = frozenset({"name", "tick", "keys", "mechanism", "plan", "zone"})
 ACCEPTED = as_json({"accepted": True, "repeated": False})
 REPEATED = as_json({"accepted": True, "repeated": True})
@@ -99,6 +102,8 @@ def _description(name: str, fields: dict[str, Any]) -> Description:
     given = fields.get("mechanism", fields.get("plan"))
     try:
         mechanism = Mechanism.from_json(as_json(_marked(given)))
+        if mechanism.schedule.delay > LONGEST_DELAY:
+            raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
         return Description(name=name, mechanism=mechanism, ticks=Ticks(tick_seconds=parse_duration(tick), zone=zone))
     except (ParameterError, TypeError, ValueError, OverflowError):
         detail = (
