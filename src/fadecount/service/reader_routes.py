@@ -45,65 +45,73 @@ class Reading:
 
     async def facts(self, request: Request) -> Facts:
         """The stream of a request, if the request may read it."""
+        return await self.ask(self.releases.facts, self.allowed(request))
+
+    def allowed(self, request: Request) -> str:
+        """The name of the stream of a request, if the request may read it."""
         name: str = request.path_params["name"]
         self.access.allow(request.headers.get("authorization"), Action.READ, name)
-        return await self.ask(self.releases.facts, name)
+        return name
 
 
 def reader_routes(reading: Reading) -> list[Route]:
-    async def list_streams(request: Request) -> Response:
-        only = reading.access.visible(request.headers.get("authorization"))
-        Query(request.scope["query_string"], _ALL)
-        names = await reading.ask(reading.releases.names)
-        seen = [name for name in names if only is None or name == only]
-        streams = [summary(await reading.ask(reading.releases.facts, name)) for name in seen]
-        return json_answer({"streams": streams}, cache=FRESH)
+    """Each route checks the token, then does all of its reading in one go on a thread."""
 
-    async def describe(request: Request) -> Response:
-        facts = await reading.facts(request)
+    def route(path: str, answer: Callable[[Request, Facts], Response]) -> Route:
+        def read(request: Request, name: str) -> Response:
+            return answer(request, reading.releases.facts(name))
+
+        async def handle(request: Request) -> Response:
+            return await reading.ask(read, request, reading.allowed(request))
+
+        return Route(f"/v1/streams/{{name}}{path}", handle, methods=["GET"])
+
+    def list_seen(request: Request, only: str | None) -> Response:
+        Query(request.scope["query_string"], _ALL)
+        seen = [name for name in reading.releases.names() if only is None or name == only]
+        return json_answer({"streams": [summary(reading.releases.facts(name)) for name in seen]}, cache=FRESH)
+
+    async def list_streams(request: Request) -> Response:
+        return await reading.ask(list_seen, request, reading.access.visible(request.headers.get("authorization")))
+
+    def describe(request: Request, facts: Facts) -> Response:
         Query(request.scope["query_string"], _ALL)
         return json_answer(description(facts, reading.clock.now()), cache=FRESH)
 
-    async def releases(request: Request) -> Response:
-        facts = await reading.facts(request)
+    def releases(request: Request, facts: Facts) -> Response:
         query = Query(request.scope["query_string"], _RANGE)
         limit = query.integer("limit", 1000, minimum=1, maximum=MOST_ROWS)
         position = _position(facts, query.text("key"))
         begin, end, skip, closed = _range(facts, query)
         rows: list[Release] = []
         if begin <= end:
-            ask = reading.releases.page
-            rows = await reading.ask(lambda: ask(facts.name, begin, end, skip=skip, limit=limit + 1, position=position))
+            rows = reading.releases.page(facts.name, begin, end, skip=skip, limit=limit + 1, position=position)
         more, rows = len(rows) > limit, rows[:limit]
         following = f"{rows[-1].tick}.{rows[-1].position + 1}" if more else None
-        return await reading.ask(_page, request, facts, rows, following, closed or more, reading.public)
+        return _page(request, facts, rows, following, closed or more, reading.public)
 
-    async def latest(request: Request) -> Response:
-        facts = await reading.facts(request)
+    def latest(request: Request, facts: Facts) -> Response:
         Query(request.scope["query_string"], _ALL)
-        if not facts.has_releases:
+        if not facts.has_releases or facts.last_tick is None:
             raise not_found()
-        body = as_json(await reading.ask(tick_object, reading.releases, facts, facts.last_tick))
+        body = as_json(tick_object(reading.releases, facts, facts.last_tick))
         return tagged(request, body, "application/json", closed=False, public=reading.public)
 
-    async def privacy(request: Request) -> Response:
-        facts = await reading.facts(request)
+    def privacy(request: Request, facts: Facts) -> Response:
         query = Query(request.scope["query_string"], frozenset({"age", "time", "at"}))
         if "time" in query or "at" in query:
-            return json_answer(await reading.ask(moment_answer, reading.releases, facts, query), cache=FRESH)
+            return json_answer(moment_answer(reading.releases, facts, query), cache=FRESH)
         age = query.age("age")
         if age is not None:
             return json_answer({"stream": facts.name, **facts.fading.statement(age)}, cache=FRESH)
-        body = await reading.ask(curve_body, facts.name, facts.fading)
-        return tagged(request, body, "application/json", closed=False, public=reading.public)
+        return tagged(request, curve_body(facts.name, facts.fading), "application/json", closed=False, public=reading.public)
 
-    prefix = "/v1/streams/{name}"
     return [
         Route("/v1/streams", list_streams, methods=["GET"]),
-        Route(prefix, describe, methods=["GET"]),
-        Route(f"{prefix}/releases", releases, methods=["GET"]),
-        Route(f"{prefix}/releases/latest", latest, methods=["GET"]),
-        Route(f"{prefix}/privacy", privacy, methods=["GET"]),
+        route("", describe),
+        route("/releases", releases),
+        route("/releases/latest", latest),
+        route("/privacy", privacy),
     ]
 
 
