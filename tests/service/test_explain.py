@@ -52,7 +52,14 @@ def test_a_factor_multiplies_every_loss() -> None:
     twice = Fading(mechanism=plain.mechanism, tick_seconds=60, factor=2)
     for one, two in zip(plain.curve(), twice.curve(), strict=True):
         assert 2 * one["loss"] <= two["loss"] <= 2 * one["loss"] * (1 + 1e-12)
-    assert twice.refresh()["points"][0]["loss"] >= 2 * plain.refresh()["points"][0]["loss"]
+    once, both = plain.refresh(), twice.refresh()
+    assert once and both and both["points"][0]["loss"] >= 2 * once["points"][0]["loss"]
+
+
+def test_without_a_refresh_to_compare_with_there_is_none() -> None:
+    unreachable = Fading(mechanism=fc.Gradual(epsilon=2.0**-30, exponent=1.0), tick_seconds=1)
+    assert unreachable.refresh() is None
+    assert unreachable.curve()
 
 
 def test_sentences() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
+import time
 from collections.abc import Callable, Iterable, Sequence
 
 from fadecount.errors import FadecountError, FenceError, LockedError, StoreError
@@ -15,6 +17,10 @@ from fadecount.streams.stream import LARGEST_GAP
 log = logging.getLogger("fadecount.service")
 MOST_TICKS_AT_ONCE = 5000
 """Ticks that are closed before waiting events get their turn again, when the service catches up after downtime."""
+
+
+LONGEST_TURN = 0.2
+"""Seconds that closing ticks may keep events waiting, when very many streams are due at once."""
 
 
 class Desk:
@@ -95,8 +101,10 @@ class Desk:
 
     def close_due(self) -> bool:
         """Close the ticks that are over; True if some remain because there are very many."""
-        now, remain = self._clock.now(), False
-        for name, stream in list(self._streams.items()):
+        now, remain, begun = self._clock.now(), False, time.monotonic()
+        for name, stream in sorted(self._streams.items(), key=_overdue):
+            if time.monotonic() - begun > LONGEST_TURN:
+                return True
             due = stream.description.ticks.at(now) - 1
             begin = due if stream.open_tick is None else stream.open_tick
             if begin > due or not self._clock_is_right(name, due - begin):
@@ -148,6 +156,12 @@ class Desk:
     def close(self) -> None:
         with contextlib.suppress(StoreError):
             self._store.close()
+
+
+def _overdue(item: tuple[str, Stream]) -> float:
+    """Sorts those first that have waited longest."""
+    tick = item[1].open_tick
+    return -math.inf if tick is None else item[1].description.ticks.start_seconds(tick + 1)
 
 
 def _steps_left(stream: Stream) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fadecount.durations import UNITS, format_duration
+from fadecount.errors import ParameterError
 from fadecount.mechanisms import Mechanism, Refresh
 
 MONTH, YEAR = UNITS["mo"], UNITS["y"]
@@ -67,9 +68,15 @@ class Fading:
         """The loss at ages from one tick to a hundred years, evenly spaced in their logarithm."""
         return [self.statement(seconds) for seconds in curve_ages(self.tick_seconds)]
 
-    def refresh(self) -> dict[str, Any]:
-        """The same ages under a monthly budget refresh with the same typical error over a year: what practice would do."""
-        baseline = monthly_refresh(self.mechanism, self.tick_seconds)
+    def refresh(self) -> dict[str, Any] | None:
+        """The same ages under a monthly budget refresh with the same typical error over a year: what practice would do.
+
+        None if no refresh within the bounds of its parameters has that error.
+        """
+        try:
+            baseline = monthly_refresh(self.mechanism, self.tick_seconds)
+        except ParameterError:
+            return None
         ticks = np.array([math.ceil(seconds / self.tick_seconds) for seconds in curve_ages(self.tick_seconds)], dtype=np.int64)
         losses = [self._scaled(loss) for loss in np.atleast_1d(np.asarray(baseline.loss(ticks))).tolist()]
         points = [{"loss": loss, "shown": shown_loss(loss), "sure": shown_sureness(loss)} for loss in losses]

@@ -26,6 +26,8 @@ export class Fading {
   show(privacy) {
     const first = !this.privacy || this.privacy.stream !== privacy.stream;
     this.privacy = privacy;
+    this.compare.disabled = !privacy.refresh;
+    this.compare.checked &&= Boolean(privacy.refresh);
     this.slider.max = String(privacy.curve.length - 1);
     if (first) {
       const day = privacy.curve.findIndex((point) => point.age_seconds >= 86400);
@@ -39,7 +41,7 @@ export class Fading {
   tell() {
     const at = Number(this.slider.value);
     const here = this.privacy.curve[at];
-    const other = this.privacy.refresh.points[at];
+    const other = this.privacy.refresh?.points[at];
     byId("age-words").textContent = here.age;
     byId("age-loss").textContent = here.shown;
     this.slider.setAttribute("aria-valuetext", `${here.age} ago: a loss of at most ${here.shown}, at most ${here.sure} sure`);
@@ -67,7 +69,7 @@ export class Fading {
       const head = document.createElement("th");
       head.scope = "row";
       head.textContent = statement.age;
-      const cells = [statement.shown, statement.sure, this.privacy.refresh.points[ages.get(statement.age_seconds)].shown].map((words) => {
+      const cells = [statement.shown, statement.sure, this.privacy.refresh?.points[ages.get(statement.age_seconds)].shown ?? ""].map((words) => {
         const cell = document.createElement("td");
         cell.textContent = words;
         return cell;
