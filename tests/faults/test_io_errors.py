@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,23 +93,26 @@ def test_a_full_disk(small_disk: Path) -> None:
     check(small_disk, closed + 20)
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    folder = tmp_path / "locked"
-    folder.mkdir()
+@pytest.fixture
+def locked() -> Iterator[Path]:
+    """A folder that the victim may enter but not write to; not below pytest's own, which only root may enter."""
+    with tempfile.TemporaryDirectory() as name:
+        (folder := Path(name)).chmod(0o755)
+        yield folder
+        folder.chmod(0o700)
+
+
+def test_a_folder_that_cannot_be_written(locked: Path) -> None:
+    folder, who = locked, ""
     (folder / "done").touch()
     if os.geteuid() == 0:  # root may write anywhere, so be somebody else
         os.chown(folder / "done", 65534, -1)
-        for parent in (folder, *folder.parents):
-            if parent.owner() == "root" and str(parent).startswith(str(tmp_path.parents[1])):
-                parent.chmod(0o755)
         who = "import os; os.setuid(65534)"
     else:
         folder.chmod(0o500)
-        who = ""
     code = f"import sys; sys.path[:0] = {[str(ROOT / 'src'), str(ROOT)]!r}; from pathlib import Path"
     words = f"{code}; from tests.faults import victim\n{who}\nsys.exit(victim.main(Path({str(folder)!r}), 3))"
     result = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=False)
-    folder.chmod(0o700)
     stopped_with_one_line(result)
     assert "Permission denied" in result.stderr
 

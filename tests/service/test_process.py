@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -63,15 +65,16 @@ def test_sigterm_ends_it_quickly_and_loses_nothing(tmp_path: Path) -> None:
             assert acknowledged > 0
 
 
-def test_a_store_in_use_and_a_port_in_use_are_said_in_one_line(house: House, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_store_in_use_and_a_port_in_use_are_said_in_one_line(house: House) -> None:
     fence = ["--fence", str(house.place.fence)]
     for words, expected in (
         (["--state", str(house.place.folder), "--port", "0"], "another writer"),
         (["--state", str(house.place.folder / "other"), "--port", str(house.port)], "choose another with --port"),
     ):
-        assert main(["serve", *words, *fence]) == 1
-        said = capsys.readouterr().err
-        assert expected in said and len(said.splitlines()) == 1
+        command = [sys.executable, "-m", "fadecount", "serve", *words, *fence]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        assert ended.returncode == 1
+        assert expected in ended.stderr and len(ended.stderr.splitlines()) == 1
 
 
 def test_tokens_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
