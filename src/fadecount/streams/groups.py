@@ -32,7 +32,8 @@ class GroupCommit:
             if self._stopped:
                 raise StoreError("store is closing; repeat the batch under the same id")
             self._waiting.append((batch, future))
-            self._wake.notify()
+            if len(self._waiting) == 1:  # whoever came before has woken the worker
+                self._wake.notify()
         return future
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ import hashlib
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,13 +52,13 @@ class Intake:
         When it returns, they are durable. When it raises an ``InputError``, none was counted; after a ``StoreError``, repeating
         them under the same ids counts each once.
         """
-        arrays = [self._arrays(batch) for batch in batches]
+        numbers = [self._numbers(batch) for batch in batches]
         self._checkpoint("before accept")
         with self._database.transaction():
             fresh = self._remember([batch.id for batch in batches], self._open_tick())
-            taken = [each for each, new in zip(arrays, fresh, strict=True) if new]
+            taken = [each for each, new in zip(numbers, fresh, strict=True) if new]
             if taken:
-                body = np.concatenate(taken, axis=1).astype("<i8").tobytes()
+                body = np.array([list(chain(*each)) for each in zip(*taken, strict=True)], dtype="<i8").tobytes()
                 sealed = self._seal.close(body, f"{self._place.uid}/input")
                 self._database.change("INSERT INTO inputs (stream, body) VALUES (?, ?)", (self._place.id, sealed))
             self._checkpoint("accept written")
@@ -70,15 +71,15 @@ class Intake:
             raise ParameterError("stream must have begun to accept events; create it with start_tick")
         return last + 1
 
-    def _arrays(self, batch: Batch) -> NDArray[np.int64]:
-        if any(key not in self._positions for key in batch.counts):
-            self._positions = self._read_positions()
-        rows = np.empty((2, len(batch.counts)), dtype=np.int64)
-        for at, (key, count) in enumerate(batch.counts.items()):
-            if key not in self._positions:
-                raise InputError("key must be declared, got an unknown one; declare it first")
-            rows[:, at] = self._positions[key], _count(count)
-        return rows
+    def _numbers(self, batch: Batch) -> tuple[list[int], list[int]]:
+        """The positions of the keys of a batch, and their counts."""
+        counts = [_count(count) for count in batch.counts.values()]
+        for _ in range(2):
+            try:
+                return [self._positions[key] for key in batch.counts], counts
+            except KeyError:  # it may have been declared since
+                self._positions = self._read_positions()
+        raise InputError("key must be declared, got an unknown one; declare it first")
 
     def _remember(self, ids: Sequence[str | None], tick: int) -> list[bool]:
         """Write the ids down; True for those that are new (and for batches without one)."""
