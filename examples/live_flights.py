@@ -49,7 +49,7 @@ def departures() -> tuple[int, NDArray[np.int64]]:
 
 def fill(place: StatePlace, first: int, counts: NDArray[np.int64]) -> None:
     """Create the stream with the past that the page begins with."""
-    description = Description(name=NAME, mechanism=fc.Gradual(epsilon=0.1, exponent=1.0), ticks=Ticks(tick_seconds=HOUR))
+    description = Description(name=NAME, mechanism=fc.Gradual(epsilon=0.125, exponent=1.0), ticks=Ticks(tick_seconds=HOUR))
     with open_store(place) as store:
         stream = store.create(description, keys=AIRPORTS, start_tick=first)
         for _ in stream.release(first, counts):

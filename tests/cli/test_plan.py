@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 import fadecount as fc
-from fadecount.cli._plan_table import WIDTH, _rounded_up
+from fadecount.cli._plan_table import WIDTH
 from fadecount.cli.main import main
 
 YEAR = ["plan", "--tick", "1m", "--horizon", "1y", "--loss", "1h=0.5", "--loss", "30d=2", "--loss", "1y=4"]
@@ -89,10 +88,3 @@ def test_senseless_words_get_one_clear_line(words: list[str], line: str, capsys:
     error = capsys.readouterr().err
     assert error.startswith(f"fadecount: {line}")
     assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize("loss", [0.0, 1e-9, 0.00012341, 0.001, 0.1, 0.1 + 1e-17, 1.23456, 3.9999999, 4.0, 9998.2, 12345.6])
-def test_losses_are_shown_rounded_up(loss: float) -> None:
-    shown = Decimal(_rounded_up(loss))
-    assert Decimal(loss) <= shown <= Decimal(loss) * Decimal("1.01")
-    assert len(_rounded_up(loss)) <= 8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import bad_parameter
@@ -56,11 +55,6 @@ def age_name(age: int, tick_seconds: int | None) -> str:
     if not tick_seconds:
         return ""
     return format_duration(age * tick_seconds) if age else "at once"
-
-
-def shown_loss(loss: float) -> str:
-    """A loss with four digits behind the point, rounded up, save for less than 1e-12: 0.30000000000000004 is 0.3000."""
-    return f"{math.ceil(loss * 1e4 - 1e-9) / 1e4:,.4f}" if math.isfinite(loss) else "inf"
 
 
 def lines_of(rows: list[list[str]], *, tick_seconds: int | None) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from pathlib import Path
 from typing import Any
 
 from fadecount import Binary, Designed, Gradual, Linear, Mechanism, Refresh
 from fadecount.errors import ParameterError, bad_parameter
+from fadecount.mechanisms import read_mechanism
 
 KINDS = ("gradual", "linear", "refresh", "binary", "designed")
 
@@ -46,16 +46,6 @@ def mechanism_from(arguments: argparse.Namespace) -> Mechanism:
             epsilon_past=_needed(arguments, "epsilon_past"),
         )
     return Designed(budgets=_budgets(_needed(arguments, "budgets")), delay=arguments.delay)
-
-
-def read_mechanism(path: str) -> Mechanism:
-    """The mechanism in a JSON file."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise ParameterError(f"plan must be a readable JSON file, got {path!r} ({reason}); check the path") from error
-    return Mechanism.from_json(text)
 
 
 def _needed(arguments: argparse.Namespace, name: str) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING
 
 from fadecount.durations import format_duration
+from fadecount.shown import short_loss
 
 if TYPE_CHECKING:
     from fadecount.planning import Option, Plan, Request
@@ -59,7 +59,7 @@ def _losses(made: Plan) -> Iterator[str]:
     yield f"{'loss up to age':18}{'limit':>8}" + "".join(f"{f'#{at + 1}':>9}" for at in range(len(shown)))
     for age in ages:
         limit = f"{allowed[age]:.4g}" if age in allowed else ""
-        yield f"{_age(request, age)[:18]:18}{limit:>8}" + "".join(f"{_rounded_up(curve[age]):>9}" for curve in curves)
+        yield f"{_age(request, age)[:18]:18}{limit:>8}" + "".join(f"{short_loss(curve[age]):>9}" for curve in curves)
 
 
 def _reasons(made: Plan) -> Iterator[str]:
@@ -75,10 +75,3 @@ def _age(request: Request, steps: int) -> str:
 
 def _figure(value: float) -> str:
     return f"{value:,.0f}" if 100 <= value < 10**8 else f"{value:.3g}"
-
-
-def _rounded_up(loss: float) -> str:
-    """Four digits (three if small or large), never below the loss."""
-    plain = loss == 0 or 0.001 <= loss < 9999
-    rounded = Context(prec=4 if plain else 3, rounding=ROUND_CEILING).create_decimal(Decimal(loss))
-    return f"{rounded:f}" if plain else f"{rounded:.2e}"

@@ -19,9 +19,10 @@ import dataclasses
 import json
 from typing import Any
 
-from fadecount.cli._options import add_mechanism_options, mechanism_from, read_mechanism
+from fadecount.cli._options import add_mechanism_options, mechanism_from
 from fadecount.cli._progress import Progress
 from fadecount.errors import bad_parameter
+from fadecount.mechanisms import read_mechanism
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -25,12 +25,12 @@ from fadecount.cli._ages import (
     default_horizon,
     lines_of,
     shown_ages,
-    shown_loss,
     steps_from,
     tick_seconds_from,
 )
-from fadecount.cli._options import read_mechanism
 from fadecount.errors import bad_parameter
+from fadecount.mechanisms import read_mechanism
+from fadecount.shown import rounded_up
 
 _USUAL_RATIO = 0.1
 
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({**about, **errors, "crossing_age": crossing, "losses": losses}))
         return 0
     table = [["age (steps)", "age", "refreshing loses", "fading loses"]]
-    table += [[f"{age:,}", age_name(age, tick), shown_loss(ours), shown_loss(new)] for age, ours, new in found]
+    table += [[f"{age:,}", age_name(age, tick), rounded_up(ours, 4), rounded_up(new, 4)] for age, ours, new in found]
     print(f"refreshing: {refresh}\nfading:     {fading}")
     print(f"{_errors(mse, fading.mse(horizon))} over {_named(horizon, tick)}\n\n{lines_of(table, tick_seconds=tick)}\n")
     print(_verdict(refresh, fading, crossing, horizon, tick))

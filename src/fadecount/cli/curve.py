@@ -21,11 +21,11 @@ from fadecount.cli._ages import (
     default_horizon,
     lines_of,
     shown_ages,
-    shown_loss,
     steps_from,
     tick_seconds_from,
 )
 from fadecount.cli._options import add_mechanism_options, mechanism_from
+from fadecount.shown import rounded_up
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"mechanism": json.loads(mechanism.to_json()), "root_mean_squared_error": error, "losses": losses}))
         return 0
     table = [["age (steps)", "age", "loss", "paper's bound"]]
-    table += [[f"{age:,}", age_name(age, tick), shown_loss(loss), shown_loss(paper)] for age, loss, paper in found]
+    table += [[f"{age:,}", age_name(age, tick), rounded_up(loss, 4), rounded_up(paper, 4)] for age, loss, paper in found]
     print(f"{mechanism}\ntypical error over {max(1, oldest):,} steps: {error:,.3g}\n\n{lines_of(table, tick_seconds=tick)}")
     return 0
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
 from fadecount.cli._stores import add_monotone_option, add_store_options, monotone_view, open_reader, open_store, parse_time
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
+from fadecount.shown import rounded_up, shown_factor, shown_loss
 
 if TYPE_CHECKING:
     from fadecount.streams import Reader
@@ -112,9 +112,10 @@ def _item(reader: Reader, place: Place, text: str) -> dict[str, Any]:
     ahead = -(-_YEAR // ticks.tick_seconds)
     now, later = reader.loss(name, tick), reader.loss(name, tick, ticks_from_now=ahead)
     sentence = (
-        f"An event in the tick of {ticks.shown(tick)}: at most {_up(now)} is lost now, at most {_up(later)} in a year. "
+        f"An event in the tick of {ticks.shown(tick)}: "
+        f"at most {shown_loss(now)} is lost now, at most {shown_loss(later)} in a year. "
         f"Whoever sees all releases can raise or lower the odds of any guess about it by a factor of at most "
-        f"{_factor(now)} now, {_factor(later)} in a year."
+        f"{shown_factor(now)} now, {shown_factor(later)} in a year."
     )
     return {"stream": name, "tick": ticks.shown(tick), "loss_now": now, "loss_in_a_year": later, "sentence": sentence}
 
@@ -130,7 +131,7 @@ def _curve(arguments: argparse.Namespace) -> None:
         print(json.dumps(rows))
         return
     for row in rows:
-        print(f"{row['time'] if row['age'] else 'at once':>24}  at most {_up(float(str(row['loss'])))}")
+        print(f"{row['time'] if row['age'] else 'at once':>24}  at most {rounded_up(float(str(row['loss'])), 4)}")
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -163,14 +164,3 @@ def _rotate(arguments: argparse.Namespace) -> None:
     open_reader(arguments).close()
     with open_store(arguments) as store:
         store.rotate(Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file))
-
-
-def _factor(loss: float) -> str:
-    """exp(loss), rounded up to what a person can read."""
-    digits = loss / math.log(10.0)
-    return f"{math.ceil(100.0 * math.exp(loss)) / 100.0:,.2f}" if digits < 5 else f"10^{math.ceil(digits)}"
-
-
-def _up(value: float) -> str:
-    """A figure with three decimals, rounded up."""
-    return f"{math.ceil(value * 1000.0) / 1000.0:.3f}"

@@ -7,6 +7,7 @@ from fadecount.mechanisms.designed import Designed
 from fadecount.mechanisms.gradual import Gradual
 from fadecount.mechanisms.linear import Linear
 from fadecount.mechanisms.lower_bound import minimum_error
+from fadecount.mechanisms.plan_file import read_mechanism
 from fadecount.mechanisms.refresh import Refresh
 from fadecount.mechanisms.schedule import CARRY, LONGEST, Schedule
 from fadecount.mechanisms.spread import scale_of
@@ -23,5 +24,6 @@ __all__ = [
     "Schedule",
     "crossing_age",
     "minimum_error",
+    "read_mechanism",
     "scale_of",
 ]

@@ -16,13 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.errors import ParameterError, bad_parameter, require_integer, require_real
+from fadecount.mechanisms.arguments import broadcast, require_beta, require_horizon, require_resolution, require_whole, shaped
 from fadecount.mechanisms.exact import Number, Whole, sum_rounded_up
 from fadecount.mechanisms.schedule import LONGEST, Schedule
 from fadecount.mechanisms.spread import tail_bound, variance_of
 
-SMALLEST_BUDGET = 2.0**-30
-LARGEST_BUDGET = 2.0**14
-SMALLEST_BETA = 1e-280  # below it the share of one step of a long horizon is no float any more
 JSON_VERSION = 1
 
 
@@ -74,13 +72,13 @@ class Mechanism(ABC):
         loss of the item streamed at that step (from 1), which is at most the former. Scalars and arrays, up to 2**60 - 1.
         Guarantees: no event at any output set is more than ``exp(loss)`` times likelier with the item than without it.
         """
-        ages = _whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
+        ages = require_whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
         if position is None:
-            return _shaped(self._worst_loss(ages), ages)
-        places = _whole("position", position, minimum=1, remedy="the first item of a stream is at position 1")
+            return shaped(self._worst_loss(ages), ages)
+        places = require_whole("position", position, minimum=1, remedy="the first item of a stream is at position 1")
         if isinstance(ages, np.ndarray) or isinstance(places, np.ndarray):
-            ages, places = _broadcast(ages, places)
-        return _shaped(self._position_loss(ages, places), ages)
+            ages, places = broadcast(ages, places)
+        return shaped(self._position_loss(ages, places), ages)
 
     @overload
     def paper_loss(self, age: int) -> float: ...
@@ -88,8 +86,8 @@ class Mechanism(ABC):
     def paper_loss(self, age: ArrayLike) -> float | NDArray[np.float64]: ...
     def paper_loss(self, age: ArrayLike) -> float | NDArray[np.float64]:
         """The published upper bound on the loss at an age: never below :meth:`loss`."""
-        ages = _whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
-        return _shaped(self._paper_loss(ages), ages)
+        ages = require_whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
+        return shaped(self._paper_loss(ages), ages)
 
     def loss_of(self, positions: ArrayLike, now: int) -> float:
         """The loss of one person who contributed at all these positions, given all outputs up to step ``now``.
@@ -106,7 +104,7 @@ class Mechanism(ABC):
         now = require_integer("now", now, minimum=1, maximum=LONGEST, remedy="it is the step of the last output seen")
         places: Whole = np.zeros(0, dtype=np.int64)
         if np.size(positions):
-            places = _whole("positions", positions, minimum=1, remedy="the first item of a stream is at position 1")
+            places = require_whole("positions", positions, minimum=1, remedy="the first item of a stream is at position 1")
         streamed = np.atleast_1d(np.asarray(places)).ravel()
         streamed = streamed[streamed <= now]
         if not streamed.size:
@@ -122,8 +120,8 @@ class Mechanism(ABC):
 
         ``resolution_bits`` is that of the counter; ``math.inf`` gives the continuous noise of the paper.
         """
-        steps = _whole("step", step, minimum=1, remedy="the first step of a stream is step 1")
-        bits = _resolution(resolution_bits)
+        steps = require_whole("step", step, minimum=1, remedy="the first step of a stream is step 1")
+        bits = require_resolution(resolution_bits)
         if not isinstance(steps, np.ndarray):
             return sum(variance_of(budget, bits) for budget in self.schedule.budgets_in_use(steps))
         distinct, inverse = np.unique(steps, return_inverse=True)
@@ -132,7 +130,7 @@ class Mechanism(ABC):
 
     def mse(self, horizon: int, *, resolution_bits: float = 0) -> float:
         """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the delay's bias is not in it)."""
-        return self.schedule.mean_variance(_horizon(horizon), _resolution(resolution_bits))
+        return self.schedule.mean_variance(require_horizon(horizon), require_resolution(resolution_bits))
 
     def error_bound(self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0) -> float:
         """A bound on the error of one output that fails with probability at most ``beta``.
@@ -141,18 +139,18 @@ class Mechanism(ABC):
         """
         step = require_integer("step", step, minimum=1, maximum=LONGEST, remedy="the first step of a stream is step 1")
         used = self.schedule.budgets_in_use(step)
-        return self._bound(used, min(step, self.schedule.delay), _beta(beta), largest_input, resolution_bits)
+        return self._bound(used, min(step, self.schedule.delay), require_beta(beta), largest_input, resolution_bits)
 
     def max_error_bound(self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0) -> float:
         """A bound on the errors of all outputs ``1 .. horizon`` that fails with probability at most ``beta`` (union bound)."""
-        horizon = _horizon(horizon)
+        horizon = require_horizon(horizon)
         used = self.schedule.budgets_ever_in_use(horizon) if horizon > self.schedule.delay else []
-        each = _beta(beta) / horizon
+        each = require_beta(beta) / horizon
         return self._bound(used, min(horizon, self.schedule.delay), each, largest_input, resolution_bits)
 
     def _bound(self, used: list[float], missing: int, beta: float, largest_input: float, resolution_bits: float) -> float:
         largest = require_real("largest_input", largest_input, low=0.0, high=2.0**62, remedy="it bounds the inputs still delayed")
-        return tail_bound(used, beta, _resolution(resolution_bits)) + missing * largest
+        return tail_bound(used, beta, require_resolution(resolution_bits)) + missing * largest
 
     # As text ---------------------------------------------------------------------------------------------------------------
 
@@ -184,60 +182,6 @@ class Mechanism(ABC):
             return Mechanism._kinds[kind](**{name: _from_plain(value) for name, value in fields.items()})
         except TypeError as error:
             raise ParameterError(f"mechanism JSON does not fit kind {kind!r}; write it with to_json()") from error
-
-
-def require_budget(name: str, value: Any, *, infinite: bool = False) -> float:
-    """A budget as a float that exact sums and samplers support, or a :class:`ParameterError`."""
-    if infinite and isinstance(value, float | np.floating) and value == math.inf:
-        return math.inf
-    remedy = "a smaller budget is more private and noisier" + ("; inf adds no noise at that level" if infinite else "")
-    return require_real(name, value, low=SMALLEST_BUDGET, high=LARGEST_BUDGET, remedy=remedy)
-
-
-def _whole(name: str, value: ArrayLike, *, minimum: int, remedy: str) -> Whole:
-    try:
-        array = np.asarray(value)
-    except ValueError:  # ragged nested lists
-        raise bad_parameter(name, value, "an integer or an array of integers", remedy) from None
-    if array.ndim == 0:
-        scalar = value.item() if isinstance(value, np.ndarray) else value
-        return require_integer(name, scalar, minimum=minimum, maximum=LONGEST, remedy=remedy)
-    if array.dtype.kind not in "iu":
-        raise bad_parameter(name, array.dtype, "an array of integers", remedy)
-    if array.size:
-        require_integer(f"smallest {name}", int(array.min()), minimum=minimum, maximum=LONGEST, remedy=remedy)
-        require_integer(f"largest {name}", int(array.max()), minimum=minimum, maximum=LONGEST, remedy=remedy)
-    return array.astype(np.int64)
-
-
-def _broadcast(ages: Whole, places: Whole) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    try:
-        age, place = np.broadcast_arrays(ages, places)
-    except ValueError:
-        shapes = f"{np.shape(ages)} and {np.shape(places)}"
-        raise ParameterError(f"age and position must have shapes that fit, got {shapes}; give one position per age") from None
-    return np.array(age), np.array(place)
-
-
-def _shaped(values: Number, like: Whole) -> float | NDArray[np.float64]:
-    if isinstance(like, np.ndarray):
-        return np.broadcast_to(np.asarray(values, dtype=np.float64), like.shape).copy()
-    return float(values)
-
-
-def _horizon(value: int) -> int:
-    return require_integer("horizon", value, minimum=1, maximum=LONGEST, remedy="it is the number of outputs looked at")
-
-
-def _beta(value: float) -> float:
-    remedy = "it is the probability that the bound may fail, such as 0.05"
-    return require_real("beta", value, low=SMALLEST_BETA, high=1.0, open_ends=True, remedy=remedy)
-
-
-def _resolution(value: float) -> float:
-    if value == math.inf:
-        return math.inf
-    return require_integer("resolution_bits", value, minimum=0, maximum=40, remedy="math.inf means continuous noise")
 
 
 def _plain(value: Any) -> Any:

@@ -8,7 +8,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from fadecount.errors import bad_parameter, require_integer
-from fadecount.mechanisms.base import Mechanism, require_budget
+from fadecount.mechanisms.arguments import require_budget
+from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.exact import Number, Whole, times
 from fadecount.mechanisms.schedule import LONGEST, Schedule

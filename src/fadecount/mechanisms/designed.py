@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from fadecount.errors import bad_parameter, require_integer
-from fadecount.mechanisms.base import require_budget
+from fadecount.mechanisms.arguments import require_budget
 from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.fading import Fading
 from fadecount.mechanisms.schedule import LEVELS, LONGEST

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.errors import require_integer, require_real
-from fadecount.mechanisms.base import LARGEST_BUDGET, require_budget
+from fadecount.mechanisms.arguments import LARGEST_BUDGET, require_budget
 from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.fading import Fading
 from fadecount.mechanisms.schedule import LEVELS, LONGEST

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from fadecount.mechanisms.base import require_budget
+from fadecount.mechanisms.arguments import require_budget
 from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.exact import Number, Whole
 from fadecount.mechanisms.fading import Fading

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from fadecount.errors import require_integer, require_real
-from fadecount.mechanisms.base import Mechanism, require_budget
+from fadecount.mechanisms.arguments import require_budget
+from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.exact import ExactSum, Number, Whole, times
 from fadecount.mechanisms.schedule import LONGEST, Schedule

@@ -14,6 +14,7 @@ from fadecount.paper.empirical import empirical_losses
 from fadecount.paper.table import LONG, SHORT, TableRow, budgets_of, digits, rows
 from fadecount.paper.words import SENTENCES
 from fadecount.plots import Curve, spread_ages, thinned
+from fadecount.shown import shown_loss
 
 Ages = NDArray[np.int64]
 Losses = NDArray[np.float64]
@@ -186,7 +187,7 @@ def _optimal_lines(row: TableRow, name: str, group: int) -> list[Line]:
 def _ends(used: Sequence[TableRow]) -> str:
     """What the oldest item has lost by the horizon, row by row."""
     oldest = used[0].horizon - 1
-    losses = ", ".join(f"{row.measured.loss(oldest):,.3g} ({_short(row)})" for row in used)
+    losses = ", ".join(f"{shown_loss(row.measured.loss(oldest))} ({_short(row)})" for row in used)
     return f"Exact loss of the oldest item at the end: {losses}."
 
 

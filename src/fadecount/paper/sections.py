@@ -10,6 +10,7 @@ import fadecount as fc
 from fadecount.paper.measured import CONFIDENCE, Measured
 from fadecount.paper.table import TABLE, budgets_of, digits
 from fadecount.paper.words import MEASURED_TEXT, TABLE_TEXT
+from fadecount.shown import short_loss
 
 Table = list[list[str]]
 Records = list[list[object]]
@@ -49,7 +50,7 @@ def optimal_rows() -> Table:
             cells = [f"{row.horizon:,}", str(row.window)]
             for each in (printed, best):
                 error = each.mse(row.horizon, resolution_bits=math.inf)
-                cells += [_pair(budgets_of(each)), f"{error:.1f}", digits(row.objective(each))]
+                cells += [_pair(budgets_of(each)), f"{error:.1f}", short_loss(row.objective(each))]
             rows.append([*cells, f"{row.objective(printed) / row.objective(best) - 1.0:.2%}"])
     return rows
 

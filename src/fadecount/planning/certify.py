@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.base import LARGEST_BUDGET, SMALLEST_BUDGET
+from fadecount.mechanisms.arguments import LARGEST_BUDGET, SMALLEST_BUDGET
 from fadecount.mechanisms.dyadic import worst_case
 from fadecount.mechanisms.schedule import LEVELS
 from fadecount.planning.convex import Vector

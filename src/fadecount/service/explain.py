@@ -17,6 +17,7 @@ import numpy as np
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Mechanism, Refresh
+from fadecount.shown import shown_loss, shown_sureness
 
 MONTH, YEAR = UNITS["mo"], UNITS["y"]
 LONGEST_SECONDS = 100 * YEAR
@@ -126,32 +127,3 @@ def meaning(loss: float) -> str:
     guess = "Whoever would have guessed fifty-fifty whether it happened can, from everything published since,"
     sure = shown_sureness(loss)
     return f"{guess} be all but certain." if sure.startswith("over") else f"{guess} be at most {sure} sure."
-
-
-def shown_loss(loss: float) -> str:
-    """A loss with two or three digits that matter, rounded up.
-
-    >>> [shown_loss(each) for each in (0.0, 0.001234, 0.3012, 4.001, 17.31, 26280.5)]
-    ['0', '0.0013', '0.31', '4.01', '17.4', '26,281']
-    """
-    if loss == 0 or math.isinf(loss):
-        return "0" if loss == 0 else "unlimited"
-    decimals = 2 if 0.1 <= loss < 10 else 1 if 10 <= loss < 100 else 0 if loss >= 100 else 1 - math.floor(math.log10(loss))
-    return f"{_up(loss, decimals):,.{decimals}f}"
-
-
-def shown_sureness(loss: float) -> str:
-    """How sure a fifty-fifty guess can become, rounded up, and never shown as certain.
-
-    >>> [shown_sureness(each) for each in (0.0, 0.1, 0.58, 4.7, 20.0)]
-    ['50 %', '53 %', '65 %', '99.1 %', 'over 99.9 %']
-    """
-    percent = 100.0 / (1.0 + math.exp(-loss))
-    if percent > 99.9:
-        return "over 99.9 %"
-    return f"{_up(percent, 0):.0f} %" if percent <= 99 else f"{_up(percent, 1):.1f} %"
-
-
-def _up(value: float, decimals: int) -> float:
-    scale = 10.0**decimals
-    return math.ceil(value * scale * (1 - 1e-12)) / scale

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fadecount.durations import UNITS
-from fadecount.service.explain import sentence, shown_loss, shown_sureness
+from fadecount.service.explain import sentence
 from fadecount.service.problems import bad_request
 from fadecount.service.query import Query, tick_at
 from fadecount.service.reading import Facts, Releases
+from fadecount.shown import shown_loss, shown_sureness
 
 _LATER = (("now", 0), ("in a day", UNITS["d"]), ("in a month", UNITS["mo"]), ("in a year", UNITS["y"]))
 

@@ -1,0 +1,71 @@
+"""What the methods of a mechanism are given: checked, and brought into one form."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fadecount.errors import ParameterError, bad_parameter, require_integer, require_real
+from fadecount.mechanisms.exact import Number, Whole
+from fadecount.mechanisms.schedule import LONGEST
+
+SMALLEST_BUDGET = 2.0**-30
+LARGEST_BUDGET = 2.0**14
+SMALLEST_BETA = 1e-280  # below it the share of one step of a long horizon is no float any more
+
+
+def require_budget(name: str, value: Any, *, infinite: bool = False) -> float:
+    """A budget as a float that exact sums and samplers support, or a :class:`ParameterError`."""
+    if infinite and isinstance(value, float | np.floating) and value == math.inf:
+        return math.inf
+    remedy = "a smaller budget is more private and noisier" + ("; inf adds no noise at that level" if infinite else "")
+    return require_real(name, value, low=SMALLEST_BUDGET, high=LARGEST_BUDGET, remedy=remedy)
+
+
+def require_whole(name: str, value: ArrayLike, *, minimum: int, remedy: str) -> Whole:
+    try:
+        array = np.asarray(value)
+    except ValueError:  # ragged nested lists
+        raise bad_parameter(name, value, "an integer or an array of integers", remedy) from None
+    if array.ndim == 0:
+        scalar = value.item() if isinstance(value, np.ndarray) else value
+        return require_integer(name, scalar, minimum=minimum, maximum=LONGEST, remedy=remedy)
+    if array.dtype.kind not in "iu":
+        raise bad_parameter(name, array.dtype, "an array of integers", remedy)
+    if array.size:
+        require_integer(f"smallest {name}", int(array.min()), minimum=minimum, maximum=LONGEST, remedy=remedy)
+        require_integer(f"largest {name}", int(array.max()), minimum=minimum, maximum=LONGEST, remedy=remedy)
+    return array.astype(np.int64)
+
+
+def broadcast(ages: Whole, places: Whole) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    try:
+        age, place = np.broadcast_arrays(ages, places)
+    except ValueError:
+        shapes = f"{np.shape(ages)} and {np.shape(places)}"
+        raise ParameterError(f"age and position must have shapes that fit, got {shapes}; give one position per age") from None
+    return np.array(age), np.array(place)
+
+
+def shaped(values: Number, like: Whole) -> float | NDArray[np.float64]:
+    if isinstance(like, np.ndarray):
+        return np.broadcast_to(np.asarray(values, dtype=np.float64), like.shape).copy()
+    return float(values)
+
+
+def require_horizon(value: int) -> int:
+    return require_integer("horizon", value, minimum=1, maximum=LONGEST, remedy="it is the number of outputs looked at")
+
+
+def require_beta(value: float) -> float:
+    remedy = "it is the probability that the bound may fail, such as 0.05"
+    return require_real("beta", value, low=SMALLEST_BETA, high=1.0, open_ends=True, remedy=remedy)
+
+
+def require_resolution(value: float) -> float:
+    if value == math.inf:
+        return math.inf
+    return require_integer("resolution_bits", value, minimum=0, maximum=40, remedy="math.inf means continuous noise")

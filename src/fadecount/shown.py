@@ -1,0 +1,86 @@
+"""Losses as people read them: rounded up, always.
+
+A written decimal stands for the float64 nearest to it, in what users give and in what they are shown alike. So "0.1" may be
+written for ``0.1``, and for nothing above it: what is shown, read back as a number, is never below the loss.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+_ALL_DIGITS = Context(prec=1100)
+"""Enough for every float64, written out."""
+
+
+def rounded_up(value: float, decimals: int) -> str:
+    """The least number with so many decimals that does not read as less than the value.
+
+    >>> rounded_up(0.3, 4), rounded_up(0.1 + 0.2, 4), rounded_up(1234.5, 1), rounded_up(math.inf, 2)
+    ('0.3000', '0.3001', '1,234.5', 'inf')
+    """
+    if math.isinf(value):
+        return "inf"
+    unit, exact = Decimal(1).scaleb(-decimals), Decimal(value)
+    found = exact.quantize(unit, ROUND_FLOOR, _ALL_DIGITS)
+    if float(found) < value:
+        found = exact.quantize(unit, ROUND_CEILING, _ALL_DIGITS)
+    return f"{found:,f}"
+
+
+def shown_loss(loss: float) -> str:
+    """A loss in a sentence, with two or three digits that matter.
+
+    >>> [shown_loss(each) for each in (0.0, 0.001234, 0.3012, 4.001, 17.31, 26280.5)]
+    ['0', '0.0013', '0.31', '4.01', '17.4', '26,281']
+    """
+    if loss == 0 or math.isinf(loss):
+        return "0" if loss == 0 else "unlimited"
+    return rounded_up(loss, 2 if 0.1 <= loss < 10 else 1 if 10 <= loss < 100 else 0 if loss >= 100 else 1 - _exponent(loss))
+
+
+def short_loss(loss: float) -> str:
+    """A loss in a narrow column: four digits, or three and a power of ten, at most eight characters.
+
+    >>> [short_loss(each) for each in (0.0, 0.00012341, 0.1, 3.99991, 9998.2, 12345.6)]
+    ['0', '1.24e-4', '0.1000', '4.000', '9999', '1.24e+4']
+    """
+    if loss == 0 or math.isinf(loss):
+        return "0" if loss == 0 else "inf"
+    if 0.001 <= loss < 9999:
+        return rounded_up(loss, 3 - _exponent(loss)).replace(",", "")
+    found = rounded_up(loss, 2 - _exponent(loss)).replace(",", "")
+    return f"{Decimal(found):.2e}"
+
+
+def shown_sureness(loss: float) -> str:
+    """How sure a fifty-fifty guess can become, and never shown as certain.
+
+    >>> [shown_sureness(each) for each in (0.0, 0.1, 0.58, 4.7, 20.0)]
+    ['50 %', '53 %', '65 %', '99.1 %', 'over 99.9 %']
+    """
+    percent = 100.0 / (1.0 + math.exp(-loss)) * (_SAFE if loss else 1.0)
+    if percent > 99.9:
+        return "over 99.9 %"
+    return f"{rounded_up(percent, 0 if percent <= 99 else 1)} %"
+
+
+def shown_factor(loss: float) -> str:
+    """By how much the odds of a guess can change: ``e**loss``.
+
+    >>> [shown_factor(each) for each in (0.0, 0.1, 4.7, 20.0)]
+    ['1.00', '1.11', '109.95', '10^9']
+    """
+    digits = loss / math.log(10.0)
+    if digits >= 5:
+        return f"10^{math.ceil(digits * _SAFE)}" if math.isfinite(loss) else "inf"
+    return rounded_up(math.exp(loss) * (_SAFE if loss else 1.0), 2)
+
+
+_SAFE = 1.0 + 1e-14
+"""Far more than the rounding of the few operations before it."""
+
+
+def _exponent(value: float) -> int:
+    """The power of ten of the first digit, after the float's shortest text: 0.1 has -1."""
+    return Decimal(repr(value)).adjusted()

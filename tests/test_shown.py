@@ -1,0 +1,71 @@
+"""No loss is shown below what it is, and none far above it."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from fadecount.shown import rounded_up, short_loss, shown_factor, shown_loss, shown_sureness
+
+LOSSES = st.floats(0.0, 1e6)
+
+
+def number(text: str) -> float:
+    return float(text.replace(",", ""))
+
+
+@given(LOSSES, st.integers(0, 12))
+@example(0.1 + 0.2, 4)
+@example(0.5000000000000001, 2)
+@example(math.nextafter(0.1, 1.0), 12)
+@example(5e-324, 2)
+def test_a_rounded_number_reads_as_no_less(value: float, decimals: int) -> None:
+    shown = rounded_up(value, decimals)
+    assert number(shown) >= value
+    assert Fraction(shown.replace(",", "")) - Fraction(value) < Fraction(1, 10**decimals)
+    assert len(shown.partition(".")[2]) == decimals
+
+
+@given(LOSSES, st.integers(1, 12))
+def test_a_number_that_is_written_with_few_digits_stays_as_it_is(value: float, decimals: int) -> None:
+    written = round(value, decimals)
+    assert number(rounded_up(written, decimals)) == written
+
+
+@given(LOSSES)
+@example(0.1)
+@example(math.nextafter(0.1, 0.0))
+@example(math.nextafter(9999.0, 0.0))
+@example(1e-3)
+def test_a_loss_is_never_shown_below_itself(loss: float) -> None:
+    assert loss <= number(shown_loss(loss)) <= loss * 1.12 + 1e-300
+    assert loss <= number(short_loss(loss)) <= loss * 1.011 + 1e-300
+    assert len(short_loss(loss)) <= 8 or loss < 1e-99
+
+
+@given(st.floats(0.0, 40.0))
+@example(0.0)
+def test_what_follows_from_a_loss_is_never_shown_too_small(loss: float) -> None:
+    with localcontext(prec=50):
+        factor = Decimal(loss).exp()
+        percent = 100 * factor / (1 + factor)
+    sure, change = shown_sureness(loss), shown_factor(loss)
+    if not sure.startswith("over"):
+        assert percent <= Decimal(sure.removesuffix(" %")) <= percent + 1
+    if change.startswith("10^"):
+        assert factor <= Decimal(10) ** int(change.removeprefix("10^")) <= 11 * factor
+    else:
+        assert factor <= Decimal(change.replace(",", "")) < factor + Decimal("0.010001")
+
+
+@pytest.mark.parametrize(
+    ("show", "text"), [(shown_loss, "unlimited"), (short_loss, "inf"), (shown_sureness, "over 99.9 %"), (shown_factor, "inf")]
+)
+def test_a_loss_without_bound(show: object, text: str) -> None:
+    assert callable(show)
+    assert show(math.inf) == text
