@@ -47,39 +47,19 @@ def fig2a() -> PaperFigure:
         ("empirical, as in the paper", "empirical", 3, _empirical(row)),
         ("exact loss", "exact", 0, _exact(gradual)),
     ]
-    return _figure(
-        "fig2a",
-        "Figures 1a and 2a",
-        "Algorithm 3, λ = 2: theorem, empirical and exact loss",
-        [row],
-        lines,
-        columns=2,
-    )
+    return _figure("fig2a", "Figures 1a and 2a", "Algorithm 3, λ = 2: theorem, empirical and exact loss", [row], lines, columns=2)
 
 
 def fig2b() -> PaperFigure:
     found = rows(SHORT, fading=True)
     lines = [line for at, row in enumerate(found) for line in _fading_lines(row, at, theorem=True)]
-    return _figure(
-        "fig2b",
-        "Figure 2b",
-        "Algorithm 3, λ = 1, 2, 3, all with the same error",
-        found,
-        lines,
-        logarithmic=True,
-    )
+    return _figure("fig2b", "Figure 2b", "Algorithm 3, λ = 1, 2, 3, all with the same error", found, lines, logarithmic=True)
 
 
 def fig2c() -> PaperFigure:
     found = rows(SHORT)
     lines = [line for at, row in enumerate(found) for line in _refresh_lines(row.computed, f"W = {row.window}", at)]
-    return _figure(
-        "fig2c",
-        "Figure 2c",
-        "Refreshing the budget every W steps, with ratio 0.1",
-        found,
-        lines,
-    )
+    return _figure("fig2c", "Figure 2c", "Refreshing the budget every W steps, with ratio 0.1", found, lines)
 
 
 def fig3() -> PaperFigure:
@@ -100,13 +80,7 @@ def fig3() -> PaperFigure:
 def fig4a() -> PaperFigure:
     found = rows(SHORT, optimal=True)
     lines = [line for at, row in enumerate(found) for line in _optimal_lines(row, f"W = {row.window}", at)]
-    return _figure(
-        "fig4a",
-        "Figure 4a",
-        "Refreshing with the optimal ratio, a thousand steps",
-        found,
-        lines,
-    )
+    return _figure("fig4a", "Figure 4a", "Refreshing with the optimal ratio, a thousand steps", found, lines)
 
 
 def fig4b() -> PaperFigure:
