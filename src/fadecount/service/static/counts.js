@@ -61,7 +61,7 @@ export class CountChart {
       parts.push(node("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: y(value).toFixed(1), y2: y(value).toFixed(1) }));
       parts.push(text(EDGE.left - 10, y(value) + 4, number(value), { "text-anchor": "end" }));
     }
-    for (const { at, label } of timeTicks(this.from, this.to, Math.max(3, inner.width / 100))) {
+    for (const { at, label } of timeTicks(this.from, this.to, Math.max(3, inner.width / 75))) {
       const anchor = x(at) > width - 40 ? "end" : x(at) < EDGE.left + 20 ? "start" : "middle";
       parts.push(text(x(at), height - 6, label, { "text-anchor": anchor }));
     }
