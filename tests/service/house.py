@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import fadecount as fc
-from fadecount.service.app import Service, Settings
+from fadecount.service.app import Service
 from fadecount.service.clock import Clock
 from fadecount.service.headers import allowed_hosts
 from fadecount.service.limits import Limits
 from fadecount.service.place import StatePlace
 from fadecount.service.serving import make_server
+from fadecount.service.settings import Settings
 from fadecount.service.tokens import Role
 
 EXACT = fc.Gradual(epsilon=2.0**14, exponent=1.0)

@@ -11,7 +11,7 @@ import pytest
 import fadecount as fc
 from fadecount.service.client import ServiceError
 from tests.service.faulty import LossyProxy
-from tests.service.house import START, House, StillClock, wait_for
+from tests.service.house import EXACT, START, House, StillClock, wait_for
 
 CLIENTS, RETRIES = 32, 100
 
@@ -54,6 +54,33 @@ def test_answers_that_get_lost_are_repeated_and_count_once(house: House) -> None
             client.add("doors", {"a": 1})
         assert proxy.lost >= 10
     assert total(house) == 20
+
+
+def test_creating_may_be_repeated_but_not_with_another_meaning(house: House) -> None:
+    with LossyProxy(house.port, lose_every=2) as proxy, fc.Client(proxy.url, house.admin) as client:
+        assert len(client.streams()) == 1
+        assert not client.create("gates", tick="1m", mechanism=EXACT, keys=["a", "b"])  # the answer to the first attempt got lost
+        assert proxy.lost == 1
+    with house.client() as client:
+        assert client.create("doors-2", tick="1m", mechanism=EXACT)
+        assert not client.create("doors-2", tick="1m", mechanism=EXACT)
+        client.declare("gates", ["c"])
+        client.add("gates", {"a": 3, "c": 1})
+        assert not client.create("gates", tick="60s", mechanism=EXACT, keys=["a", "b"])
+        other = fc.Gradual(epsilon=2.0**13, exponent=1.0)
+        for words in (
+            {"keys": ["a"], "tick": "2m"},
+            {"keys": ["b", "a"]},
+            {"keys": ["a", "b", "c", "d"]},
+            {"keys": ["a", "b"], "mechanism": other},
+            {"keys": ["a", "b"], "tick": "1d", "zone": "Europe/Zurich"},
+        ):
+            with pytest.raises(ServiceError) as caught:
+                client.create("gates", **{"tick": "1m", "mechanism": EXACT, **words})  # type: ignore[arg-type]
+            assert (caught.value.status, caught.value.code) == (409, "exists")
+    house.close_tick(name="gates")
+    with house.client() as client:
+        assert [row.value for row in client.latest("gates")] == [3, 0, 1]
 
 
 def test_a_wrong_batch_in_a_group_fails_alone(house: House) -> None:

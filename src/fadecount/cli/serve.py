@@ -45,10 +45,10 @@ def run(arguments: argparse.Namespace) -> int:
         from fadecount.service.serving import configure_logs, serve
     except ImportError as error:
         raise FadecountError(f"the service needs the package {error.name}; install fadecount[service]") from error
-    from fadecount.service.app import Settings
     from fadecount.service.headers import allowed_hosts
     from fadecount.service.limits import Limits
     from fadecount.service.place import StatePlace, default_folder
+    from fadecount.service.settings import Settings
 
     configure_logs()
     limits = Limits(

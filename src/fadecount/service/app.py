@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from starlette.exceptions import HTTPException
@@ -15,20 +14,19 @@ from starlette.routing import Match
 
 from fadecount.service.access import Access
 from fadecount.service.bodies import Gone, Message, Receive, Scope, Send
-from fadecount.service.clock import Clock
 from fadecount.service.desk import Desk
 from fadecount.service.failures import from_starlette, noted
 from fadecount.service.headers import Guard, send_problem
 from fadecount.service.hub import Hub
 from fadecount.service.lane import LaneCycle, finish
-from fadecount.service.limits import Limits, RateLimit
+from fadecount.service.limits import RateLimit
 from fadecount.service.live import frame_maker, live_route
 from fadecount.service.metrics import Metrics
 from fadecount.service.operations import operation_routes
-from fadecount.service.place import StatePlace
 from fadecount.service.problems import Problem, not_found, wrong_host
 from fadecount.service.reader_routes import Reading, reader_routes
 from fadecount.service.reading import Releases
+from fadecount.service.settings import Settings
 from fadecount.service.stores import open_reader, open_store
 from fadecount.service.writer import Writer
 from fadecount.service.writer_routes import Writing
@@ -36,18 +34,6 @@ from fadecount.service.writer_routes import Writing
 log = logging.getLogger("fadecount.service")
 LOOK_SECONDS = 1.0
 _PREFIX = "/v1/streams/"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """How a service runs."""
-
-    place: StatePlace
-    hosts: frozenset[str] = frozenset()
-    public: bool = False
-    limits: Limits = field(default_factory=Limits)
-    clock: Clock = field(default_factory=Clock)
-    accept_extra_loss: bool = False
 
 
 class Service:
@@ -94,14 +80,23 @@ class Service:
         self.writer.start()
         self._looking = asyncio.create_task(self._look())
 
-    async def stop(self) -> None:
-        """Acknowledge what was taken, let live readers go, close the store."""
+    async def stop(self, seconds: float = 20.0) -> bool:
+        """Acknowledge what was taken, let live readers go, close the store; False if the store did not answer in time."""
         self.hub.close()
         if self._looking:
             self._looking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._looking
-        await asyncio.to_thread(self.writer.stop)
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.to_thread(self._close)
+        except TimeoutError:
+            log.error("the store does not answer: the service ends without it")
+            return False
+        return True
+
+    def _close(self) -> None:
+        self.writer.stop()
         self._threads.shutdown(wait=True)
         self._releases.close()
 

@@ -87,10 +87,11 @@ class Client:
     def stream(self, name: str) -> StreamInfo:
         return _info(self._json("GET", _path(name)))
 
-    def create(self, name: str, *, tick: str, mechanism: Mechanism, keys: Iterable[str] | None = None, zone: str = "UTC") -> None:
-        """A new stream that begins with the present tick."""
+    def create(self, name: str, *, tick: str, mechanism: Mechanism, keys: Iterable[str] | None = None, zone: str = "UTC") -> bool:
+        """A new stream that begins with the present tick; False if there is one already, of this description and these keys."""
         body: dict[str, Any] = {"name": name, "tick": tick, "zone": zone, "mechanism": json.loads(mechanism.to_json())}
-        self._json("POST", "/v1/streams", body if keys is None else {**body, "keys": list(keys)})
+        answer = self._json("POST", "/v1/streams", body if keys is None else {**body, "keys": list(keys)})
+        return not answer["repeated"]
 
     def declare(self, name: str, keys: Iterable[str]) -> None:
         """Declare more keys; known ones stay as they are."""
@@ -142,7 +143,7 @@ class Client:
         return answer
 
     def _json(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Any:
-        """One request, repeated while it may help. Repeating is safe: reading changes nothing, adding carries its key."""
+        """One request, repeated while it may help. Repeating is safe: adding carries its key, the others change nothing twice."""
         packed = None if body is None else json.dumps(body).encode()
         more = dict(headers or {}) | ({"Content-Type": "application/json"} if body is not None else {})
         for attempt in range(self._attempts):
@@ -174,7 +175,7 @@ class Client:
             else:
                 connection = http.client.HTTPConnection(host, port, timeout=timeout)
             self._local.connection = connection
-            self._open.add(connection)
+        self._open.add(connection)  # also one that was closed: it opens again by itself
         connection.request(method, self._parts.path.rstrip("/") + path, body, {**self._headers, **headers})
         return connection.getresponse()
 

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from fadecount.errors import FadecountError, FenceError, LockedError, StoreError
 from fadecount.service.clock import Clock
@@ -34,12 +34,16 @@ class Desk:
         self._store, self._clock, self._on_tick = store, clock, on_tick
         self._accept_extra_loss = accept_extra_loss
         self._streams: dict[str, Stream] = {}
-        self._followed: dict[str, Description] = {}
         self._intakes: dict[str, Intake] = {}
         self._refused: set[str] = set()
         self._ended: set[str] = set()
         self._ahead: set[str] = set()
-        self.find_streams()
+        try:
+            self.find_streams()
+            self._due = self._next_due()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def healthy(self) -> bool:
@@ -55,24 +59,35 @@ class Desk:
     def _lead(self, name: str) -> None:
         try:
             self._streams[name] = self._store.open(name, accept_extra_loss=self._accept_extra_loss)
-            self._followed.pop(name, None)
         except LockedError:
             return
         except FenceError:
             self._refused.add(name)
             log.error("a stream is older than what was published of it: refused; see --accept-extra-loss")
 
-    def create(self, description: Description, keys: Iterable[str]) -> None:
-        """A new stream that begins with the present tick."""
-        if description.name in self._store.names():
-            raise Problem(409, "exists", "there is a stream of that name; choose another")
+    def create(self, description: Description, keys: Sequence[str]) -> bool:
+        """A new stream that begins with the present tick; False if there is one already, of this description and these keys."""
+        name = description.name
+        if name in self._store.names():
+            if not self._is_same(description, keys):
+                raise Problem(409, "exists", "there is another stream of that name; choose another name")
+            return False
         start = description.ticks.at(self._clock.now())
         try:
-            self._streams[description.name] = self._store.create(description, keys=keys, start_tick=start)
+            self._streams[name] = self._store.create(description, keys=keys, start_tick=start)
+        except LockedError:  # it is made, and another process was faster to lead it
+            return True
         except StoreError:
             raise
         except FadecountError:
             raise Problem(409, "refused", "the name was used before, or a key is not usable; choose others") from None
+        return True
+
+    def _is_same(self, description: Description, keys: Sequence[str]) -> bool:
+        """Whether a stream is what it would be if it were created now: keys that were declared later stand behind the first."""
+        reader = self._store.reader()
+        place = reader.place(description.name)
+        return place.description.to_json() == description.to_json() and reader.keys(description.name)[: len(keys)] == tuple(keys)
 
     def declare(self, name: str, keys: Sequence[str]) -> None:
         """Declare the keys that are new; those that exist already stay as they are."""
@@ -99,12 +114,16 @@ class Desk:
             intake = self._intakes[name] = self._store.intake(name)
         return intake.accept(batches)
 
-    def close_due(self) -> bool:
-        """Close the ticks that are over; True if some remain because there are very many."""
-        now, remain, begun = self._clock.now(), False, time.monotonic()
+    def close_due(self) -> None:
+        """Close the ticks that are over, and note when the next one is."""
+        self._close_due()
+        self._due = self._next_due()
+
+    def _close_due(self) -> None:
+        now, begun = self._clock.now(), time.monotonic()
         for name, stream in sorted(self._streams.items(), key=_overdue):
             if time.monotonic() - begun > LONGEST_TURN:
-                return True
+                return
             due = stream.description.ticks.at(now) - 1
             begin = due if stream.open_tick is None else stream.open_tick
             if begin > due or not self._clock_is_right(name, due - begin):
@@ -113,11 +132,10 @@ class Desk:
             if last < begin:
                 self._ended.add(name)
                 del self._streams[name]
-            elif self._close(name, stream, last):
-                remain = remain or last < due
-        return remain
+            else:
+                self._close(name, stream, last)
 
-    def _close(self, name: str, stream: Stream, last: int) -> bool:
+    def _close(self, name: str, stream: Stream, last: int) -> None:
         try:
             stream.close_through(last)
         except StoreError:
@@ -126,9 +144,8 @@ class Desk:
             log.error("a stream cannot go on (%s): it is left alone", type(error).__name__)
             self._refused.add(name)
             del self._streams[name]
-            return False
-        self._on_tick(name, last)
-        return True
+        else:
+            self._on_tick(name, last)
 
     def _clock_is_right(self, name: str, gap: int) -> bool:
         """Whether so many overdue ticks can be downtime; if not, they stay open until the clock is set right."""
@@ -140,8 +157,12 @@ class Desk:
             self._ahead.add(name)
         return False
 
+    @property
     def next_due(self) -> float | None:
-        """When the next tick is over; None without streams."""
+        """When the next tick is over; None without streams. May be asked by any thread: it never waits for the database."""
+        return self._due
+
+    def _next_due(self) -> float | None:
         ends = [
             stream.description.ticks.start_seconds(stream.open_tick + 1)
             for name, stream in list(self._streams.items())
@@ -150,7 +171,7 @@ class Desk:
         return min(ends, default=None)
 
     def lag_seconds(self) -> float:
-        due = self.next_due()
+        due = self._due
         return 0.0 if due is None else max(0.0, self._clock.now() - due)
 
     def close(self) -> None:

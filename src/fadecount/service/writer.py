@@ -12,27 +12,23 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from fadecount.errors import FadecountError, InputError, StoreError
+from fadecount.errors import StoreError
 from fadecount.service.clock import Clock
-from fadecount.service.desk import Desk, refused_input
+from fadecount.service.desk import Desk
+from fadecount.service.jobs import Job, accepted, outcome_of, resolve
 from fadecount.service.metrics import Metrics
 from fadecount.service.problems import unavailable
 from fadecount.streams import Batch
 
 log = logging.getLogger("fadecount.service")
 LARGEST_GROUP = 1024
+STUCK_SECONDS = 5.0
+"""After which a store that does not answer counts as not ready."""
+
 LONGEST_WAIT = 0.5
 """Seconds after which streams of other processes are looked for again."""
-
-
-@dataclass(slots=True)
-class _Job:
-    stream: str | None
-    work: Any
-    future: asyncio.Future[Any]
 
 
 class Writer:
@@ -49,10 +45,11 @@ class Writer:
         self._open_desk, self._clock, self._metrics = open_desk, clock, metrics
         self._most_waiting, self._reconnects = most_waiting, reconnects
         self._desk: Desk | None = None
-        self._jobs: deque[_Job] = deque()
+        self._jobs: deque[Job] = deque()
         self._wake = threading.Condition()
         self._stopping = False
         self._looked = 0.0
+        self._busy_since: float | None = None
         self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
         self._thread = threading.Thread(target=self._run, name="fadecount writer", daemon=True)
@@ -75,8 +72,9 @@ class Writer:
 
     @property
     def ready(self) -> bool:
-        desk = self._desk
-        return desk is not None and desk.healthy and not self.failed.is_set() and not self._stopping
+        desk, since = self._desk, self._busy_since
+        stuck = since is not None and time.monotonic() - since > STUCK_SECONDS
+        return desk is not None and desk.healthy and not stuck and not self.failed.is_set() and not self._stopping
 
     def lag_seconds(self) -> float:
         desk = self._desk
@@ -95,7 +93,7 @@ class Writer:
         with self._wake:
             if self._stopping or self._desk is None or len(self._jobs) >= self._most_waiting:
                 raise unavailable()
-            self._jobs.append(_Job(stream, work, future))
+            self._jobs.append(Job(stream, work, future))
             self._wake.notify()
         return future
 
@@ -105,46 +103,49 @@ class Writer:
             if not jobs and self._stopping:
                 return
             try:
+                self._busy_since = time.monotonic()
                 self._work(jobs)
+                self._busy_since = None
             except Exception as error:
                 self._fail(jobs, error)
                 if self.failed.is_set():
                     return
 
-    def _gather(self) -> list[_Job]:
+    def _gather(self) -> list[Job]:
         with self._wake:
             if not self._jobs and not self._stopping:
                 self._wake.wait(self._patience())
             return [self._jobs.popleft() for _ in range(min(len(self._jobs), LARGEST_GROUP))]
 
     def _patience(self) -> float:
-        due = self._desk.next_due() if self._desk else None
+        due = self._desk.next_due if self._desk else None
         return LONGEST_WAIT if due is None else min(LONGEST_WAIT, self._clock.until(due))
 
-    def _work(self, jobs: list[_Job]) -> None:
+    def _work(self, jobs: list[Job]) -> None:
         desk = self._desk
         if desk is None:
             desk = self._desk = self._open_desk()
-        done: list[tuple[_Job, Any]] = []
-        groups: dict[str, list[_Job]] = {}
+        done: list[tuple[Job, Any]] = []
+        groups: dict[str, list[Job]] = {}
         try:
             for job in jobs:
                 if job.stream is None:
-                    done.append((job, _outcome(job.work, desk)))
+                    done.append((job, outcome_of(job.work, desk)))
                 else:
                     groups.setdefault(job.stream, []).append(job)
             for stream, group in groups.items():
-                done += _accepted(desk, stream, group)
+                done += accepted(desk, stream, group)
         finally:
             if done:
-                self._loop.call_soon_threadsafe(_resolve, done)
+                self._loop.call_soon_threadsafe(resolve, done)
         if time.monotonic() - self._looked > LONGEST_WAIT:
             self._looked = time.monotonic()
             desk.find_streams()
         desk.close_due()
 
-    def _fail(self, jobs: list[_Job], error: Exception) -> None:
+    def _fail(self, jobs: list[Job], error: Exception) -> None:
         """Nothing is known about the transaction under way, so the store is let go, and everyone waiting is told to repeat."""
+        self._busy_since = None
         log.error("the store failed: %s", type(error).__name__)
         self._metrics.ticker_failures += 1
         desk, self._desk = self._desk, None
@@ -153,7 +154,7 @@ class Writer:
         with self._wake:
             jobs = [*jobs, *self._jobs]
             self._jobs.clear()
-        self._loop.call_soon_threadsafe(_resolve, [(job, unavailable()) for job in jobs])
+        self._loop.call_soon_threadsafe(resolve, [(job, unavailable()) for job in jobs])
         if not self._reconnects or not isinstance(error, StoreError):
             self.failed.set()
             self._loop.call_soon_threadsafe(self.on_failure)
@@ -164,37 +165,3 @@ class Writer:
                 self._desk = self._open_desk()
             except StoreError:
                 continue
-
-
-def _accepted(desk: Desk, stream: str, group: list[_Job]) -> list[tuple[_Job, Any]]:
-    """One transaction for the group; if somebody's batch is wrong, each on its own, so that only that one is refused."""
-    try:
-        outcomes: list[Any] = list(desk.accept(stream, [job.work for job in group]))
-    except InputError:
-        if len(group) == 1:
-            return [(group[0], refused_input())]
-        return [each for job in group for each in _accepted(desk, stream, [job])]
-    except StoreError:
-        raise
-    except FadecountError as error:
-        outcomes = [error] * len(group)
-    return list(zip(group, outcomes, strict=True))
-
-
-def _outcome(work: Callable[[Desk], Any], desk: Desk) -> Any:
-    try:
-        return work(desk)
-    except StoreError:
-        raise
-    except FadecountError as error:
-        return error
-
-
-def _resolve(done: list[tuple[_Job, Any]]) -> None:
-    for job, outcome in done:
-        if job.future.done():
-            continue
-        if isinstance(outcome, Exception):
-            job.future.set_exception(outcome)
-        else:
-            job.future.set_result(outcome)

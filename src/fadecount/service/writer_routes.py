@@ -67,7 +67,7 @@ class Writing:
         return self.writer.accept(name, Batch(counts=counts, id=batch_id))
 
     async def create(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """``POST /v1/streams``: a new stream, which begins with the present tick."""
+        """``POST /v1/streams``: a new stream, which begins with the present tick; repeating it changes nothing."""
         headers = dict(scope["headers"])
         authorization = _text(headers, b"authorization")
         self.access.allow_some(authorization, Action.MANAGE)
@@ -76,8 +76,9 @@ class Writing:
         self.access.allow(authorization, Action.MANAGE, name)
         description = _description(name, fields)
         keys = _keys(fields["keys"]) if "keys" in fields else ["all"]
-        await self.writer.call(lambda desk: desk.create(description, keys))
-        await send_bytes(send, 201, as_json({"name": name}), "application/json", _NO_STORE)
+        created = await self.writer.call(lambda desk: desk.create(description, keys))
+        answer = as_json({"name": name, "repeated": not created})
+        await send_bytes(send, 201 if created else 200, answer, "application/json", _NO_STORE)
 
     async def keys(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         """``POST /v1/streams/{name}/keys``: declare more keys; known ones are left as they are."""

@@ -82,9 +82,12 @@ class Intake:
         raise InputError("key must be declared, got an unknown one; declare it first")
 
     def _remember(self, ids: Sequence[str | None], tick: int) -> list[bool]:
-        """Write the ids down; True for those that are new (and for batches without one)."""
+        """Write the ids down; True for those that are new (and for batches without one).
+
+        In one order everywhere: two processes that write the same ids in opposite orders would wait for each other.
+        """
         names = [None if each is None else hashlib.blake2b(each.encode(), digest_size=16).digest() for each in ids]
-        wanted = list(dict.fromkeys(name for name in names if name is not None))
+        wanted = sorted({name for name in names if name is not None})
         added: set[bytes | None] = set()
         for start in range(0, len(wanted), _IDS_PER_STATEMENT):
             part = wanted[start : start + _IDS_PER_STATEMENT]

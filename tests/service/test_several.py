@@ -1,0 +1,88 @@
+"""What two processes on one PostgreSQL do at the same moment."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fadecount.service.desk import Desk
+from fadecount.streams import Batch, Description, FileFence, PostgresStore, Store, Ticks
+from tests.service.house import EXACT, StillClock
+from tests.service.test_leaders import database
+
+__all__ = ["database"]
+
+
+@pytest.fixture
+def open_store(database: str, tmp_path: Path) -> Iterator[Callable[[], Store]]:
+    opened: list[Store] = []
+
+    def make() -> Store:
+        opened.append(PostgresStore(database, fence=FileFence(tmp_path / "fence"), lock_wait_seconds=0.0))
+        return opened[-1]
+
+    yield make
+    for store in opened:
+        store.close()
+
+
+def together(*tasks: Callable[[], object]) -> None:
+    """Run them at once; raises what any of them raised."""
+    failures: list[BaseException] = []
+
+    def run(task: Callable[[], object]) -> None:
+        try:
+            task()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(task,)) for task in tasks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def described(name: str) -> Description:
+    return Description(name=name, mechanism=EXACT, ticks=Ticks(tick_seconds=60))
+
+
+def test_the_same_ids_in_opposite_orders_do_not_lock_each_other_out(open_store: Callable[[], Store]) -> None:
+    open_store().create(described("doors"), keys=["a"], start_tick=0)
+    intakes = [open_store().intake("doors"), open_store().intake("doors")]
+    counted: list[int] = []
+
+    def send(at: int) -> None:
+        for number in range(40):
+            batches = [Batch(counts={"a": 1}, id=f"{number}/{each}") for each in range(250)]
+            counted.append(sum(intakes[at].accept(batches if at else batches[::-1])))
+
+    together(lambda: send(0), lambda: send(1))
+    assert sum(counted) == 40 * 250
+
+
+def test_a_stream_that_another_process_leads_at_once_is_created_all_the_same(open_store: Callable[[], Store]) -> None:
+    desks = [Desk(open_store(), StillClock(), on_tick=lambda *_: None, accept_extra_loss=False) for _ in range(2)]
+    done = threading.Event()
+
+    def lead() -> None:
+        while not done.is_set():
+            desks[1].find_streams()
+
+    def create() -> None:
+        try:
+            for number in range(60):
+                desks[0].create(described(f"doors-{number}"), ["a"])
+        finally:
+            done.set()
+
+    together(lead, create)
+    for number in range(60):
+        assert desks[0].accept(f"doors-{number}", [Batch(counts={"a": 1})]) == [True]
+    assert set(desks[0]._streams) & set(desks[1]._streams) == set()
+    assert desks[1]._streams, "the other process led nothing: this run shows nothing"
