@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -25,6 +26,10 @@ class ServeProcess:
         place.prepare()
         self.admin, _ = place.tokens().create(Role.ADMIN)
         self.log = b""
+        self.doom: tuple[str, int] | None = None
+        """The step at which the next process kills itself, and at which passing of it."""
+        self.files: tuple[int, int] | None = None
+        """How many files it may open: by default, and when it asks for more."""
 
     def __enter__(self) -> Self:
         self.start()
@@ -35,14 +40,19 @@ class ServeProcess:
             self.kill()
 
     def start(self, *, tries: int = 100) -> None:
-        """Start and wait until it says where it serves; the port stays the same from the first start on."""
+        """Start and wait until it says where it serves; the port stays the same from the first start on.
+
+        A doomed process may be gone before that; then one that is not doomed is started.
+        """
         words = ["--state", str(self.folder / "state"), "--fence", str(self.folder / "fence"), "--port", str(self._port)]
         for _ in range(tries):
+            program = ["fadecount"] if self.doom is None else ["tests.service.doomed", self.doom[0], str(self.doom[1])]
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "fadecount", "serve", *words, *self._options],
+                [sys.executable, "-m", *program, "serve", *words, *self._options],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                preexec_fn=self._allow_files,
             )
             assert self.process.stdout
             line = self.process.stdout.readline().decode()
@@ -53,8 +63,13 @@ class ServeProcess:
                 self._reader.start()
                 return
             self.kill()
+            self.doom = None
             time.sleep(0.02)
         raise AssertionError(f"the service does not start: {self.log[-500:].decode()}")
+
+    def _allow_files(self) -> None:
+        if self.files:
+            resource.setrlimit(resource.RLIMIT_NOFILE, self.files)
 
     def _drain(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stderr

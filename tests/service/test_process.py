@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import subprocess
 import sys
 import threading
+import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,13 +17,13 @@ import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.service.client import ServiceError
 from tests.service.crash import campaign
-from tests.service.house import EXACT, House
+from tests.service.house import EXACT, House, wait_for
 from tests.service.process import ServeProcess
 
 
 def test_sigkill_under_load_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    found = campaign(tmp_path, 3)
-    assert found["events"] > 0 and found["releases"] > 0
+    found = campaign(tmp_path, 4)
+    assert found["kills"] >= 4 and found["events"] > 0 and found["releases"] > 0
 
 
 def test_sigterm_ends_it_quickly_and_loses_nothing(tmp_path: Path) -> None:
@@ -63,6 +66,27 @@ def test_sigterm_ends_it_quickly_and_loses_nothing(tmp_path: Path) -> None:
             # one more may have been made durable whose answer was cut off
             assert acknowledged <= client.latest("doors")[0].value <= acknowledged + 1
             assert acknowledged > 0
+
+
+@pytest.mark.parametrize("most", [290, 2000])
+def test_connections_do_not_take_the_files_that_the_store_needs(tmp_path: Path, most: int) -> None:
+    """With as many connections as it allows, and then some, the service goes on; it allows no more than there are files for."""
+    service = ServeProcess(tmp_path, "--max-connections", "400")
+    service.files = (200, most)
+    with service, ExitStack() as held:
+        with fc.Client(service.url, service.admin) as client:
+            client.create("doors", tick="1s", mechanism=EXACT)
+        address = ("127.0.0.1", int(service.url.rpartition(":")[2]))
+        for _ in range(500):
+            held.enter_context(socket.create_connection(address, timeout=5))
+        time.sleep(1.5)
+        assert service.process.poll() is None
+        held.close()
+        with fc.Client(service.url, service.admin) as client:
+            assert client.add("doors", {"all": 3})
+            wait_for(lambda: client.latest("doors")[0].value == 3)
+        service.stop()
+        assert (b"at most 34 connections" in service.log) == (most == 290)
 
 
 def test_a_store_in_use_and_a_port_in_use_are_said_in_one_line(house: House) -> None:

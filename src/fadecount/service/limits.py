@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from fadecount.service.problems import too_many
+
+BACKLOG = 128
+"""Connections that the system may hand over before the first of them is looked at."""
+
+_OTHER_FILES = 128
+"""Open files that the store, the fence and the readers need at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +30,20 @@ class Limits:
     requests_per_second: float = 0.0
     burst: int = 200
     waiting_batches: int = 4096
+
+
+def room_for(connections: int) -> int:
+    """How many connections there may be: each is an open file, and the store must always get the few that it needs.
+
+    The process is allowed more files where the system lets it; otherwise there are fewer connections.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + BACKLOG + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return max(1, allowed - BACKLOG - _OTHER_FILES)
 
 
 class RateLimit:

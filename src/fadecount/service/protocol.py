@@ -27,14 +27,17 @@ class GuardedProtocol(HttpToolsProtocol):
     """Closes a connection whose request takes too long to arrive or whose headers are too large, and one connection too many.
 
     uvicorn bounds the idle time between requests, not the time before the first one: a client that connects and says nothing, or
-    says it byte by byte, would hold its connection for ever.
+    says it byte by byte, would hold its connection for ever. So would one that asks for much and does not read it: a connection
+    whose unsent bytes do not get fewer is cut off.
     """
 
     request_seconds = 10.0
+    send_seconds = 10.0
     most_connections = 1024
     most_body = 1 << 20
     lane: Lane | None = None
     _deadline: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
     _head_bytes = 0
     _in_head = True
 
@@ -47,6 +50,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
+        self._stop_watching()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -82,6 +86,31 @@ class GuardedProtocol(HttpToolsProtocol):
         self._disarm()
         super().on_message_complete()
 
+    def pause_writing(self) -> None:
+        """The client is slower than the answer: see whether it reads at all."""
+        super().pause_writing()
+        self._watch(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        self._stop_watching()
+        super().resume_writing()
+
+    def _watch(self, unsent: int) -> None:
+        self._stop_watching()
+        self._unread = self.loop.call_later(self.send_seconds, self._look, unsent)
+
+    def _look(self, before: int) -> None:
+        unsent = self.transport.get_write_buffer_size()
+        if unsent >= before:
+            self.transport.abort()
+        else:
+            self._watch(unsent)
+
+    def _stop_watching(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
     def _arm(self) -> None:
         self._deadline = self.loop.call_later(self.request_seconds, self._give_up)
 
@@ -103,6 +132,7 @@ def guarded(limits: Limits, lane: Lane | None) -> type[Any]:
     """The protocol with these bounds, as a class: uvicorn makes one per connection."""
     settings = {
         "request_seconds": limits.request_seconds,
+        "send_seconds": limits.send_seconds,
         "most_connections": limits.connections,
         "most_body": limits.body_bytes,
         "lane": None if lane is None else staticmethod(lane),

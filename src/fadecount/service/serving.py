@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import sys
@@ -16,17 +17,28 @@ from typing import Any
 import uvicorn
 
 from fadecount.errors import StoreError
-from fadecount.service.app import Service, Settings
+from fadecount.service.app import Service
 from fadecount.service.headers import allowed_hosts
+from fadecount.service.limits import BACKLOG, room_for
 from fadecount.service.protocol import guarded
+from fadecount.service.settings import Settings
 
+log = logging.getLogger("fadecount.service")
 SHUTDOWN_SECONDS = 3
+"""How long answers under way are waited for when the end is asked for."""
+
+END_SECONDS = 4.5
+"""When the process ends, whatever the store does."""
+
+SILENT_SECONDS = 30
+"""After which a client that has vanished without a word is let go; live readers get a heartbeat every 15 seconds."""
 
 
 class _Server(uvicorn.Server):
     """Lets live readers go as soon as the end is asked for; they would hold it up otherwise."""
 
     service: Service
+    asked: float | None = None
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -44,16 +56,25 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(each)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.asked = asyncio.get_running_loop().time()
         self.service.hub.close()
         await super().shutdown(sockets)
 
 
 def serve(settings: Settings, host: str, port: int, *, announce: Callable[[str], None] = print) -> int:
-    """Serve until SIGTERM or SIGINT; 0 if it ended as asked, 1 if the store failed."""
+    """Serve until SIGTERM or SIGINT; 0 if it ended as asked, 1 if the store failed.
+
+    A store that does not answer does not keep the process from ending: it then ends at once, as if it had been killed, which a
+    store survives.
+    """
     listening = _listen(host, port)
     hosts = settings.hosts | allowed_hosts(host, listening.getsockname()[1])
+    room = room_for(settings.limits.connections)
+    if room < settings.limits.connections:
+        log.warning("the system allows too few open files: at most %d connections", room)
+    limits = replace(settings.limits, connections=room)
     with listening, asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(replace(settings, hosts=hosts), listening, announce))
+        return runner.run(_serve(replace(settings, hosts=hosts, limits=limits), listening, announce))
 
 
 async def _serve(settings: Settings, listening: socket.socket, announce: Callable[[str], None]) -> int:
@@ -70,7 +91,10 @@ async def _serve(settings: Settings, listening: socket.socket, announce: Callabl
     try:
         await server.serve(sockets=[listening])
     finally:
-        await service.stop()
+        now = asyncio.get_running_loop().time()
+        if not await service.stop(END_SECONDS - (0.0 if server.asked is None else now - server.asked)):
+            logging.shutdown()
+            os._exit(1)
     return 1 if service.writer.failed.is_set() else 0
 
 
@@ -89,7 +113,7 @@ def make_server(service: Service, settings: Settings) -> _Server:
         proxy_headers=False,
         timeout_keep_alive=int(limits.idle_seconds),
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-        backlog=512,
+        backlog=BACKLOG,
     )
     server = _Server(config)
     server.service = service
@@ -113,7 +137,17 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.close()
         raise StoreError(f"cannot listen on {host} port {port}: {error.strerror}; choose another with --port") from error
     listening.set_inheritable(True)
+    _notice_silence(listening)
     return listening
+
+
+def _notice_silence(listening: socket.socket) -> None:
+    """Connections inherit this: the system asks quiet clients for a sign of life, and lets go of those that give none."""
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    options = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 1000 * SILENT_SECONDS}
+    for name, value in options.items():
+        if hasattr(socket, name):  # not every system has all of them
+            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -1,0 +1,104 @@
+"""Clients that read slowly, not at all, or have vanished: they get what they ask for, or are let go; nobody waits for them."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fadecount as fc
+from fadecount.service.limits import Limits
+from fadecount.service.serving import SILENT_SECONDS, _listen
+from tests.service.house import EXACT, House, wait_for
+from tests.service.process import ServeProcess
+
+KEYS = [f"key-{number}-{'x' * 100}" for number in range(500)]
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Iterator[House]:
+    """A page of releases has more bytes than the system takes off the service's hands."""
+    with House(tmp_path, limits=Limits(send_seconds=0.5)) as house:
+        house._listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+        house.create(keys=KEYS)
+        house.close_tick(20)
+        yield house
+
+
+def asking(port: int, token: str, path: str, *lines: str) -> socket.socket:
+    """A connection with a small window on which a request was sent."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(10)
+    connection.connect(("127.0.0.1", port))
+    head = (f"GET {path} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {token}", *lines, "", "")
+    connection.sendall("\r\n".join(head).encode())
+    return connection
+
+
+PAGE = "/v1/streams/doors/releases?limit=10000"
+
+
+@pytest.mark.parametrize("accept", ["text/csv", "application/json"])
+def test_a_page_that_nobody_reads_is_given_up(wide: House, accept: str) -> None:
+    with asking(wide.port, wide.admin, PAGE, f"Accept: {accept}"):
+        wait_for(lambda: any(each.transport.get_write_buffer_size() > 100_000 for each in connections(wide)))
+        wait_for(lambda: not connections(wide), 5)
+
+
+def test_a_page_that_is_read_slowly_is_read_to_its_end(wide: House) -> None:
+    with asking(wide.port, wide.admin, PAGE, "Accept: text/csv", "Connection: close") as connection:
+        begun, answer = time.monotonic(), b""
+        while piece := connection.recv(20_000):
+            answer += piece
+            time.sleep(0.005)
+        assert time.monotonic() - begun > 1.0
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert len(body) > 1_000_000 and b"content-length: %d\r\n" % len(body) in head + b"\r\n"
+    assert body.count(b"\n") == 10_000 + 1
+
+
+def connections(house: House) -> list[Any]:
+    return list(house._server.server_state.connections)
+
+
+def test_clients_that_vanish_are_noticed_by_the_system() -> None:
+    listening = _listen("127.0.0.1", 0)
+    listening.listen()
+    with listening, socket.create_connection(listening.getsockname()) as client:
+        accepted, _ = listening.accept()
+        with accepted:
+            assert client.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 0
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            if hasattr(socket, "TCP_USER_TIMEOUT"):
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000 * SILENT_SECONDS
+                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == SILENT_SECONDS // 2
+
+
+def test_sigterm_does_not_wait_for_clients_that_hold_on(tmp_path: Path) -> None:
+    """Live readers that read and that do not, a page that nobody reads, and requests that never end."""
+    with ServeProcess(tmp_path) as service:
+        port = int(service.url.rpartition(":")[2])
+        with fc.Client(service.url, service.admin) as client:
+            client.create("doors", tick="1s", mechanism=EXACT, keys=KEYS)
+            wait_for(lambda: len(list(client.releases("doors", key=KEYS[0]))) > 1)
+            client.add("doors", {KEYS[0]: 5})
+        held = [asking(port, service.admin, "/v1/streams/doors/live") for _ in range(5)]
+        held += [asking(port, service.admin, PAGE) for _ in range(2)]
+        held += [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+        for connection in held[-2:]:
+            connection.sendall(b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+        assert held[0].recv(1000).startswith(b"HTTP/1.1 200")
+        time.sleep(0.5)
+        status, took = service.stop()
+        for connection in held:
+            connection.close()
+        assert status == 0 and took < 5.0
+        assert service.log.count(b"\n") <= 1, service.log
+        service.start()
+        with fc.Client(service.url, service.admin) as client:
+            wait_for(lambda: client.latest("doors")[0].value == 5)
