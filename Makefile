@@ -67,8 +67,8 @@ load: $(VENV)/test ## what the service carries, against plain SQLite in the same
 soak: $(VENV)/test ## half an hour of load: memory must stay flat
 	$(BIN)/python -m tests.service.soak --minutes 30
 
-service-crash: $(VENV)/test ## kill the service under load 500 times
-	$(BIN)/python -m tests.service.crash --kills 500
+service-crash: $(VENV)/test ## kill the service under load: 500 times on SQLite, 200 times on PostgreSQL with two processes
+	$(BIN)/python -m tests.service.crash --kills 500 --postgres 200
 
 service-fuzz: $(VENV)/campaigns ## 10,000 requests made from the interface's description
 	$(BIN)/python -m tests.service.fuzz --cases 10000

@@ -1,0 +1,23 @@
+"""``python -m tests.service.doomed STEP PASSING serve ...``: the service, which kills itself at a named step of its work."""
+
+from __future__ import annotations
+
+import sys
+
+from fadecount.cli.main import main
+from fadecount.service import app, stores
+from fadecount.service.place import StatePlace
+from fadecount.streams import FileFence, Store
+from tests.crash.worker import Killer
+
+if __name__ == "__main__":
+    killer = Killer(sys.argv[1], int(sys.argv[2]))
+
+    def open_store(place: StatePlace) -> Store:
+        store = stores.open_store(place)
+        assert isinstance(store._fence, FileFence)
+        store._checkpoint = store._fence._checkpoint = killer
+        return store
+
+    app.open_store = open_store  # type: ignore[attr-defined]
+    sys.exit(main(sys.argv[3:]))
