@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import http.client
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Self
 
 import pytest
 
 import fadecount as fc
 from fadecount.service.client import ServiceError
-from tests.service.crash import KEYS, NOISY, Load, campaign
+from tests.service.crash import campaign
 from tests.service.house import EXACT, House, StillClock, wait_for
 from tests.service.postgres import PostgresServer
 from tests.service.process import ServeProcess
+from tests.service.watching import under_load
 
 
 @pytest.fixture(scope="module")
@@ -38,72 +36,28 @@ def database(server: PostgresServer, request: pytest.FixtureRequest) -> str:
     return f"{server.url}&options=-csearch_path%3D{schema}"
 
 
-class Watch:
-    """Asks a service for what needs the database and for what does not, all the time, and keeps every status."""
-
-    PATHS = ("/readyz", "/v1/streams/doors/releases/latest", "/healthz", "/metrics")
-
-    def __init__(self, service: ServeProcess) -> None:
-        self._port, self._token = int(service.url.rpartition(":")[2]), service.admin
-        self.seen: set[tuple[str, int, bool]] = set()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-
-    def ask(self, path: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
-        connection.request("GET", path, headers={"Authorization": f"Bearer {self._token}"})
-        answer = connection.getresponse()
-        answer.read()
-        connection.close()
-        self.seen.add((path, answer.status, answer.headers["Retry-After"] is not None))
-        return answer.status
-
-    def _run(self) -> None:
-        while not self._stopped.wait(0.02):
-            for path in self.PATHS:
-                self.ask(path)
-
-
-@contextmanager
-def under_load(folder: Path, database: str) -> Iterator[tuple[ServeProcess, Watch]]:
-    """A service with writing clients and a watch on it; at the end everything acknowledged must have been counted once."""
-    with ServeProcess(folder, "--database", database) as service, fc.Client(service.url, service.admin) as client:
-        client.create("doors", tick="1s", mechanism=EXACT, keys=KEYS)
-        client.create("noisy", tick="1s", mechanism=NOISY)
-        load = Load([service.url], service.admin)
-        with Watch(service) as watch:
-            load.start()
-            try:
-                wait_for(lambda: bool(load.acknowledged) and len(list(client.releases("noisy"))) > 1)
-                before = list(client.releases("noisy"))
-                yield service, watch
-                wait_for(lambda: watch.ask("/readyz") == 200)
-            finally:
-                load.stop()
-        wait_for(lambda: {row.key: row.value for row in client.latest("doors")} == load.acknowledged)
-        rows = list(client.releases("noisy"))
-        assert rows[: len(before)] == before
-        starts = [row.start for row in rows]
-        assert len(starts) > len(before) and starts == sorted(set(starts))
-        assert {status for _, status, _ in watch.seen} <= {200, 404, 503}
-        assert all(retry for _, status, retry in watch.seen if status == 503)
-        assert {status for path, status, _ in watch.seen if path == "/healthz"} == {200}
-        assert b"Traceback" not in service.log
-
-
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 def test_a_restarted_server(tmp_path: Path, server: PostgresServer, database: str, mode: str) -> None:
     with under_load(tmp_path, database) as (_, watch):
         server.control("restart", mode)
         wait_for(lambda: ("/readyz", 503, True) in watch.seen)
+
+
+def test_a_restarted_server_that_holds_the_fence_too(tmp_path: Path, server: PostgresServer, database: str) -> None:
+    """Every connection is made again, none is left behind."""
+    import psycopg
+
+    fence = f"{server.url}&options=-csearch_path%3Dpublic"
+    with under_load(tmp_path, database, "--fence", fence) as (_, watch):
+        for mode in ("immediate", "fast", "immediate"):
+            watch.seen.discard(("/readyz", 503, True))
+            server.control("restart", mode)
+            wait_for(lambda: ("/readyz", 503, True) in watch.seen)
+            wait_for(lambda: watch.ask("/readyz") == 200)
+        with psycopg.connect(server.url, autocommit=True) as operator:
+            asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'fadecount'"
+            found = operator.execute(asked.encode()).fetchall()[0][0]
+        assert 3 <= found <= 2 + 4, "the writer, its fence and four readers"
 
 
 def test_a_server_that_is_away_for_seconds(tmp_path: Path, server: PostgresServer, database: str) -> None:
