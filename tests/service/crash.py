@@ -24,6 +24,9 @@ from tests.service.house import EXACT
 from tests.service.postgres import PostgresServer
 
 KEYS = tuple(f"writer-{number}" for number in range(4))
+PATIENCE = 40.0
+"""Seconds after which a batch that nobody acknowledges is a failure."""
+
 NOISY = fc.Gradual(epsilon=0.01, exponent=1.0)
 """Noise so wide that a variable drawn again would show: that it comes out the same has probability below 1 %."""
 
@@ -57,7 +60,11 @@ class Load:
             for number in itertools.count(1):
                 if self.stopped.is_set() or self.failures:
                     return
+                begun = time.monotonic()
                 while (counted := self._sent(next(turns), key, number)) is None:
+                    if self.failures or time.monotonic() - begun > PATIENCE:
+                        self.failures.append(ServiceError(0, "unanswered", "a batch was not acknowledged in time"))
+                        return
                     time.sleep(0.01)
                 self.acknowledged[key] = self.acknowledged.get(key, 0) + 1 + number % 3
                 self.repeated += not counted
