@@ -61,7 +61,7 @@ class Service:
         self._writing = Writing(writer=self.writer, access=access, limits=settings.limits)
         routes = [
             *reader_routes(reading),
-            live_route(reading, self.hub, self.metrics, send_seconds=settings.limits.send_seconds),
+            live_route(reading, self.hub, self.metrics),
             *operation_routes(reading, self.metrics, lambda: self.writer.ready, self.writer.lag_seconds),
         ]
         self.routes = routes

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import Send
 
 from fadecount.service.answers import as_json
 from fadecount.service.hub import KEPT_FRAMES, Hub
@@ -23,22 +21,6 @@ RETRY_MILLISECONDS = 2000
 MOST_READERS = 512
 
 
-class LiveResponse(StreamingResponse):
-    """A stream that gives up on a client that does not read."""
-
-    send_seconds = 10.0
-
-    async def stream_response(self, send: Send) -> None:
-        async def send_soon(message: object) -> None:
-            async with asyncio.timeout(self.send_seconds):
-                await send(message)  # type: ignore[arg-type]
-
-        try:
-            await super().stream_response(send_soon)
-        except TimeoutError:
-            return
-
-
 def frame_maker(reading: Reading) -> Callable[[str, int], Awaitable[bytes | None]]:
     """Makes the frame of a published tick, reading it from the store."""
 
@@ -50,7 +32,7 @@ def frame_maker(reading: Reading) -> Callable[[str, int], Awaitable[bytes | None
     return make
 
 
-def live_route(reading: Reading, hub: Hub, metrics: Metrics, *, send_seconds: float) -> Route:
+def live_route(reading: Reading, hub: Hub, metrics: Metrics) -> Route:
     async def live(request: Request) -> Response:
         facts = await reading.facts(request)
         Query(request.scope["query_string"], frozenset())
@@ -65,8 +47,7 @@ def live_route(reading: Reading, hub: Hub, metrics: Metrics, *, send_seconds: fl
             after = max(after, facts.first_tick - 1)
         if request.method == "HEAD":
             return Response(headers={"Cache-Control": "no-store"}, media_type=MEDIA_TYPE)
-        answer = LiveResponse(_frames(facts.name, after, hub, metrics), media_type=MEDIA_TYPE)
-        answer.send_seconds = send_seconds
+        answer = StreamingResponse(_frames(facts.name, after, hub, metrics), media_type=MEDIA_TYPE)
         answer.headers.update({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         return answer
 
