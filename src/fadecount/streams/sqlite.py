@@ -5,13 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from fadecount.errors import LockedError, StoreError
+from fadecount.streams.connection import GuardedConnection
 from fadecount.streams.database import TABLES, file_or_line, store_failed
 
 MEMORY = ":memory:"
@@ -28,16 +28,17 @@ _FAILURES = (sqlite3.Error, sqlite3.Warning, OSError, UnicodeDecodeError)
 """Damaged files raise decoding errors too."""
 
 
-class SQLiteDatabase:
+class SQLiteDatabase(GuardedConnection):
     """One connection to a file that only its owner may read (mode 0600, also of the files SQLite puts beside it).
 
     Guarantees: a finished transaction is on disk (write-ahead log, ``synchronous = FULL``); at most one process writes, held by a
     lock on ``<path>.lock`` that ends with the process; damage that SQLite can see is refused when a writer opens.
     """
 
+    _first_words = "BEGIN IMMEDIATE"
+
     def __init__(self, path: str | Path, *, writes: bool) -> None:
-        self._guard = threading.RLock()
-        self._broken = False
+        super().__init__(_FAILURES)
         self._lock_file: int | None = None
         self._path = str(path)
         try:
@@ -47,7 +48,7 @@ class SQLiteDatabase:
             self._begin(writes)
         except _FAILURES as error:
             self._release_lock()
-            raise _failure(error) from error
+            raise self._failure(error) from error
         except StoreError:
             self._release_lock()
             raise
@@ -79,40 +80,16 @@ class SQLiteDatabase:
             for table in TABLES:
                 self.change(table.format(identity="INTEGER PRIMARY KEY AUTOINCREMENT", bytes="BLOB"))
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        with self._guard:
-            self.change("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                if not self._broken:
-                    self.change("ROLLBACK")
-                raise
-            self.change("COMMIT")
-
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with self._guard:
-            rows: list[tuple[Any, ...]] = self._run(lambda: self._connection.execute(sql, values).fetchall())
-            return rows
+        rows: list[tuple[Any, ...]] = self._run(lambda: self._connection.execute(sql, values).fetchall())
+        return rows
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        with self._guard:
-            count: int = self._run(lambda: self._connection.execute(sql, values).rowcount)
-            return count
+        count: int = self._run(lambda: self._connection.execute(sql, values).rowcount)
+        return count
 
     def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        with self._guard:
-            self._run(lambda: self._connection.executemany(sql, rows))
-
-    def _run(self, action: Any) -> Any:
-        if self._broken:
-            raise store_failed("an earlier error left it in doubt")
-        try:
-            return action()
-        except _FAILURES as error:
-            self._broken = True
-            raise _failure(error) from error
+        self._run(lambda: self._connection.executemany(sql, rows))
 
     def lock(self, name: str, wait_seconds: float) -> None:
         """The lock on the file is enough: it covers every stream."""
@@ -131,17 +108,17 @@ class SQLiteDatabase:
             os.close(self._lock_file)
             self._lock_file = None
 
+    @staticmethod
+    def _failure(error: Exception) -> StoreError:
+        if isinstance(error, UnicodeDecodeError):
+            return store_failed("the file is damaged")
+        reason = error.strerror if isinstance(error, OSError) else file_or_line(str(error))
+        where = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
+        return store_failed(f"{reason}{where}")
+
 
 def _private(path: Path) -> int:
     """Open or create a file that only its owner may read, whatever the umask."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     os.fchmod(descriptor, 0o600)
     return descriptor
-
-
-def _failure(error: Exception) -> StoreError:
-    if isinstance(error, UnicodeDecodeError):
-        return store_failed("the file is damaged")
-    reason = error.strerror if isinstance(error, OSError) else file_or_line(str(error))
-    where = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
-    return store_failed(f"{reason}{where}")
