@@ -1,8 +1,12 @@
 """Releases of a finite table of events at once.
 
-All inputs are known here, so the noise is bound to them: a digest of a shard's counts is part of what its noise is derived from.
-The same job on the same events gives the same releases however often it is executed; on other events it gives independent
-noise, never the same noise on changed counts. Two runs on different events are two releases, and their losses add up.
+Every call of ``release`` draws an epoch, so two calls have independent noise, and their losses add up. They must not have the
+same noise even on the same events: an observer who sees equal releases would know that nothing changed between two calls, and
+one who sees others, that something did.
+
+Spark may execute one call several times. All inputs are known here, so the noise is bound to them: a digest of a shard's counts
+is part of what its noise is derived from. The same events give the same releases however often the call is executed; if
+the table changes in between, its noise never meets other counts.
 """
 
 from __future__ import annotations

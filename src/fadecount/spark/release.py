@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,7 @@ from pyspark.sql import functions as sql
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Mechanism
 from fadecount.spark.batch import release_shard
-from fadecount.spark.checkpoint import settle_epoch
+from fadecount.spark.checkpoint import new_epoch, settle_epoch
 from fadecount.spark.identity import Identity
 from fadecount.spark.job import RELEASES, Job
 from fadecount.spark.parameters import Parameters, require_column
@@ -53,8 +54,8 @@ def release(
 
     A stream closes a tick when Spark's watermark (``late`` behind the latest event) passes its end; an event that
     comes later, or from before ``start``, counts in the first tick still open. ``checkpoint`` is the directory that
-    the query will be started with. A table needs ``end``; there, noise is bound to the events (see
-    :mod:`fadecount.spark.batch`).
+    the query will be started with. A table needs ``end``; there, every call is a release of its own, and losses add up
+    (see :mod:`fadecount.spark.batch`).
 
     Guarantees: the releases have the loss of the mechanism, one event being the unit; executing a micro-batch again
     gives the same values again. Assumes: the keys are public or were chosen privately; whoever holds the secret, the
@@ -80,7 +81,7 @@ def release(
 
 
 def _released(dated: DataFrame, declared: DataFrame, parameters: Parameters, *, checkpoint: str, epoch: str) -> DataFrame:
-    """The step under :func:`release`, which takes the epoch of a new checkpoint too: for tests."""
+    """The step under :func:`release`, which takes the epoch of a new checkpoint or a table too: for tests."""
     spark = dated.sparkSession
     if dated.isStreaming:
         _require_state_store(spark)
@@ -96,6 +97,7 @@ def _released(dated: DataFrame, declared: DataFrame, parameters: Parameters, *, 
     )
     rosters = declared.groupBy(_shard(parameters.shards)).agg(sql.collect_set("key").alias("keys"))
     if not dated.isStreaming:
+        identity = replace(identity, epoch=epoch or new_epoch())
         job = Job(identity=identity, secret=parameters.secret, beta=parameters.beta, begins=True)
         return _named(_of_table(_placed(dated, identity), rosters, job, parameters.ticks))
     identity, begins = settle_epoch(spark, checkpoint, identity)

@@ -1,0 +1,94 @@
+"""Releases from a table that is not a stream: equal to local counters; each call with noise of its own."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fadecount.errors import InputError
+from tests.spark.oracle import EPOCH, SECRET, START, Event, released
+from tests.spark.scene import KEYS, MECHANISM, TICK, files, options
+from tests.spark.session import files_with, read_releases, write_events
+
+from fadecount.spark import explain, release  # isort: skip
+from fadecount.spark.batch import digest_of  # isort: skip
+from fadecount.spark.parameters import Parameters  # isort: skip
+from fadecount.spark.pending import Pending  # isort: skip
+from fadecount.spark.release import _released, _shard  # isort: skip
+from fadecount.spark.roster import Roster  # isort: skip
+
+TICKS = 6
+END = START + TICKS * TICK
+EVENTS: list[Event] = [event for some in files(3) for event in some]
+
+
+def _in_epoch(session: Any, place: Path) -> Any:
+    """A call in a known epoch."""
+    declared = session.createDataFrame([(key,) for key in KEYS], "key string")
+    parameters = Parameters.checked(MECHANISM, **options(session), end=END, streaming=False)
+    dated = session.read.parquet(str(place)).selectExpr("at as time", "page as key")
+    return _released(dated, declared, parameters, checkpoint="", epoch=EPOCH)
+
+
+def _values(releases: Any) -> dict[tuple[Any, str], int]:
+    return {(row.tick, row.key): row.value for row in releases.collect()}
+
+
+def test_a_table_equals_the_local_counter_however_often_it_is_executed(spark: Any, tmp_path: Path) -> None:
+    write_events(tmp_path / "in" / "0.parquet", list(EVENTS))
+    releases = _in_epoch(spark, tmp_path / "in")
+    releases.write.parquet(str(tmp_path / "out"))
+    found = read_releases(spark, tmp_path / "out", TICK)
+    again = _values(releases)
+    assert len(again) == len(found) == TICKS * len(KEYS)
+    assert sorted(again.values()) == sorted(found.values())
+
+    counts = Tally(((moment - START) // TICK, key) for moment, key in EVENTS)
+    shards = {
+        row.key: row.shard
+        for row in spark.createDataFrame([(key,) for key in KEYS], "key string").select("key", _shard(4)).collect()
+    }
+    for shard in range(4):
+        keys = sorted(key for key in KEYS if shards[key] == shard)
+        cells = [(tick * len(keys) + keys.index(key), n) for (tick, key), n in counts.items() if key in keys and tick < TICKS]
+        pending = Pending.empty().with_counts(*_columns(cells))
+        inputs = digest_of(Roster.of(keys), pending, TICKS)
+        wanted = released(MECHANISM, keys, counts, TICKS, epoch=f"{EPOCH} {inputs}")
+        assert {place: value for place, value in found.items() if place[1] in keys} == wanted
+
+    write_events(tmp_path / "more" / "0.parquet", [*EVENTS, *((START, key) for key in KEYS)])
+    changed = _values(_in_epoch(spark, tmp_path / "more"))
+    first = min(tick for tick, _ in changed)
+    same = sum(value == again[place] + 1 for place, value in changed.items() if place[0] != first)
+    assert same < len(changed) // 2, "changed events met the same noise"
+    assert files_with([SECRET.encode(), bytes.fromhex(SECRET)], spark.fadecount_test_root / "log") == []
+
+
+def test_two_calls_on_one_table_have_independent_noise(spark: Any, tmp_path: Path) -> None:
+    """If equal events gave equal releases, unequal ones would tell that a single event was added."""
+    write_events(tmp_path / "in" / "0.parquet", list(EVENTS))
+    table = spark.read.parquet(str(tmp_path / "in"))
+    words = {**options(spark), "end": END, "time": "at", "key": "page", "keys": KEYS}
+    first, second = (_values(release(table, MECHANISM, **words)) for _ in range(2))
+    assert first.keys() == second.keys()
+    assert sum(value == second[place] for place, value in first.items()) < len(first) // 2
+
+
+@pytest.mark.parametrize("name", ["key", "time"])
+def test_a_null_in_a_table_is_refused(spark: Any, tmp_path: Path, name: str) -> None:
+    write_events(tmp_path / "in" / "0.parquet", list(EVENTS[:5]))
+    nothing = {"key": ("at", "cast(null as string)"), "time": ("cast(null as timestamp)", "page")}[name]
+    table = spark.read.parquet(str(tmp_path / "in"))
+    table = table.union(table.limit(1).selectExpr(*nothing))
+    words = {**options(spark), "end": END, "time": "at", "key": "page", "keys": KEYS}
+    with pytest.raises(Exception, match=InputError.__name__) as caught:
+        release(table, MECHANISM, **words).collect()
+    assert str(explain(caught.value)).startswith(f"{name} must not be null; drop")
+
+
+def _columns(cells: list[tuple[int, int]]) -> Any:
+    return np.array([cell for cell, _ in cells], dtype=np.uint64), np.array([count for _, count in cells], dtype=np.uint64)
