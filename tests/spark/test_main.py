@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import fadecount as fc
-from fadecount.errors import CheckpointError, ParameterError
+from fadecount.errors import CheckpointError, ParameterError, StoreError
 from tests.spark.oracle import START
 from tests.spark.postgres import postgres
 from tests.spark.session import write_events
@@ -66,6 +66,10 @@ def test_events_go_from_files_to_postgresql_and_a_restored_checkpoint_is_refused
                 "select extract(epoch from tick)::bigint, key, value from releases order by 1, 2"
             ).fetchall()
         assert after == rows
+        with psycopg.connect(database) as connection:
+            connection.execute("create table narrow (tick timestamptz)")
+        with pytest.raises(StoreError, match=r"^table narrow must take releases, got 'column \"key\" of relation"):
+            PostgresTable("narrow", database).write_rows(iter(again))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +104,7 @@ def test_a_bad_database_is_refused_and_its_password_not_shown(table: str, databa
 
 def test_an_unreachable_database_is_told_in_one_line(tmp_path: Path) -> None:
     pytest.importorskip("psycopg")
-    with pytest.raises(ParameterError, match=r"^database must be reachable"):
+    with pytest.raises(ParameterError, match=r"^database must be reachable and let tables be made, got"):
         PostgresTable("releases", f"host={tmp_path}").prepare()
 
 

@@ -8,7 +8,8 @@ except ModuleNotFoundError as error:
 
 from fadecount.spark.explain import explain
 from fadecount.spark.release import release
+from fadecount.spark.sinks import to_parquet, to_postgresql
 
-__all__ = ["explain", "release"]
+__all__ = ["explain", "release", "to_parquet", "to_postgresql"]
 
 del _pandas, _pyspark

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
-from fadecount.errors import CheckpointError, ParameterError, bad_parameter
+from fadecount.errors import CheckpointError, ParameterError, StoreError, bad_parameter
+from fadecount.spark.directory import Directory
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 _TYPES = "tick {} not null, key text not null, value bigint not null, low bigint not null, high bigint not null"
@@ -24,7 +25,19 @@ _COLUMNS = "tick, key, value, low, high"
 
 
 def to_parquet(releases: DataFrame, path: str, *, checkpoint: str) -> Any:
-    """A stream writer into a directory of Parquet files, to be started with a trigger."""
+    """A stream writer into a directory of Parquet files, to be started with a trigger.
+
+    Spark's file sink passes over micro-batches with numbers it has seen, whosever they were. So the directory must be the one
+    that this checkpoint has written to: all of its micro-batches, and at most the one that was not committed.
+    """
+    spark = releases.sparkSession
+    committed = Directory(spark, checkpoint).last_batch("commits")
+    written = Directory(spark, path).last_batch("_spark_metadata")
+    if written - committed not in (0, 1):
+        raise CheckpointError(
+            f"releases must lie with those of the same checkpoint, got {written + 1} micro-batches in {path!r} and "
+            f"{committed + 1} in the checkpoint; take the directory that goes with it, or make both anew"
+        )
     return releases.writeStream.format("parquet").option("path", path).option("checkpointLocation", checkpoint)
 
 
@@ -55,9 +68,8 @@ class PostgresTable:
         try:
             with psycopg.connect(self._database) as connection:
                 connection.execute(f"create table if not exists {self._table} ({columns}, primary key (tick, key))".encode())
-        except psycopg.OperationalError as error:
-            reason = str(error).strip().splitlines()[0]
-            raise ParameterError(f"database must be reachable, got {reason!r}; check the connection") from None
+        except psycopg.Error as error:
+            raise ParameterError(f"database must be reachable and let tables be made, got {_reason(error)!r}; check it") from None
 
     def write(self, releases: DataFrame, _batch: int) -> None:
         """One micro-batch, written by the executors: one transaction for each of its parts."""
@@ -69,10 +81,18 @@ class PostgresTable:
         first = next(rows, None)
         if first is None:
             return
+        try:
+            self._write_rows(itertools.chain([first], rows))
+        except psycopg.Error as error:
+            raise StoreError(f"table {self._table} must take releases, got {_reason(error)!r}; mend it and start again") from None
+
+    def _write_rows(self, rows: Iterable[Any]) -> None:
+        import psycopg
+
         with psycopg.connect(self._database) as connection, connection.cursor() as cursor:
             cursor.execute(f"create temporary table fresh ({_TYPES.format('bigint')}) on commit drop".encode())
             with cursor.copy(f"copy fresh ({_COLUMNS}) from stdin".encode()) as copy:
-                for row in itertools.chain([first], rows):
+                for row in rows:
                     copy.write_row((row.tick, row.key, row.value, row.low, row.high))
             rows_now = "select to_timestamp(tick) as tick, key, value, low, high from fresh"
             insert = f"insert into {self._table} ({_COLUMNS}) {rows_now} on conflict (tick, key) do nothing"
@@ -84,3 +104,7 @@ class PostgresTable:
                     "releases must be those published before, got others for the same tick; "
                     "an older checkpoint was restored: take a new checkpoint and a new table"
                 )
+
+
+def _reason(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
