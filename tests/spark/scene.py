@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
 
 import fadecount as fc
-from tests.spark.oracle import START, STREAM, Event, MicroBatch
+from tests.spark.oracle import SECRET, START, STREAM, Event, MicroBatch, frozen_counts, released
 
 TICK = 600
 KEYS = [f"page {number}" for number in range(40)]
@@ -43,3 +44,35 @@ def options(session: Any, **changes: Any) -> dict[str, Any]:
 def stream(session: Any, root: Path) -> Any:
     source = session.readStream.schema("at timestamp, page string").option("maxFilesPerTrigger", "1")
     return source.parquet(str(root / "in"))
+
+
+def command(root: Path, keys: list[str], **changes: str | None) -> list[str]:
+    """The words of the entry point; what they name lies in a directory of the test."""
+    (root / "keys.txt").write_text("\n".join(keys))
+    (root / "secret").write_text(SECRET)
+    if not (root / "plan.json").exists():
+        (root / "plan.json").write_text(MECHANISM.to_json())
+    words: dict[str, str | None] = {
+        "events": str(root / "in"),
+        "time": "at",
+        "key": "page",
+        "keys": str(root / "keys.txt"),
+        "plan": str(root / "plan.json"),
+        "tick": f"{TICK}s",
+        "start": "2026-01-01",
+        "stream": STREAM,
+        "shards": "2",
+        "secret": f"file:{root / 'secret'}",
+        "checkpoint": str(root / "checkpoint"),
+        "to": f"parquet:{root / 'out'}",
+    }
+    words |= changes
+    return [word for name, value in words.items() if value is not None for word in (f"--{name}", value)]
+
+
+def expected(root: Path, keys: list[str], files_of_events: list[list[Event]]) -> dict[tuple[int, str], int]:
+    """What a job in such a directory releases from one micro-batch per list of events."""
+    epoch = json.loads((root / "checkpoint" / "fadecount.json").read_text())["epoch"]
+    mechanism = fc.Mechanism.from_json((root / "plan.json").read_text())
+    counts, ticks = frozen_counts(batches(files_of_events), TICK)
+    return released(mechanism, keys, counts, ticks, epoch=epoch)

@@ -16,6 +16,7 @@ The plan is the JSON of a mechanism, as Mechanism.to_json writes it. The secret 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from pathlib import Path
@@ -40,6 +41,8 @@ def build_parser() -> argparse.ArgumentParser:
     source.add_argument("--events", default="", metavar="PATH", help="directory of files, or a table's name")
     source.add_argument("--format", default="parquet", help="parquet, csv, json, table, or any of Spark's (default: %(default)s)")
     source.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="an option of the source; repeatable")
+    source.add_argument("--schema", default="", metavar="DDL", help="columns of files, such as 'at timestamp, page string'")
+    source.add_argument("--where", default="", metavar="SQL", help="condition on events; others are not read")
     source.add_argument("--time", required=True, metavar="SQL", help="column or expression: when the event happened")
     source.add_argument("--key", required=True, metavar="SQL", help="column or expression: the event's key")
     source.add_argument("--keys", required=True, metavar="FILE", help="declared keys: one per line, or Parquet (first column)")
@@ -83,20 +86,22 @@ def main(words: list[str] | None = None) -> int:
 
 
 def run(arguments: argparse.Namespace, mechanism: Mechanism, kind: str, place: str) -> None:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from fadecount.spark import explain, release
-    from fadecount.spark.sinks import to_parquet, to_postgresql
+    from fadecount.spark import explain, release, to_parquet, to_postgresql
+    from fadecount.spark.explain import summary
+    from fadecount.spark.intake import read_events, read_keys
 
-    session = _session(arguments.shards)
     try:
+        session = _session(arguments.shards)
         releases = release(
-            _events(session, arguments),
+            read_events(session, arguments),
             mechanism,
             tick=arguments.tick,
             time="time",
             key="key",
-            keys=_keys(session, arguments.keys),
+            keys=read_keys(session, arguments.keys),
             secret=arguments.secret,
             shards=arguments.shards,
             start=arguments.start,
@@ -111,9 +116,8 @@ def run(arguments: argparse.Namespace, mechanism: Mechanism, kind: str, place: s
             writer = to_postgresql(releases, place, database=arguments.database, checkpoint=arguments.checkpoint)
         query = (writer if arguments.follow else writer.trigger(availableNow=True)).start()
         query.awaitTermination()
-    except PySparkException as error:
-        first = (str(error).strip().splitlines() or ["unknown"])[0]
-        raise FadecountError(explain(error) or f"Spark failed: {first}") from error
+    except (PySparkException, Py4JError) as error:
+        raise FadecountError(explain(error) or f"Spark failed: {summary(error)}") from error
 
 
 def read_plan(path: str) -> Mechanism:
@@ -140,30 +144,8 @@ def _session(shards: int) -> Any:
     partitions = "spark.sql.shuffle.partitions"
     session.conf.set(partitions, str(max(1, min(shards, int(session.conf.get(partitions) or 200)))))
     session.sparkContext.setLogLevel(os.environ.get("FADECOUNT_SPARK_LOG", "OFF"))
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # it says once more what the error says
     return session
-
-
-def _events(session: Any, arguments: argparse.Namespace) -> Any:
-    reader = session.readStream
-    for option in arguments.option:
-        name, separator, value = option.partition("=")
-        if not separator:
-            raise bad_parameter("--option", option, "NAME=VALUE", "such as maxFilesPerTrigger=10")
-        reader = reader.option(name, value)
-    if arguments.format == "table":
-        events = reader.table(arguments.events)
-    else:
-        if arguments.format in ("parquet", "csv", "json", "orc"):
-            known = session.read.format(arguments.format).option("header", "true").option("inferSchema", "true")
-            reader = reader.option("header", "true").schema(known.load(arguments.events).schema)
-        reader = reader.format(arguments.format)
-        events = reader.load(arguments.events) if arguments.events else reader.load()
-    return events.selectExpr(f"({arguments.time}) as time", f"({arguments.key}) as key")
-
-
-def _keys(session: Any, path: str) -> Any:
-    text = Path(path).is_file() and not path.endswith(".parquet")
-    return session.read.text(path, lineSep="\n") if text else session.read.parquet(path)
 
 
 if __name__ == "__main__":

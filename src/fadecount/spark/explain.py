@@ -15,3 +15,14 @@ def explain(error: BaseException) -> str | None:
     """
     found = _OWN.findall(str(error))
     return found[-1].strip() if found else None
+
+
+def summary(error: BaseException) -> str:
+    """One line of an error of Spark: the first that says what happened, not where it was called.
+
+    >>> summary(RuntimeError("An error occurred while calling o7.open.\\n: java.io.IOException: no such thing\\n\\tat org"))
+    'java.io.IOException: no such thing'
+    """
+    lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
+    told = [line for line in lines if line and not line.startswith("An error occurred while calling")]
+    return told[0] if told else type(error).__name__

@@ -1,0 +1,69 @@
+"""What the entry point refuses on a checkpoint that exists, in one line each; and that a mended job goes on."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fadecount as fc
+from tests.spark.oracle import START, Event
+from tests.spark.scene import TICK, command, expected
+from tests.spark.session import read_releases, write_events
+
+from fadecount.spark import __main__ as entry  # isort: skip
+
+KEYS = ["a", "b", "c"]
+FIRST: list[Event] = [(START, "a"), (START + TICK, "b"), (START + 3 * TICK, "c")]
+SECOND: list[Event] = [(START + 2 * TICK, "a"), (START + 7 * TICK, "b")]
+
+
+def _refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert entry.main(words) == 1
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    return told.removeprefix("fadecount: ").rstrip()
+
+
+def test_a_null_key_stops_the_job_and_a_condition_lets_it_go_on(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_events(tmp_path / "in" / "0.parquet", list(FIRST))
+    words = command(tmp_path, KEYS)
+    assert entry.main(words) == 0
+    before = read_releases(spark, tmp_path / "out", TICK)
+    assert before == expected(tmp_path, KEYS, [FIRST])
+
+    write_events(tmp_path / "in" / "1.parquet", [*SECOND, (START + 4 * TICK, None)])
+    assert _refused(words, capsys) == "key must not be null; drop or name such events before they are counted"
+    assert read_releases(spark, tmp_path / "out", TICK) == before
+
+    plan = tmp_path / "other.json"
+    plan.write_text(fc.Linear(epsilon=0.5).to_json())
+    (tmp_path / "short").write_text("s" * 31)
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "copy")
+    refusals: list[tuple[dict[str, str | None], str]] = [
+        ({"plan": str(plan)}, "mechanism must be that of the checkpoint"),
+        ({"shards": "3"}, "shards must be that of the checkpoint, 2, got 3"),
+        ({"tick": "1s"}, "tick must be that of the checkpoint, 600, got 1"),
+        ({"tick": "0s"}, "tick must be a positive duration"),
+        ({"stream": "other"}, "stream must be that of the checkpoint"),
+        ({"secret": None}, "secret must be given"),
+        ({"secret": f"file:{tmp_path / 'short'}"}, "secret must have at least 32 bytes, got 31"),
+        ({"checkpoint": str(tmp_path / "copy")}, f"checkpoint must be where it began, file:{tmp_path / 'checkpoint'}, got"),
+        ({"checkpoint": "nosuch://place"}, "Spark failed: "),
+        ({"to": f"parquet:{tmp_path / 'elsewhere'}"}, "releases must lie with those of the same checkpoint, got 0 micro-batches"),
+        ({"checkpoint": str(tmp_path / "new")}, "releases must lie with those of the same checkpoint, got "),
+        ({"events": str(tmp_path / "nowhere")}, "Spark failed: [PATH_NOT_FOUND]"),
+        ({"key": "pages"}, "Spark failed: [UNRESOLVED_COLUMN"),
+        ({"option": "sep"}, "--option must be NAME=VALUE, got 'sep'"),
+    ]
+    for changes, message in refusals:
+        assert _refused(command(tmp_path, KEYS, **changes), capsys).startswith(message)
+    assert read_releases(spark, tmp_path / "out", TICK) == before
+
+    assert entry.main(command(tmp_path, KEYS, where="page is not null")) == 0
+    assert read_releases(spark, tmp_path / "out", TICK) == expected(tmp_path, KEYS, [FIRST, [], SECOND])
