@@ -111,7 +111,15 @@ class PerKeyProcessor(StatefulProcessor):
         self._state.update((name, counter.save(), 0))
         tick = expiredTimerInfo.getExpiryTimeInMs()
         self._handle.registerTimer(tick + 1000 * TICK)
-        yield pd.DataFrame({"tick": [tick], "key": [name], "value": [value], "low": [value], "high": [value]})
+        yield pd.DataFrame(
+            {
+                "tick": pd.to_datetime([tick], unit="ms", utc=True),
+                "key": [name],
+                "value": [value],
+                "low": [value],
+                "high": [value],
+            }
+        )
 
     def close(self) -> None:
         pass

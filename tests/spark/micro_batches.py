@@ -10,7 +10,7 @@ import pytest
 
 import fadecount as fc
 
-testing = pytest.importorskip("pyspark.sql.streaming.tws_tester", reason="needs fadecount[spark]")
+testing = pytest.importorskip("pyspark.sql.streaming.tws_tester", reason="needs Spark 4.2 or newer, with its in-memory state")
 
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues  # noqa: E402
 
@@ -80,7 +80,7 @@ class Operator:
             for expiry in [each for each in timers.listTimers(shard) if each <= batch.watermark]:
                 for frame in processor.handleExpiredTimer((shard,), TimerValues(-1, batch.watermark), ExpiredTimerInfo(expiry)):
                     for row in frame.itertuples():
-                        place = ((row.tick // 1_000_000 - START) // tick, row.key)
+                        place = ((int(row.tick.timestamp()) - START) // tick, row.key)
                         assert place not in found
                         found[place] = (row.value, row.low, row.high)
                 timers.deleteTimer(shard, expiry)

@@ -6,12 +6,15 @@ import pickle
 import random
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import fadecount as fc
 from fadecount.errors import CheckpointError, InputError, ParameterError
 from tests.spark.micro_batches import LOCATION, Operator, make_job
 from tests.spark.oracle import SECRET, START, Event, MicroBatch, frozen_counts, released
+
+from pyspark.sql.streaming.stateful_processor import TimerValues  # isort: skip
 
 KEYS = [f"key {number}" for number in range(12)]
 MECHANISMS = [
@@ -113,6 +116,13 @@ def test_state_of_another_stream_is_refused_before_anything_is_released(changes:
 def test_new_state_under_an_old_checkpoint_is_refused() -> None:
     with pytest.raises(CheckpointError, match=r"^checkpoint must be the one given to release, got a new one"):
         Operator(make_job(MECHANISMS[0], begins=False), KEYS)
+
+
+def test_keys_that_spark_lost_on_the_way_are_missed_at_once() -> None:
+    """Spark 4.0 drops columns of the initial state when the query selects from the releases."""
+    processor = Operator(make_job(MECHANISMS[0]), KEYS).processor()
+    with pytest.raises(ParameterError, match=r"^releases must be written as they are on Spark 4.0, got a selection"):
+        processor.handleInitialState((0,), pd.DataFrame({"shard": [0]}), TimerValues(-1, 0))
 
 
 def test_a_null_key_a_null_time_and_a_time_out_of_reach_are_refused() -> None:

@@ -19,7 +19,9 @@ import pandas as pd
 from fadecount.spark.job import Job, frames
 from fadecount.spark.pending import Pending
 from fadecount.spark.roster import Roster
-from fadecount.spark.shard import cells_of, new_shard
+from fadecount.spark.shard import Released, cells_of, new_shard
+
+_NOTHING = Released(0, np.empty((0, 0), dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def release_shard(job: Job, ticks: int, declared: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
@@ -32,7 +34,7 @@ def release_shard(job: Job, ticks: int, declared: pd.DataFrame, counted: pd.Data
     everything = Pending.empty().with_counts(cells, np.asarray(counted["count"], dtype=np.uint64)[used])
     pending, _ = everything.before(ticks * len(roster))
     if not len(roster):
-        return pd.DataFrame({"tick": [], "key": [], "value": [], "low": [], "high": []})
+        return next(frames(job.identity, roster, iter([_NOTHING])))
     stream_key = job.stream_key(inputs=digest_of(roster, pending, ticks))
     shard = new_shard(job.identity, roster.tagged(stream_key), stream_key, beta=job.beta)
     shard.pending = pending

@@ -15,7 +15,7 @@ from fadecount.spark.roster import Roster
 from fadecount.spark.secret import proof_of, read_secret
 from fadecount.spark.shard import Released, stream_key_of
 
-RELEASES = "tick bigint, key string, value bigint, low bigint, high bigint"
+RELEASES = "tick timestamp, key string, value bigint, low bigint, high bigint"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,15 +36,15 @@ class Job:
 
 
 def frames(identity: Identity, roster: Roster, blocks: Iterator[Released]) -> Iterator[pd.DataFrame]:
-    """Releases as rows, tick by tick; a tick is named by the microsecond at which it begins."""
+    """Releases as rows, tick by tick; a tick is named by the moment at which it begins."""
     for block in blocks:
         ticks, width = block.values.shape
-        starts = [identity.tick_start(block.first + number) * 1_000_000 for number in range(ticks)]
+        starts = [identity.tick_start(block.first + number) for number in range(ticks)]
         values = block.values.reshape(-1)
         bounds = np.repeat(block.bounds, width)
         yield pd.DataFrame(
             {
-                "tick": np.repeat(np.array(starts, dtype=np.int64), width),
+                "tick": pd.DatetimeIndex(np.repeat(np.array(starts, dtype="datetime64[s]"), width), tz="UTC").as_unit("us"),
                 "key": np.tile(roster.names, ticks),
                 "value": values,
                 "low": values - bounds,

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
-from fadecount.errors import CheckpointError
+from fadecount.errors import CheckpointError, ParameterError
 from fadecount.spark.identity import Identity
 from fadecount.spark.job import Job, frames, roster_from
 from fadecount.spark.pending import Pending
@@ -47,6 +47,8 @@ class ShardProcessor(StatefulProcessor):
         """Make a shard for its declared keys: in the first micro-batch of a checkpoint, which releases nothing."""
         if not self._job.begins:
             raise CheckpointError("checkpoint must be the one given to release, got a new one; start the query with that one")
+        if "keys" not in initialState:
+            raise ParameterError("releases must be written as they are on Spark 4.0, got a selection; select in foreachBatch")
         roster = Roster.of(initialState["keys"].iloc[0]).tagged(self._key())
         shard = self._begun(roster)
         self._identity.update((self._job.identity.to_json(),))

@@ -99,18 +99,17 @@ def _released(dated: DataFrame, declared: DataFrame, parameters: Parameters, *, 
     if not dated.isStreaming:
         identity = replace(identity, epoch=epoch or new_epoch())
         job = Job(identity=identity, secret=parameters.secret, beta=parameters.beta, begins=True)
-        return _named(_of_table(_placed(dated, identity), rosters, job, parameters.ticks))
+        return _of_table(_placed(dated, identity), rosters, job, parameters.ticks)
     identity, begins = settle_epoch(spark, checkpoint, identity)
     job = Job(identity=identity, secret=parameters.secret, beta=parameters.beta, begins=begins)
     placed = _placed(dated.withWatermark("time", f"{parameters.late_seconds} seconds"), identity)
-    released = placed.groupBy("shard").transformWithStateInPandas(
+    return placed.groupBy("shard").transformWithStateInPandas(
         statefulProcessor=ShardProcessor(job),
         outputStructType=RELEASES,
         outputMode="Append",
         timeMode="EventTime",
         initialState=rosters.groupBy("shard"),
     )
-    return _named(released)
 
 
 def _of_table(placed: DataFrame, rosters: DataFrame, job: Job, ticks: int) -> DataFrame:
@@ -130,10 +129,6 @@ def _placed(dated: DataFrame, identity: Identity) -> DataFrame:
 
 def _shard(shards: int) -> Column:
     return sql.expr(f"cast(pmod(xxhash64(key), {shards}L) as int)").alias("shard")
-
-
-def _named(released: DataFrame) -> DataFrame:
-    return released.select(sql.timestamp_micros("tick").alias("tick"), "key", "value", "low", "high")
 
 
 def _declared(spark: SparkSession, keys: DataFrame | Sequence[str], key: str) -> DataFrame:
