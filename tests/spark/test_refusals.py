@@ -58,6 +58,7 @@ def test_a_null_key_stops_the_job_and_a_condition_lets_it_go_on(
         ({"to": f"parquet:{tmp_path / 'elsewhere'}"}, "releases must lie with those of the same checkpoint, got 0 micro-batches"),
         ({"checkpoint": str(tmp_path / "new")}, "releases must lie with those of the same checkpoint, got "),
         ({"events": str(tmp_path / "nowhere")}, "Spark failed: [PATH_NOT_FOUND]"),
+        ({"time": "unix_millis(at)"}, "time must be a timestamp, got a column of type bigint; convert it"),
         ({"key": "pages"}, "Spark failed: [UNRESOLVED_COLUMN"),
         ({"option": "sep"}, "--option must be NAME=VALUE, got 'sep'"),
     ]

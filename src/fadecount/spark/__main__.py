@@ -144,7 +144,8 @@ def _session(shards: int) -> Any:
     partitions = "spark.sql.shuffle.partitions"
     session.conf.set(partitions, str(max(1, min(shards, int(session.conf.get(partitions) or 200)))))
     session.sparkContext.setLogLevel(os.environ.get("FADECOUNT_SPARK_LOG", "OFF"))
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # it says once more what the error says
+    for name in ("SQLQueryContextLogger", "py4j"):  # they say once more, at length, what the error says
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     return session
 
 

@@ -119,6 +119,13 @@ def require_column(name: str, value: Any, columns: list[str]) -> str:
     return value
 
 
+def require_time_type(name: str) -> None:
+    """A number is refused: taken for seconds where it means milliseconds, it would close all ticks of the next 50,000 years."""
+    if name not in ("timestamp", "timestamp_ntz", "date", "string"):
+        remedy = "convert it, such as with timestamp_seconds or timestamp_millis"
+        raise ParameterError(f"time must be a timestamp, got a column of type {name}; {remedy}")
+
+
 def require_stream(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise bad_parameter("stream", value, "a name", "streams with one secret need different names")

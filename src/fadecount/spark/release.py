@@ -17,7 +17,7 @@ from fadecount.spark.batch import release_shard
 from fadecount.spark.checkpoint import new_epoch, settle_epoch
 from fadecount.spark.identity import Identity
 from fadecount.spark.job import RELEASES, Job
-from fadecount.spark.parameters import Parameters, require_column
+from fadecount.spark.parameters import Parameters, require_column, require_time_type
 from fadecount.spark.processor import ShardProcessor
 from fadecount.spark.secret import probe
 
@@ -75,6 +75,7 @@ def release(
         streaming=events.isStreaming,
     )
     time, key = require_column("time", time, events.columns), require_column("key", key, events.columns)
+    require_time_type(events.schema[time].dataType.simpleString())
     dated = events.select(sql.col(time).cast("timestamp").alias("time"), sql.col(key).cast("string").alias("key"))
     declared = _declared(events.sparkSession, keys, key)
     return _released(dated, declared, parameters, checkpoint=checkpoint or "", epoch="")
