@@ -10,7 +10,7 @@ examples:
     ... --format kafka --option subscribe=visits --option kafka.bootstrap.servers=host:9092 \\
         --time timestamp --key "cast(key as string)"
 
-The plan is the JSON of a mechanism, as Mechanism.to_json writes it. The secret is read on the executors.
+The plan is a file that fadecount plan --save wrote, or the JSON of a mechanism. The secret is read on the executors.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ import argparse
 import logging
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
-from fadecount.errors import FadecountError, ParameterError, bad_parameter
-from fadecount.mechanisms import Mechanism
+from fadecount.errors import FadecountError, bad_parameter
+from fadecount.mechanisms import Mechanism, read_mechanism
 
 FAILED = 1
 _ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -47,7 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     source.add_argument("--key", required=True, metavar="SQL", help="column or expression: the event's key")
     source.add_argument("--keys", required=True, metavar="FILE", help="declared keys: one per line, or Parquet (first column)")
     stream = parser.add_argument_group("stream")
-    stream.add_argument("--plan", required=True, metavar="FILE", help="the mechanism, as JSON")
+    stream.add_argument("--plan", required=True, metavar="FILE", help="the plan or mechanism, as JSON")
     stream.add_argument("--tick", required=True, metavar="DURATION", help="length of a tick, such as 15m or 1d")
     stream.add_argument("--start", required=True, metavar="TIME", help="when the first tick begins; UTC unless it says otherwise")
     stream.add_argument(
@@ -71,7 +70,7 @@ def main(words: list[str] | None = None) -> int:
     """Run the job; 0 when it stopped by itself, 1 when it was refused or failed, in one line."""
     arguments = build_parser().parse_args(words)
     try:
-        mechanism = read_plan(arguments.plan)
+        mechanism = read_mechanism(arguments.plan)
         kind, _, place = arguments.to.partition(":")
         if kind not in ("parquet", "postgresql") or not place:
             raise bad_parameter("--to", arguments.to, "parquet:PATH or postgresql:TABLE", "say where releases go")
@@ -118,15 +117,6 @@ def run(arguments: argparse.Namespace, mechanism: Mechanism, kind: str, place: s
         query.awaitTermination()
     except (PySparkException, Py4JError) as error:
         raise FadecountError(explain(error) or f"Spark failed: {summary(error)}") from error
-
-
-def read_plan(path: str) -> Mechanism:
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise ParameterError(f"plan must be a readable JSON file, got {path!r} ({reason}); check the path") from error
-    return Mechanism.from_json(text)
 
 
 def _session(shards: int) -> Any:
