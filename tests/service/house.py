@@ -145,6 +145,12 @@ class House:
         )
 
 
+def last_value(client: fc.Client, stream: str = "doors") -> int | None:
+    """What the last tick released of the first key; None before the first."""
+    rows = list(client.releases(stream, key=client.stream(stream).keys[0]))
+    return rows[-1].value if rows else None
+
+
 def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     """Until it holds; a test that waits in vain fails here."""
     end = time.monotonic() + seconds

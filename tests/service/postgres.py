@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import shutil
 import socket
+import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any, Self
@@ -27,6 +29,8 @@ class PostgresServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(subprocess.CalledProcessError):  # it may be stopped already
+            self.control("stop", "immediate")  # the package would look for the process that it started, before any restart
         self._server.cleanup()
         shutil.rmtree(self._folder, ignore_errors=True)
 

@@ -36,8 +36,7 @@ class ServeProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
-            self.kill()
+        self.kill()
 
     def start(self, *, tries: int = 100) -> None:
         """Start and wait until it says where it serves; the port stays the same from the first start on.

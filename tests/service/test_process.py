@@ -17,7 +17,7 @@ import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.service.client import ServiceError
 from tests.service.crash import campaign
-from tests.service.house import EXACT, House, wait_for
+from tests.service.house import EXACT, House, last_value, wait_for
 from tests.service.process import ServeProcess
 
 
@@ -58,14 +58,9 @@ def test_sigterm_ends_it_quickly_and_loses_nothing(tmp_path: Path) -> None:
         assert service.log == b""
         service.start()
         with fc.Client(service.url, service.admin) as client:
-            stopped.clear()
-            for _ in range(50):
-                if client.latest("doors")[0].value >= acknowledged:
-                    break
-                stopped.wait(0.1)
+            wait_for(lambda: (last_value(client) or 0) >= acknowledged)
             # one more may have been made durable whose answer was cut off
-            assert acknowledged <= client.latest("doors")[0].value <= acknowledged + 1
-            assert acknowledged > 0
+            assert 0 < acknowledged <= client.latest("doors")[0].value <= acknowledged + 1
 
 
 @pytest.mark.parametrize("most", [290, 2000])
@@ -84,7 +79,7 @@ def test_connections_do_not_take_the_files_that_the_store_needs(tmp_path: Path, 
         held.close()
         with fc.Client(service.url, service.admin) as client:
             assert client.add("doors", {"all": 3})
-            wait_for(lambda: client.latest("doors")[0].value == 3)
+            wait_for(lambda: last_value(client) == 3)
         service.stop()
         assert (b"at most 34 connections" in service.log) == (most == 290)
 

@@ -12,7 +12,7 @@ import pytest
 import fadecount as fc
 from fadecount.service.client import ServiceError
 from tests.service.crash import campaign
-from tests.service.house import EXACT, House, StillClock, wait_for
+from tests.service.house import EXACT, House, StillClock, last_value, wait_for
 from tests.service.postgres import PostgresServer
 from tests.service.process import ServeProcess
 from tests.service.watching import under_load
@@ -136,4 +136,4 @@ def test_a_server_that_does_not_answer_does_not_keep_the_service_from_ending(tmp
         service.start()
         with fc.Client(service.url, service.admin) as client:
             client.add("doors", {"all": 4}, id="second")
-            wait_for(lambda: client.latest("doors")[0].value == 7)
+            wait_for(lambda: last_value(client) == 7)

@@ -13,7 +13,7 @@ import pytest
 import fadecount as fc
 from fadecount.service.limits import Limits
 from fadecount.service.serving import SILENT_SECONDS, _listen
-from tests.service.house import EXACT, House, wait_for
+from tests.service.house import EXACT, House, last_value, wait_for
 from tests.service.process import ServeProcess
 
 KEYS = [f"key-{number}-{'x' * 100}" for number in range(500)]
@@ -101,4 +101,4 @@ def test_sigterm_does_not_wait_for_clients_that_hold_on(tmp_path: Path) -> None:
         assert service.log.count(b"\n") <= 1, service.log
         service.start()
         with fc.Client(service.url, service.admin) as client:
-            wait_for(lambda: client.latest("doors")[0].value == 5)
+            wait_for(lambda: last_value(client) == 5)
