@@ -47,6 +47,10 @@ class Load:
         for thread in self._threads:
             thread.start()
 
+    @property
+    def busy(self) -> bool:
+        return any(thread.is_alive() for thread in self._threads)
+
     def stop(self) -> None:
         self.stopped.set()
         for thread in self._threads:
@@ -102,6 +106,10 @@ def campaign(
                     if report:
                         print(f"{shown} kills, {sum(load.acknowledged.values())} events acknowledged", flush=True)
         finally:
+            load.stopped.set()
+            while load.busy:  # the last batches need somebody who takes them
+                fleet.revive(doomed=False)
+                time.sleep(0.02)
             load.stop()
         wait = time.monotonic() + 10
         while (latest := _latest(fleet)) != load.acknowledged:
