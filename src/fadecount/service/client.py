@@ -9,45 +9,19 @@ import ssl
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
-from fadecount.errors import FadecountError, bad_parameter
+from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Mechanism
 from fadecount.noise.names import unpredictable
+from fadecount.service.client_answers import PublishedCount, ServiceError, StreamInfo, counts_of, failure_of, stream_info
 from fadecount.service.sse import Frames
+
+__all__ = ["Client", "PublishedCount", "ServiceError", "StreamInfo"]
 
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_PAUSE = 5.0
-
-
-class ServiceError(FadecountError):
-    """The service refused a request, or could not be reached. ``status`` is 0 in the latter case."""
-
-    def __init__(self, status: int, code: str, detail: str) -> None:
-        super().__init__(detail)
-        self.status, self.code = status, code
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamInfo:
-    """What is public about a stream."""
-
-    name: str
-    tick_seconds: int
-    keys: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedCount:
-    """A released count: 95 % of the time the true one lies from ``low`` to ``high``."""
-
-    start: str
-    key: str
-    value: int
-    low: int
-    high: int
 
 
 class Client:
@@ -82,10 +56,10 @@ class Client:
 
     def streams(self) -> list[StreamInfo]:
         """The streams that this token may see."""
-        return [_info(each) for each in self._json("GET", "/v1/streams")["streams"]]
+        return [stream_info(each) for each in self._json("GET", "/v1/streams")["streams"]]
 
     def stream(self, name: str) -> StreamInfo:
-        return _info(self._json("GET", _path(name)))
+        return stream_info(self._json("GET", _path(name)))
 
     def create(self, name: str, *, tick: str, mechanism: Mechanism, keys: Iterable[str] | None = None, zone: str = "UTC") -> bool:
         """A new stream that begins with the present tick; False if there is one already, of this description and these keys."""
@@ -120,7 +94,7 @@ class Client:
 
     def latest(self, name: str) -> list[PublishedCount]:
         """The counts of the last tick."""
-        return _tick(self._json("GET", f"{_path(name)}/releases/latest"))
+        return counts_of(self._json("GET", f"{_path(name)}/releases/latest"))
 
     def live(self, name: str, *, after: int | None = None) -> Iterator[tuple[int, list[PublishedCount]]]:
         """(tick, counts) as ticks are released, without end; goes on after the last one when the connection breaks."""
@@ -133,7 +107,7 @@ class Client:
                     for id_, event, data in frames.feed(piece):
                         if event == "tick" and id_ is not None:
                             after = int(id_)
-                            yield after, _tick(json.loads(data))
+                            yield after, counts_of(json.loads(data))
             self._forget()
             time.sleep(0.5)
 
@@ -154,7 +128,7 @@ class Client:
                 content = answer.read()
                 if answer.status < 400:
                     return json.loads(content)
-                failure = _failure(answer.status, content)
+                failure = failure_of(answer.status, content)
                 pause = min(_LONGEST_PAUSE, float(answer.headers.get("Retry-After", pause)))
             except (OSError, http.client.HTTPException):
                 self._forget()
@@ -189,19 +163,3 @@ class Client:
 
 def _path(name: str) -> str:
     return f"/v1/streams/{quote(name, safe='')}"
-
-
-def _info(fields: Mapping[str, Any]) -> StreamInfo:
-    return StreamInfo(name=fields["name"], tick_seconds=fields["tick_seconds"], keys=tuple(fields["keys"]))
-
-
-def _tick(fields: Mapping[str, Any]) -> list[PublishedCount]:
-    return [PublishedCount(start=fields["start"], **each) for each in fields["releases"]]
-
-
-def _failure(status: int, content: bytes) -> ServiceError:
-    try:
-        fields = json.loads(content)
-        return ServiceError(status, str(fields["code"]), str(fields["detail"]))
-    except (ValueError, KeyError, TypeError):
-        return ServiceError(status, "unknown", f"the service answered with status {status}")

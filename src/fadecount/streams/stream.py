@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fadecount.counters import Counter
 from fadecount.counters.parts import counter_of, parts_of, widened
-from fadecount.errors import AlreadyReleasedError, ClockError, InputError, StoreError
+from fadecount.errors import AlreadyReleasedError, ClockError, StoreError
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.chunks import CELLS, Chunk, write_chunk
 from fadecount.streams.database import Checkpoints, Database
@@ -20,6 +20,7 @@ from fadecount.streams.description import Description, Place, checked_keys, read
 from fadecount.streams.fence import Fence
 from fadecount.streams.inputs import Batch, Intake, forget_batches, take_inputs
 from fadecount.streams.recovery import published, settled
+from fadecount.streams.rows import check_inputs, rows_from
 from fadecount.streams.seal import Seal
 from fadecount.streams.state import StoredState
 
@@ -127,7 +128,7 @@ class Stream:
         Each chunk that is yielded is committed and published. Stopping between two of them loses nothing.
         """
         begin = first_tick if self.open_tick is None else self.open_tick
-        self._check_inputs(inputs)
+        check_inputs(inputs, self._place.width)
         last = first_tick + len(inputs) - 1 if through is None else through
         if len(inputs) and first_tick < begin:
             shown = self.description.ticks.shown
@@ -141,18 +142,8 @@ class Stream:
         size = max(1, CELLS // self._place.width)
         while begin <= last:
             count = min(size, last - begin + 1)
-            rows = np.zeros((count, self._place.width), dtype=np.int64)
-            low, high = max(begin, first_tick), min(begin + count, first_tick + len(inputs))
-            if low < high:
-                rows[low - begin : high - begin] = inputs[low - first_tick : high - first_tick]
-            yield self._close(begin, rows)
+            yield self._close(begin, rows_from(inputs, first_tick, begin, (count, self._place.width)))
             begin += count
-
-    def _check_inputs(self, inputs: NDArray[np.int64]) -> None:
-        if inputs.ndim != 2 or inputs.shape[1] != self._place.width or inputs.dtype != np.int64:
-            raise InputError(f"inputs must be int64 of the shape (ticks, {self._place.width}); one column per declared key")
-        if inputs.size and int(inputs.min()) < 0:
-            raise InputError("counts must not be negative")
 
     def _close(self, first: int, rows: NDArray[np.int64]) -> Chunk:
         """One transaction: inputs, state, releases, place; then the fence; then readers may see it."""
