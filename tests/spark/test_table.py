@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fadecount as fc
 from fadecount.errors import InputError
 from tests.spark.oracle import EPOCH, SECRET, START, Event, released
 from tests.spark.scene import KEYS, MECHANISM, TICK, files, options
@@ -89,6 +90,20 @@ def test_a_null_in_a_table_is_refused(spark: Any, tmp_path: Path, name: str) -> 
     with pytest.raises(Exception, match=InputError.__name__) as caught:
         release(table, MECHANISM, **words).collect()
     assert str(explain(caught.value)).startswith(f"{name} must not be null; drop")
+
+
+def test_ticks_are_moments_where_an_hour_happens_twice(spark: Any, tmp_path: Path) -> None:
+    start = 1_793_505_600  # 2026-11-01 04:00 UTC; in New York clocks go back from 06:00 UTC on
+    hours = [start + 3600 * number for number in range(5)]
+    write_events(tmp_path / "in" / "0.parquet", [(hour, "a") for hour in hours])
+    words = {**options(spark, tick=3600, shards=1), "start": start, "end": start + 5 * 3600, "time": "at", "key": "page"}
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        releases = release(spark.read.parquet(str(tmp_path / "in")), fc.Designed(budgets=(1000.0,) * 4), keys=["a"], **words)
+        found = {row.at: row.value for row in releases.selectExpr("unix_seconds(tick) as at", "value").collect()}
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert found == {hour: number + 1 for number, hour in enumerate(hours)}
 
 
 def _columns(cells: list[tuple[int, int]]) -> Any:
