@@ -17,6 +17,7 @@ from fadecount.errors import CheckpointError, FadecountError, ParameterError, Sa
 pytest.importorskip("pyspark", reason="needs fadecount[spark]")
 
 from fadecount.spark import explain
+from fadecount.spark.directory import require_classic
 from fadecount.spark.identity import Identity
 from fadecount.spark.parameters import Parameters, require_column
 from fadecount.spark.pending import Pending
@@ -158,6 +159,11 @@ def test_good_parameters_are_taken_in_every_form() -> None:
     assert require_column("key", "page", ["at", "page"]) == "page"
     with pytest.raises(ParameterError, match=r"^key must be a column of the events \(at\), got 'page'"):
         require_column("key", "page", ["at"])
+
+
+def test_a_session_without_a_driver_of_its_own_is_refused() -> None:
+    with pytest.raises(ParameterError, match=r"^session must be of Spark's classic API, got one of Spark Connect"):
+        require_classic(object())
 
 
 def test_an_error_of_spark_without_one_of_ours_is_not_explained() -> None:

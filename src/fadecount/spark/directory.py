@@ -10,6 +10,12 @@ from fadecount.errors import CheckpointError, ParameterError
 from fadecount.noise.names import unpredictable
 
 
+def require_classic(session: Any) -> None:
+    """The driver must reach the file system of the checkpoint, which a session of Spark Connect does not let it do."""
+    if not hasattr(session, "_jvm"):
+        raise ParameterError("session must be of Spark's classic API, got one of Spark Connect; run the job with spark-submit")
+
+
 class Directory:
     """A directory, which need not exist as yet; ``place`` is its whole name, file system included."""
 

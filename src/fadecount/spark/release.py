@@ -15,6 +15,7 @@ from fadecount.errors import ParameterError
 from fadecount.mechanisms import Mechanism
 from fadecount.spark.batch import release_shard
 from fadecount.spark.checkpoint import new_epoch, settle_epoch
+from fadecount.spark.directory import require_classic
 from fadecount.spark.identity import Identity
 from fadecount.spark.job import RELEASES, Job
 from fadecount.spark.parameters import Parameters, require_column, require_time_type
@@ -85,6 +86,7 @@ def _released(dated: DataFrame, declared: DataFrame, parameters: Parameters, *, 
     """The step under :func:`release`, which takes the epoch of a new checkpoint or a table too: for tests."""
     spark = dated.sparkSession
     if dated.isStreaming:
+        require_classic(spark)
         _require_state_store(spark)
     identity = Identity(
         stream=parameters.stream,
