@@ -78,3 +78,15 @@ def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.Ca
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_a_plan_holds_for_its_tick_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = str(tmp_path / "plan.json")
+    assert main(["plan", "--tick", "1h", "--horizon", "1y", "--loss", "1d=0.5", "--save", plan]) == 0
+    (tmp_path / "visits.csv").write_text("time\n2026-01-01T00:00:00Z\n")
+    run = ["run", str(tmp_path / "visits.csv"), "--time", "time", "--state", str(tmp_path / "state")]
+    for words in (["curve"], ["compare", "--window", "1d", "--epsilon-current", "1"], run):
+        capsys.readouterr()
+        assert main([*words, "--plan", plan, "--tick", "1m"]) == 1
+        assert capsys.readouterr().err.startswith("fadecount: tick must be 1 hour, for which the plan was made, got 1 minute;")
+        assert main([*words, "--plan", plan, "--tick", "1h"]) == 0

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
+from fadecount.planning.plan import plan_dict
 from fadecount.service.client import ServiceError
 from tests.service.faulty import LossyProxy
 from tests.service.house import EXACT, START, House, StillClock, wait_for
@@ -112,6 +113,14 @@ def test_a_stream_without_keys(house: House) -> None:
     house.close_tick(name="plain")
     with house.client() as client:
         assert [(each.key, each.value) for each in client.latest("plain")] == [("all", 3)]
+
+
+def test_a_plan_holds_for_its_tick_only(house: House) -> None:
+    planned = fc.plan(targets={60: 0.5}, horizon=525_600, tick_seconds=60)
+    plan = {**json.loads(planned.best.mechanism.to_json()), "plan": {"version": 1, **plan_dict(planned, planned.best)}}
+    refused = house.post("/v1/streams", {"name": "planned", "tick": "1s", "plan": plan})
+    assert (refused.status, refused.json()["code"]) == (400, "wrong_tick")
+    assert house.post("/v1/streams", {"name": "planned", "tick": "1m", "plan": plan}).status == 201
 
 
 def test_downtime_is_caught_up_and_nothing_released_changes(tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ def test_events_go_from_files_to_postgresql_and_a_restored_checkpoint_is_refused
     ("changes", "message"),
     [
         (("--plan", "/nowhere.json"), "plan must be a readable JSON file, got '/nowhere.json'"),
+        (("--tick", "soon"), "--tick must be a positive duration, got 'soon'"),
         (("--to", "carrier pigeon"), "--to must be parquet:PATH or postgresql:TABLE, got 'carrier pigeon'"),
     ],
 )

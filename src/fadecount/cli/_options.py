@@ -28,10 +28,10 @@ def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--steps", type=int, metavar="N", help="binary: how many steps there will ever be")
 
 
-def mechanism_from(arguments: argparse.Namespace) -> Mechanism:
-    """The mechanism that the options describe."""
+def mechanism_from(arguments: argparse.Namespace, *, tick_seconds: int | None = None) -> Mechanism:
+    """The mechanism that the options describe, for steps of this length if it is known."""
     if arguments.plan:
-        return read_mechanism(arguments.plan)
+        return read_mechanism(arguments.plan, tick_seconds=tick_seconds)
     kind = arguments.mechanism
     if kind == "gradual":
         return Gradual(epsilon=_needed(arguments, "epsilon"), exponent=arguments.exponent, delay=arguments.delay)

@@ -28,7 +28,7 @@ def open_or_create(store: Store, name: str, options: SourceOptions, arguments: a
     if name not in store.names():
         description = Description(
             name=name,
-            mechanism=scaled(mechanism_from(arguments), options.sensitivity),
+            mechanism=scaled(mechanism_from(arguments, tick_seconds=ticks.tick_seconds), options.sensitivity),
             ticks=ticks,
             sensitivity=options.sensitivity,
         )
@@ -68,8 +68,10 @@ def _check_fit(stream: Stream, ticks: Ticks, options: SourceOptions, arguments: 
     if options.sensitivity > description.sensitivity:
         remedy = "a stream's noise cannot grow later; choose another --name"
         raise bad_parameter("--max-amount times --per-person", options.sensitivity, f"at most {description.sensitivity}", remedy)
-    given = any(getattr(arguments, each) is not None for each in _GIVEN)
-    if given and scaled(mechanism_from(arguments), description.sensitivity) != description.mechanism:
+    if all(getattr(arguments, each) is None for each in _GIVEN):
+        return
+    given = mechanism_from(arguments, tick_seconds=ticks.tick_seconds)
+    if scaled(given, description.sensitivity) != description.mechanism:
         raise ParameterError(
             f"mechanism of stream {description.name!r} is fixed, got another one; leave the options out, or choose another --name"
         )

@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     refresh = Refresh(window=window, epsilon_current=current, epsilon_past=past)
     mse = refresh.mse(horizon)
     fading: Mechanism = (
-        read_mechanism(arguments.plan)
+        read_mechanism(arguments.plan, tick_seconds=tick)
         if arguments.plan
         else Gradual.for_mse(mse, horizon=horizon, exponent=arguments.exponent, delay=arguments.delay)
     )

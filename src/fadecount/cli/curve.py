@@ -40,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    mechanism = mechanism_from(arguments)
     tick = tick_seconds_from(arguments)
+    mechanism = mechanism_from(arguments, tick_seconds=tick)
     oldest = default_horizon(tick) if arguments.until is None else steps_from(arguments.until, tick, name="--until")
     if arguments.ages:
         ages = [steps_from(text, tick, name="--ages") for text in arguments.ages.split(",")]

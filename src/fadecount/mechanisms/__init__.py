@@ -7,7 +7,7 @@ from fadecount.mechanisms.designed import Designed
 from fadecount.mechanisms.gradual import Gradual
 from fadecount.mechanisms.linear import Linear
 from fadecount.mechanisms.lower_bound import minimum_error
-from fadecount.mechanisms.plan_file import read_mechanism
+from fadecount.mechanisms.plan_file import read_mechanism, require_planned_tick
 from fadecount.mechanisms.refresh import Refresh
 from fadecount.mechanisms.schedule import CARRY, LONGEST, Schedule
 from fadecount.mechanisms.spread import scale_of
@@ -25,5 +25,6 @@ __all__ = [
     "crossing_age",
     "minimum_error",
     "read_mechanism",
+    "require_planned_tick",
     "scale_of",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Mechanism
+from fadecount.mechanisms import Mechanism, require_planned_tick
 from fadecount.service.access import Access, Action
 from fadecount.service.answers import as_json
 from fadecount.service.bodies import Receive, Scope, Send, read_body
@@ -105,12 +105,18 @@ def _description(name: str, fields: dict[str, Any]) -> Description:
         mechanism = Mechanism.from_json(as_json(_marked(given)))
         if mechanism.schedule.delay > LONGEST_DELAY:
             raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
-        return Description(name=name, mechanism=mechanism, ticks=Ticks(tick_seconds=parse_duration(tick), zone=zone))
+        ticks = Ticks(tick_seconds=parse_duration(tick), zone=zone)
+        description = Description(name=name, mechanism=mechanism, ticks=ticks)
     except (ParameterError, TypeError, ValueError, OverflowError):
         detail = (
             "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters within their bounds"
         )
         raise bad_request("bad_stream", detail) from None
+    try:
+        require_planned_tick(given, ticks.tick_seconds)
+    except ParameterError:
+        raise bad_request("wrong_tick", "tick must be the one for which the plan was made; plan again for another") from None
+    return description
 
 
 def _marked(given: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import os
 import sys
 from typing import Any
 
+from fadecount.durations import parse_duration
 from fadecount.errors import FadecountError, bad_parameter
 from fadecount.mechanisms import Mechanism, read_mechanism
 
@@ -70,7 +71,7 @@ def main(words: list[str] | None = None) -> int:
     """Run the job; 0 when it stopped by itself, 1 when it was refused or failed, in one line."""
     arguments = build_parser().parse_args(words)
     try:
-        mechanism = read_mechanism(arguments.plan)
+        mechanism = read_mechanism(arguments.plan, tick_seconds=parse_duration(arguments.tick, name="--tick"))
         kind, _, place = arguments.to.partition(":")
         if kind not in ("parquet", "postgresql") or not place:
             raise bad_parameter("--to", arguments.to, "parquet:PATH or postgresql:TABLE", "say where releases go")
