@@ -9,6 +9,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
+import fadecount as fc
+from fadecount.service.client import ServiceError
 from fadecount.service.sse import Frames, frame
 from tests.service.house import House, wait_for
 
@@ -106,6 +110,26 @@ def test_the_client_goes_on_after_the_last_tick(house: House) -> None:
         house.close_tick(2)
         assert [next(ticks)[0] for _ in range(2)] == [first + 1, first + 2]
         assert [each.key for each in counts] == ["a", "b"]
+
+
+def test_a_client_may_send_while_it_follows(house: House) -> None:
+    house.close_tick()
+    with house.client() as client:
+        followed = client.live("doors")
+        first, _ = next(followed)
+        for number in (1, 2):
+            assert client.add("doors", {"a": number})
+            house.close_tick()
+            assert next(followed)[0] == first + number
+        followed.close()
+        assert client.streams()
+
+
+@pytest.mark.parametrize(("token", "name", "status"), [("wrong", "doors", 401), (None, "nowhere", 404)])
+def test_a_client_that_may_not_follow_is_told(house: House, token: str | None, name: str, status: int) -> None:
+    with fc.Client(f"http://127.0.0.1:{house.port}", token or house.admin) as client, pytest.raises(ServiceError) as caught:
+        next(client.live(name))
+    assert caught.value.status == status
 
 
 def test_frames_survive_any_cut() -> None:

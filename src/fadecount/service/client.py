@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -22,6 +21,7 @@ __all__ = ["Client", "PublishedCount", "ServiceError", "StreamInfo"]
 
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_PAUSE = 5.0
+_LIVE_SECONDS = 60.0
 
 
 class Client:
@@ -96,19 +96,28 @@ class Client:
         """The counts of the last tick."""
         return counts_of(self._json("GET", f"{_path(name)}/releases/latest"))
 
-    def live(self, name: str, *, after: int | None = None) -> Iterator[tuple[int, list[PublishedCount]]]:
-        """(tick, counts) as ticks are released, without end; goes on after the last one when the connection breaks."""
+    def live(self, name: str, *, after: int | None = None) -> Generator[tuple[int, list[PublishedCount]]]:
+        """(tick, counts) as ticks are released, without end; goes on after the last one when the connection breaks.
+
+        It has a connection of its own, so that the client may be used for other things meanwhile.
+        """
         while True:
             headers = {"Accept": "text/event-stream", **({} if after is None else {"Last-Event-ID": str(after)})}
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                answer = self._request("GET", f"{_path(name)}/live", None, headers, timeout=60.0)
+            connection = self._connection(_LIVE_SECONDS)
+            try:
+                answer = self._ask(connection, "GET", f"{_path(name)}/live", None, headers)
+                if answer.status >= 400 and answer.status not in _AGAIN:
+                    raise failure_of(answer.status, answer.read())
                 frames = Frames()
-                while piece := answer.read1(65536):
+                while answer.status < 400 and (piece := answer.read1(65536)):
                     for id_, event, data in frames.feed(piece):
                         if event == "tick" and id_ is not None:
                             after = int(id_)
                             yield after, counts_of(json.loads(data))
-            self._forget()
+            except (OSError, http.client.HTTPException):
+                pass  # the connection broke: the next one goes on from there
+            finally:
+                self._let_go(connection)
             time.sleep(0.5)
 
     def loss(self, name: str, age: str) -> float:
@@ -124,41 +133,50 @@ class Client:
             failure = ServiceError(0, "unreachable", "the service cannot be reached; check its address")
             pause = min(_LONGEST_PAUSE, 0.05 * 2**attempt)
             try:
-                answer = self._request(method, path, packed, more, timeout=self._timeout)
+                answer = self._ask(self._own_connection(), method, path, packed, more)
                 content = answer.read()
                 if answer.status < 400:
                     return json.loads(content)
                 failure = failure_of(answer.status, content)
                 pause = min(_LONGEST_PAUSE, float(answer.headers.get("Retry-After", pause)))
             except (OSError, http.client.HTTPException):
-                self._forget()
+                pass
             if failure.status and failure.status not in _AGAIN:
                 raise failure
+            self._forget()  # a new connection may lead to another process, which can do it
             if attempt + 1 < self._attempts:
                 time.sleep(pause * (0.5 + int.from_bytes(unpredictable(2)) / 65536))
         raise failure
 
-    def _request(
-        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], *, timeout: float
+    def _ask(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> http.client.HTTPResponse:
-        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            host, port = self._parts.hostname or "", self._parts.port
-            if self._parts.scheme == "https":
-                connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=ssl.create_default_context())
-            else:
-                connection = http.client.HTTPConnection(host, port, timeout=timeout)
-            self._local.connection = connection
         self._open.add(connection)  # also one that was closed: it opens again by itself
         connection.request(method, self._parts.path.rstrip("/") + path, body, {**self._headers, **headers})
         return connection.getresponse()
 
+    def _connection(self, timeout: float) -> http.client.HTTPConnection:
+        host, port = self._parts.hostname or "", self._parts.port
+        if self._parts.scheme == "https":
+            return http.client.HTTPSConnection(host, port, timeout=timeout, context=ssl.create_default_context())
+        return http.client.HTTPConnection(host, port, timeout=timeout)
+
+    def _own_connection(self) -> http.client.HTTPConnection:
+        """The connection of this thread."""
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._connection(self._timeout)
+        return connection
+
     def _forget(self) -> None:
         connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if connection is not None:
-            connection.close()
-            self._open.discard(connection)
+            self._let_go(connection)
             self._local.connection = None
+
+    def _let_go(self, connection: http.client.HTTPConnection) -> None:
+        connection.close()
+        self._open.discard(connection)
 
 
 def _path(name: str) -> str:
