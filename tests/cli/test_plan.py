@@ -88,3 +88,18 @@ def test_senseless_words_get_one_clear_line(words: list[str], line: str, capsys:
     error = capsys.readouterr().err
     assert error.startswith(f"fadecount: {line}")
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("tick", "per_person", "same_as"),
+    [("1d", "1/hour", "24/day"), ("1h", "3/90m", "3/1h"), ("1d", "2/7h", "8/day"), ("1m", "24/day", "24/1440")],
+)
+def test_a_period_is_never_taken_for_a_longer_one(
+    tick: str, per_person: str, same_as: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever a person may do under the cap as it was given, the plan allows for."""
+    said = []
+    for cap in (per_person, same_as):
+        assert main(["plan", "--tick", tick, "--horizon", "30d", "--loss", "30d=4", "--per-person", cap, "--json"]) == 0
+        said.append(json.loads(capsys.readouterr().out)["plan"]["request"]["person"])
+    assert said[0] == said[1]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.errors import StoreError
 from fadecount.mechanisms.quantile import quantile_of
-from fadecount.streams import Description, Reader, SQLiteStore, Ticks
+from fadecount.streams import Description, FileFence, Reader, SQLiteStore, Ticks
 from fadecount.streams.bands import half_widths
 from fadecount.streams.monotone import Monotone
 from tests.streams.backends import Backend, SQLiteBackend
@@ -128,3 +128,15 @@ def test_the_monotone_view_of_a_range_is_part_of_the_whole(tmp_path: Path) -> No
         pieces = [piece.values[:, 0] for piece in reader.releases("doors", view=Monotone())]
         later = [piece.values[:, 0] for piece in reader.releases("doors", since=20, view=Monotone())]
     np.testing.assert_array_equal(np.concatenate(later), np.concatenate(pieces)[20:])
+
+
+def test_an_interval_belongs_to_what_was_released_also_in_the_monotone_view(tmp_path: Path) -> None:
+    with SQLiteStore(tmp_path / "state" / "s.db", fence=FileFence(tmp_path / "fence")) as store:
+        description = Description(name="noisy", mechanism=fc.Gradual(epsilon=0.01), ticks=Ticks(tick_seconds=60))
+        store.create(description, start_tick=1).close_through(50)
+        plain = list(store.reader().releases("noisy"))
+        seen = list(store.reader().releases("noisy", view=Monotone()))
+    for one, other in zip(plain, seen, strict=True):
+        assert (one.values == one.released).all()
+        assert (other.released == one.values).all()
+        assert (np.diff(other.values, axis=0) >= 0).all()

@@ -55,9 +55,9 @@ class ReleaseWriter:
 
     def _rows(self, piece: Releases, keys: Sequence[str]) -> Iterator[tuple[str, str, str, int, int, int]]:
         starts = self._ticks.starts(piece.first_tick, len(piece.values))
-        for start, row, width in zip(starts, piece.values.tolist(), piece.half_widths.tolist(), strict=True):
-            for key, value in zip(keys, row, strict=False):
-                yield self._stream, start, key, value, value - width, value + width
+        for start, row, real, width in zip(starts, *_lists(piece), strict=True):
+            for key, value, centre in zip(keys, row, real, strict=False):
+                yield self._stream, start, key, value, centre - width, centre + width
 
     def _text(self, piece: Releases, keys: Sequence[str]) -> str:
         """Lines of CSV or JSON; texts are quoted once each, since there are many more lines than keys."""
@@ -65,18 +65,19 @@ class ReleaseWriter:
         lines: list[str] = []
         if self._kind == "csv":
             heads = [_csv_field(key) for key in keys]
-            for start, row, width in zip(starts, piece.values.tolist(), piece.half_widths.tolist(), strict=True):
+            for start, row, real, width in zip(starts, *_lists(piece), strict=True):
                 before = f"{self._stream},{start},"
                 lines += [
-                    f"{before}{key},{value},{value - width},{value + width}\n" for key, value in zip(heads, row, strict=False)
+                    f"{before}{key},{value},{centre - width},{centre + width}\n"
+                    for key, value, centre in zip(heads, row, real, strict=False)
                 ]
         else:
             heads = [json.dumps(key, ensure_ascii=False) for key in keys]
-            for start, row, width in zip(starts, piece.values.tolist(), piece.half_widths.tolist(), strict=True):
+            for start, row, real, width in zip(starts, *_lists(piece), strict=True):
                 before = f'{{"stream": "{self._stream}", "tick": "{start}", "key": '
                 lines += [
-                    f'{before}{key}, "value": {value}, "low": {value - width}, "high": {value + width}}}\n'
-                    for key, value in zip(heads, row, strict=False)
+                    f'{before}{key}, "value": {value}, "low": {centre - width}, "high": {centre + width}}}\n'
+                    for key, value, centre in zip(heads, row, real, strict=False)
                 ]
         return "".join(lines)
 
@@ -117,3 +118,8 @@ def _polars() -> Any:
     except ImportError:
         raise FadecountError("Parquet output needs polars; install fadecount[files], or write .csv or .jsonl") from None
     return polars
+
+
+def _lists(piece: Releases) -> tuple[list[list[int]], list[list[int]], list[int]]:
+    """Values as shown, values as released, and the half widths around the latter."""
+    return piece.values.tolist(), piece.released.tolist(), piece.half_widths.tolist()

@@ -58,8 +58,14 @@ def _losses(made: Plan) -> Iterator[str]:
     ages = sorted({0, request.horizon, *allowed})
     yield f"{'loss up to age':18}{'limit':>8}" + "".join(f"{f'#{at + 1}':>9}" for at in range(len(shown)))
     for age in ages:
-        limit = f"{allowed[age]:.4g}" if age in allowed else ""
+        limit = _limit(allowed[age]) if age in allowed else ""
         yield f"{_age(request, age)[:18]:18}{limit:>8}" + "".join(f"{short_loss(curve[age]):>9}" for curve in curves)
+
+
+def _limit(loss: float) -> str:
+    """A limit as it was asked for, if that is short."""
+    written = f"{loss:.6g}"
+    return written if float(written) == loss and len(written) < 8 else short_loss(loss)
 
 
 def _reasons(made: Plan) -> Iterator[str]:

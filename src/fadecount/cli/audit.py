@@ -23,6 +23,7 @@ from fadecount.cli._options import add_mechanism_options, mechanism_from
 from fadecount.cli._progress import Progress
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import read_mechanism
+from fadecount.shown import rounded_up
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +80,7 @@ def _print(mechanism: object, findings: list[Any], samples: int, false_alarm: fl
     for one in findings:
         share = f"{one.shown / one.claimed:.0%}" if one.claimed else "-"
         verdict = "REFUTED" if one.refuted else "holds"
-        print(f"{one.age:>5}  {one.position:>8}  {one.claimed:>8.4f}  {one.shown:>8.4f}  {share:>6}  {verdict}")
+        print(f"{one.age:>5}  {one.position:>8}  {rounded_up(one.claimed, 4):>8}  {one.shown:>8.4f}  {share:>6}  {verdict}")
 
 
 def _plot(path: str, findings: list[Any], kind: str) -> None:

@@ -143,4 +143,15 @@ def _person(text: str | None, tick: int | None) -> Person | None:
     events, slash, period = (part.strip() for part in text.partition("/"))
     if not events.isdecimal() or len(events) > 18 or (slash and not period):
         raise bad_parameter("--per-person", text, "a number of events, or such a number per time", "such as 24 or 24/day")
-    return Person(events=int(events), steps=_steps("--per-person", _PERIODS.get(period, period), tick) if slash else None)
+    if not slash:
+        return Person(events=int(events))
+    steps, parts = _period(_PERIODS.get(period, period), tick)
+    return Person(events=int(events) * parts, steps=steps)
+
+
+def _period(text: str, tick: int | None) -> tuple[int, int]:
+    """Whole steps in a period, rounded down, which is stricter; and how many periods one step holds, if it is longer than one."""
+    if tick is None or re.fullmatch(r"\s*\d{1,19}\s*", text):
+        return _steps("--per-person", text, tick), 1
+    seconds = parse_duration(text, name="--per-person")
+    return max(1, seconds // tick), max(1, -(-tick // seconds))

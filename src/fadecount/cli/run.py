@@ -15,7 +15,6 @@ import argparse
 import re
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -86,7 +85,6 @@ class _Run:
         self._ends = not (is_pipe(arguments) and is_stored(arguments))
         self._stopped = self._waiting = False
         self._monotone: Monotone | None = None
-        self._events = 0
 
     def all(self) -> int:
         from fadecount.cli._output import ReleaseWriter
@@ -102,11 +100,9 @@ class _Run:
                 ReleaseWriter(self._arguments.output, description.name, description.ticks) as writer,
                 Progress("releasing", total=ticks) as bar,
             ):
-                started = time.monotonic()
                 for first, last in self._released(batches):
                     self._write(writer, first, last)
-                    pace = self._events / max(1e-9, time.monotonic() - started)
-                    bar.advance(last - first + 1, note=f"{self._stream.place.steps:,} ticks, {pace:,.0f} events/s")
+                    bar.advance(last - first + 1, note=f"{self._stream.place.steps:,} ticks")
         finally:
             signal.signal(signal.SIGINT, before)
         self._report(reading.report.lines())
@@ -115,7 +111,6 @@ class _Run:
     def _released(self, batches: Iterator[TickBatch]) -> Iterator[tuple[int, int]]:
         """The first and last tick of each committed and published chunk, until told to stop."""
         for batch in self._arriving(batches):
-            self._events += int(batch.counts.sum())
             for chunk in self._feed.add(batch.ticks, batch.keys, batch.counts):
                 yield chunk.first_tick, chunk.last_tick
                 if self._stopped:

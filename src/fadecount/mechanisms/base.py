@@ -135,7 +135,8 @@ class Mechanism(ABC):
     def error_bound(self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0) -> float:
         """A bound on the error of one output that fails with probability at most ``beta``.
 
-        With a delay the last ``delay`` inputs are missing from the output: ``largest_input`` bounds each of them.
+        With a delay the last ``delay`` inputs are missing from the output: ``largest_input`` bounds each of them. An input that
+        is not on the grid of ``resolution_bits`` is rounded to it, which adds up to half a grid step each.
         """
         step = require_integer("step", step, minimum=1, maximum=LONGEST, remedy="the first step of a stream is step 1")
         used = self.schedule.budgets_in_use(step)

@@ -93,7 +93,7 @@ def _draw(axes: Axes, curve: Curve) -> None:
         color=COLOURS[curve.group % len(COLOURS)],
         label=curve.label,
         zorder=order,
-        drawstyle="steps-post",
+        drawstyle="steps-pre",  # between two ages the loss of the later one: never below the truth
         **look,
     )
 

@@ -37,6 +37,6 @@ def draw_plan(figure: Figure | SubFigure, made: Plan, chosen: Option | None = No
 def _curve(made: Plan, option: Option, kind: str, group: int) -> Curve:
     ages = spread_ages(made.request.horizon + 1)
     if made.request.person.steps is not None:
-        ages = ages[:: max(1, len(ages) // 100)]  # each age of a person is a long sum
+        ages = np.union1d(ages[:: max(1, len(ages) // 100)], ages[-1:])  # each age of a person is a long sum
     losses = person_losses(option.mechanism, ages.tolist(), made.request.person, option.mechanism.delay)
     return Curve(label=option.name, ages=ages, losses=np.array(losses), kind=kind, group=group)

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 
-from fadecount.errors import FadecountError, FenceError, LockedError, StoreError
+from fadecount.errors import ClockError, FadecountError, FenceError, LockedError, StoreError
 from fadecount.service.clock import Clock
 from fadecount.service.problems import Problem, bad_request, not_found, unavailable
 from fadecount.streams import Batch, Description, Intake, Store, Stream
@@ -102,7 +102,13 @@ class Desk:
             self._intakes.pop(name, None)
 
     def accept(self, name: str, batches: Sequence[Batch]) -> list[bool]:
-        """Make the batches durable, in one transaction; an ``InputError`` means that none of them was counted."""
+        """Make the batches durable, in one transaction; an ``InputError`` means that none of them was counted.
+
+        Guarantees: they count in the tick in which they arrived or a later one. Ticks that are over are closed first; while that
+        takes longer, here or where another process leads, events are to be sent again.
+        """
+        if name in self._streams:
+            self._bring_up(name, self._streams[name], self._clock.now())
         if name in self._ended:
             raise Problem(409, "ended", "the stream has had all the ticks that its mechanism was made for")
         if name in self._refused:
@@ -112,7 +118,11 @@ class Desk:
             if name not in self._store.names():
                 raise not_found()
             intake = self._intakes[name] = self._store.intake(name)
-        return intake.accept(batches)
+        tick = None if name in self._ahead else intake.ticks.at(self._clock.now())
+        try:
+            return intake.accept(batches, not_before=tick)
+        except ClockError:
+            raise unavailable("the stream is catching up with the clock; send it again") from None
 
     def close_due(self) -> None:
         """Close the ticks that are over, and note when the next one is."""
@@ -124,16 +134,20 @@ class Desk:
         for name, stream in sorted(self._streams.items(), key=_overdue):
             if time.monotonic() - begun > LONGEST_TURN:
                 return
-            due = stream.description.ticks.at(now) - 1
-            begin = due if stream.open_tick is None else stream.open_tick
-            if begin > due or not self._clock_is_right(name, due - begin):
-                continue
-            last = min(due, begin + MOST_TICKS_AT_ONCE - 1, begin + _steps_left(stream) - 1)
-            if last < begin:
-                self._ended.add(name)
-                del self._streams[name]
-            else:
-                self._close(name, stream, last)
+            self._bring_up(name, stream, now)
+
+    def _bring_up(self, name: str, stream: Stream, now: float) -> None:
+        """Close the ticks of a stream that are over, or the first of them if there are very many."""
+        due = stream.description.ticks.at(now) - 1
+        begin = due if stream.open_tick is None else stream.open_tick
+        if begin > due or not self._clock_is_right(name, due - begin):
+            return
+        last = min(due, begin + MOST_TICKS_AT_ONCE - 1, begin + _steps_left(stream) - 1)
+        if last < begin:
+            self._ended.add(name)
+            del self._streams[name]
+        else:
+            self._close(name, stream, last)
 
     def _close(self, name: str, stream: Stream, last: int) -> None:
         try:

@@ -45,7 +45,7 @@ class Fading:
         return self._scaled(self.mechanism.loss(age_ticks))
 
     def _scaled(self, loss: float) -> float:
-        return loss if self.factor == 1 else math.nextafter(loss * self.factor, math.inf)
+        return loss if self.factor == 1 or not loss else math.nextafter(loss * self.factor, math.inf)
 
     def statement(self, age_seconds: float) -> dict[str, Any]:
         """The loss at an age, in figures and in a sentence."""

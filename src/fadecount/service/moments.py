@@ -15,7 +15,7 @@ from fadecount.shown import shown_loss, shown_sureness
 _LATER = (("now", 0), ("in a day", UNITS["d"]), ("in a month", UNITS["mo"]), ("in a year", UNITS["y"]))
 
 
-def moment_answer(releases: Releases, facts: Facts, query: Query) -> dict[str, Any]:
+def moment_answer(releases: Releases, facts: Facts, query: Query, now: float) -> dict[str, Any]:
     """The body for ``?time=...`` and ``?time=...&at=...``."""
     moment, at = query.moment("time"), query.moment("at")
     if moment is None or "age" in query:
@@ -23,7 +23,7 @@ def moment_answer(releases: Releases, facts: Facts, query: Query) -> dict[str, A
     tick = tick_at(facts.ticks, moment, "time")
     last = facts.last_tick if facts.last_tick is not None else tick - 1
     if at is None:
-        views = [(words, seconds // facts.ticks.tick_seconds) for words, seconds in _LATER]
+        views = [(words, max(0, facts.ticks.at(now + seconds) - 1 - last) if seconds else 0) for words, seconds in _LATER]
     else:
         views = [(f"at {_shown(at)}", tick_at(facts.ticks, at, "at") - 1 - last)]
     losses = [(words, releases.loss(facts.name, tick, ticks)) for words, ticks in views]

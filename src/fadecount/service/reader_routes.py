@@ -100,7 +100,7 @@ def reader_routes(reading: Reading) -> list[Route]:
     def privacy(request: Request, facts: Facts) -> Response:
         query = Query(request.scope["query_string"], frozenset({"age", "time", "at"}))
         if "time" in query or "at" in query:
-            return json_answer(moment_answer(reading.releases, facts, query), cache=FRESH)
+            return json_answer(moment_answer(reading.releases, facts, query, reading.clock.now()), cache=FRESH)
         age = query.age("age")
         if age is not None:
             return json_answer({"stream": facts.name, **facts.fading.statement(age)}, cache=FRESH)

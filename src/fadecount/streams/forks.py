@@ -12,8 +12,8 @@ history only and costs what it always costs. An event that the second history co
 each history, at most the loss at its greater age, and uses only variables drawn after it. With several forks, each adds one
 such loss.
 
-If the fence is lost, nobody knows how far the other history went: then ``last_step`` is None, and the loss is doubled for
-all events.
+If the fence is lost, nobody knows how far the other history went: then ``last_step`` is None, and the loss is that of the
+greatest age there can be, in both histories.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fadecount.mechanisms import Mechanism
+from fadecount.mechanisms import LONGEST, Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,8 @@ def loss_with_forks(mechanism: Mechanism, sensitivity: int, forks: Sequence[Fork
     """What is lost about an event counted at ``step``, given all releases up to ``last_step`` and all forks; rounded up."""
     if step > last_step and not any(fork.last_step is None or fork.last_step >= step for fork in forks):
         return 0.0
-    ends = [last_step] + [fork.last_step or last_step for fork in forks if fork.last_step is None or fork.last_step >= step]
+    others = [fork.last_step for fork in forks if fork.last_step is None or fork.last_step >= step]
+    ends = [last_step, *(step + LONGEST if end is None else end for end in others)]
     total = len(ends) * Fraction(mechanism.loss(max(0, max(ends) - step))) * sensitivity
     shown = float(total)
     return shown if Fraction(shown) >= total else math.nextafter(shown, math.inf)

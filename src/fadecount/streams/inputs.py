@@ -15,10 +15,11 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.errors import InputError, ParameterError
+from fadecount.errors import ClockError, InputError, ParameterError
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.description import read_keys, read_place
 from fadecount.streams.seal import Seal
+from fadecount.streams.ticks import Ticks
 
 LARGEST_COUNT = 1 << 40
 _IDS_PER_STATEMENT = 256
@@ -46,16 +47,24 @@ class Intake:
     def _read_positions(self) -> dict[str, int]:
         return {key: at for at, key in enumerate(read_keys(self._database, self._place.id))}
 
-    def accept(self, batches: Sequence[Batch]) -> list[bool]:
+    @property
+    def ticks(self) -> Ticks:
+        return self._place.description.ticks
+
+    def accept(self, batches: Sequence[Batch], *, not_before: int | None = None) -> list[bool]:
         """Count these batches in the open tick, all in one transaction; False for one that was counted before.
 
         When it returns, they are durable. When it raises an ``InputError``, none was counted; after a ``StoreError``, repeating
-        them under the same ids counts each once.
+        them under the same ids counts each once. With ``not_before``, an open tick before that one is refused with a
+        ``ClockError``: an event that counted in a tick before its own would be older than it seems, and have lost more.
         """
         numbers = [self._numbers(batch) for batch in batches]
         self._checkpoint("before accept")
         with self._database.transaction():
-            fresh = self._remember([batch.id for batch in batches], self._open_tick())
+            tick = self._open_tick()
+            if not_before is not None and tick < not_before:
+                raise ClockError("the open tick is over; close it before events are added")
+            fresh = self._remember([batch.id for batch in batches], tick)
             taken = [each for each, new in zip(numbers, fresh, strict=True) if new]
             if taken:
                 body = np.array([list(chain(*each)) for each in zip(*taken, strict=True)], dtype="<i8").tobytes()

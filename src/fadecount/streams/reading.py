@@ -24,11 +24,13 @@ from fadecount.streams.sqlite import SQLiteDatabase
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Releases:
-    """Published ticks: values in the shape (ticks, keys), and how far the truth may be (95 %), per tick."""
+    """Published ticks: values in the shape (ticks, keys), as released or through a view, and how far the truth may be from what
+    was released (95 %), per tick."""
 
     first_tick: int
     values: NDArray[np.int64]
     half_widths: NDArray[np.int64]
+    released: NDArray[np.int64]
 
     @property
     def last_tick(self) -> int:
@@ -81,7 +83,7 @@ class Reader:
             if skip < len(seen.values):
                 tick = seen.first_tick + skip
                 widths = half_widths(place.description.mechanism, place.step_of(tick), len(seen.values) - skip)
-                yield Releases(first_tick=tick, values=seen.values[skip:], half_widths=widths)
+                yield Releases(first_tick=tick, values=seen.values[skip:], half_widths=widths, released=chunk.values[skip:])
         if expected <= last:
             raise StoreError("stored releases are incomplete; take an intact copy of the store")
 

@@ -38,7 +38,7 @@ def settled(
         return place
     mark = fence.read(place.uid)
     found = None if mark is None else mark.token
-    if found not in (place.token, place.previous_token):
+    if found is None or found not in (place.token, place.previous_token):
         if not accept_extra_loss:
             raise _refusal(place, mark)
         place = _forked(database, place, mark)

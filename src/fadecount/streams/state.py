@@ -56,9 +56,12 @@ class StoredState:
         )
 
     def save(self, counter: Counter) -> None:
-        """Write the parts that changed since the last time; :meth:`sign` must follow once the place is written."""
+        """Write the parts that changed since the last time; :meth:`sign` must follow once the place is written.
+
+        The sum is written always: whether it changed would tell if anything happened, also under a seal.
+        """
         new = dict(_named(parts_of(counter)))
-        changed = {name: row for name, row in new.items() if not _same(self._arrays.get(name), row)}
+        changed = {name: row for name, row in new.items() if name[0] == TOTAL or not _same(self._arrays.get(name), row)}
         gone = [name for name in self._arrays if name not in new]
         bodies = {name: self._seal.close(row.astype("<i8").tobytes(), self._about(*name)) for name, row in changed.items()}
         for name in gone:

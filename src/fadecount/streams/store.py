@@ -12,7 +12,7 @@ from fadecount.errors import StoreError, bad_parameter
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.database import FORMAT, Checkpoints, Database
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys, read_place, stream_names, write_keys
-from fadecount.streams.fence import Fence, FileFence
+from fadecount.streams.fence import Fence, FileFence, Mark
 from fadecount.streams.inputs import Intake, reseal_inputs
 from fadecount.streams.postgres import PostgresDatabase
 from fadecount.streams.reading import Reader
@@ -82,6 +82,8 @@ class Store:
             state = StoredState(database, self._seal, uid, place.id)
             state.save(counter)
             state.sign(name)
+            if self._fence is not None:  # before the commit: a stream without a mark has lost it
+                self._fence.move(uid, None, Mark(token=place.token, steps=0))
         return self.open(name)
 
     def open(self, name: str, *, accept_extra_loss: bool = False) -> Stream:
