@@ -81,6 +81,18 @@ def test_a_growing_file_is_followed_and_read_again_without_counting_twice(folder
     assert [row["value"] for row in rows[:2]] == [360, 420]
 
 
+def test_a_silent_pipe_is_interrupted_in_one_line(folder: Path) -> None:
+    process = start(["-", "--tick", "1s", "--epsilon", "1", "--state", "state", "--output", "one.csv"])
+    wait_for(folder / "one.csv", 2)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 130  # its input is still open
+    assert process.stdin is not None and process.stderr is not None
+    error = process.stderr.read()
+    process.stdin.close()
+    process.stderr.close()
+    assert error.startswith("fadecount: stopped; released up to ") and error.count("\n") == 1
+
+
 def test_following_needs_times(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "first.csv", "--tick", "1h", "--epsilon", "1", "--follow"]) == 1
     assert "--time must be given with --follow" in capsys.readouterr().err

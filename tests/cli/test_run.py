@@ -158,7 +158,7 @@ def test_parquet_output(folder: Path) -> None:
     [
         (["missing.csv"], "missing.csv"),
         (["first.csv", "--output", "one.xls"], "--output must be"),
-        (["first.csv", "--output", "no/such/folder/one.csv"], "No such file"),
+        (["first.csv", "--output", "no/such/folder/one.csv"], "a file that can be written"),
         (["first.csv", "--time", "when"], "when"),
         (["first.csv", "--per-person", "many"], "--per-person must be"),
         (["first.csv", "--monotone", "0"], "--monotone must be"),
@@ -172,6 +172,26 @@ def test_mistakes_are_one_line(folder: Path, words: list[str], message: str, cap
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words", ["--until tomorrow", "--monotone -3", "--output no/one.csv", "--output one.xls", "--output first.csv"]
+)
+def test_nothing_is_released_under_a_wrong_option(folder: Path, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (folder / "first.csv").read_text()
+    option, value = words.split()
+    assert main(["run", "first.csv", *STORED, option, value]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"fadecount: {option} must be ") and captured.err.count("\n") == 1
+    assert (folder / "first.csv").read_text() == before
+    assert not (folder / "state").exists()
+
+
+def test_a_file_that_is_missing_makes_no_stream(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "third.csv", *STORED]) == 1
+    assert main(["streams", "list", "--state", "state"]) == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_names_come_from_files() -> None:

@@ -27,12 +27,20 @@ def open_reading(arguments: argparse.Namespace, options: SourceOptions) -> Readi
     from fadecount.sources import read_file, read_lines
 
     if is_pipe(arguments):
-        return read_lines(sys.stdin.buffer, options)
+        return read_lines(_standard_input(), options)
     if not arguments.follow:
         return read_file(arguments.input, options)
     if options.time is None:
         raise ParameterError("--time must be given with --follow; after a restart the file is read again by its times")
     return read_lines(cast(BinaryIO, GrowingFile(Path(arguments.input))), options, source=arguments.input)
+
+
+def _standard_input() -> BinaryIO:
+    """Standard input with a buffer of its own: a thread may still wait in it when Python closes that of ``sys.stdin``."""
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except (OSError, ValueError):  # a stand-in that is no file
+        return sys.stdin.buffer
 
 
 class GrowingFile:

@@ -19,19 +19,35 @@ COLUMNS = ("stream", "tick", "key", "value", "low", "high")
 SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
-class ReleaseWriter:
-    """Writes releases piece by piece: stream, start of the tick (UTC), key, value, low and high (95 %)."""
+def check_place(place: str | None, *, source: str | None = None) -> str:
+    """The format of what is written there; refused before anything is released, if it cannot be written or is the input."""
+    if place in (None, "-"):
+        return "csv"
+    path = Path(str(place))
+    kind = SUFFIXES.get(path.suffix.lower(), "")
+    if not kind:
+        raise bad_parameter("--output", place, "a .csv, .jsonl or .parquet file, or -", "the ending says the format")
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise bad_parameter("--output", place, "a file that can be written", "check the folder and its permissions")
+    if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
+        raise bad_parameter("--output", place, "another file than the input", "it would be overwritten")
+    if kind == "parquet":
+        _polars()
+    return kind
 
-    def __init__(self, place: str | None, stream: str, ticks: Ticks) -> None:
-        self._stream, self._ticks = stream, ticks
-        self._kind = "csv" if place in (None, "-") else SUFFIXES.get(Path(str(place)).suffix.lower(), "")
-        if not self._kind:
-            raise bad_parameter("--output", place, "a .csv, .jsonl or .parquet file, or -", "the ending says the format")
+
+class ReleaseWriter:
+    """Writes releases piece by piece: stream, start of the tick (UTC), key, value, low and high (95 %).
+
+    ``kept`` says whether the releases are in a store too, where they can be read if writing fails.
+    """
+
+    def __init__(self, place: str | None, stream: str, ticks: Ticks, *, kept: bool = True) -> None:
+        self._stream, self._ticks, self._kept = stream, ticks, kept
+        self._kind = check_place(place)
         self._path = None if place in (None, "-") else Path(str(place))
         self._frames: list[Any] = []
         self._file: TextIO | None = None
-        if self._kind == "parquet":
-            _polars()
 
     def _opened(self) -> TextIO:
         """The file, from the first release on: a run that is refused leaves an older file alone."""
@@ -51,7 +67,7 @@ class ReleaseWriter:
             if self._file is not None:
                 self._file.flush()
         except OSError as error:
-            raise _failed(error, self._path) from error
+            raise _failed(error, self._path, kept=self._kept) from error
 
     def _rows(self, piece: Releases, keys: Sequence[str]) -> Iterator[tuple[str, str, str, int, int, int]]:
         starts = self._ticks.starts(piece.first_tick, len(piece.values))
@@ -88,7 +104,7 @@ class ReleaseWriter:
             elif self._file is not None and self._file is not sys.stdout:
                 self._file.close()
         except OSError as error:
-            raise _failed(error, self._path) from error
+            raise _failed(error, self._path, kept=self._kept) from error
 
     def __enter__(self) -> Self:
         return self
@@ -97,13 +113,12 @@ class ReleaseWriter:
         self.close()
 
 
-def _failed(error: OSError, path: Path | None) -> FadecountError:
+def _failed(error: OSError, path: Path | None, *, kept: bool) -> FadecountError:
     if path is None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read it is gone: nothing more can be said there
     where = "standard output" if path is None else str(path)
-    return FadecountError(
-        f"--output {where} failed: {error.strerror}; what was released is in the store (fadecount streams export)"
-    )
+    remedy = "what was released is in the store (fadecount streams export)" if kept else "--state keeps what was released"
+    return FadecountError(f"--output {where} failed: {error.strerror}; {remedy}")
 
 
 def _csv_field(text: str) -> str:

@@ -36,7 +36,7 @@ from fadecount.cli._stores import (
 )
 
 if TYPE_CHECKING:
-    from fadecount.sources import SourceOptions, TickBatch
+    from fadecount.sources import Reading, SourceOptions, TickBatch
     from fadecount.streams import Monotone, Store, Stream
 
 _PEEK = 64
@@ -66,19 +66,32 @@ def run(arguments: argparse.Namespace) -> int:
     from fadecount.cli._streams import open_or_create
 
     options = source_options(arguments)
+    _check_releases(arguments, options)
     name = arguments.name or _default_name(arguments.input)
     with open_store(arguments) as store:
+        reading = open_reading(arguments, options)
         stream = open_or_create(store, name, options, arguments)
-        return _Run(arguments, options, store, stream).all()
+        return _Run(arguments, store, stream).all(reading)
+
+
+def _check_releases(arguments: argparse.Namespace, options: SourceOptions) -> None:
+    """Refuse what would fail after the first release: a release cannot be taken back."""
+    from fadecount.cli._output import check_place
+
+    check_place(arguments.output, source=None if is_pipe(arguments) else arguments.input)
+    if arguments.monotone is not None:
+        monotone_view(arguments.monotone)
+    if arguments.until is not None:
+        parse_time(arguments.until, options.time_zone, name="--until")
 
 
 class _Run:
     """One run: from batches to committed ticks to lines of output."""
 
-    def __init__(self, arguments: argparse.Namespace, options: SourceOptions, store: Store, stream: Stream) -> None:
+    def __init__(self, arguments: argparse.Namespace, store: Store, stream: Stream) -> None:
         from fadecount.streams import Feed, LiveFeed
 
-        self._arguments, self._options, self._stream = arguments, options, stream
+        self._arguments, self._stream = arguments, stream
         self._reader = store.reader()
         skip = arguments.skip_released or arguments.follow
         self._feed = LiveFeed(stream) if is_pipe(arguments) else Feed(stream, skip_released=skip)
@@ -86,18 +99,17 @@ class _Run:
         self._stopped = self._waiting = False
         self._monotone: Monotone | None = None
 
-    def all(self) -> int:
+    def all(self, reading: Reading) -> int:
         from fadecount.cli._output import ReleaseWriter
         from fadecount.cli._progress import Progress
 
         description = self._stream.description
-        reading = open_reading(self._arguments, self._options)
-        live = is_pipe(self._arguments) or self._arguments.follow
+        live, kept = is_pipe(self._arguments) or self._arguments.follow, is_stored(self._arguments)
         batches, ticks = (iter(reading), None) if live else _measured(reading)
         before = signal.signal(signal.SIGINT, self._stop)
         try:
             with (
-                ReleaseWriter(self._arguments.output, description.name, description.ticks) as writer,
+                ReleaseWriter(self._arguments.output, description.name, description.ticks, kept=kept) as writer,
                 Progress("releasing", total=ticks) as bar,
             ):
                 for first, last in self._released(batches):
