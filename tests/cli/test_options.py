@@ -47,6 +47,11 @@ def test_a_mechanism_spelt_out(line: str, mechanism: fc.Mechanism) -> None:
         ("--mechanism designed --budgets 0.5,x", "--budgets"),
         ("--epsilon -1", "epsilon"),
         ("--plan /no/such/file.json", "plan"),
+        ("--plan /no/such/file.json --epsilon 1", "--epsilon is no option of a plan"),
+        ("--plan /no/such/file.json --mechanism linear", "--mechanism is no option of a plan"),
+        ("--epsilon 1 --window 7", "--window is no option of gradual"),
+        ("--mechanism linear --epsilon 1 --exponent 2", "--exponent is no option of linear"),
+        ("--mechanism refresh --window 7 --epsilon-current 1 --epsilon-past 0.1 --delay 0", "--delay is no option of refresh"),
     ],
 )
 def test_what_is_missing_or_wrong_is_named(line: str, named: str) -> None:

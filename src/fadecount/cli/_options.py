@@ -10,17 +10,25 @@ from fadecount import Binary, Designed, Gradual, Linear, Mechanism, Refresh
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import read_mechanism
 
-KINDS = ("gradual", "linear", "refresh", "binary", "designed")
+_TAKES = {
+    "gradual": ("epsilon", "exponent", "delay"),
+    "linear": ("epsilon",),
+    "refresh": ("window", "epsilon_current", "epsilon_past"),
+    "binary": ("epsilon", "steps"),
+    "designed": ("budgets", "delay"),
+}
+KINDS = tuple(_TAKES)
+GIVEN = ("plan", "mechanism", *sorted({name for names in _TAKES.values() for name in names}))
 
 
 def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
     """``--plan FILE``, or a mechanism spelt out; :func:`mechanism_from` reads them."""
     group = parser.add_argument_group("mechanism", "a plan file, or a mechanism spelt out (default: gradual, exponent 1)")
     group.add_argument("--plan", metavar="FILE", help="mechanism from a JSON file")
-    group.add_argument("--mechanism", choices=KINDS, default="gradual", help="which mechanism (default: %(default)s)")
+    group.add_argument("--mechanism", choices=KINDS, help="which mechanism (default: gradual)")
     group.add_argument("--epsilon", type=float, metavar="E", help="loss at first sight (all of it for binary)")
-    group.add_argument("--exponent", type=float, default=1.0, metavar="K", help="gradual: how fast the loss grows (default: 1)")
-    group.add_argument("--delay", type=int, default=0, metavar="STEPS", help="gradual, designed: steps by which outputs lag")
+    group.add_argument("--exponent", type=float, metavar="K", help="gradual: how fast the loss grows (default: 1)")
+    group.add_argument("--delay", type=int, metavar="STEPS", help="gradual, designed: steps by which outputs lag")
     group.add_argument("--budgets", metavar="E0,E1,...", help="designed: level budgets; inf allowed, the last one continues")
     group.add_argument("--window", type=int, metavar="STEPS", help="refresh: steps between two refreshes")
     group.add_argument("--epsilon-current", type=float, metavar="E", help="refresh: budget of the running round")
@@ -29,12 +37,18 @@ def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
 
 
 def mechanism_from(arguments: argparse.Namespace, *, tick_seconds: int | None = None) -> Mechanism:
-    """The mechanism that the options describe, for steps of this length if it is known."""
+    """The mechanism that the options describe, for steps of this length if it is known.
+
+    An option that the mechanism does not have is refused: whoever gave it expects another loss than would be.
+    """
+    kind = arguments.mechanism or "gradual"
+    _check_given(arguments, kind)
     if arguments.plan:
         return read_mechanism(arguments.plan, tick_seconds=tick_seconds)
-    kind = arguments.mechanism
+    delay = arguments.delay or 0
     if kind == "gradual":
-        return Gradual(epsilon=_needed(arguments, "epsilon"), exponent=arguments.exponent, delay=arguments.delay)
+        exponent = 1.0 if arguments.exponent is None else arguments.exponent
+        return Gradual(epsilon=_needed(arguments, "epsilon"), exponent=exponent, delay=delay)
     if kind == "linear":
         return Linear(epsilon=_needed(arguments, "epsilon"))
     if kind == "binary":
@@ -45,14 +59,25 @@ def mechanism_from(arguments: argparse.Namespace, *, tick_seconds: int | None = 
             epsilon_current=_needed(arguments, "epsilon_current"),
             epsilon_past=_needed(arguments, "epsilon_past"),
         )
-    return Designed(budgets=_budgets(_needed(arguments, "budgets")), delay=arguments.delay)
+    return Designed(budgets=_budgets(_needed(arguments, "budgets")), delay=delay)
+
+
+def _check_given(arguments: argparse.Namespace, kind: str) -> None:
+    takes, what = (("plan",), "a plan") if arguments.plan else (("mechanism", *_TAKES[kind]), kind)
+    for name in GIVEN:
+        if name not in takes and getattr(arguments, name) is not None:
+            raise ParameterError(f"{_option(name)} is no option of {what}; leave it out, or see --help")
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def _needed(arguments: argparse.Namespace, name: str) -> Any:
     value = getattr(arguments, name)
     if value is None:
-        option = "--" + name.replace("_", "-")
-        raise ParameterError(f"{option} must be given for {arguments.mechanism}; see --help, or give --plan FILE")
+        kind = arguments.mechanism or "gradual"
+        raise ParameterError(f"{_option(name)} must be given for {kind}; see --help, or give --plan FILE")
     return value
 
 

@@ -8,7 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from fadecount import Mechanism
-from fadecount.cli._options import mechanism_from
+from fadecount.cli._options import GIVEN, mechanism_from
 from fadecount.cli._stores import parse_time
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.streams import Description, Store, Stream, Ticks
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fadecount.sources import SourceOptions
 
 _SCALED = ("epsilon", "epsilon_current", "epsilon_past", "budgets")
-_GIVEN = ("plan", "epsilon", "budgets", "epsilon_current")
 
 
 def open_or_create(store: Store, name: str, options: SourceOptions, arguments: argparse.Namespace) -> Stream:
@@ -68,7 +67,7 @@ def _check_fit(stream: Stream, ticks: Ticks, options: SourceOptions, arguments: 
     if options.sensitivity > description.sensitivity:
         remedy = "a stream's noise cannot grow later; choose another --name"
         raise bad_parameter("--max-amount times --per-person", options.sensitivity, f"at most {description.sensitivity}", remedy)
-    if all(getattr(arguments, each) is None for each in _GIVEN):
+    if all(getattr(arguments, each) is None for each in GIVEN):
         return
     given = mechanism_from(arguments, tick_seconds=ticks.tick_seconds)
     if scaled(given, description.sensitivity) != description.mechanism:
