@@ -6,7 +6,7 @@ event. Beside it stands the bound that the paper proves.
 examples:
   fadecount curve --epsilon 0.1 --tick 1m
   fadecount curve --epsilon 0.05 --exponent 2 --until 1000000000
-  fadecount curve --plan plan.json --tick 1h --until 10y --plot curve.svg
+  fadecount curve --plan plan.json --tick 1m --until 10y --plot curve.svg
   fadecount curve --mechanism linear --epsilon 0.1 --ages 0,1,50 --json
 """
 
