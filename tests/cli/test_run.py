@@ -157,7 +157,9 @@ def test_parquet_output(folder: Path) -> None:
     ("words", "message"),
     [
         (["missing.csv"], "missing.csv"),
+        (["first.csv.gz"], "unpack the file first"),
         (["first.csv", "--output", "one.xls"], "--output must be"),
+        (["first.csv", "--state", "state", "--start", "2026-03-02"], "is to begin at 2026-03-02T00:00:00Z"),
         (["first.csv", "--output", "no/such/folder/one.csv"], "a file that can be written"),
         (["first.csv", "--time", "when"], "when"),
         (["first.csv", "--per-person", "many"], "--per-person must be"),
@@ -175,7 +177,8 @@ def test_mistakes_are_one_line(folder: Path, words: list[str], message: str, cap
 
 
 @pytest.mark.parametrize(
-    "words", ["--until tomorrow", "--monotone -3", "--output no/one.csv", "--output one.xls", "--output first.csv"]
+    "words",
+    ["--until tomorrow", "--until 9999-12-31", "--monotone -3", "--output no/one.csv", "--output one.xls", "--output first.csv"],
 )
 def test_nothing_is_released_under_a_wrong_option(folder: Path, words: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = (folder / "first.csv").read_text()
@@ -183,7 +186,8 @@ def test_nothing_is_released_under_a_wrong_option(folder: Path, words: str, caps
     assert main(["run", "first.csv", *STORED, option, value]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith(f"fadecount: {option} must be ") and captured.err.count("\n") == 1
+    assert captured.err.startswith((f"fadecount: {option} must be ", "fadecount: time must be "))
+    assert captured.err.count("\n") == 1
     assert (folder / "first.csv").read_text() == before
     assert not (folder / "state").exists()
 

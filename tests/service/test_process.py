@@ -84,11 +84,15 @@ def test_connections_do_not_take_the_files_that_the_store_needs(tmp_path: Path, 
         assert (b"at most 34 connections" in service.log) == (most == 290)
 
 
-def test_a_store_in_use_and_a_port_in_use_are_said_in_one_line(house: House) -> None:
+def test_what_cannot_be_served_is_said_in_one_line(house: House) -> None:
     fence = ["--fence", str(house.place.fence)]
     for words, expected in (
         (["--state", str(house.place.folder), "--port", "0"], "another writer"),
         (["--state", str(house.place.folder / "other"), "--port", str(house.port)], "choose another with --port"),
+        (["--state", str(house.place.folder / "other"), "--port", "99999"], "from 0 to 65535"),
+        (["--state", __file__, "--port", "0"], "choose another folder"),
+        (["--max-connections", "0"], "--max-connections must be at least 1"),
+        (["--rate", "-1"], "--rate must be at least 0"),
     ):
         command = [sys.executable, "-m", "fadecount", "serve", *words, *fence]
         ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
@@ -105,6 +109,9 @@ def test_tokens_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     token_id = token.split("_")[1]
     assert token_id in listed and "writer" in listed and "doors" in listed
     assert token not in listed and token.split("_", 2)[2] not in listed
+    for words in (["list"], ["revoke", "x"], ["create", "--role", "admin"]):
+        assert main(["token", *words, "--state", __file__]) == 1
+        assert capsys.readouterr().err.count("\n") == 1
     assert main(["token", "list", "--json", *state]) == 0
     assert '"role": "writer"' in capsys.readouterr().out
     assert main(["token", "revoke", token_id, *state]) == 0

@@ -30,6 +30,13 @@ def totals(factor: int) -> list[int]:
     return [factor * sum(COUNTS[: at + 1]) for at in range(len(COUNTS))]
 
 
+def test_before_the_first_tick_has_ended(tmp_path: Path) -> None:
+    with House(tmp_path, public=True) as house:
+        house.create()
+        reply = house.request("GET", "/v1/streams/doors/releases/latest")
+        assert reply.status == 404 and b"no tick of this stream has ended yet" in reply.body
+
+
 def test_every_release_in_pages_of_any_size(filled: House) -> None:
     for limit in (1, 2, 3, 7, 10, 100):
         rows: list[tuple[str, str, int]] = []

@@ -65,7 +65,7 @@ PIECES = [
 ]
 REASONS = "|".join(re.escape(reason.text) for reason in Reason)
 MESSAGE = re.compile(
-    rf"fuzz, line \d+: (?:{REASONS}); correct it, or skip bad rows"
+    rf"fuzz, line \d+: (?:{REASONS}); correct it, or skip bad rows \(--on-bad skip\)"
     r"|fuzz, line 1: the header cannot be read; a CSV file begins with the names of its columns"
     r"|fuzz: the column '[tknp]' (?:is not|appears more than once) in the header \(\d+ columns\); check its name"
     r"|fuzz is empty; (?:a CSV file begins with a header|there is nothing to count)"

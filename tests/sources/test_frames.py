@@ -168,7 +168,7 @@ def test_parquet_bad_rows(tmp_path: Path, changes: dict[str, list[Any]], reason:
     pl.DataFrame({**good, **changes}).write_parquet(path)
     with pytest.raises(BadRowError) as caught:
         next(read_file(path, options(**ROW_OPTIONS)))
-    assert str(caught.value) == f"events.parquet, row 2: {reason.text}; correct it, or skip bad rows"
+    assert str(caught.value) == f"events.parquet, row 2: {reason.text}; correct it, or skip bad rows (--on-bad skip)"
     reading = read_file(path, options(**ROW_OPTIONS, on_bad="skip"))
     assert [batch.counts.tolist() for batch in reading] == [[1]]
     assert dict(reading.report.skipped) == {reason: 1}

@@ -118,7 +118,7 @@ def test_a_bad_row_stops_before_anything_is_yielded_or_is_counted_as_skipped(tmp
     with pytest.raises(BadRowError) as caught:
         next(reading)
     assert caught.value.number == 3
-    assert str(caught.value) == f"events.csv, line 3: {reason.text}; correct it, or skip bad rows"
+    assert str(caught.value) == f"events.csv, line 3: {reason.text}; correct it, or skip bad rows (--on-bad skip)"
     skipping = read_file(path, options(**ROW_OPTIONS, on_bad="skip"))
     assert sum(int(batch.counts.sum()) for batch in skipping) == 5
     assert dict(skipping.report.skipped) == {reason: 1}

@@ -77,12 +77,15 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_releases(arguments: argparse.Namespace, options: SourceOptions) -> None:
     """Refuse what would fail after the first release: a release cannot be taken back."""
     from fadecount.cli._output import check_place
+    from fadecount.streams import Ticks
 
     check_place(arguments.output, source=None if is_pipe(arguments) else arguments.input)
     if arguments.monotone is not None:
         monotone_view(arguments.monotone)
     if arguments.until is not None:
-        parse_time(arguments.until, options.time_zone, name="--until")
+        Ticks(tick_seconds=options.tick_seconds, zone=options.time_zone).at(
+            parse_time(arguments.until, options.time_zone, name="--until")
+        )
 
 
 class _Run:

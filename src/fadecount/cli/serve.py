@@ -16,11 +16,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fadecount.errors import FadecountError
+from fadecount.errors import FadecountError, bad_parameter
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--state", type=Path, metavar="DIR", help="folder of the embedded store and of the tokens")
+    folder = "folder of the embedded store and of the tokens (default: $XDG_DATA_HOME/fadecount, or ~/.local/share/fadecount)"
+    parser.add_argument("--state", type=Path, metavar="DIR", help=folder)
     parser.add_argument("--database", metavar="URL", help="keep the streams in PostgreSQL: postgresql://...")
     parser.add_argument("--fence", metavar="WHERE", help="folder or PostgreSQL URL of the rollback fence, apart from the store")
     parser.add_argument("--key-file", type=Path, metavar="FILE", help="key that seals the state (default: FADECOUNT_KEY, if set)")
@@ -50,6 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     from fadecount.service.place import StatePlace, default_folder
     from fadecount.service.settings import Settings
 
+    _check_limits(arguments)
     configure_logs()
     limits = Limits(
         body_bytes=arguments.max_body,
@@ -70,3 +72,10 @@ def run(arguments: argparse.Namespace) -> int:
         accept_extra_loss=arguments.accept_extra_loss,
     )
     return serve(settings, arguments.host, arguments.port, announce=lambda line: print(line, flush=True))
+
+
+def _check_limits(arguments: argparse.Namespace) -> None:
+    for name, least in (("max_body", 1), ("max_connections", 1), ("rate", 0), ("burst", 1)):
+        value = getattr(arguments, name)
+        if not value >= least:  # NaN too
+            raise bad_parameter(f"--{name.replace('_', '-')}", value, f"at least {least}", "leave it out for the default")

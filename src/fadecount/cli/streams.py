@@ -69,7 +69,8 @@ def _list(arguments: argparse.Namespace) -> None:
         print(json.dumps(found))
         return
     for each in found:
-        print(f"{each['name']}: {each['ticks_released']:,} ticks of {each['tick']}, released up to {each['released_until']}")
+        until = "nothing released yet" if each["released_until"] is None else f"released up to {each['released_until']}"
+        print(f"{each['name']}: {each['ticks_released']:,} ticks of {each['tick']}, {until}")
 
 
 def _show(arguments: argparse.Namespace) -> None:

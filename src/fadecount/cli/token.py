@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    create = actions.add_parser("create", help="make a token and print it")
+    create = actions.add_parser("create", help="make a token and print it", description="make a token and print it")
     create.add_argument("--role", choices=("writer", "reader", "admin"), required=True, help="what it is for")
     create.add_argument("--stream", metavar="NAME", help="only for this stream (default: for all)")
-    listing = actions.add_parser("list", help="show the valid tokens, without their secrets")
+    listing = actions.add_parser(
+        "list", help="show the valid tokens, without their secrets", description="show the valid tokens, without their secrets"
+    )
     listing.add_argument("--json", action="store_true", help="as JSON")
-    revoke = actions.add_parser("revoke", help="make a token useless")
+    revoke = actions.add_parser("revoke", help="make a token useless", description="make a token useless")
     revoke.add_argument("id", help="the id that list shows")
     for each in (create, listing, revoke):
         each.add_argument("--state", type=Path, metavar="DIR", help="folder of the service (default: as for serve)")
@@ -41,8 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     place = StatePlace(folder=arguments.state or default_folder())
     tokens = place.tokens()
-    if arguments.action == "create":
+    if arguments.action == "create" or place.folder.exists():
         place.prepare()
+    if arguments.action == "create":
         token, _ = tokens.create(Role(arguments.role), stream=arguments.stream)
         print(token)
     elif arguments.action == "revoke":

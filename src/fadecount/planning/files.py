@@ -33,7 +33,7 @@ def save_plan(path: str | Path, made: Plan, chosen: Option | None = None, *, for
             file.write(plan_json(made, chosen))
     except FileExistsError:
         raise ParameterError(
-            f"save must be a new file, got {str(path)!r}; choose another name, or overwrite it by force"
+            f"save must be a new file, got {str(path)!r}; choose another name, or overwrite it with force (--force)"
         ) from None
     except OSError as error:
         raise ParameterError(f"save must be a writable file, got {str(path)!r} ({error.strerror}); check the path") from error

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from fadecount.errors import StoreError
 from fadecount.service.tokens import FILE_NAME, TokenFile
 
 STORE_NAME = "streams.db"
@@ -25,7 +26,10 @@ class StatePlace:
         return self.folder / STORE_NAME
 
     def prepare(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise StoreError(f"--state {self.folder} cannot be made: {error.strerror}; choose another folder") from error
 
     def tokens(self) -> TokenFile:
         return TokenFile(self.folder / FILE_NAME)

@@ -40,8 +40,8 @@ def forbidden() -> Problem:
     return Problem(403, "forbidden", "the token does not allow this; use one with the role and the stream that it needs")
 
 
-def not_found() -> Problem:
-    return Problem(404, "not_found", "there is nothing here; GET /v1/streams lists the streams")
+def not_found(detail: str = "there is nothing here; GET /v1/streams lists the streams") -> Problem:
+    return Problem(404, "not_found", detail)
 
 
 def too_large(limit: int) -> Problem:

@@ -93,7 +93,7 @@ def reader_routes(reading: Reading) -> list[Route]:
     def latest(request: Request, facts: Facts) -> Response:
         Query(request.scope["query_string"], _ALL)
         if not facts.has_releases or facts.last_tick is None:
-            raise not_found()
+            raise not_found("no tick of this stream has ended yet; ask again when one has")
         body = as_json(tick_object(reading.releases, facts, facts.last_tick))
         return tagged(request, body, "application/json", closed=False, public=reading.public)
 

@@ -133,9 +133,10 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listening.close()
-        raise StoreError(f"cannot listen on {host} port {port}: {error.strerror}; choose another with --port") from error
+        reason = error.strerror if isinstance(error, OSError) else "ports go from 0 to 65535"
+        raise StoreError(f"cannot listen on {host} port {port}: {reason}; choose another with --port or --host") from error
     listening.set_inheritable(True)
     _notice_silence(listening)
     return listening

@@ -20,6 +20,7 @@ SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 LARGEST_TICK = 366 * 86_400
 LARGEST_AMOUNT = 1 << 31
 LARGEST_KEYS = 1 << 24
@@ -100,6 +101,8 @@ class SourceOptions:
     def format_of(self, path: Path) -> Format:
         """The given format, else the one that the name of the file says."""
         found = self.format or SUFFIXES.get(path.suffix.lower())
+        if path.suffix.lower() in PACKED:
+            raise bad_parameter("format", path.suffix, f"one of {', '.join(SUFFIXES)}", "unpack the file first")
         if found is None:
             raise bad_parameter("format", path.suffix, f"one of {', '.join(SUFFIXES)}", "or name the format: csv, jsonl, parquet")
         return found

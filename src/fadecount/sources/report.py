@@ -85,4 +85,4 @@ class Reading(Iterator[TickBatch]):
 
 def bad_row(source: str, place: str, number: int, reason: Reason) -> BadRowError:
     """The error for one row: where it stands and what is wrong, never what it says."""
-    return BadRowError(f"{source}, {place} {number}: {reason.text}; correct it, or skip bad rows", number=number)
+    return BadRowError(f"{source}, {place} {number}: {reason.text}; correct it, or skip bad rows (--on-bad skip)", number=number)

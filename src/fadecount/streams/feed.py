@@ -58,9 +58,10 @@ class Feed:
             return ticks, keys, counts
         if not self._skip:
             shown = self._stream.description.ticks.shown
+            place = f"is released up to {shown(begin)}" if self._stream.place.steps else f"is to begin at {shown(begin)}"
             raise AlreadyReleasedError(
-                f"stream {self._stream.description.name!r} is released up to {shown(begin)}, the input begins in the tick of "
-                f"{shown(int(ticks[0]))}; give newer events, or --skip-released to leave out the older ones"
+                f"stream {self._stream.description.name!r} {place}, the input begins in the tick of {shown(int(ticks[0]))}; "
+                "give newer events, or --skip-released to leave out the older ones"
             )
         known = int(np.searchsorted(ticks, begin))
         self.skipped += known
