@@ -96,3 +96,17 @@ def test_a_silent_pipe_is_interrupted_in_one_line(folder: Path) -> None:
 def test_following_needs_times(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "first.csv", "--tick", "1h", "--epsilon", "1", "--follow"]) == 1
     assert "--time must be given with --follow" in capsys.readouterr().err
+
+
+def test_people_of_an_open_tick_are_not_counted_again_by_a_later_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    people = "at,who\n" + "".join(f"2026-03-01T10:00:0{second}Z,ann\n" for second in (1, 2))
+    stored = ["--tick", "1h", "--time", "at", "--name", "p", "--state", "state"]
+    words = ["-", *stored, "--person", "who", "--epsilon", "50", "--start", "2026-03-01T10:00"]
+    for status in (0, 1):
+        process = start(words)
+        _, error = process.communicate(people, timeout=120)
+        assert process.returncode == status, error
+    assert error.startswith("fadecount: open tick of stream 'p' holds events of an earlier run") and error.count("\n") == 1
+    (folder / "none.csv").write_text("at\n")
+    assert main(["run", "none.csv", *stored, "--until", "2026-03-01T11:00"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split(",")[3] == "1"

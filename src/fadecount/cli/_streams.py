@@ -67,6 +67,11 @@ def _check_fit(stream: Stream, ticks: Ticks, options: SourceOptions, arguments: 
     if options.sensitivity > description.sensitivity:
         remedy = "a stream's noise cannot grow later; choose another --name"
         raise bad_parameter("--max-amount times --per-person", options.sensitivity, f"at most {description.sensitivity}", remedy)
+    if options.person is not None and stream.holds_events:
+        raise ParameterError(
+            f"open tick of stream {description.name!r} holds events of an earlier run, and who they were of was not kept, so "
+            "--person cannot be held to; release that tick first: run an empty file with --until its end, without --person"
+        )
     if all(getattr(arguments, each) is None for each in GIVEN):
         return
     given = mechanism_from(arguments, tick_seconds=ticks.tick_seconds)

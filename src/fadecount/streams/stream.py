@@ -74,6 +74,11 @@ class Stream:
         self._recover()
         return None if self._place.last_tick is None else self._place.last_tick + 1
 
+    @property
+    def holds_events(self) -> bool:
+        """Whether events have been added to the open tick, by this process or an earlier one."""
+        return bool(self._tools.database.query("SELECT 1 FROM inputs WHERE stream = ? LIMIT 1", (self._place.id,)))
+
     def add(self, counts: Mapping[str, int], *, id: str | None = None) -> bool:  # noqa: A002 - the word for it
         """Count events in the open tick; durable when it returns. False if a batch of this id was counted before."""
         return self._intake.accept([Batch(counts=counts, id=id)])[0]
