@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import signal
 import sys
@@ -22,43 +21,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow
 import pyarrow.dataset
 
 import fadecount as fc
 from fadecount.noise import KeyedNoise
 from tests.spark.crash_cluster import Cluster, Group
+from tests.spark.crash_events import TICK, counts_of, make_events, micro_batches
 from tests.spark.oracle import SECRET, START
 
-TICK = 60
 SHARDS = 8
 MECHANISM = fc.Gradual(epsilon=0.5, exponent=2.0)
-
-
-def make_events(root: Path, *, events: int, keys: int, files: int) -> tuple[list[str], np.ndarray[Any, Any], int]:
-    """Writes the input, and returns the keys, the counts (tick, key) that a correct job releases, and how many came late."""
-    source = np.random.default_rng(20260101)
-    names = [f"page-{number:07}" for number in range(keys)]
-    pd.DataFrame({"page": names}).to_parquet(root / "keys.parquet")
-    (root / "in").mkdir()
-    counts = np.zeros((files + 2, keys), dtype=np.int64)
-    watermark, closed, late = 0, 0, 0
-    for number in range(files):
-        part = events // files + (number < events % files)
-        seconds = number * TICK + source.integers(0, TICK, part)
-        old = source.random(part) < 0.1
-        seconds = np.maximum(seconds - np.where(old, source.integers(0, 3 * TICK, part), 0), 0)
-        chosen = np.minimum(source.zipf(1.3, part) - 1, source.integers(0, keys, part))
-        frame = pd.DataFrame({"at": pd.to_datetime(START + seconds, unit="s", utc=True), "page": np.array(names)[chosen]})
-        path = root / "in" / f"{number:04}.parquet"
-        frame.to_parquet(path, coerce_timestamps="us")
-        os.utime(path, (START + number, START + number))  # Spark reads the oldest file first
-        closed = max(closed, watermark // TICK)
-        late += int(np.count_nonzero(seconds // TICK < closed))
-        np.add.at(counts, (np.maximum(seconds // TICK, closed), chosen), 1)
-        watermark = max(watermark, int(seconds.max()))
-    return names, counts[: watermark // TICK], late
 
 
 def torment(cluster: Cluster, root: Path, settings: str, *, drivers: int, workers: int) -> dict[str, int]:
@@ -112,8 +85,8 @@ def compare(root: Path, names: list[str], counts: np.ndarray[Any, Any]) -> dict[
     identity = json.loads((root / "checkpoint" / "fadecount.json").read_text())
     noise = KeyedNoise.derive(SECRET.encode(), epoch=identity["epoch"], stream="crash", mechanism=MECHANISM.to_json(), keys=names)
     wanted = fc.Counter._with_noise(MECHANISM, noise, width=len(names)).extend(counts)
-    writes = np.zeros(wanted.shape, dtype=np.int64)
-    wrong = 0
+    writes, first = np.zeros(wanted.shape, dtype=np.int64), np.zeros(wanted.shape, dtype=np.int64)
+    wrong = changed = 0
     for place in sorted((root / "raw").iterdir()):
         files = [str(path) for path in place.glob("part-*.parquet")]
         if not files:
@@ -121,13 +94,17 @@ def compare(root: Path, names: list[str], counts: np.ndarray[Any, Any]) -> dict[
         rows = pyarrow.dataset.dataset(files).to_table(columns=["tick", "key", "value"])
         seconds = rows["tick"].cast(pyarrow.timestamp("s", tz="UTC")).cast(pyarrow.int64()).to_numpy()
         ticks, keys = (seconds - START) // TICK, np.array([int(name[5:]) for name in rows["key"].to_pylist()], dtype=np.int64)
-        wrong += int(np.count_nonzero(wanted[ticks, keys] != rows["value"].to_numpy()))
+        values, again = rows["value"].to_numpy(), writes[ticks, keys] > 0
+        wrong += int(np.count_nonzero(wanted[ticks, keys] != values))
+        changed += int(np.count_nonzero(again & (first[ticks, keys] != values)))
+        first[ticks, keys] = np.where(again, first[ticks, keys], values)
         np.add.at(writes, (ticks, keys), 1)
     return {
         "ticks": len(wanted),
         "releases": int(wanted.size),
         "raw rows": int(writes.sum()),
         "written more than once": int(np.count_nonzero(writes > 1)),
+        "written again with another value": changed,
         "different from the oracle": wrong,
         "missing": int(np.count_nonzero(writes == 0)),
     }
@@ -146,7 +123,7 @@ def main() -> int:
         root.mkdir(parents=True, exist_ok=not wanted.keep)
         (root / "secret").write_text(SECRET)
         (root / "markers").mkdir()
-        names, counts, late = make_events(root, events=wanted.events, keys=wanted.keys, files=wanted.files)
+        names, parts = make_events(root, events=wanted.events, keys=wanted.keys, files=wanted.files)
         with Cluster(root) as cluster:
             settings = {
                 "root": str(root),
@@ -157,11 +134,18 @@ def main() -> int:
             }
             text = json.dumps({**settings, "shards": SHARDS, "stream": "crash", "pause": 0.5})
             done = torment(cluster, root, text, drivers=wanted.drivers, workers=wanted.workers)
+        batches = micro_batches(root / "checkpoint")
+        assert sorted(file for files in batches for file in files) == list(range(wanted.files)), (
+            "a file was left out or read twice"
+        )
+        counts, late = counts_of(parts, batches, wanted.keys)
         found = compare(root, names, counts)
-    report = {"events": wanted.events, "keys": wanted.keys, "late events": late, **done, **found}
+    shared = sum(len(files) > 1 for files in batches)
+    report = {"events": wanted.events, "keys": wanted.keys, "late events": late, "shared micro-batches": shared, **done, **found}
     print(json.dumps({**report, "seconds": round(time.monotonic() - began)}, indent=2))
     enough = done["driver kills"] >= wanted.drivers and done["worker kills"] >= wanted.workers
-    good = not found["different from the oracle"] and not found["missing"] and found["written more than once"] > 0
+    faults = ("written again with another value", "different from the oracle", "missing")
+    good = not any(found[each] for each in faults) and found["written more than once"] > 0
     return 0 if good and enough and done["between write and commit"] > 0 else 1
 
 
