@@ -209,11 +209,12 @@ def test_a_damaged_mark_is_refused(forked: Path) -> None:
 
 
 def test_the_fence_lies_outside_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ParameterError, match="outside the store's folder"):
-        SQLiteStore(tmp_path / "streams.db", fence=FileFence(tmp_path))
+    for folder in (tmp_path, tmp_path / "fence", tmp_path / "state" / ".." / "fence"):
+        with pytest.raises(ParameterError, match="outside the store's folder"):
+            SQLiteStore(tmp_path / "streams.db", fence=FileFence(folder))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
     assert default_folder() == tmp_path / "user" / "fadecount"
-    with SQLiteStore(tmp_path / "streams.db") as store:
+    with SQLiteStore(tmp_path / "state" / "streams.db") as store:
         store.create(describe())
     assert len(list((tmp_path / "user" / "fadecount").glob("*.mark"))) == 1
     monkeypatch.delenv("XDG_STATE_HOME")

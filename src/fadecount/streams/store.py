@@ -152,7 +152,7 @@ class SQLiteStore(Store):
     def __init__(self, path: str | Path, *, fence: Fence | None = None, seal: Seal | None = None) -> None:
         folder = Path(path).resolve().parent
         barrier = fence or FileFence()
-        if isinstance(barrier, FileFence) and barrier.folder.resolve() == folder:
+        if isinstance(barrier, FileFence) and barrier.folder.resolve().is_relative_to(folder):
             raise bad_parameter("fence", str(barrier.folder), "outside the store's folder", "a backup must not take both along")
         super().__init__(SQLiteDatabase(path, writes=True), seal or Plain(), barrier, 0.0)
 
