@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fadecount.cli._progress import Progress
+from fadecount.cli._progress import Progress, waiting
 
 
 class Terminal(io.StringIO):
@@ -66,3 +66,12 @@ def test_nothing_done_yet(clock: list[float]) -> None:
         clock[0] += 2
         bar.advance(0)
     assert "0%" in stream.getvalue()
+
+
+def test_work_that_does_not_say_how_far_it_is_shows_that_it_goes_on() -> None:
+    stream, until = Terminal(), time.monotonic() + 30
+    with waiting("reading", stream=stream):
+        while "reading 0 s" not in stream.getvalue() and "reading 1 s" not in stream.getvalue():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    assert stream.getvalue().endswith("\n")

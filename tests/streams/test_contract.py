@@ -165,6 +165,13 @@ def test_deleted_streams_are_gone_and_their_names_stay_taken(backend: Backend) -
     assert backend.query("SELECT COUNT(*) FROM releases") == [(0,)]
 
 
+def test_the_name_of_a_stream_that_released_nothing_is_free_again(backend: Backend) -> None:
+    with backend.open() as store:
+        create(store)
+        store.delete("doors")
+        assert create(store).place.steps == 0
+
+
 def test_a_refused_input_changes_nothing(backend: Backend) -> None:
     noise = NamedNoise()
     with backend.open(noise=noise) as store:

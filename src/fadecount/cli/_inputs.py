@@ -6,15 +6,18 @@ import argparse
 import io
 import sys
 import time
+from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
-    from fadecount.sources import Reading, SourceOptions
+    from fadecount.sources import Reading, SourceOptions, TickBatch
 
 _LOOK_SECONDS = 0.2
+_PEEK = 64
 
 
 def is_pipe(arguments: argparse.Namespace) -> bool:
@@ -61,3 +64,11 @@ class GrowingFile:
                 return b"".join(parts)
             if not part:
                 time.sleep(_LOOK_SECONDS)
+
+
+def measured(reading: Iterator[TickBatch]) -> tuple[Iterator[TickBatch], int | None]:
+    """The batches, and how many ticks they span if they are few enough to know."""
+    first = list(islice(reading, _PEEK))
+    if len(first) == _PEEK or not first or not len(first[-1]):
+        return chain(first, reading), None
+    return iter(first), int(first[-1].ticks[-1] - first[0].ticks[0]) + 1

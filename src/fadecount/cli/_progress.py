@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TextIO
 
@@ -51,6 +54,25 @@ class Progress:
             left = elapsed / share - elapsed if share > 0 else 0.0
             bar = f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {share:4.0%}  {left:.0f} s left"
         else:
-            bar = f"{self._done:,.0f} done, {elapsed:.0f} s"
+            bar = f"{self._done:,.0f} done, {elapsed:.0f} s" if self._done else f"{elapsed:.0f} s"
         self._stream.write(f"\r\x1b[K{self._label} {bar}  {self.note}")
         self._stream.flush()
+
+
+@contextmanager
+def waiting(label: str, *, stream: TextIO | None = None) -> Iterator[None]:
+    """Shows that something is under way that does not say how far it has come."""
+    over = threading.Event()
+    with Progress(label, stream=stream) as bar:
+
+        def show() -> None:
+            while not over.wait(_EVERY_SECONDS):
+                bar.advance(0.0)
+
+        thread = threading.Thread(target=show, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()

@@ -17,13 +17,12 @@ import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from fadecount.cli._events import add_event_options, source_options
-from fadecount.cli._inputs import is_pipe, open_reading
+from fadecount.cli._inputs import is_pipe, measured, open_reading
 from fadecount.cli._options import add_mechanism_options
 from fadecount.cli._stores import (
     add_fork_option,
@@ -38,8 +37,6 @@ from fadecount.cli._stores import (
 if TYPE_CHECKING:
     from fadecount.sources import Reading, SourceOptions, TickBatch
     from fadecount.streams import Monotone, Store, Stream
-
-_PEEK = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -104,11 +101,15 @@ class _Run:
 
     def all(self, reading: Reading) -> int:
         from fadecount.cli._output import ReleaseWriter
-        from fadecount.cli._progress import Progress
+        from fadecount.cli._progress import Progress, waiting
 
         description = self._stream.description
         live, kept = is_pipe(self._arguments) or self._arguments.follow, is_stored(self._arguments)
-        batches, ticks = (iter(reading), None) if live else _measured(reading)
+        if live:
+            batches, ticks = iter(reading), None
+        else:
+            with waiting("reading"):
+                batches, ticks = measured(reading)
         before = signal.signal(signal.SIGINT, self._stop)
         try:
             with (
@@ -185,19 +186,6 @@ class _Run:
             end = place.description.ticks.shown(place.published_tick + 1)
             kept = "; all of it is committed" if is_stored(self._arguments) else ""
             print(f"fadecount: stopped; released up to {end}{kept}", file=sys.stderr)
-
-
-def _measured(reading: Iterator[TickBatch]) -> tuple[Iterator[TickBatch], int | None]:
-    """The batches, and how many ticks they span if they are few enough to know."""
-    first = list(islice(reading, _PEEK))
-    if len(first) == _PEEK or not first or not len(first[-1]):
-        return _chained(first, reading), None
-    return iter(first), int(first[-1].ticks[-1] - first[0].ticks[0]) + 1
-
-
-def _chained(first: list[TickBatch], rest: Iterator[TickBatch]) -> Iterator[TickBatch]:
-    yield from first
-    yield from rest
 
 
 def _default_name(place: str) -> str:

@@ -71,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
         limits=limits,
         accept_extra_loss=arguments.accept_extra_loss,
     )
+    settings.place.tokens().grants()  # a damaged file is told now, not to the first who asks
     return serve(settings, arguments.host, arguments.port, announce=lambda line: print(line, flush=True))
 
 

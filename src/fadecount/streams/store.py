@@ -105,14 +105,15 @@ class Store:
         return Reader(self._database)
 
     def delete(self, name: str) -> None:
-        """Remove a stream with all its releases. Its name stays taken: what observers have seen, they keep."""
+        """Remove a stream with all its releases. Its name stays taken if it had any: what observers have seen, they keep."""
         place = read_place(self._database, name)
         self._database.lock(place.uid, self._wait)
         with self._database.transaction():
             for table in ("keys", "state", "inputs", "seen", "releases"):
                 self._database.change(f"DELETE FROM {table} WHERE stream = ?", (place.id,))  # noqa: S608 - constants
             self._database.change("DELETE FROM streams WHERE id = ?", (place.id,))
-            self._database.change("INSERT INTO deleted (name, last_tick) VALUES (?, ?)", (name, place.last_tick))
+            if place.steps:
+                self._database.change("INSERT INTO deleted (name, last_tick) VALUES (?, ?)", (name, place.last_tick))
         self._database.unlock(place.uid)
 
     def rotate(self, seal: Seal) -> None:
