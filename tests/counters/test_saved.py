@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -130,3 +132,9 @@ def test_a_state_before_the_first_step() -> None:
         for mechanism in (fc.Gradual(epsilon=0.5, delay=2), fc.Refresh(window=4, epsilon_current=0.5, epsilon_past=0.5)):
             blob = saved(mechanism, width=width, steps=0)
             assert fc.Counter.resume(blob).save() == blob
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_counter_is_not_copied(copied: Callable[[fc.Counter], object]) -> None:
+    with pytest.raises(TypeError, match="cannot be copied"):
+        copied(fc.Counter(fc.Gradual(epsilon=1.0)))

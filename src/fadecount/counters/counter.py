@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -152,6 +152,10 @@ class Counter:
                 f"time must be at most the horizon, {self._horizon}, got {self.time + steps}; "
                 "describe the mechanism for more steps, or use one without an end, such as Gradual"
             )
+
+    def __reduce__(self) -> NoReturn:
+        """Neither copied nor pickled: two counters that go on with the same noise reveal more than stated."""
+        raise TypeError("a counter cannot be copied; save() it, and let one counter go on from there")
 
     def save(self) -> bytes:
         """Everything needed to go on without drawing anything again, as versioned bytes. It holds true sums: keep it secret."""
