@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,17 @@ def test_without_a_fence_the_fork_is_charged_to_every_event(forked: Path) -> Non
         most = 2 * MECHANISM.loss(fc.mechanisms.LONGEST)  # nobody knows how far the other history went
         assert reader.loss("doors", 29) == most
         assert reader.curve("doors", [0, 3]) == [most, most]
+
+
+def test_damaged_forks_are_refused(forked: Path) -> None:
+    with open_copy(forked, "old") as store:
+        store.open("doors", accept_extra_loss=True).close_through(30)
+    for forks in ("[16]", "[]", "[20, 3]"):
+        with sqlite3.connect(forked / "old" / "streams.db") as database:
+            database.execute("UPDATE streams SET forks = ?", (forks,))
+        database.close()
+        with open_copy(forked, "old") as store, pytest.raises(FenceError, match="forks of stream 'doors' differ"):
+            store.open("doors", accept_extra_loss=True)
 
 
 def test_a_stream_that_has_lost_its_mark_is_refused_also_before_its_first_step(tmp_path: Path) -> None:

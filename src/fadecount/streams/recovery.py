@@ -38,6 +38,8 @@ def settled(
         return place
     mark = fence.read(place.uid)
     found = None if mark is None else mark.token
+    if mark is not None and not _agree(place, mark):
+        raise FenceError(f"forks of stream {name!r} differ between store and fence; take an intact copy of the store")
     if found is None or found not in (place.token, place.previous_token):
         if not accept_extra_loss:
             raise _refusal(place, mark)
@@ -45,6 +47,13 @@ def settled(
     if found == place.token and place.published_tick == place.last_tick:
         return place
     return published(database, fence, name, found, checkpoint)
+
+
+def _agree(place: Place, mark: Mark) -> bool:
+    """Whether store and fence tell of the same forks; one of the two may know of later ones, if it is ahead."""
+    shared = min(len(place.forks), len(mark.forks))
+    same = place.forks[:shared] == mark.forks[:shared]
+    return same and (mark.token != place.token or place.forks == mark.forks)
 
 
 def _forked(database: Database, place: Place, mark: Mark | None) -> Place:
