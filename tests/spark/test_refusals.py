@@ -49,7 +49,7 @@ def test_a_null_key_stops_the_job_and_a_condition_lets_it_go_on(
         ({"plan": str(plan)}, "mechanism must be that of the checkpoint"),
         ({"shards": "3"}, "shards must be that of the checkpoint, 2, got 3"),
         ({"tick": "1s"}, "tick must be that of the checkpoint, 600, got 1"),
-        ({"tick": "0s"}, "tick must be a positive duration"),
+        ({"tick": "0s"}, "--tick must be a positive duration"),
         ({"stream": "other"}, "stream must be that of the checkpoint"),
         ({"secret": None}, "secret must be given"),
         ({"secret": f"file:{tmp_path / 'short'}"}, "secret must have at least 32 bytes, got 31"),
