@@ -29,7 +29,8 @@ imports: $(VENV)/test
 	$(BIN)/lint-imports
 
 unit: $(VENV)/test browser
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile --cov --cov-report=
+	@mkdir -p out
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile --basetemp=out/pytest --cov --cov-report=
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
 
 bench-peers: $(VENV)/test $(VENV)/peers ## the same, beside every other library that installs

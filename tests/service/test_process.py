@@ -86,7 +86,10 @@ def test_connections_do_not_take_the_files_that_the_store_needs(tmp_path: Path, 
 
 def test_what_cannot_be_served_is_said_in_one_line(house: House) -> None:
     fence = ["--fence", str(house.place.fence)]
+    (house.place.folder / "damaged").mkdir()
+    (house.place.folder / "damaged" / "tokens.json").write_text("{}")
     for words, expected in (
+        (["--state", str(house.place.folder / "damaged"), "--port", "0"], "the token file is damaged"),
         (["--state", str(house.place.folder), "--port", "0"], "another writer"),
         (["--state", str(house.place.folder / "other"), "--port", str(house.port)], "choose another with --port"),
         (["--state", str(house.place.folder / "other"), "--port", "99999"], "from 0 to 65535"),

@@ -26,7 +26,8 @@ def build_session(log: Path, *, master: str = "local[2]", **more: str) -> Any:
     """A session that logs its events, for what must not be in that log."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # short tests: do not compile much
+    # short tests: do not compile much, and leave no folder of figures behind
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData")
     log.mkdir(parents=True, exist_ok=True)
     settings = {
         "spark.ui.enabled": "false",

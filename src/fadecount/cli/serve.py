@@ -14,6 +14,7 @@ Ctrl-C or SIGTERM ends it; nothing that was acknowledged is lost.
 from __future__ import annotations
 
 import argparse
+import contextlib
 from pathlib import Path
 
 from fadecount.errors import FadecountError, bad_parameter
@@ -71,7 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
         limits=limits,
         accept_extra_loss=arguments.accept_extra_loss,
     )
-    settings.place.tokens().grants()  # a damaged file is told now, not to the first who asks
+    with contextlib.suppress(OSError):  # which the store will say better
+        settings.place.tokens().grants()  # a damaged file is told now, not to the first who asks
     return serve(settings, arguments.host, arguments.port, announce=lambda line: print(line, flush=True))
 
 
