@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fadecount as fc
 from fadecount.service.explain import Fading, curve_ages, monthly_refresh, sentence
+from fadecount.streams.forks import Fork, loss_with_forks, ticks_ahead
 
 
 @pytest.mark.parametrize("tick_seconds", [1, 60, 3600, 86400, 7 * 86400])
@@ -34,6 +37,16 @@ def test_a_factor_multiplies_every_loss() -> None:
         assert 2 * one["loss"] <= two["loss"] <= 2 * one["loss"] * (1 + 1e-12)
     once, both = plain.refresh(), twice.refresh()
     assert once and both and both["points"][0]["loss"] >= 2 * once["points"][0]["loss"]
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.integers(1, 300)), max_size=3), st.integers(1, 200), st.integers(0, 199), st.integers(1, 3)
+)
+def test_the_curve_covers_every_fork(ends: list[int | None], steps: int, age: int, sensitivity: int) -> None:
+    """What the page says of an age is never less than what the store says of an event of that age."""
+    mechanism, forks = fc.Gradual(epsilon=0.5, exponent=2.0), [Fork(last_step=end) for end in ends]
+    fading = Fading(mechanism=mechanism, tick_seconds=60, factor=sensitivity * (1 + len(forks)), ahead=ticks_ahead(forks, steps))
+    assert fading.loss(60 * age) >= loss_with_forks(mechanism, sensitivity, forks, steps - age, steps)
 
 
 def test_without_a_refresh_to_compare_with_there_is_none() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Mechanism, Refresh
+from fadecount.mechanisms import LONGEST, Mechanism, Refresh
 from fadecount.shown import shown_loss, shown_sureness
 
 MONTH, YEAR = UNITS["mo"], UNITS["y"]
@@ -30,19 +30,21 @@ class Fading:
     """How a stream fades: its mechanism, its tick, and by what its losses are multiplied.
 
     The factor is the sensitivity of the stream times the number of its histories: an old backup that was opened on purpose
-    publishes everything before it once more (see :mod:`fadecount.streams.forks`).
+    publishes everything before it once more (see :mod:`fadecount.streams.forks`). Where another history went on for longer than
+    this one has so far, events are ``ahead`` ticks older there.
     """
 
     mechanism: Mechanism
     tick_seconds: int
     factor: int = 1
+    ahead: int = 0
 
     def loss(self, age_seconds: float) -> float:
         """The loss of an event that happened that long ago, for the worst moment within its tick: rounded up to whole ticks."""
         return self.loss_at(math.ceil(age_seconds / self.tick_seconds))
 
     def loss_at(self, age_ticks: int) -> float:
-        return self._scaled(self.mechanism.loss(age_ticks))
+        return self._scaled(self.mechanism.loss(min(LONGEST, age_ticks + self.ahead)))
 
     def _scaled(self, loss: float) -> float:
         return loss if self.factor == 1 or not loss else math.nextafter(loss * self.factor, math.inf)

@@ -17,6 +17,7 @@ from fadecount.errors import StoreError
 from fadecount.mechanisms import Mechanism
 from fadecount.service.explain import Fading
 from fadecount.service.problems import not_found, unavailable
+from fadecount.streams.forks import ticks_ahead
 from fadecount.streams.reading import Reader
 from fadecount.streams.ticks import Ticks
 
@@ -35,6 +36,7 @@ class Facts:
     first_tick: int | None
     last_tick: int | None
     histories: int
+    ahead: int
 
     @property
     def has_releases(self) -> bool:
@@ -42,7 +44,8 @@ class Facts:
 
     @property
     def fading(self) -> Fading:
-        return Fading(mechanism=self.mechanism, tick_seconds=self.ticks.tick_seconds, factor=self.sensitivity * self.histories)
+        factor = self.sensitivity * self.histories
+        return Fading(mechanism=self.mechanism, tick_seconds=self.ticks.tick_seconds, factor=factor, ahead=self.ahead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,7 @@ class Releases:
                 first_tick=place.first_tick,
                 last_tick=place.published_tick,
                 histories=1 + len(place.forks),
+                ahead=ticks_ahead(place.forks, place.published_steps),
             )
 
         found = self._ask(ask)

@@ -33,6 +33,11 @@ class Fork:
     last_step: int | None
 
 
+def ticks_ahead(forks: Sequence[Fork], last_step: int) -> int:
+    """By how many ticks the longest other history is ahead of this one; if nobody knows, as many as there can be."""
+    return max([0, *(LONGEST if fork.last_step is None else fork.last_step - last_step for fork in forks)])
+
+
 def loss_with_forks(mechanism: Mechanism, sensitivity: int, forks: Sequence[Fork], step: int, last_step: int) -> float:
     """What is lost about an event counted at ``step``, given all releases up to ``last_step`` and all forks; rounded up."""
     if step > last_step and not any(fork.last_step is None or fork.last_step >= step for fork in forks):
