@@ -63,16 +63,16 @@ browser: # Chromium for the tests of the page, where this may install it; they a
 	    >/dev/null 2>&1; } || echo "no Chromium here: the page is not tested in a browser"
 
 load: $(VENV)/test ## what the service carries, against plain SQLite in the same run
-	$(BIN)/python -m tests.service.load
+	$(BIN)/python -m campaigns.service.load
 
 soak: $(VENV)/test ## half an hour of load: memory must stay flat
-	$(BIN)/python -m tests.service.soak --minutes 30
+	$(BIN)/python -m campaigns.service.soak --minutes 30
 
 service-crash: $(VENV)/test ## kill the service under load: 500 times on SQLite, 200 times on PostgreSQL with two processes
-	$(BIN)/python -m tests.service.crash --kills 500 --postgres 200
+	$(BIN)/python -m campaigns.service.crash --kills 500 --postgres 200
 
 service-fuzz: $(VENV)/campaigns ## 10,000 requests made from the interface's description
-	$(BIN)/python -m tests.service.fuzz --cases 10000
+	$(BIN)/python -m campaigns.service.fuzz --cases 10000
 
 spark-crash: $(VENV)/test ## kill a Spark cluster again and again; its releases must not change
 	$(BIN)/python -m tests.spark.crash

@@ -23,10 +23,8 @@ import fadecount as fc
 from fadecount.errors import FadecountError
 from fadecount.service.client import ServiceError
 from fadecount.service.clock import FastClock
-from fadecount.service.place import StatePlace
-from fadecount.service.serving import configure_logs, serve
-from fadecount.service.settings import Settings
-from fadecount.service.stores import open_store
+from fadecount.service.server import configure_logs, serve
+from fadecount.service.settings import Settings, Storage, open_store
 from fadecount.service.tokens import Role
 from fadecount.streams import Description, Ticks
 
@@ -48,10 +46,10 @@ def departures() -> tuple[int, NDArray[np.int64]]:
     return first, counts
 
 
-def fill(place: StatePlace, first: int, counts: NDArray[np.int64]) -> None:
+def fill(storage: Storage, first: int, counts: NDArray[np.int64]) -> None:
     """Create the stream with the past that the page begins with."""
     description = Description(name=NAME, mechanism=fc.Gradual(epsilon=0.125, exponent=1.0), ticks=Ticks(tick_seconds=HOUR))
-    with open_store(place) as store:
+    with open_store(storage) as store:
         stream = store.create(description, keys=AIRPORTS, start_tick=first)
         for _ in stream.release(first, counts):
             pass
@@ -81,12 +79,12 @@ def main() -> int:
 
     configure_logs()
     shutil.rmtree(arguments.out, ignore_errors=True)
-    place = StatePlace(folder=arguments.out / "state", fence=arguments.out / "fence")
-    place.prepare()
+    storage = Storage(folder=arguments.out / "state", fence=arguments.out / "fence")
+    storage.prepare()
     print("reading a year of departures ...", flush=True)
     first, counts = departures()
-    fill(place, first, counts[:HISTORY_HOURS])
-    token, _ = place.tokens().create(Role.WRITER, stream=NAME)
+    fill(storage, first, counts[:HISTORY_HOURS])
+    token, _ = storage.tokens().create(Role.WRITER, stream=NAME)
     now = first + HISTORY_HOURS
     clock = FastClock(now * HOUR, arguments.speed)
     stopped = threading.Event()
@@ -102,7 +100,7 @@ def main() -> int:
         )
 
     try:
-        settings = Settings(place=place, public=True, clock=clock)
+        settings = Settings(storage=storage, public=True, clock=clock)
         return serve(settings, "127.0.0.1", arguments.port, announce=announce)
     except FadecountError as error:  # such as a port in use: make demo DEMO="--port 0"
         print(f"live_flights: {error}", file=sys.stderr)

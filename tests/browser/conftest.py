@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import fadecount as fc
-from tests.service.house import House
+from tests.service.harness import Harness
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = (
@@ -35,15 +35,15 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     """A public service with a few hours of minutes behind it, and a second stream."""
-    with House(tmp_path_factory.mktemp("shop"), public=True) as house, house.client() as client:
-        house.create("visits", keys=("entrance", "garden", "shop"), mechanism=fc.Gradual(epsilon=0.1, exponent=1.0))
-        house.create("doors")
+    with Harness(tmp_path_factory.mktemp("shop"), public=True) as harness, harness.client() as client:
+        harness.create("visits", keys=("entrance", "garden", "shop"), mechanism=fc.Gradual(epsilon=0.1, exponent=1.0))
+        harness.create("doors")
         for step in range(40):
             client.add("visits", {"entrance": 40 + step % 7, "garden": 12, "shop": 9})
-            house.close_tick(HISTORY // 40, name="visits")
-        yield house
+            harness.close_tick(HISTORY // 40, name="visits")
+        yield harness
 
 
 class Visit:
@@ -72,16 +72,16 @@ class Visit:
 
 
 @pytest.fixture
-def visit(browser: Any, shop: House) -> Iterator[Callable[..., Visit]]:
+def visit(browser: Any, shop: Harness) -> Iterator[Callable[..., Visit]]:
     """``visit(width=390, scheme="dark")``: a fresh profile. Fails at the end if the page did something it should not."""
     contexts: list[Any] = []
     visits: list[Visit] = []
 
-    def start(*, width: int = 1440, scheme: str = "light", house: House = shop, **options: Any) -> Visit:
+    def start(*, width: int = 1440, scheme: str = "light", harness: Harness = shop, **options: Any) -> Visit:
         height = 844 if width < 500 else 900
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
         contexts.append(context)
-        visits.append(Visit(context.new_page(), house.url))
+        visits.append(Visit(context.new_page(), harness.url))
         return visits[-1]
 
     yield start

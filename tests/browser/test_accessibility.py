@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Visit
-from tests.service.house import House
+from tests.service.harness import Harness
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed: its rules are not checked")
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
@@ -34,9 +34,9 @@ def test_axe_finds_nothing_on_the_list_and_the_sign_in(visit: Callable[..., Visi
     started.page.goto(started.origin + "/")
     started.page.wait_for_selector("#streams a")
     assert violations(started.page) == []
-    with House(tmp_path) as house:
-        closed = visit(house=house, bypass_csp=True)
-        closed.page.goto(house.url)
+    with Harness(tmp_path) as harness:
+        closed = visit(harness=harness, bypass_csp=True)
+        closed.page.goto(harness.url)
         closed.page.wait_for_selector("#sign-in:not([hidden])")
         assert violations(closed.page) == []
         closed.trouble[:] = [each for each in closed.trouble if "401" not in each]

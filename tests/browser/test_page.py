@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import SCREENSHOTS, Visit
-from tests.service.house import House, wait_for
+from tests.service.harness import Harness, wait_for
 
 Start = Callable[..., Visit]
 SHOWS = "(value) => document.querySelector('#value').textContent.replaceAll(',', '').replace('\\u2212', '-') === String(value)"
@@ -19,7 +19,7 @@ def number(text: str) -> int:
     return int(text.replace(",", "").replace("\u2212", "-"))
 
 
-def test_the_page_shows_the_latest_release(visit: Start, shop: House) -> None:
+def test_the_page_shows_the_latest_release(visit: Start, shop: Harness) -> None:
     page = visit().open()
     with shop.client() as client:
         latest = {each.key: each for each in client.latest("visits")}
@@ -31,7 +31,7 @@ def test_the_page_shows_the_latest_release(visit: Start, shop: House) -> None:
     assert page.locator("#count-chart path.band").get_attribute("d")
 
 
-def test_a_live_update_arrives(visit: Start, shop: House) -> None:
+def test_a_live_update_arrives(visit: Start, shop: Harness) -> None:
     page = visit().open()
     page.wait_for_selector("#connection[data-state=live]")
     before = page.inner_text("#as-of")
@@ -44,7 +44,7 @@ def test_a_live_update_arrives(visit: Start, shop: House) -> None:
     assert "plus or minus" in page.locator("#announcer").inner_text()
 
 
-def test_the_slider_tells_the_loss_at_any_age(visit: Start, shop: House) -> None:
+def test_the_slider_tells_the_loss_at_any_age(visit: Start, shop: Harness) -> None:
     page = visit().open()
     curve = shop.request("GET", "/v1/streams/visits/privacy").json()["curve"]
     slider = page.locator("#age")
@@ -119,7 +119,7 @@ def test_the_theme_can_be_chosen_and_is_remembered(visit: Start) -> None:
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 
 
-def test_nothing_jumps(visit: Start, shop: House) -> None:
+def test_nothing_jumps(visit: Start, shop: Harness) -> None:
     started = visit()
     started.page.add_init_script(
         "window.shift = 0; new PerformanceObserver((list) => { for (const entry of list.getEntries()) "
@@ -137,18 +137,18 @@ def test_nothing_jumps(visit: Start, shop: House) -> None:
 
 
 def test_a_counter_that_is_not_public_asks_for_a_token(visit: Start, tmp_path: Path) -> None:
-    with House(tmp_path) as house:
-        house.create()
-        house.close_tick(3)
-        started = visit(house=house)
+    with Harness(tmp_path) as harness:
+        harness.create()
+        harness.close_tick(3)
+        started = visit(harness=harness)
         page = started.page
-        page.goto(house.url + "/")
+        page.goto(harness.url + "/")
         page.wait_for_selector("#sign-in:not([hidden])")
         assert "doors" not in page.inner_text("main")
         page.get_by_label("Token").fill("fc_wrong_token")
         page.get_by_role("button", name="Open").click()
         page.wait_for_function("() => document.querySelector('#token-problem').textContent.includes('does not open')")
-        page.get_by_label("Token").fill(house.token("reader"))
+        page.get_by_label("Token").fill(harness.token("reader"))
         page.get_by_role("button", name="Open").click()
         page.wait_for_selector("#connection[data-state=live]")
         assert page.inner_text("#stream-name") == "doors"
@@ -156,10 +156,10 @@ def test_a_counter_that_is_not_public_asks_for_a_token(visit: Start, tmp_path: P
 
 
 def test_the_page_finds_back_when_the_service_was_away(visit: Start, tmp_path: Path) -> None:
-    with House(tmp_path, public=True) as house:
-        house.create()
-        house.close_tick(3)
-        started = visit(house=house)
+    with Harness(tmp_path, public=True) as harness:
+        harness.create()
+        harness.close_tick(3)
+        started = visit(harness=harness)
         started.open("/#/streams/doors")
         page = started.page
         page.wait_for_selector("#connection[data-state=live]")

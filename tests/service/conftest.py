@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.house import House
+from tests.service.harness import Harness
 from tests.streams.conftest import postgres_url
 
-__all__ = ["house", "postgres_url", "shown"]
+__all__ = ["harness", "postgres_url", "shown"]
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def harness(tmp_path: Path) -> Iterator[Harness]:
     """A service with one stream, ``doors``, with the keys a and b; reading needs a token."""
-    with House(tmp_path) as house:
-        house.create()
-        yield house
+    with Harness(tmp_path) as harness:
+        harness.create()
+        yield harness
 
 
 @pytest.fixture
-def shown(tmp_path: Path) -> Iterator[House]:
+def shown(tmp_path: Path) -> Iterator[Harness]:
     """The same, open to every reader."""
-    with House(tmp_path / "shown", public=True) as house:
-        house.create()
-        yield house
+    with Harness(tmp_path / "shown", public=True) as harness:
+        harness.create()
+        yield harness

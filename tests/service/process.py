@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from fadecount.service.place import StatePlace
+from fadecount.service.settings import Storage
 from fadecount.service.tokens import Role
 
 
@@ -22,9 +22,9 @@ class ServeProcess:
 
     def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
         self.folder, self._options, self._port = folder, options, port
-        place = StatePlace(folder=folder / "state")
-        place.prepare()
-        self.admin, _ = place.tokens().create(Role.ADMIN)
+        storage = Storage(folder=folder / "state")
+        storage.prepare()
+        self.admin, _ = storage.tokens().create(Role.ADMIN)
         self.log = b""
         self.doom: tuple[str, int] | None = None
         """The step at which the next process kills itself, and at which passing of it."""
@@ -45,7 +45,7 @@ class ServeProcess:
         """
         words = ["--state", str(self.folder / "state"), "--fence", str(self.folder / "fence"), "--port", str(self._port)]
         for _ in range(tries):
-            program = ["fadecount"] if self.doom is None else ["tests.service.doomed", self.doom[0], str(self.doom[1])]
+            program = ["fadecount"] if self.doom is None else ["campaigns.service.doomed", self.doom[0], str(self.doom[1])]
             self.process = subprocess.Popen(
                 [sys.executable, "-m", *program, "serve", *words, *self._options],
                 stdout=subprocess.PIPE,

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.service.house import House
+from tests.service.harness import Harness
 
 NEW = json.dumps({"name": "made", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0}})
 EVENT = json.dumps({"events": [{"key": "a"}]})
@@ -25,14 +25,14 @@ MAY = {"reader": {"read"}, "writer": {"write"}, "admin": {"read", "write", "mana
 SUCCESS = {"read": 200, "write": 202, "manage": 200}
 
 
-def call(house: House, method: str, path: str, body: str | None, token: str | None) -> int:
+def call(harness: Harness, method: str, path: str, body: str | None, token: str | None) -> int:
     headers = {"content_type": "application/json"} if body else {}
-    return house.request(method, path, body, token=token, **headers).status
+    return harness.request(method, path, body, token=token, **headers).status
 
 
 @pytest.mark.parametrize("public", [False, True])
-def test_every_route_role_and_stream(house: House, shown: House, public: bool) -> None:
-    here = shown if public else house
+def test_every_route_role_and_stream(harness: Harness, shown: Harness, public: bool) -> None:
+    here = shown if public else harness
     here.create("gates")
     here.close_tick(name="doors")
     here.close_tick(name="gates", count=1)
@@ -52,13 +52,13 @@ def test_every_route_role_and_stream(house: House, shown: House, public: bool) -
     assert wrong == []
 
 
-def test_live_needs_the_reader_too(house: House) -> None:
+def test_live_needs_the_reader_too(harness: Harness) -> None:
     for role, status in (("writer", 403), (None, 401)):
-        token = house.token(role) if role else None
-        assert house.request("GET", "/v1/streams/doors/live", token=token).status == status
+        token = harness.token(role) if role else None
+        assert harness.request("GET", "/v1/streams/doors/live", token=token).status == status
 
 
-def test_creating_streams(house: House) -> None:
+def test_creating_streams(harness: Harness) -> None:
     for role, scope, status in (
         ("reader", None, 403),
         ("writer", None, 403),
@@ -67,42 +67,42 @@ def test_creating_streams(house: House) -> None:
         ("admin", "made", 201),
         ("admin", None, 200),
     ):
-        assert call(house, "POST", "/v1/streams", NEW, house.token(role, scope) if role else None) == status
+        assert call(harness, "POST", "/v1/streams", NEW, harness.token(role, scope) if role else None) == status
 
 
-def test_lists_show_what_a_token_may_see(house: House) -> None:
-    house.create("gates")
+def test_lists_show_what_a_token_may_see(harness: Harness) -> None:
+    harness.create("gates")
 
     def names(token: str) -> list[str]:
-        return [each["name"] for each in house.request("GET", "/v1/streams", token=token).json()["streams"]]
+        return [each["name"] for each in harness.request("GET", "/v1/streams", token=token).json()["streams"]]
 
-    assert names(house.token("reader")) == ["doors", "gates"]
-    assert names(house.token("reader", "gates")) == ["gates"]
-    assert names(house.token("reader", "absent")) == []
-    assert call(house, "GET", "/v1/streams", None, house.token("writer")) == 403
-    assert call(house, "GET", "/v1/streams", None, None) == 401
+    assert names(harness.token("reader")) == ["doors", "gates"]
+    assert names(harness.token("reader", "gates")) == ["gates"]
+    assert names(harness.token("reader", "absent")) == []
+    assert call(harness, "GET", "/v1/streams", None, harness.token("writer")) == 403
+    assert call(harness, "GET", "/v1/streams", None, None) == 401
 
 
-def test_metrics_are_for_readers_of_everything(house: House) -> None:
+def test_metrics_are_for_readers_of_everything(harness: Harness) -> None:
     for role, scope, status in (("reader", None, 200), ("admin", None, 200), ("reader", "doors", 403), ("writer", None, 403)):
-        assert call(house, "GET", "/metrics", None, house.token(role, scope)) == status
-    assert call(house, "GET", "/metrics", None, None) == 401
+        assert call(harness, "GET", "/metrics", None, harness.token(role, scope)) == status
+    assert call(harness, "GET", "/metrics", None, None) == 401
 
 
-def test_health_and_page_need_no_token_and_hold_no_data(house: House) -> None:
+def test_health_and_page_need_no_token_and_hold_no_data(harness: Harness) -> None:
     for path in ("/", "/healthz", "/readyz", "/static/main.js", "/static/openapi.json", "/v1/openapi.json"):
-        reply = house.request("GET", path)
+        reply = harness.request("GET", path)
         assert reply.status == 200
         assert b"doors" not in reply.body
 
 
-def test_a_revoked_token_is_refused_at_once(house: House) -> None:
-    token = house.token("reader")
-    assert call(house, "GET", "/v1/streams", None, token) == 200
-    house.tokens.revoke(token.split("_")[1])
-    assert call(house, "GET", "/v1/streams", None, token) == 401
+def test_a_revoked_token_is_refused_at_once(harness: Harness) -> None:
+    token = harness.token("reader")
+    assert call(harness, "GET", "/v1/streams", None, token) == 200
+    harness.tokens.revoke(token.split("_")[1])
+    assert call(harness, "GET", "/v1/streams", None, token) == 401
 
 
-def test_odd_authorization_headers(house: House) -> None:
+def test_odd_authorization_headers(harness: Harness) -> None:
     for header in ("", "Bearer", "Bearer ", "Basic abc", "Bearer fc_a_b", "Bearer " + "x" * 5000):
-        assert house.request("GET", "/v1/streams", authorization=header).status == 401
+        assert harness.request("GET", "/v1/streams", authorization=header).status == 401

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fadecount.service.headers import CONTENT_POLICY, SECURITY_HEADERS
+from fadecount.service.http import CONTENT_POLICY, SECURITY_HEADERS
+from tests.service.harness import Harness
 from tests.service.hostile import CANARY, HOSTILE_BODIES
-from tests.service.house import House
 
 PATHS = (
     "/",
@@ -43,7 +43,7 @@ ODD_STREAMS: tuple[dict[str, object], ...] = (
 )  # fmt: skip
 
 
-def test_security_headers_are_on_every_answer(shown: House) -> None:
+def test_security_headers_are_on_every_answer(shown: Harness) -> None:
     for path in PATHS:
         for method in ("GET", "POST", "OPTIONS", "DELETE"):
             reply = shown.request(method, path)
@@ -58,25 +58,25 @@ def test_the_content_policy_lets_nothing_foreign_in() -> None:
     assert "unsafe" not in CONTENT_POLICY and "http" not in CONTENT_POLICY and "*" not in CONTENT_POLICY
 
 
-def test_foreign_hosts_are_not_answered(shown: House) -> None:
+def test_foreign_hosts_are_not_answered(shown: Harness) -> None:
     for host in ("evil.example", "127.0.0.1.evil.example", "127.0.0.1:1", ""):
         reply = shown.request("GET", "/v1/streams", host=host)
         assert reply.status in (400, 421), host
         assert b"doors" not in reply.body
 
 
-def test_hostile_bodies_get_a_4xx_and_no_echo(house: House) -> None:
+def test_hostile_bodies_get_a_4xx_and_no_echo(harness: Harness) -> None:
     for body in HOSTILE_BODIES:
         for path in ("/v1/streams/doors/events", "/v1/streams", "/v1/streams/doors/keys"):
-            reply = house.request("POST", path, body, token=house.admin, content_type="application/json")
+            reply = harness.request("POST", path, body, token=harness.admin, content_type="application/json")
             assert 400 <= reply.status < 500, (path, body[:40])
             assert CANARY.encode() not in reply.body + str(reply.headers).encode()
-    house.close_tick()
-    with house.client() as client:
+    harness.close_tick()
+    with harness.client() as client:
         assert [each.value for each in client.latest("doors")] == [0, 0]
 
 
-def test_odd_queries_and_paths_get_a_4xx_and_no_echo(shown: House) -> None:
+def test_odd_queries_and_paths_get_a_4xx_and_no_echo(shown: Harness) -> None:
     shown.close_tick()
     cases = [(f"/v1/streams/doors/releases?{query}", 400) for query in ODD_QUERIES]
     cases += [(f"/v1/streams/doors/privacy?{query}", 400) for query in ODD_PRIVACY]
@@ -87,7 +87,7 @@ def test_odd_queries_and_paths_get_a_4xx_and_no_echo(shown: House) -> None:
         assert CANARY.encode() not in reply.body + str(reply.headers).encode()
 
 
-def test_wrong_methods(shown: House) -> None:
+def test_wrong_methods(shown: Harness) -> None:
     for method, path, allowed in (
         ("DELETE", "/v1/streams/doors", "GET"),
         ("PUT", "/v1/streams", "POST"),
@@ -99,17 +99,17 @@ def test_wrong_methods(shown: House) -> None:
         assert allowed in reply.headers["allow"]
 
 
-def test_wrong_content_types_and_idempotency_keys(house: House) -> None:
+def test_wrong_content_types_and_idempotency_keys(harness: Harness) -> None:
     for media_type in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
-        reply = house.request("POST", "/v1/streams/doors/events", b"{}", token=house.admin, content_type=media_type)
+        reply = harness.request("POST", "/v1/streams/doors/events", b"{}", token=harness.admin, content_type=media_type)
         assert reply.status == 415
     for key in ("", "a\tb", "x" * 201, "é"):
-        reply = house.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}, idempotency_key=key)
+        reply = harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}, idempotency_key=key)
         assert reply.status == 400, key
 
 
-def test_streams_that_cannot_be(house: House) -> None:
+def test_streams_that_cannot_be(harness: Harness) -> None:
     good: dict[str, object] = {"name": "new", "tick": "1m", "mechanism": {"kind": "linear", "epsilon": 1.0}}
     for change in ODD_STREAMS:
-        assert house.post("/v1/streams", {**good, **change}).status == 400, change
-    assert house.post("/v1/streams", good).status == 201
+        assert harness.post("/v1/streams", {**good, **change}).status == 400, change
+    assert harness.post("/v1/streams", good).status == 201

@@ -12,22 +12,22 @@ import fadecount as fc
 from fadecount.planning.plan import plan_dict
 from fadecount.service.client import ServiceError
 from tests.service.faulty import LossyProxy
-from tests.service.house import EXACT, START, House, StillClock, wait_for
+from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
 
 CLIENTS, RETRIES = 32, 100
 
 
-def total(house: House, key: str = "a") -> int:
-    house.close_tick()
-    with house.client() as client:
+def total(harness: Harness, key: str = "a") -> int:
+    harness.close_tick()
+    with harness.client() as client:
         return {each.key: each.value for each in client.latest("doors")}[key]
 
 
-def test_one_key_retried_by_many_clients_counts_once(house: House) -> None:
+def test_one_key_retried_by_many_clients_counts_once(harness: Harness) -> None:
     outcomes: list[bool] = []
 
     def retry() -> None:
-        with house.client() as client:
+        with harness.client() as client:
             outcomes.extend(client.add("doors", {"a": 7}, id="same") for _ in range(RETRIES))
 
     threads = [threading.Thread(target=retry) for _ in range(CLIENTS)]
@@ -36,33 +36,33 @@ def test_one_key_retried_by_many_clients_counts_once(house: House) -> None:
     for thread in threads:
         thread.join()
     assert len(outcomes) == CLIENTS * RETRIES and sum(outcomes) == 1
-    assert total(house) == 7
+    assert total(harness) == 7
 
 
 def test_a_repeated_key_counts_once_across_ticks_and_restarts(tmp_path: Path) -> None:
     clock = StillClock()
     for _ in range(3):
-        with House(tmp_path, clock=clock) as house, house.client() as client:
+        with Harness(tmp_path, clock=clock) as harness, harness.client() as client:
             if not client.streams():
-                house.create()
+                harness.create()
             client.add("doors", {"a": 5}, id="once")
-            assert total(house) == 5
+            assert total(harness) == 5
 
 
-def test_answers_that_get_lost_are_repeated_and_count_once(house: House) -> None:
-    with LossyProxy(house.port, lose_every=2) as proxy, fc.Client(proxy.url, house.admin) as client:
+def test_answers_that_get_lost_are_repeated_and_count_once(harness: Harness) -> None:
+    with LossyProxy(harness.port, lose_every=2) as proxy, fc.Client(proxy.url, harness.admin) as client:
         for _ in range(20):
             client.add("doors", {"a": 1})
         assert proxy.lost >= 10
-    assert total(house) == 20
+    assert total(harness) == 20
 
 
-def test_creating_may_be_repeated_but_not_with_another_meaning(house: House) -> None:
-    with LossyProxy(house.port, lose_every=2) as proxy, fc.Client(proxy.url, house.admin) as client:
+def test_creating_may_be_repeated_but_not_with_another_meaning(harness: Harness) -> None:
+    with LossyProxy(harness.port, lose_every=2) as proxy, fc.Client(proxy.url, harness.admin) as client:
         assert len(client.streams()) == 1
         assert not client.create("gates", tick="1m", mechanism=EXACT, keys=["a", "b"])  # the answer to the first attempt got lost
         assert proxy.lost == 1
-    with house.client() as client:
+    with harness.client() as client:
         assert client.create("doors-2", tick="1m", mechanism=EXACT)
         assert not client.create("doors-2", tick="1m", mechanism=EXACT)
         client.declare("gates", ["c"])
@@ -79,16 +79,16 @@ def test_creating_may_be_repeated_but_not_with_another_meaning(house: House) -> 
             with pytest.raises(ServiceError) as caught:
                 client.create("gates", **{"tick": "1m", "mechanism": EXACT, **words})  # type: ignore[arg-type]
             assert (caught.value.status, caught.value.code) == (409, "exists")
-    house.close_tick(name="gates")
-    with house.client() as client:
+    harness.close_tick(name="gates")
+    with harness.client() as client:
         assert [row.value for row in client.latest("gates")] == [3, 0, 1]
 
 
-def test_a_wrong_batch_in_a_group_fails_alone(house: House) -> None:
+def test_a_wrong_batch_in_a_group_fails_alone(harness: Harness) -> None:
     statuses: list[int] = []
 
     def send(key: str) -> None:
-        statuses.append(house.post("/v1/streams/doors/events", {"events": [{"key": key}]}).status)
+        statuses.append(harness.post("/v1/streams/doors/events", {"events": [{"key": key}]}).status)
 
     threads = [threading.Thread(target=send, args=("a" if at % 3 else "unknown",)) for at in range(30)]
     for thread in threads:
@@ -96,66 +96,66 @@ def test_a_wrong_batch_in_a_group_fails_alone(house: House) -> None:
     for thread in threads:
         thread.join()
     assert sorted(statuses) == [202] * 20 + [400] * 10
-    assert total(house) == 20
+    assert total(harness) == 20
 
 
-def test_json_lines(house: House) -> None:
+def test_json_lines(harness: Harness) -> None:
     lines = "\n".join(json.dumps({"key": "a", "count": count}) for count in (1, 2, 3))
     path = "/v1/streams/doors/events"
-    assert house.request("POST", path, lines, token=house.admin, content_type="application/x-ndjson").status == 202
-    assert total(house) == 6
+    assert harness.request("POST", path, lines, token=harness.admin, content_type="application/x-ndjson").status == 202
+    assert total(harness) == 6
 
 
-def test_a_stream_without_keys(house: House) -> None:
+def test_a_stream_without_keys(harness: Harness) -> None:
     plain = {"name": "plain", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 16384.0, "exponent": 1.0, "delay": 0}}
-    assert house.post("/v1/streams", plain).status == 201
-    assert house.post("/v1/streams/plain/events", {"events": [{"count": 2}, {}]}).status == 202
-    house.close_tick(name="plain")
-    with house.client() as client:
+    assert harness.post("/v1/streams", plain).status == 201
+    assert harness.post("/v1/streams/plain/events", {"events": [{"count": 2}, {}]}).status == 202
+    harness.close_tick(name="plain")
+    with harness.client() as client:
         assert [(each.key, each.value) for each in client.latest("plain")] == [("all", 3)]
 
 
-def test_a_plan_holds_for_its_tick_only(house: House) -> None:
+def test_a_plan_holds_for_its_tick_only(harness: Harness) -> None:
     planned = fc.plan(targets={60: 0.5}, horizon=525_600, tick_seconds=60)
     plan = {**json.loads(planned.best.mechanism.to_json()), "plan": {"version": 1, **plan_dict(planned, planned.best)}}
-    refused = house.post("/v1/streams", {"name": "planned", "tick": "1s", "plan": plan})
+    refused = harness.post("/v1/streams", {"name": "planned", "tick": "1s", "plan": plan})
     assert (refused.status, refused.json()["code"]) == (400, "wrong_tick")
-    assert house.post("/v1/streams", {"name": "planned", "tick": "1m", "plan": plan}).status == 201
+    assert harness.post("/v1/streams", {"name": "planned", "tick": "1m", "plan": plan}).status == 201
 
 
 def test_downtime_is_caught_up_and_nothing_released_changes(tmp_path: Path) -> None:
     clock = StillClock()
     noisy = fc.Gradual(epsilon=0.5, exponent=1.0)
-    with House(tmp_path, clock=clock) as house, house.client() as client:
-        house.create(mechanism=noisy)
-        house.close_tick(5)
+    with Harness(tmp_path, clock=clock) as harness, harness.client() as client:
+        harness.create(mechanism=noisy)
+        harness.close_tick(5)
         before = list(client.releases("doors"))
     clock.moment += 60 * 7000
-    with House(tmp_path, clock=clock) as house, house.client() as client:
-        wait_for(lambda: house.service.writer.lag_seconds() == 0.0)
+    with Harness(tmp_path, clock=clock) as harness, harness.client() as client:
+        wait_for(lambda: harness.service.writer.lag_seconds() == 0.0)
         after = list(client.releases("doors", key="a"))
         assert list(client.releases("doors", until=after[5].start)) == before
         starts = [row.start for row in after]
         assert len(starts) == len(set(starts)) >= 7005 and starts == sorted(starts)
 
 
-def test_a_clock_that_jumps_back_closes_nothing_twice(house: House) -> None:
-    house.close_tick(3)
-    assert isinstance(house.clock, StillClock)
-    with house.client() as client:
+def test_a_clock_that_jumps_back_closes_nothing_twice(harness: Harness) -> None:
+    harness.close_tick(3)
+    assert isinstance(harness.clock, StillClock)
+    with harness.client() as client:
         before = list(client.releases("doors"))
-        ahead = house.clock.moment
-        house.clock.moment = START - 10 * 365 * 86400
+        ahead = harness.clock.moment
+        harness.clock.moment = START - 10 * 365 * 86400
         client.add("doors", {"a": 2})
         assert list(client.releases("doors")) == before
-        house.clock.moment = ahead
-    assert total(house) == 2
+        harness.clock.moment = ahead
+    assert total(harness) == 2
 
 
 def test_a_clock_far_ahead_closes_nothing_until_it_is_right(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     clock = StillClock()
-    with House(tmp_path, clock=clock) as house, house.client() as client:
-        house.create(tick="1s")
+    with Harness(tmp_path, clock=clock) as harness, harness.client() as client:
+        harness.create(tick="1s")
         clock.moment += 10 * 365 * 86400
         wait_for(lambda: "far ahead" in caplog.text)
         assert client.add("doors", {"a": 1})
@@ -165,33 +165,33 @@ def test_a_clock_far_ahead_closes_nothing_until_it_is_right(tmp_path: Path, capl
         assert caplog.text.count("far ahead") == 1
 
 
-def test_a_stream_that_ends_leaves_the_others_alone(house: House) -> None:
-    house.create("short", mechanism=fc.Binary(epsilon=2.0**14, horizon=3))
-    house.close_tick(8)
-    with house.client() as client:
+def test_a_stream_that_ends_leaves_the_others_alone(harness: Harness) -> None:
+    harness.create("short", mechanism=fc.Binary(epsilon=2.0**14, horizon=3))
+    harness.close_tick(8)
+    with harness.client() as client:
         wait_for(lambda: len(list(client.releases("short"))) >= 6)
         assert [row.value for row in client.releases("short", key="a")] == [0, 0, 0]
         with pytest.raises(ServiceError) as caught:
             client.add("short", {"a": 1})
         assert caught.value.code == "ended"
         client.add("doors", {"a": 2})
-    assert total(house) == 2
-    assert house.request("GET", "/readyz").status == 200
+    assert total(harness) == 2
+    assert harness.request("GET", "/readyz").status == 200
 
 
-def test_a_second_service_on_the_same_store_is_refused(house: House, tmp_path: Path) -> None:
-    with pytest.raises(fc.errors.LockedError), House(tmp_path):
+def test_a_second_service_on_the_same_store_is_refused(harness: Harness, tmp_path: Path) -> None:
+    with pytest.raises(fc.errors.LockedError), Harness(tmp_path):
         pass
 
 
-def test_the_client_says_what_the_service_said(house: House) -> None:
-    with house.client() as client, pytest.raises(ServiceError, match="declared") as caught:
+def test_the_client_says_what_the_service_said(harness: Harness) -> None:
+    with harness.client() as client, pytest.raises(ServiceError, match="declared") as caught:
         client.add("doors", {"unknown": 1})
     assert (caught.value.status, caught.value.code) == (400, "unknown_key")
     with fc.Client("http://127.0.0.1:1", attempts=1) as nobody, pytest.raises(ServiceError, match="cannot be reached"):
         nobody.streams()
     with pytest.raises(fc.errors.ParameterError):
         fc.Client("ftp://example")
-    with house.client() as client:
+    with harness.client() as client:
         assert client.loss("doors", "1h") == 2**14 * 6
         assert client.stream("doors").keys == ("a", "b")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from tests.service.house import EXACT, wait_for
+from tests.service.harness import EXACT, wait_for
 from tests.service.process import ServeProcess
 
 _numbers = itertools.count()

@@ -11,7 +11,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.service.operations import static_files
-from tests.service.house import House
+from tests.service.harness import Harness
 
 COUNTS = (734_201, 918_273, 655_357)
 UNDECLARED = "canary-key-nobody-declared"
@@ -30,10 +30,10 @@ def test_canaries_show_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture,
     before = set(Path(tempfile.gettempdir()).iterdir())
     seen: list[bytes] = []
     secrets: list[str] = []
-    with House(tmp_path) as house:
-        house.create(mechanism=HIDDEN)
-        writer, reader = house.token("writer"), house.token("reader")
-        secrets = [each.split("_", 2)[2] for each in (writer, reader, house.admin)]
+    with Harness(tmp_path) as harness:
+        harness.create(mechanism=HIDDEN)
+        writer, reader = harness.token("writer"), harness.token("reader")
+        secrets = [each.split("_", 2)[2] for each in (writer, reader, harness.admin)]
         path = "/v1/streams/doors/events"
         for count in COUNTS:
             for body in (
@@ -42,14 +42,14 @@ def test_canaries_show_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture,
                 {"events": [{"key": "a", "count": count, UNDECLARED: count}]},
                 {"events": [{"key": "a", "count": -count}]},
             ):
-                reply = house.post(path, body, token=writer, idempotency_key=f"id-{count}-{UNDECLARED}-{len(seen)}")
+                reply = harness.post(path, body, token=writer, idempotency_key=f"id-{count}-{UNDECLARED}-{len(seen)}")
                 seen.append(reply.body + json.dumps(dict(reply.headers)).encode())
-            house.close_tick()
+            harness.close_tick()
         for read in READS:
             for token in (reader, None, "fc_x_" + secrets[0]):
-                reply = house.request("GET", read, token=token)
+                reply = harness.request("GET", read, token=token)
                 seen.append(reply.body + json.dumps(dict(reply.headers)).encode())
-        seen.append(house.request("GET", f"/v1/streams/doors/releases?key={UNDECLARED}", token=reader).body)
+        seen.append(harness.request("GET", f"/v1/streams/doors/releases?key={UNDECLARED}", token=reader).body)
     seen += [body for body, _ in static_files().values()]
     captured = capfd.readouterr()
     logs = "\n".join(record.getMessage() for record in caplog.records)
@@ -63,41 +63,41 @@ def test_canaries_show_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture,
 
 def test_the_scan_finds_what_is_there(tmp_path: Path) -> None:
     """With hardly any noise the releases do show the counts: the needles are the right ones."""
-    with House(tmp_path) as house, house.client() as client:
-        house.create()
+    with Harness(tmp_path) as harness, harness.client() as client:
+        harness.create()
         client.add("doors", {"a": COUNTS[0]})
-        house.close_tick()
-        reply = house.request("GET", "/v1/streams/doors/releases/latest", token=house.admin)
+        harness.close_tick()
+        reply = harness.request("GET", "/v1/streams/doors/releases/latest", token=harness.admin)
         assert str(COUNTS[0]).encode() in reply.body
 
 
-def test_metrics_do_not_move_with_events(house: House) -> None:
-    reader = house.token("reader")
+def test_metrics_do_not_move_with_events(harness: Harness) -> None:
+    reader = harness.token("reader")
 
     def figures() -> str:
-        text = house.request("GET", "/metrics", token=reader).body.decode()
+        text = harness.request("GET", "/metrics", token=reader).body.decode()
         return "\n".join(line for line in text.splitlines() if 'route="/metrics"' not in line)
 
     before = figures()
     for _ in range(20):
-        assert house.post("/v1/streams/doors/events", {"events": [{"key": "a", "count": 9}]}).status == 202
+        assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a", "count": 9}]}).status == 202
     assert figures() == before
 
 
 def test_a_fault_inside_shows_nothing_of_itself(
-    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object) -> None:
         raise RuntimeError("the secret is 734201")
 
-    monkeypatch.setattr("fadecount.service.reader_routes.description", broken)
-    reply = house.request("GET", "/v1/streams/doors", token=house.admin)
+    monkeypatch.setattr("fadecount.service.read_routes.description", broken)
+    reply = harness.request("GET", "/v1/streams/doors", token=harness.admin)
     assert reply.status == 500
     assert b"734201" not in reply.body and b"Traceback" not in reply.body
     assert "RuntimeError" in caplog.text and "734201" not in caplog.text
 
 
-def test_accepting_says_the_same_whatever_was_counted(house: House) -> None:
+def test_accepting_says_the_same_whatever_was_counted(harness: Harness) -> None:
     path = "/v1/streams/doors/events"
-    bodies = {house.post(path, {"events": [{"key": "a", "count": count}]}).body for count in (0, 1, 999_999)}
+    bodies = {harness.post(path, {"events": [{"key": "a", "count": count}]}).body for count in (0, 1, 999_999)}
     assert len(bodies) == 1

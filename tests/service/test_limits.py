@@ -13,22 +13,22 @@ import pytest
 
 from fadecount.service.limits import Limits, RateLimit
 from fadecount.service.problems import Problem
-from tests.service.house import EXACT, House
+from tests.service.harness import EXACT, Harness
 
 TIGHT = Limits(body_bytes=2000, request_seconds=0.4, idle_seconds=1, connections=8, send_seconds=0.3)
 EVENTS = "/v1/streams/doors/events"
 
 
 @pytest.fixture
-def tight(tmp_path: Path) -> Iterator[House]:
-    with House(tmp_path, limits=TIGHT) as house:
-        house.create()
-        yield house
+def tight(tmp_path: Path) -> Iterator[Harness]:
+    with Harness(tmp_path, limits=TIGHT) as harness:
+        harness.create()
+        yield harness
 
 
-def raw(house: House, *pieces: bytes, pause: float = 0.0) -> bytes:
+def raw(harness: Harness, *pieces: bytes, pause: float = 0.0) -> bytes:
     """Send bytes as they are, and return everything that comes back until the server closes."""
-    with socket.create_connection(("127.0.0.1", house.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", harness.port), timeout=10) as connection:
         for piece in pieces:
             try:
                 connection.sendall(piece)
@@ -44,23 +44,23 @@ def raw(house: House, *pieces: bytes, pause: float = 0.0) -> bytes:
         return answer
 
 
-def head(house: House, *lines: str) -> bytes:
-    first = (f"POST {EVENTS} HTTP/1.1", f"Host: 127.0.0.1:{house.port}", f"Authorization: Bearer {house.admin}")
+def head(harness: Harness, *lines: str) -> bytes:
+    first = (f"POST {EVENTS} HTTP/1.1", f"Host: 127.0.0.1:{harness.port}", f"Authorization: Bearer {harness.admin}")
     return "\r\n".join([*first, "Content-Type: application/json", *lines, "", ""]).encode()
 
 
-def test_a_declared_length_is_refused_before_the_body_is_read(tight: House) -> None:
+def test_a_declared_length_is_refused_before_the_body_is_read(tight: Harness) -> None:
     answer = raw(tight, head(tight, "Content-Length: 999999999999", "Connection: close"))
     assert answer.startswith(b"HTTP/1.1 413")
 
 
-def test_a_body_without_a_length_is_refused_while_it_is_read(tight: House) -> None:
+def test_a_body_without_a_length_is_refused_while_it_is_read(tight: Harness) -> None:
     chunk = b"400\r\n" + b" " * 1024 + b"\r\n"
     answer = raw(tight, head(tight, "Transfer-Encoding: chunked", "Connection: close"), *[chunk] * 8)
     assert answer.startswith(b"HTTP/1.1 413")
 
 
-def test_a_gzip_bomb_is_refused(tight: House) -> None:
+def test_a_gzip_bomb_is_refused(tight: Harness) -> None:
     bomb = gzip.compress(b" " * 1_500_000)
     assert len(bomb) < TIGHT.body_bytes
     assert (
@@ -69,7 +69,7 @@ def test_a_gzip_bomb_is_refused(tight: House) -> None:
     )
 
 
-def test_gzip_is_unpacked(tight: House) -> None:
+def test_gzip_is_unpacked(tight: Harness) -> None:
     packed = gzip.compress(json.dumps({"events": [{"key": "a", "count": 5}]}).encode())
     for body, status in ((packed, 202), (packed[:-3], 400), (packed + b"x", 400), (b"no", 400)):
         reply = tight.request("POST", EVENTS, body, token=tight.admin, content_type="application/json", content_encoding="gzip")
@@ -83,22 +83,22 @@ def test_gzip_is_unpacked(tight: House) -> None:
     )
 
 
-def test_a_slow_body_is_given_up(tight: House) -> None:
+def test_a_slow_body_is_given_up(tight: Harness) -> None:
     answer = raw(tight, head(tight, "Content-Length: 100", "Connection: close"), b"{")
     assert answer.startswith(b"HTTP/1.1 408")
 
 
-def test_silence_and_slow_headers_end_the_connection(tight: House) -> None:
+def test_silence_and_slow_headers_end_the_connection(tight: Harness) -> None:
     assert raw(tight) == b""
     assert raw(tight, *[bytes([letter]) for letter in b"GET / HTTP/1.1"], pause=0.05) == b""
 
 
-def test_headers_without_end_are_cut_off(tight: House) -> None:
+def test_headers_without_end_are_cut_off(tight: Harness) -> None:
     answer = raw(tight, b"GET / HTTP/1.1\r\n", *[b"X-Long: " + b"a" * 4000 + b"\r\n"] * 10)
     assert b"200 OK" not in answer
 
 
-def test_a_connection_too_many_is_closed(tight: House) -> None:
+def test_a_connection_too_many_is_closed(tight: Harness) -> None:
     held = [socket.create_connection(("127.0.0.1", tight.port), timeout=5) for _ in range(TIGHT.connections)]
     time.sleep(0.1)
     try:
@@ -111,10 +111,10 @@ def test_a_connection_too_many_is_closed(tight: House) -> None:
 
 
 def test_requests_per_second(tmp_path: Path) -> None:
-    with House(tmp_path, limits=Limits(requests_per_second=0.5, burst=5)) as house:
-        statuses = [house.request("GET", "/healthz").status for _ in range(8)]
+    with Harness(tmp_path, limits=Limits(requests_per_second=0.5, burst=5)) as harness:
+        statuses = [harness.request("GET", "/healthz").status for _ in range(8)]
         assert statuses[:5] == [200] * 5 and statuses[-1] == 429
-        assert int(house.request("GET", "/healthz").headers["retry-after"]) >= 1
+        assert int(harness.request("GET", "/healthz").headers["retry-after"]) >= 1
 
 
 def test_a_bucket_refills_and_strangers_are_forgotten() -> None:
@@ -133,13 +133,13 @@ def test_a_bucket_refills_and_strangers_are_forgotten() -> None:
 
 
 def test_many_events_in_one_body_are_bounded(tmp_path: Path) -> None:
-    with House(tmp_path, limits=Limits(events_per_request=10)) as house:
-        house.create(mechanism=EXACT)
-        assert house.post(EVENTS, {"events": [{"key": "a"}] * 10}).status == 202
-        assert house.post(EVENTS, {"events": [{"key": "a"}] * 11}).status == 400
+    with Harness(tmp_path, limits=Limits(events_per_request=10)) as harness:
+        harness.create(mechanism=EXACT)
+        assert harness.post(EVENTS, {"events": [{"key": "a"}] * 10}).status == 202
+        assert harness.post(EVENTS, {"events": [{"key": "a"}] * 11}).status == 400
 
 
-def test_a_live_reader_that_does_not_read_is_let_go(tight: House) -> None:
+def test_a_live_reader_that_does_not_read_is_let_go(tight: Harness) -> None:
     with tight.client() as client:
         for part in range(20):
             client.declare("doors", [f"key-{part}-{number}-{'x' * 80}" for number in range(15)])

@@ -6,9 +6,9 @@ import json
 
 from fadecount.service.limits import Limits
 from fadecount.service.operations import static_files
-from fadecount.service.reader_routes import MOST_ROWS
-from fadecount.service.writer_routes import LONGEST_ID, MOST_KEYS
-from tests.service.house import House
+from fadecount.service.read_routes import MOST_ROWS
+from fadecount.service.write_routes import LONGEST_ID, MOST_KEYS
+from tests.service.harness import Harness
 
 DOCUMENT = json.loads(static_files()["openapi.json"][0])
 UNLISTED = {"/", "/static/{file}"}
@@ -19,7 +19,7 @@ def documented() -> set[tuple[str, str]]:
     return {(method, path) for path, item in DOCUMENT["paths"].items() for method in item if method in ("get", "post")}
 
 
-def test_every_route_is_documented_and_every_documented_route_exists(shown: House) -> None:
+def test_every_route_is_documented_and_every_documented_route_exists(shown: Harness) -> None:
     served = {("get", route.path) for route in shown.service.routes if route.path not in UNLISTED}
     assert documented() == served | WRITING
     shown.close_tick()

@@ -12,12 +12,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from campaigns.service.crash import campaign
 
 import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.service.client import ServiceError
-from tests.service.crash import campaign
-from tests.service.house import EXACT, House, last_value, wait_for
+from tests.service.harness import EXACT, Harness, last_value, wait_for
 from tests.service.process import ServeProcess
 
 
@@ -84,15 +84,15 @@ def test_connections_do_not_take_the_files_that_the_store_needs(tmp_path: Path, 
         assert (b"at most 34 connections" in service.log) == (most == 290)
 
 
-def test_what_cannot_be_served_is_said_in_one_line(house: House) -> None:
-    fence = ["--fence", str(house.place.fence)]
-    (house.place.folder / "damaged").mkdir()
-    (house.place.folder / "damaged" / "tokens.json").write_text("{}")
+def test_what_cannot_be_served_is_said_in_one_line(harness: Harness) -> None:
+    fence = ["--fence", str(harness.storage.fence)]
+    (harness.storage.folder / "damaged").mkdir()
+    (harness.storage.folder / "damaged" / "tokens.json").write_text("{}")
     for words, expected in (
-        (["--state", str(house.place.folder / "damaged"), "--port", "0"], "the token file is damaged"),
-        (["--state", str(house.place.folder), "--port", "0"], "another writer"),
-        (["--state", str(house.place.folder / "other"), "--port", str(house.port)], "choose another with --port"),
-        (["--state", str(house.place.folder / "other"), "--port", "99999"], "from 0 to 65535"),
+        (["--state", str(harness.storage.folder / "damaged"), "--port", "0"], "the token file is damaged"),
+        (["--state", str(harness.storage.folder), "--port", "0"], "another writer"),
+        (["--state", str(harness.storage.folder / "other"), "--port", str(harness.port)], "choose another with --port"),
+        (["--state", str(harness.storage.folder / "other"), "--port", "99999"], "from 0 to 65535"),
         (["--state", __file__, "--port", "0"], "choose another folder"),
         (["--max-connections", "0"], "--max-connections must be at least 1"),
         (["--rate", "-1"], "--rate must be at least 0"),

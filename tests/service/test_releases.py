@@ -10,20 +10,20 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from tests.service.house import House
+from tests.service.harness import Harness
 
 COUNTS = (3, 0, 5, 2, 7)
 
 
 @pytest.fixture
-def filled(tmp_path: Path) -> Iterator[House]:
+def filled(tmp_path: Path) -> Iterator[Harness]:
     """Five ticks of a minute from 2023-11-14T22:13:00Z on; key a counts COUNTS, key b twice as many."""
-    with House(tmp_path, public=True) as house, house.client() as client:
-        house.create()
+    with Harness(tmp_path, public=True) as harness, harness.client() as client:
+        harness.create()
         for count in COUNTS:
             client.add("doors", {"a": count, "b": 2 * count})
-            house.close_tick()
-        yield house
+            harness.close_tick()
+        yield harness
 
 
 def totals(factor: int) -> list[int]:
@@ -31,13 +31,13 @@ def totals(factor: int) -> list[int]:
 
 
 def test_before_the_first_tick_has_ended(tmp_path: Path) -> None:
-    with House(tmp_path, public=True) as house:
-        house.create()
-        reply = house.request("GET", "/v1/streams/doors/releases/latest")
+    with Harness(tmp_path, public=True) as harness:
+        harness.create()
+        reply = harness.request("GET", "/v1/streams/doors/releases/latest")
         assert reply.status == 404 and b"no tick of this stream has ended yet" in reply.body
 
 
-def test_every_release_in_pages_of_any_size(filled: House) -> None:
+def test_every_release_in_pages_of_any_size(filled: Harness) -> None:
     for limit in (1, 2, 3, 7, 10, 100):
         rows: list[tuple[str, str, int]] = []
         cursor = ""
@@ -52,7 +52,7 @@ def test_every_release_in_pages_of_any_size(filled: House) -> None:
         assert len({(start, key) for start, key, _ in rows}) == 10
 
 
-def test_key_and_range(filled: House) -> None:
+def test_key_and_range(filled: Harness) -> None:
     path = "/v1/streams/doors/releases?key=b&since=2023-11-14T22:14:00Z&until=2023-11-14T22:17:00%2B00:00"
     assert [row["value"] for row in filled.request("GET", path).json()["releases"]] == totals(2)[1:4]
     between = "/v1/streams/doors/releases?key=a&since=2023-11-14T22:14:01Z&until=2023-11-14T23:16:01%2B01:00"
@@ -62,7 +62,7 @@ def test_key_and_range(filled: House) -> None:
     assert later.json() == {"releases": [], "next": None}
 
 
-def test_csv(filled: House) -> None:
+def test_csv(filled: Harness) -> None:
     reply = filled.request("GET", "/v1/streams/doors/releases?key=a", accept="text/csv")
     rows = list(csv.DictReader(io.StringIO(reply.body.decode())))
     assert reply.headers["content-type"].startswith("text/csv")
@@ -72,7 +72,7 @@ def test_csv(filled: House) -> None:
     assert both.headers["content-type"] == "application/json"
 
 
-def test_closed_ranges_may_be_kept_for_ever_and_open_ones_not(filled: House) -> None:
+def test_closed_ranges_may_be_kept_for_ever_and_open_ones_not(filled: Harness) -> None:
     closed = "/v1/streams/doors/releases?until=2023-11-14T22:16:00Z"
     reply = filled.request("GET", closed)
     assert "immutable" in reply.headers["cache-control"] and "public" in reply.headers["cache-control"]
@@ -86,25 +86,25 @@ def test_closed_ranges_may_be_kept_for_ever_and_open_ones_not(filled: House) -> 
     assert filled.request("GET", path, if_none_match=fresh.headers["etag"]).status == 200
 
 
-def test_what_needs_a_token_is_kept_privately(house: House) -> None:
-    house.close_tick(3)
-    reply = house.request("GET", "/v1/streams/doors/releases?limit=1", token=house.token("reader"))
+def test_what_needs_a_token_is_kept_privately(harness: Harness) -> None:
+    harness.close_tick(3)
+    reply = harness.request("GET", "/v1/streams/doors/releases?limit=1", token=harness.token("reader"))
     assert "private" in reply.headers["cache-control"] and "Authorization" in reply.headers["vary"]
 
 
-def test_latest(filled: House) -> None:
+def test_latest(filled: Harness) -> None:
     found = filled.request("GET", "/v1/streams/doors/releases/latest").json()
     assert found["start"] == "2023-11-14T22:17:00Z"
     assert [(row["key"], row["value"]) for row in found["releases"]] == [("a", 17), ("b", 34)]
 
 
-def test_a_stream_without_releases(shown: House) -> None:
+def test_a_stream_without_releases(shown: Harness) -> None:
     assert shown.request("GET", "/v1/streams/doors/releases").json() == {"releases": [], "next": None}
     assert shown.request("GET", "/v1/streams/doors/releases/latest").status == 404
     assert shown.request("GET", "/v1/streams/doors").json()["last_start"] is None
 
 
-def test_keys_declared_later_begin_later(filled: House) -> None:
+def test_keys_declared_later_begin_later(filled: Harness) -> None:
     with filled.client() as client:
         client.declare("doors", ["a", "c"])
         client.add("doors", {"c": 4})
@@ -115,18 +115,18 @@ def test_keys_declared_later_begin_later(filled: House) -> None:
 
 def test_losses_are_those_of_the_mechanism(tmp_path: Path) -> None:
     mechanism = fc.Gradual(epsilon=0.125, exponent=1.0)
-    with House(tmp_path, public=True) as house:
-        house.create(mechanism=mechanism)
-        house.close_tick(10)
-        one = house.request("GET", "/v1/streams/doors/privacy?age=1h").json()
+    with Harness(tmp_path, public=True) as harness:
+        harness.create(mechanism=mechanism)
+        harness.close_tick(10)
+        one = harness.request("GET", "/v1/streams/doors/privacy?age=1h").json()
         assert one["loss"] == mechanism.loss(60)
         assert "at most 0.75" in one["sentence"]
-        whole = house.request("GET", "/v1/streams/doors/privacy").json()
+        whole = harness.request("GET", "/v1/streams/doors/privacy").json()
         assert all(point["loss"] == mechanism.loss(-(-point["age_seconds"] // 60)) for point in whole["curve"])
         assert len(whole["refresh"]["points"]) == len(whole["curve"])
-        past = house.request("GET", "/v1/streams/doors/privacy?time=2023-11-14T22:15:30Z").json()
+        past = harness.request("GET", "/v1/streams/doors/privacy?time=2023-11-14T22:15:30Z").json()
         assert past["losses"][0]["loss"] == mechanism.loss(7)
-        later = house.request("GET", "/v1/streams/doors/privacy?time=2023-11-14T22:15:30Z&at=2023-11-14T22:20:00Z").json()
+        later = harness.request("GET", "/v1/streams/doors/privacy?time=2023-11-14T22:15:30Z&at=2023-11-14T22:20:00Z").json()
         assert [each["loss"] for each in later["losses"]] == [mechanism.loss(4)]
-        future = house.request("GET", "/v1/streams/doors/privacy?time=2040-01-01T00:00:00Z").json()
+        future = harness.request("GET", "/v1/streams/doors/privacy?time=2040-01-01T00:00:00Z").json()
         assert future["losses"][0]["loss"] == 0

@@ -8,11 +8,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from campaigns.service.crash import campaign
 
 import fadecount as fc
 from fadecount.service.client import ServiceError
-from tests.service.crash import campaign
-from tests.service.house import EXACT, House, StillClock, last_value, wait_for
+from tests.service.harness import EXACT, Harness, StillClock, last_value, wait_for
 from tests.service.postgres import PostgresServer
 from tests.service.process import ServeProcess
 from tests.service.watching import under_load
@@ -109,16 +109,16 @@ def test_a_server_that_does_not_answer_keeps_only_the_writer_waiting(
 ) -> None:
     monkeypatch.setattr("fadecount.service.writer.STUCK_SECONDS", 0.5)
     clock = StillClock()
-    with House(tmp_path, database=database, clock=clock) as house:
-        house.create()
+    with Harness(tmp_path, database=database, clock=clock) as harness:
+        harness.create()
         with held(database) as let_go:
             clock.moment += 60
-            wait_for(lambda: house.request("GET", "/readyz").status == 503)
+            wait_for(lambda: harness.request("GET", "/readyz").status == 503)
             for path in ("/healthz", "/metrics", "/v1/streams/doors"):
-                assert house.request("GET", path, token=house.admin).status == 200
+                assert harness.request("GET", path, token=harness.admin).status == 200
             let_go()
-        wait_for(lambda: house.request("GET", "/readyz").status == 200)
-        house.close_tick()
+        wait_for(lambda: harness.request("GET", "/readyz").status == 200)
+        harness.close_tick()
 
 
 def test_a_server_that_does_not_answer_does_not_keep_the_service_from_ending(tmp_path: Path, database: str) -> None:

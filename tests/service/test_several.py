@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fadecount.service.desk import Desk
+from fadecount.service.leader import Leader
 from fadecount.streams import Batch, Description, FileFence, PostgresStore, Store, Stream, Ticks
-from tests.service.house import EXACT, StillClock
+from tests.service.harness import EXACT, StillClock
 from tests.service.test_leaders import database
 
 __all__ = ["database"]
@@ -71,7 +71,7 @@ def test_a_stream_that_another_process_leads_at_once_is_created_all_the_same(
 ) -> None:
     """The other process looks for streams just between the creation and the lead."""
     store = open_store()
-    desks = [Desk(each, StillClock(), on_tick=lambda *_: None, accept_extra_loss=False) for each in (store, open_store())]
+    desks = [Leader(each, StillClock(), on_tick=lambda *_: None, accept_extra_loss=False) for each in (store, open_store())]
     open_stream = store.open
 
     def open_late(name: str, *, accept_extra_loss: bool = False) -> Stream:

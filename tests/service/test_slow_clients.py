@@ -12,21 +12,21 @@ import pytest
 
 import fadecount as fc
 from fadecount.service.limits import Limits
-from fadecount.service.serving import SILENT_SECONDS, _listen
-from tests.service.house import EXACT, House, last_value, wait_for
+from fadecount.service.server import SILENT_SECONDS, _listen
+from tests.service.harness import EXACT, Harness, last_value, wait_for
 from tests.service.process import ServeProcess
 
 KEYS = [f"key-{number}-{'x' * 100}" for number in range(500)]
 
 
 @pytest.fixture
-def wide(tmp_path: Path) -> Iterator[House]:
+def wide(tmp_path: Path) -> Iterator[Harness]:
     """A page of releases has more bytes than the system takes off the service's hands."""
-    with House(tmp_path, limits=Limits(send_seconds=0.5)) as house:
-        house._listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
-        house.create(keys=KEYS)
-        house.close_tick(20)
-        yield house
+    with Harness(tmp_path, limits=Limits(send_seconds=0.5)) as harness:
+        harness._listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
+        harness.create(keys=KEYS)
+        harness.close_tick(20)
+        yield harness
 
 
 def asking(port: int, token: str, path: str, *lines: str) -> socket.socket:
@@ -44,13 +44,13 @@ PAGE = "/v1/streams/doors/releases?limit=10000"
 
 
 @pytest.mark.parametrize("accept", ["text/csv", "application/json"])
-def test_a_page_that_nobody_reads_is_given_up(wide: House, accept: str) -> None:
+def test_a_page_that_nobody_reads_is_given_up(wide: Harness, accept: str) -> None:
     with asking(wide.port, wide.admin, PAGE, f"Accept: {accept}"):
         wait_for(lambda: any(each.transport.get_write_buffer_size() > 100_000 for each in connections(wide)))
         wait_for(lambda: not connections(wide), 5)
 
 
-def test_a_page_that_is_read_slowly_is_read_to_its_end(wide: House) -> None:
+def test_a_page_that_is_read_slowly_is_read_to_its_end(wide: Harness) -> None:
     with asking(wide.port, wide.admin, PAGE, "Accept: text/csv", "Connection: close") as connection:
         begun, answer = time.monotonic(), b""
         while piece := connection.recv(20_000):
@@ -62,8 +62,8 @@ def test_a_page_that_is_read_slowly_is_read_to_its_end(wide: House) -> None:
     assert body.count(b"\n") == 10_000 + 1
 
 
-def connections(house: House) -> list[Any]:
-    return list(house._server.server_state.connections)
+def connections(harness: Harness) -> list[Any]:
+    return list(harness._server.server_state.connections)
 
 
 def test_clients_that_vanish_are_noticed_by_the_system() -> None:

@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+from campaigns.service.crash import KEYS, NOISY, Load
+
 import fadecount as fc
-from tests.service.crash import KEYS, NOISY, Load
-from tests.service.house import EXACT, wait_for
+from tests.service.harness import EXACT, wait_for
 from tests.service.process import ServeProcess
 
 

@@ -44,13 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        from fadecount.service.serving import configure_logs, serve
+        from fadecount.service.server import configure_logs, serve
     except ImportError as error:
         raise FadecountError(f"the service needs the package {error.name}; install fadecount[service]") from error
-    from fadecount.service.headers import allowed_hosts
+    from fadecount.service.http import allowed_hosts
     from fadecount.service.limits import Limits
-    from fadecount.service.place import StatePlace, default_folder
-    from fadecount.service.settings import Settings
+    from fadecount.service.settings import Settings, Storage, default_folder
 
     _check_limits(arguments)
     configure_logs()
@@ -61,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         burst=arguments.burst,
     )
     settings = Settings(
-        place=StatePlace(
+        storage=Storage(
             folder=arguments.state or default_folder(),
             database=arguments.database,
             fence=arguments.fence,
@@ -73,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         accept_extra_loss=arguments.accept_extra_loss,
     )
     with contextlib.suppress(OSError):  # which the store will say better
-        settings.place.tokens().grants()  # a damaged file is told now, not to the first who asks
+        settings.storage.tokens().grants()  # a damaged file is told now, not to the first who asks
     return serve(settings, arguments.host, arguments.port, announce=lambda line: print(line, flush=True))
 
 

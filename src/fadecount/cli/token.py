@@ -38,13 +38,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.service.place import StatePlace, default_folder
+    from fadecount.service.settings import Storage, default_folder
     from fadecount.service.tokens import Role
 
-    place = StatePlace(folder=arguments.state or default_folder())
-    tokens = place.tokens()
-    if arguments.action == "create" or place.folder.exists():
-        place.prepare()
+    storage = Storage(folder=arguments.state or default_folder())
+    tokens = storage.tokens()
+    if arguments.action == "create" or storage.folder.exists():
+        storage.prepare()
     if arguments.action == "create":
         token, _ = tokens.create(Role(arguments.role), stream=arguments.stream)
         print(token)

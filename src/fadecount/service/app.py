@@ -13,23 +13,19 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from fadecount.service.access import Access
-from fadecount.service.bodies import Gone, Message, Receive, Scope, Send
-from fadecount.service.desk import Desk
-from fadecount.service.failures import from_starlette, noted
-from fadecount.service.headers import Guard, send_problem
-from fadecount.service.hub import Hub
+from fadecount.service.http import Gone, Guard, Message, Receive, Scope, Send, send_problem
 from fadecount.service.lane import LaneCycle, finish
+from fadecount.service.leader import Leader
 from fadecount.service.limits import RateLimit
-from fadecount.service.live import frame_maker, live_route
+from fadecount.service.live import Broadcaster, frame_maker, live_route
 from fadecount.service.metrics import Metrics
 from fadecount.service.operations import operation_routes
-from fadecount.service.problems import Problem, not_found, wrong_host
-from fadecount.service.reader_routes import Reading, reader_routes
-from fadecount.service.reading import Releases
-from fadecount.service.settings import Settings
-from fadecount.service.stores import open_reader, open_store
+from fadecount.service.problems import Problem, from_starlette, not_found, noted, wrong_host
+from fadecount.service.read_routes import ReadContext, reader_routes
+from fadecount.service.reader_pool import ReaderPool
+from fadecount.service.settings import Settings, open_reader, open_store
+from fadecount.service.write_routes import WriteContext
 from fadecount.service.writer import Writer
-from fadecount.service.writer_routes import Writing
 
 log = logging.getLogger("fadecount.service")
 LOOK_SECONDS = 1.0
@@ -37,31 +33,31 @@ _PREFIX = "/v1/streams/"
 
 
 class Service:
-    """An ASGI application with its writer, its readers and its live hub."""
+    """An ASGI application with its writer, its readers and its live broadcaster."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.metrics = Metrics()
         self._rate = RateLimit(settings.limits.requests_per_second, settings.limits.burst)
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="fadecount reader")
-        self._releases = Releases(lambda: open_reader(settings.place))
-        access = Access(settings.place.tokens(), public=settings.public)
-        reading = Reading(
+        self._releases = ReaderPool(lambda: open_reader(settings.storage))
+        access = Access(settings.storage.tokens(), public=settings.public)
+        reading = ReadContext(
             releases=self._releases, access=access, clock=settings.clock, public=settings.public, threads=self._threads
         )
         self._reading = reading
-        self.hub = Hub(frame_maker(reading))
+        self.broadcaster = Broadcaster(frame_maker(reading))
         self.writer = Writer(
-            self._open_desk,
+            self._open_leader,
             settings.clock,
             self.metrics,
             most_waiting=settings.limits.waiting_batches,
-            reconnects=settings.place.database is not None,
+            reconnects=settings.storage.database is not None,
         )
-        self._writing = Writing(writer=self.writer, access=access, limits=settings.limits)
+        self._writing = WriteContext(writer=self.writer, access=access, limits=settings.limits)
         routes = [
             *reader_routes(reading),
-            live_route(reading, self.hub, self.metrics),
+            live_route(reading, self.broadcaster, self.metrics),
             *operation_routes(reading, self.metrics, lambda: self.writer.ready, self.writer.lag_seconds),
         ]
         self.routes = routes
@@ -82,7 +78,7 @@ class Service:
 
     async def stop(self, seconds: float = 20.0) -> bool:
         """Acknowledge what was taken, let live readers go, close the store; False if the store did not answer in time."""
-        self.hub.close()
+        self.broadcaster.close()
         if self._looking:
             self._looking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -100,15 +96,15 @@ class Service:
         self._threads.shutdown(wait=True)
         self._releases.close()
 
-    def _open_desk(self) -> Desk:
+    def _open_leader(self) -> Leader:
         settings = self._settings
-        return Desk(
-            open_store(settings.place), settings.clock, on_tick=self._closed, accept_extra_loss=settings.accept_extra_loss
+        return Leader(
+            open_store(settings.storage), settings.clock, on_tick=self._closed, accept_extra_loss=settings.accept_extra_loss
         )
 
     def _closed(self, stream: str, tick: int) -> None:
         self.metrics.ticks_closed += 1
-        self._loop.call_soon_threadsafe(self.hub.nudge, stream, tick)
+        self._loop.call_soon_threadsafe(self.broadcaster.nudge, stream, tick)
 
     async def _look(self) -> None:
         """Find what other processes have published."""
@@ -118,7 +114,7 @@ class Service:
                 for name in await self._reading.ask(self._releases.names):
                     facts = await self._reading.ask(self._releases.facts, name)
                     if facts.last_tick is not None:
-                        self.hub.nudge(name, facts.last_tick)
+                        self.broadcaster.nudge(name, facts.last_tick)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Route a request; whatever goes wrong becomes a Problem, and a log line without values."""

@@ -11,11 +11,9 @@ import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
 
-from fadecount.service.bodies import Scope
-from fadecount.service.failures import noted
-from fadecount.service.headers import SECURITY_HEADERS
-from fadecount.service.problems import MEDIA_TYPE, Problem, unavailable
-from fadecount.service.writer_routes import ACCEPTED, REPEATED
+from fadecount.service.http import SECURITY_HEADERS, Scope
+from fadecount.service.problems import MEDIA_TYPE, Problem, noted, unavailable
+from fadecount.service.write_routes import ACCEPTED, REPEATED
 
 LARGEST_BODY = 1 << 15
 Lane = Callable[[Scope, bytes, "LaneCycle"], None]

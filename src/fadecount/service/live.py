@@ -1,27 +1,89 @@
-"""The live route: server-sent events, one per tick, resumable by ``Last-Event-ID``."""
+"""The live route: server-sent events, one per tick, resumable by ``Last-Event-ID``.
+
+Each reader waits until there is a newer tick than the one it has, and gets what was published since, from the store. Nothing is
+kept per reader but its position, so a slow one costs no memory. The frames of the last ticks are kept per stream, because a
+hundred readers want the same one.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from fadecount.service.answers import as_json
-from fadecount.service.hub import KEPT_FRAMES, Hub
+from fadecount.service.http import as_json
 from fadecount.service.metrics import Metrics
+from fadecount.service.parsing import Query
 from fadecount.service.problems import bad_request, unavailable
-from fadecount.service.query import Query
-from fadecount.service.reader_routes import Reading, tick_object
+from fadecount.service.read_routes import ReadContext, tick_object
 from fadecount.service.sse import HEARTBEAT, MEDIA_TYPE, frame
+
+KEPT_FRAMES = 64
+
+
+class Broadcaster:
+    """Which tick of each stream is the latest, and the frames of the last few."""
+
+    def __init__(self, make_frame: Callable[[str, int], Awaitable[bytes | None]]) -> None:
+        self._make_frame = make_frame
+        self._latest: dict[str, int] = {}
+        self._changed = asyncio.Event()
+        self._frames: OrderedDict[tuple[str, int], asyncio.Future[bytes | None]] = OrderedDict()
+        self.closed = False
+
+    def nudge(self, stream: str, tick: int) -> None:
+        """A tick has been published (here, or found to have been by another process)."""
+        if tick > self._latest.get(stream, tick - 1):
+            self._latest[stream] = tick
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()
+
+    def latest(self, stream: str) -> int | None:
+        return self._latest.get(stream)
+
+    def close(self) -> None:
+        """Let every live reader go."""
+        self.closed = True
+        self._changed.set()
+
+    async def newer(self, stream: str, than: int | None, timeout: float) -> bool:
+        """Wait until the stream has a tick after ``than`` (None: any); False if it took too long, or the broadcaster closed."""
+        try:
+            async with asyncio.timeout(timeout):
+                while not self.closed and not self._has_newer(stream, than):
+                    await self._changed.wait()
+        except TimeoutError:
+            return False
+        return not self.closed
+
+    def _has_newer(self, stream: str, than: int | None) -> bool:
+        latest = self._latest.get(stream)
+        return latest is not None and (than is None or latest > than)
+
+    async def frame(self, stream: str, tick: int) -> bytes | None:
+        """The frame of a published tick, made once for all readers."""
+        found = self._frames.get((stream, tick))
+        if found is None:
+            found = self._frames[stream, tick] = asyncio.ensure_future(self._make_frame(stream, tick))
+            while len(self._frames) > KEPT_FRAMES:
+                self._frames.popitem(last=False)
+        try:
+            return await asyncio.shield(found)
+        except Exception:
+            self._frames.pop((stream, tick), None)
+            raise
+
 
 HEARTBEAT_SECONDS = 15.0
 RETRY_MILLISECONDS = 2000
 MOST_READERS = 512
 
 
-def frame_maker(reading: Reading) -> Callable[[str, int], Awaitable[bytes | None]]:
+def frame_maker(reading: ReadContext) -> Callable[[str, int], Awaitable[bytes | None]]:
     """Makes the frame of a published tick, reading it from the store."""
 
     async def make(name: str, tick: int) -> bytes | None:
@@ -32,41 +94,41 @@ def frame_maker(reading: Reading) -> Callable[[str, int], Awaitable[bytes | None
     return make
 
 
-def live_route(reading: Reading, hub: Hub, metrics: Metrics) -> Route:
+def live_route(reading: ReadContext, broadcaster: Broadcaster, metrics: Metrics) -> Route:
     async def live(request: Request) -> Response:
         facts = await reading.facts(request)
         Query(request.scope["query_string"], frozenset())
-        if hub.closed or metrics.live_readers >= MOST_READERS:
+        if broadcaster.closed or metrics.live_readers >= MOST_READERS:
             raise unavailable("too many live readers; try again later", seconds=5)
         after = _last_seen(request)
         if facts.last_tick is not None:
-            hub.nudge(facts.name, facts.last_tick)
+            broadcaster.nudge(facts.name, facts.last_tick)
         if after is None and facts.last_tick is not None:
             after = facts.last_tick - (1 if facts.has_releases else 0)  # the latest one at once, then each new one
         elif after is not None and facts.first_tick is not None:
             after = max(after, facts.first_tick - 1)
         if request.method == "HEAD":
             return Response(headers={"Cache-Control": "no-store"}, media_type=MEDIA_TYPE)
-        answer = StreamingResponse(_frames(facts.name, after, hub, metrics), media_type=MEDIA_TYPE)
+        answer = StreamingResponse(_frames(facts.name, after, broadcaster, metrics), media_type=MEDIA_TYPE)
         answer.headers.update({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         return answer
 
     return Route("/v1/streams/{name}/live", live, methods=["GET"])
 
 
-async def _frames(name: str, after: int | None, hub: Hub, metrics: Metrics) -> AsyncIterator[bytes]:
+async def _frames(name: str, after: int | None, broadcaster: Broadcaster, metrics: Metrics) -> AsyncIterator[bytes]:
     metrics.live_readers += 1
     try:
         yield b"retry: %d\n\n" % RETRY_MILLISECONDS
-        while not hub.closed:
-            latest = hub.latest(name)
+        while not broadcaster.closed:
+            latest = broadcaster.latest(name)
             if latest is None or (after is not None and latest <= after):
-                if not await hub.newer(name, after, HEARTBEAT_SECONDS) and not hub.closed:
+                if not await broadcaster.newer(name, after, HEARTBEAT_SECONDS) and not broadcaster.closed:
                     yield HEARTBEAT
                 continue
             after = latest - 1 if after is None else after
             for tick in range(after + 1, min(latest, after + KEPT_FRAMES) + 1):
-                made = await hub.frame(name, tick)
+                made = await broadcaster.frame(name, tick)
                 after = tick
                 if made is not None:
                     yield made

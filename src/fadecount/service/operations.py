@@ -13,7 +13,7 @@ from starlette.routing import Route
 from fadecount.service.access import Action
 from fadecount.service.metrics import MEDIA_TYPE, Metrics
 from fadecount.service.problems import not_found, unavailable
-from fadecount.service.reader_routes import Reading
+from fadecount.service.read_routes import ReadContext
 
 _TYPES = {
     "html": "text/html; charset=utf-8",
@@ -35,7 +35,7 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
 
 def operation_routes(
-    reading: Reading, metrics: Metrics, ready: Callable[[], bool], lag_seconds: Callable[[], float]
+    reading: ReadContext, metrics: Metrics, ready: Callable[[], bool], lag_seconds: Callable[[], float]
 ) -> list[Route]:
     static = static_files()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from fadecount.service.headers import SECURITY_HEADERS
+from fadecount.service.http import SECURITY_HEADERS
 from fadecount.service.lane import Lane, LaneCycle, qualifies
 from fadecount.service.limits import Limits
 from fadecount.service.problems import too_slow

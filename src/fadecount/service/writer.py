@@ -11,16 +11,60 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from fadecount.errors import StoreError
+from fadecount.errors import FadecountError, InputError, StoreError
 from fadecount.service.clock import Clock
-from fadecount.service.desk import Desk
-from fadecount.service.jobs import Job, accepted, outcome_of, resolve
+from fadecount.service.leader import Leader, refused_input
 from fadecount.service.metrics import Metrics
 from fadecount.service.problems import unavailable
 from fadecount.streams import Batch
+
+
+@dataclass(slots=True)
+class Job:
+    """A batch for a stream, or (without one) something to be called with the leader; and who waits for it."""
+
+    stream: str | None
+    work: Any
+    future: asyncio.Future[Any]
+
+
+def accepted(leader: Leader, stream: str, group: Sequence[Job]) -> list[tuple[Job, Any]]:
+    """One transaction for the group; if somebody's batch is wrong, each on its own, so that only that one is refused."""
+    try:
+        outcomes: list[Any] = list(leader.accept(stream, [job.work for job in group]))
+    except InputError:
+        if len(group) == 1:
+            return [(group[0], refused_input())]
+        return [each for job in group for each in accepted(leader, stream, [job])]
+    except StoreError:
+        raise
+    except FadecountError as error:
+        outcomes = [error] * len(group)
+    return list(zip(group, outcomes, strict=True))
+
+
+def outcome_of(work: Callable[[Leader], Any], leader: Leader) -> Any:
+    try:
+        return work(leader)
+    except StoreError:
+        raise
+    except FadecountError as error:
+        return error
+
+
+def resolve(done: list[tuple[Job, Any]]) -> None:
+    for job, outcome in done:
+        if job.future.done():
+            continue
+        if isinstance(outcome, Exception):
+            job.future.set_exception(outcome)
+        else:
+            job.future.set_result(outcome)
+
 
 log = logging.getLogger("fadecount.service")
 LARGEST_GROUP = 1024
@@ -32,7 +76,7 @@ LONGEST_WAIT = 0.5
 
 
 class Writer:
-    """Runs a :class:`Desk` on its own thread.
+    """Runs a :class:`Leader` on its own thread.
 
     Guarantees: a batch is acknowledged only after its commit; after an error of the store nothing more is done with it. An
     embedded store then ends the service (``failed`` is set: a restart reads what was really committed); a database server is
@@ -40,11 +84,11 @@ class Writer:
     """
 
     def __init__(
-        self, open_desk: Callable[[], Desk], clock: Clock, metrics: Metrics, *, most_waiting: int, reconnects: bool
+        self, open_leader: Callable[[], Leader], clock: Clock, metrics: Metrics, *, most_waiting: int, reconnects: bool
     ) -> None:
-        self._open_desk, self._clock, self._metrics = open_desk, clock, metrics
+        self._open_leader, self._clock, self._metrics = open_leader, clock, metrics
         self._most_waiting, self._reconnects = most_waiting, reconnects
-        self._desk: Desk | None = None
+        self._leader: Leader | None = None
         self._jobs: deque[Job] = deque()
         self._wake = threading.Condition()
         self._stopping = False
@@ -56,7 +100,7 @@ class Writer:
 
     def start(self) -> None:
         """Open the store (raising what is wrong with it) and begin."""
-        self._desk = self._open_desk()
+        self._leader = self._open_leader()
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
@@ -67,31 +111,31 @@ class Writer:
             self._wake.notify()
         if self._thread.is_alive():
             self._thread.join()
-        if self._desk:
-            self._desk.close()
+        if self._leader:
+            self._leader.close()
 
     @property
     def ready(self) -> bool:
-        desk, since = self._desk, self._busy_since
+        leader, since = self._leader, self._busy_since
         stuck = since is not None and time.monotonic() - since > STUCK_SECONDS
-        return desk is not None and desk.healthy and not stuck and not self.failed.is_set() and not self._stopping
+        return leader is not None and leader.healthy and not stuck and not self.failed.is_set() and not self._stopping
 
     def lag_seconds(self) -> float:
-        desk = self._desk
-        return desk.lag_seconds() if desk else 0.0
+        leader = self._leader
+        return leader.lag_seconds() if leader else 0.0
 
     def accept(self, stream: str, batch: Batch) -> asyncio.Future[bool]:
         """Queue a batch; the future tells, once it is durable, whether it counted (False: this id has counted before)."""
         return self._submit(stream, batch)
 
-    def call(self, work: Callable[[Desk], Any]) -> asyncio.Future[Any]:
+    def call(self, work: Callable[[Leader], Any]) -> asyncio.Future[Any]:
         """Run something on the writing thread."""
         return self._submit(None, work)
 
     def _submit(self, stream: str | None, work: Any) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
         with self._wake:
-            if self._stopping or self._desk is None or len(self._jobs) >= self._most_waiting:
+            if self._stopping or self._leader is None or len(self._jobs) >= self._most_waiting:
                 raise unavailable()
             self._jobs.append(Job(stream, work, future))
             self._wake.notify()
@@ -118,39 +162,39 @@ class Writer:
             return [self._jobs.popleft() for _ in range(min(len(self._jobs), LARGEST_GROUP))]
 
     def _patience(self) -> float:
-        due = self._desk.next_due if self._desk else None
+        due = self._leader.next_due if self._leader else None
         return LONGEST_WAIT if due is None else min(LONGEST_WAIT, self._clock.until(due))
 
     def _work(self, jobs: list[Job]) -> None:
-        desk = self._desk
-        if desk is None:
-            desk = self._desk = self._open_desk()
+        leader = self._leader
+        if leader is None:
+            leader = self._leader = self._open_leader()
         done: list[tuple[Job, Any]] = []
         groups: dict[str, list[Job]] = {}
         try:
             for job in jobs:
                 if job.stream is None:
-                    done.append((job, outcome_of(job.work, desk)))
+                    done.append((job, outcome_of(job.work, leader)))
                 else:
                     groups.setdefault(job.stream, []).append(job)
             for stream, group in groups.items():
-                done += accepted(desk, stream, group)
+                done += accepted(leader, stream, group)
         finally:
             if done:
                 self._loop.call_soon_threadsafe(resolve, done)
         if time.monotonic() - self._looked > LONGEST_WAIT:
             self._looked = time.monotonic()
-            desk.find_streams()
-        desk.close_due()
+            leader.find_streams()
+        leader.close_due()
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
         """Nothing is known about the transaction under way, so the store is let go, and everyone waiting is told to repeat."""
         self._busy_since = None
         log.error("the store failed: %s", type(error).__name__)
         self._metrics.ticker_failures += 1
-        desk, self._desk = self._desk, None
-        if desk:
-            desk.close()
+        leader, self._leader = self._leader, None
+        if leader:
+            leader.close()
         with self._wake:
             jobs = [*jobs, *self._jobs]
             self._jobs.clear()
@@ -159,9 +203,9 @@ class Writer:
             self.failed.set()
             self._loop.call_soon_threadsafe(self.on_failure)
             return
-        while not self._stopping and self._desk is None:
+        while not self._stopping and self._leader is None:
             time.sleep(LONGEST_WAIT)
             try:
-                self._desk = self._open_desk()
+                self._leader = self._open_leader()
             except StoreError:
                 continue

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fadecount as fc
-from fadecount.service.explain import Fading, curve_ages, monthly_refresh, sentence
+from fadecount.service.fading_curve import FadingCurve, curve_ages, monthly_refresh, sentence
 from fadecount.streams.forks import Fork, loss_with_forks, ticks_ahead
 
 
@@ -21,7 +21,7 @@ def test_the_comparison_has_the_same_error(tick_seconds: int) -> None:
 
 
 def test_the_curve_never_falls_and_holds_what_is_stated() -> None:
-    fading = Fading(mechanism=fc.Gradual(epsilon=0.1, exponent=2.0), tick_seconds=60)
+    fading = FadingCurve(mechanism=fc.Gradual(epsilon=0.1, exponent=2.0), tick_seconds=60)
     curve = fading.curve()
     losses = [point["loss"] for point in curve]
     assert losses == sorted(losses)
@@ -31,8 +31,8 @@ def test_the_curve_never_falls_and_holds_what_is_stated() -> None:
 
 
 def test_a_factor_multiplies_every_loss() -> None:
-    plain = Fading(mechanism=fc.Gradual(epsilon=0.1, exponent=2.0), tick_seconds=60)
-    twice = Fading(mechanism=plain.mechanism, tick_seconds=60, factor=2)
+    plain = FadingCurve(mechanism=fc.Gradual(epsilon=0.1, exponent=2.0), tick_seconds=60)
+    twice = FadingCurve(mechanism=plain.mechanism, tick_seconds=60, factor=2)
     for one, two in zip(plain.curve(), twice.curve(), strict=True):
         assert 2 * one["loss"] <= two["loss"] <= 2 * one["loss"] * (1 + 1e-12)
     once, both = plain.refresh(), twice.refresh()
@@ -45,12 +45,14 @@ def test_a_factor_multiplies_every_loss() -> None:
 def test_the_curve_covers_every_fork(ends: list[int | None], steps: int, age: int, sensitivity: int) -> None:
     """What the page says of an age is never less than what the store says of an event of that age."""
     mechanism, forks = fc.Gradual(epsilon=0.5, exponent=2.0), [Fork(last_step=end) for end in ends]
-    fading = Fading(mechanism=mechanism, tick_seconds=60, factor=sensitivity * (1 + len(forks)), ahead=ticks_ahead(forks, steps))
+    fading = FadingCurve(
+        mechanism=mechanism, tick_seconds=60, factor=sensitivity * (1 + len(forks)), ahead=ticks_ahead(forks, steps)
+    )
     assert fading.loss(60 * age) >= loss_with_forks(mechanism, sensitivity, forks, steps - age, steps)
 
 
 def test_without_a_refresh_to_compare_with_there_is_none() -> None:
-    unreachable = Fading(mechanism=fc.Gradual(epsilon=2.0**-30, exponent=1.0), tick_seconds=1)
+    unreachable = FadingCurve(mechanism=fc.Gradual(epsilon=2.0**-30, exponent=1.0), tick_seconds=1)
     assert unreachable.refresh() is None
     assert unreachable.curve()
 

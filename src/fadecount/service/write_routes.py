@@ -10,13 +10,10 @@ from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Mechanism, require_planned_tick
 from fadecount.service.access import Access, Action
-from fadecount.service.answers import as_json
-from fadecount.service.bodies import Receive, Scope, Send, read_body
-from fadecount.service.fields import a_list, a_text, an_event, an_object, events_of
-from fadecount.service.headers import send_bytes
+from fadecount.service.http import Receive, Scope, Send, as_json, read_body, send_bytes
 from fadecount.service.limits import Limits
+from fadecount.service.parsing import a_list, a_text, an_event, an_object, events_of, parse, parse_lines
 from fadecount.service.problems import Problem, bad_request
-from fadecount.service.strict_json import parse, parse_lines
 from fadecount.service.writer import Writer
 from fadecount.streams import Batch, Description, Ticks
 
@@ -32,7 +29,7 @@ _NO_STORE = ((b"cache-control", b"no-store"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Writing:
+class WriteContext:
     """What writing routes work with; each route is an ASGI application of its own, as little as possible around it."""
 
     writer: Writer
@@ -76,7 +73,7 @@ class Writing:
         self.access.allow(authorization, Action.MANAGE, name)
         description = _description(name, fields)
         keys = _keys(fields["keys"]) if "keys" in fields else ["all"]
-        created = await self.writer.call(lambda desk: desk.create(description, keys))
+        created = await self.writer.call(lambda leader: leader.create(description, keys))
         answer = as_json({"name": name, "repeated": not created})
         await send_bytes(send, 201 if created else 200, answer, "application/json", _NO_STORE)
 
@@ -86,7 +83,7 @@ class Writing:
         self.access.allow(_text(headers, b"authorization"), Action.MANAGE, name)
         fields = an_object(await self._json(receive, headers), "the body", frozenset({"keys"}), frozenset({"keys"}))
         keys = _keys(fields["keys"])
-        await self.writer.call(lambda desk: desk.declare(name, keys))
+        await self.writer.call(lambda leader: leader.declare(name, keys))
         await send_bytes(send, 200, as_json({"name": name}), "application/json", _NO_STORE)
 
     async def _json(self, receive: Receive, headers: dict[bytes, bytes]) -> Any:

@@ -1,4 +1,4 @@
-"""Steady load for a long time: memory must not grow. ``python -m tests.service.soak --minutes 30`` (``make soak``)."""
+"""Steady load for a long time: memory must not grow. ``python -m campaigns.service.soak --minutes 30`` (``make soak``)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import tempfile
 import time
 from pathlib import Path
 
-import fadecount as fc
-from tests.service.load import KEYS, drive, getter, live, poster, resident
 from tests.service.process import ServeProcess
+
+import fadecount as fc
+from campaigns.service.load import KEYS, drive, getter, live, poster, resident
 
 MOST_GROWTH = 1.15
 """Memory at the end against memory after the first tenth of the time."""

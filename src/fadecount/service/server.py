@@ -18,7 +18,7 @@ import uvicorn
 
 from fadecount.errors import StoreError
 from fadecount.service.app import Service
-from fadecount.service.headers import allowed_hosts
+from fadecount.service.http import allowed_hosts
 from fadecount.service.limits import BACKLOG, room_for
 from fadecount.service.protocol import guarded
 from fadecount.service.settings import Settings
@@ -57,7 +57,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.asked = asyncio.get_running_loop().time()
-        self.service.hub.close()
+        self.service.broadcaster.close()
         await super().shutdown(sockets)
 
 

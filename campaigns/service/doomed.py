@@ -1,20 +1,21 @@
-"""``python -m tests.service.doomed STEP PASSING serve ...``: the service, which kills itself at a named step of its work."""
+"""``python -m campaigns.service.doomed STEP PASSING serve ...``: the service, which kills itself at a named step of its work."""
 
 from __future__ import annotations
 
 import sys
 
-from fadecount.cli.main import main
-from fadecount.service import app, stores
-from fadecount.service.place import StatePlace
-from fadecount.streams import FileFence, Store
 from tests.crash.worker import Killer
+
+from fadecount.cli.main import main
+from fadecount.service import app, settings
+from fadecount.service.settings import Storage
+from fadecount.streams import FileFence, Store
 
 if __name__ == "__main__":
     killer = Killer(sys.argv[1], int(sys.argv[2]))
 
-    def open_store(place: StatePlace) -> Store:
-        store = stores.open_store(place)
+    def open_store(storage: Storage) -> Store:
+        store = settings.open_store(storage)
         assert isinstance(store._fence, FileFence)
         store._checkpoint = store._fence._checkpoint = killer
         return store

@@ -15,7 +15,6 @@ import numpy as np
 
 from fadecount.errors import StoreError
 from fadecount.mechanisms import Mechanism
-from fadecount.service.explain import Fading
 from fadecount.service.problems import not_found, unavailable
 from fadecount.streams.forks import ticks_ahead
 from fadecount.streams.reading import Reader
@@ -42,11 +41,6 @@ class Facts:
     def has_releases(self) -> bool:
         return self.first_tick is not None and self.last_tick is not None and self.last_tick >= self.first_tick
 
-    @property
-    def fading(self) -> Fading:
-        factor = self.sensitivity * self.histories
-        return Fading(mechanism=self.mechanism, tick_seconds=self.ticks.tick_seconds, factor=factor, ahead=self.ahead)
-
 
 @dataclass(frozen=True, slots=True)
 class Release:
@@ -59,7 +53,7 @@ class Release:
     high: int
 
 
-class Releases:
+class ReaderPool:
     """Reads with a connection per thread, and with a new one after the database failed."""
 
     def __init__(self, connect: Callable[[], Reader]) -> None:

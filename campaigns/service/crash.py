@@ -1,6 +1,6 @@
 """Kill the service under load, again and again: nothing acknowledged may be lost or doubled, no release may change.
 
-``python -m tests.service.crash --kills 500 --postgres 200`` runs the campaign: one process on SQLite, then two on one PostgreSQL.
+``python -m campaigns.service.crash --kills 500 --postgres 200``: one process on SQLite, then two on one PostgreSQL.
 About half of the deaths come at a named step of the service's work, the others at any time. The tests run a short one.
 """
 
@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import fadecount as fc
-from fadecount.service.client import ServiceError
-from tests.service.fleet import Fleet
-from tests.service.house import EXACT
+from tests.service.harness import EXACT
 from tests.service.postgres import PostgresServer
+
+import fadecount as fc
+from campaigns.service.fleet import Fleet
+from fadecount.service.client import ServiceError
 
 KEYS = tuple(f"writer-{number}" for number in range(4))
 PATIENCE = 40.0

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fadecount.service.fields import MOST_COUNT, an_event, events_of
+from fadecount.service.parsing import MOST_COUNT, MOST_DEPTH, MOST_DIGITS, an_event, events_of, parse, parse_lines
 from fadecount.service.problems import Problem
-from fadecount.service.strict_json import MOST_DEPTH, MOST_DIGITS, parse, parse_lines
 from tests.service.hostile import CANARY, HOSTILE_BODIES
 
 PLAIN = st.recursive(

@@ -1,4 +1,4 @@
-"""How much the service carries, against plain SQLite in the same run: ``python -m tests.service.load`` (``make load``).
+"""How much the service carries, against plain SQLite in the same run: ``python -m campaigns.service.load`` (``make load``).
 
 A service in a process of its own, 32 connections that each wait for an answer before they send again, every request with an
 idempotency key of its own. The yardstick: single-row commits per second of
@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import fadecount as fc
 from tests.service.process import ServeProcess
+
+import fadecount as fc
 
 CONNECTIONS = 32
 BATCH = 500

@@ -16,11 +16,10 @@ from typing import Any, Self
 import fadecount as fc
 from fadecount.service.app import Service
 from fadecount.service.clock import Clock
-from fadecount.service.headers import allowed_hosts
+from fadecount.service.http import allowed_hosts
 from fadecount.service.limits import Limits
-from fadecount.service.place import StatePlace
-from fadecount.service.serving import make_server
-from fadecount.service.settings import Settings
+from fadecount.service.server import make_server
+from fadecount.service.settings import Settings, Storage
 from fadecount.service.tokens import Role
 
 EXACT = fc.Gradual(epsilon=2.0**14, exponent=1.0)
@@ -52,8 +51,8 @@ class Reply:
         return json.loads(self.body)
 
 
-class House:
-    """``with House(tmp_path) as house:``; ``house.close_tick()`` lets a tick go by and waits for its release."""
+class Harness:
+    """``with Harness(tmp_path) as harness:``; ``harness.close_tick()`` lets a tick go by and waits for its release."""
 
     def __init__(
         self,
@@ -64,12 +63,12 @@ class House:
         clock: Clock | None = None,
         database: str | None = None,
     ) -> None:
-        place = StatePlace(folder=folder / "state", fence=folder / "fence", database=database)
-        place.prepare()
+        storage = Storage(folder=folder / "state", fence=folder / "fence", database=database)
+        storage.prepare()
         self.clock = clock or StillClock()
-        self._settings = Settings(place=place, public=public, limits=limits or Limits(), clock=self.clock)
-        self.tokens = place.tokens()
-        self.place = place
+        self._settings = Settings(storage=storage, public=public, limits=limits or Limits(), clock=self.clock)
+        self.tokens = storage.tokens()
+        self.storage = storage
         self._loop: asyncio.AbstractEventLoop | None = None
         self.admin, _ = self.tokens.create(Role.ADMIN)
 

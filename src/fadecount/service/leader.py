@@ -23,7 +23,7 @@ LONGEST_TURN = 0.2
 """Seconds that closing ticks may keep events waiting, when very many streams are due at once."""
 
 
-class Desk:
+class Leader:
     """Holds an open store and the streams of it that this process leads.
 
     With PostgreSQL another process may lead a stream; this one then accepts events for it, which needs no lead, and asks for

@@ -15,13 +15,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from fadecount.service.access import Access, Action
-from fadecount.service.answers import FRESH, as_csv, as_json, json_answer, tagged, wants_csv
 from fadecount.service.clock import Clock
-from fadecount.service.explain import Fading
-from fadecount.service.moments import moment_answer
+from fadecount.service.fading_curve import FadingCurve, curve_of, moment_answer
+from fadecount.service.http import FRESH, as_csv, as_json, json_answer, tagged, wants_csv
+from fadecount.service.parsing import Query, first_from
 from fadecount.service.problems import not_found
-from fadecount.service.query import Query, first_from
-from fadecount.service.reading import Facts, Release, Releases
+from fadecount.service.reader_pool import Facts, ReaderPool, Release
 
 MOST_ROWS = 10_000
 _ALL = frozenset[str]()
@@ -30,10 +29,10 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ReadContext:
     """What reading routes work with."""
 
-    releases: Releases
+    releases: ReaderPool
     access: Access
     clock: Clock
     public: bool
@@ -54,7 +53,7 @@ class Reading:
         return name
 
 
-def reader_routes(reading: Reading) -> list[Route]:
+def reader_routes(reading: ReadContext) -> list[Route]:
     """Each route checks the token, then does all of its reading in one go on a thread."""
 
     def route(path: str, answer: Callable[[Request, Facts], Response]) -> Route:
@@ -103,8 +102,8 @@ def reader_routes(reading: Reading) -> list[Route]:
             return json_answer(moment_answer(reading.releases, facts, query, reading.clock.now()), cache=FRESH)
         age = query.age("age")
         if age is not None:
-            return json_answer({"stream": facts.name, **facts.fading.statement(age)}, cache=FRESH)
-        return tagged(request, curve_body(facts.name, facts.fading), "application/json", closed=False, public=reading.public)
+            return json_answer({"stream": facts.name, **curve_of(facts).statement(age)}, cache=FRESH)
+        return tagged(request, curve_body(facts.name, curve_of(facts)), "application/json", closed=False, public=reading.public)
 
     return [
         Route("/v1/streams", list_streams, methods=["GET"]),
@@ -134,14 +133,14 @@ def description(facts: Facts, now: float) -> dict[str, Any]:
     }
 
 
-def tick_object(releases: Releases, facts: Facts, tick: int) -> dict[str, Any]:
+def tick_object(releases: ReaderPool, facts: Facts, tick: int) -> dict[str, Any]:
     """One published tick with all its keys: the body of ``latest``, and of a live event."""
     rows = releases.page(facts.name, tick, tick, skip=0, limit=len(facts.keys) + 1, position=None)
     return {"tick": tick, "start": facts.ticks.shown(tick), "releases": [_row(facts, row) for row in rows]}
 
 
 @lru_cache(maxsize=64)
-def curve_body(name: str, fading: Fading) -> bytes:
+def curve_body(name: str, fading: FadingCurve) -> bytes:
     return as_json(
         {
             "stream": name,

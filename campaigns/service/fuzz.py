@@ -1,4 +1,4 @@
-"""Requests made from the description of the interface: no 5xx. ``python -m tests.service.fuzz`` (``make service-fuzz``)."""
+"""Requests made from the description of the interface: no 5xx. ``python -m campaigns.service.fuzz`` (``make service-fuzz``)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.service.process import ServeProcess
+
 import fadecount as fc
 from fadecount.service.operations import static_files
-from tests.service.process import ServeProcess
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 

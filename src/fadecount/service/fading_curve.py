@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +18,9 @@ import numpy as np
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import LONGEST, Mechanism, Refresh
+from fadecount.service.parsing import Query, tick_at
+from fadecount.service.problems import bad_request
+from fadecount.service.reader_pool import Facts, ReaderPool
 from fadecount.shown import shown_loss, shown_sureness
 
 MONTH, YEAR = UNITS["mo"], UNITS["y"]
@@ -26,7 +30,7 @@ _POINTS_PER_DECADE = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fading:
+class FadingCurve:
     """How a stream fades: its mechanism, its tick, and by what its losses are multiplied.
 
     The factor is the sensitivity of the stream times the number of its histories: an old backup that was opened on purpose
@@ -96,6 +100,12 @@ class Fading:
         return math.sqrt(self.mechanism.mse(_year(self.tick_seconds)))
 
 
+def curve_of(facts: Facts) -> FadingCurve:
+    """The curve of a stream, over all of its histories."""
+    factor = facts.sensitivity * facts.histories
+    return FadingCurve(mechanism=facts.mechanism, tick_seconds=facts.ticks.tick_seconds, factor=factor, ahead=facts.ahead)
+
+
 @lru_cache(maxsize=64)
 def monthly_refresh(mechanism: Mechanism, tick_seconds: int) -> Refresh:
     """The budget refresh, every 30 days, whose mean squared error over a year of ticks is that of the mechanism."""
@@ -129,3 +139,33 @@ def meaning(loss: float) -> str:
     guess = "Whoever would have guessed fifty-fifty whether it happened can, from everything published since,"
     sure = shown_sureness(loss)
     return f"{guess} be all but certain." if sure.startswith("over") else f"{guess} be at most {sure} sure."
+
+
+_LATER = (("now", 0), ("in a day", UNITS["d"]), ("in a month", UNITS["mo"]), ("in a year", UNITS["y"]))
+
+
+def moment_answer(releases: ReaderPool, facts: Facts, query: Query, now: float) -> dict[str, Any]:
+    """The body for ``?time=...`` and ``?time=...&at=...``."""
+    moment, at = query.moment("time"), query.moment("at")
+    if moment is None or "age" in query:
+        raise bad_request("bad_query", "give age, or time, or time and at")
+    tick = tick_at(facts.ticks, moment, "time")
+    last = facts.last_tick if facts.last_tick is not None else tick - 1
+    if at is None:
+        views = [(words, max(0, facts.ticks.at(now + seconds) - 1 - last) if seconds else 0) for words, seconds in _LATER]
+    else:
+        views = [(f"at {_shown(at)}", tick_at(facts.ticks, at, "at") - 1 - last)]
+    losses = [(words, releases.loss(facts.name, tick, ticks)) for words, ticks in views]
+    subject = f"An event at {_shown(moment)}"
+    return {
+        "stream": facts.name,
+        "time": _shown(moment),
+        "losses": [
+            {"when": words, "loss": loss, "shown": shown_loss(loss), "sure": shown_sureness(loss)} for words, loss in losses
+        ],
+        "sentence": " ".join(sentence(f"{subject}, {words}", loss) for words, loss in losses),
+    }
+
+
+def _shown(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -10,11 +10,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, TypeVar
 
-import fadecount as fc
-from fadecount.service.client import PublishedCount, ServiceError
 from tests.crash.worker import STEPS
 from tests.service.postgres import PostgresServer
 from tests.service.process import ServeProcess
+
+import fadecount as fc
+from fadecount.service.client import PublishedCount, ServiceError
 
 ROLES = ("one", "two")
 DOOMS = tuple(step for step in STEPS if step != "declare written")

@@ -1,0 +1,1 @@
+"""Campaigns against the service: crash, load, soak, fuzz."""
