@@ -54,7 +54,7 @@ docs: $(VENV)/test ## write the reference of the commands anew
 	$(BIN)/python -m fadecount.cli._reference docs/cli.md
 
 crash: $(VENV)/test ## kill a writing process 10,000 times and hold its store to the journal
-	$(BIN)/python -m tests.crash
+	$(BIN)/python -m campaigns.crash
 
 browser: # Chromium for the tests of the page, where this may install it; they are skipped, saying so, where it may not
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \

@@ -11,16 +11,15 @@ import sqlite3
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 import numpy as np
 
 import fadecount as fc
-from fadecount.streams import Batch, Description, FileFence, GroupCommit, SQLiteStore, Stream, Ticks
+from fadecount.streams import Batch, Description, FileFence, SQLiteStore, Stream, Ticks
 
-CLIENTS = 64
+GROUP = 1024
 LEAST_RATIO = 10.0
 KEYS = [f"key{number}" for number in range(100)]
 
@@ -40,26 +39,13 @@ def single_rows(folder: Path, rows: int) -> float:
 
 
 def ingest(store: SQLiteStore, batches: int, events: int, label: str) -> float:
-    """Acknowledged events per second: every client has several batches of so many events under way, each with its own id."""
-    group = GroupCommit(store.intake("bench"))
-    counts = dict.fromkeys(KEYS[:events], 1)
-
-    def client(number: int) -> None:
-        share = batches // CLIENTS
-        for start in range(0, share, 16):
-            ids = (f"{label}/{number}/{at}" for at in range(start, min(start + 16, share)))
-            for future in [group.submit(Batch(counts=counts, id=each)) for each in ids]:
-                assert future.result()
-
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
+    """Acknowledged events per second in group commits: so many batches, each with its own id, share one transaction."""
+    intake, counts = store.intake("bench"), dict.fromkeys(KEYS[:events], 1)
     started = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    elapsed = time.perf_counter() - started
-    group.close()
-    return batches // CLIENTS * CLIENTS * events / elapsed
+    for start in range(0, batches, GROUP):
+        ids = (f"{label}/{at}" for at in range(start, min(start + GROUP, batches)))
+        assert all(intake.accept([Batch(counts=counts, id=each) for each in ids]))
+    return batches * events / (time.perf_counter() - started)
 
 
 def ticks(stream: Stream, count: int) -> float:
@@ -73,7 +59,7 @@ def ticks(stream: Stream, count: int) -> float:
 def gap(stream: Stream, count: int) -> float:
     """Seconds for so many empty ticks at once."""
     started = time.perf_counter()
-    for _ in stream.release((stream.open_tick or 0) + count - 1, np.zeros((1, stream.place.width), dtype=np.int64)):
+    for _ in stream.release((stream.open_tick or 0) + count - 1, np.zeros((1, stream.status.width), dtype=np.int64)):
         pass
     return time.perf_counter() - started
 

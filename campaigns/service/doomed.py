@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.crash.worker import Killer
-
+from campaigns.crash.worker import Killer
 from fadecount.cli.main import main
 from fadecount.service import app, settings
 from fadecount.service.settings import Storage

@@ -10,11 +10,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, TypeVar
 
-from tests.crash.worker import STEPS
 from tests.service.postgres import PostgresServer
 from tests.service.process import ServeProcess
 
 import fadecount as fc
+from campaigns.crash.worker import STEPS
 from fadecount.service.client import PublishedCount, ServiceError
 
 ROLES = ("one", "two")

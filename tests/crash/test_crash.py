@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns.crash.campaign import campaign
 
 from fadecount.counters.parts import Parts, counter_of
 from fadecount.streams import inputs, state, stream
-from fadecount.streams.description import read_place
-from tests.crash.campaign import campaign
+from fadecount.streams.status import read_status
 from tests.streams.conftest import postgres_url
 
 __all__ = ["postgres_url"]
@@ -81,9 +81,9 @@ def test_it_notices_noise_drawn_again_after_a_restart(folder: Path, monkeypatch:
 
 def test_it_notices_releases_that_are_never_published(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lazy(database: Any, fence: Any, name: str, *_: Any, **__: Any) -> Any:
-        return read_place(database, name)
+        return read_status(database, name)
 
-    monkeypatch.setattr(stream, "published", lazy)
-    monkeypatch.setattr(stream, "settled", lazy)
+    monkeypatch.setattr(stream, "publish", lazy)
+    monkeypatch.setattr(stream, "recover", lazy)
     with pytest.raises(AssertionError, match="published steps are missing"):
         campaign(folder, 100, 1, None)

@@ -22,13 +22,13 @@ def test_ticks_are_closed_by_the_clock(tick_seconds: int) -> None:
         assert [chunk.last_tick for chunk in close_due(stream, NOW)] == [begin - 1]
         assert close_due(stream, NOW) == []
         assert [chunk.last_tick for chunk in close_due(stream, NOW + 3 * tick_seconds)] == [begin + 2]
-        steps = stream.place.steps
+        steps = stream.status.steps
         assert close_due(stream, NOW + 2 * tick_seconds) == [], "a small correction closes nothing and is no error"
         for jump in (-TEN_YEARS, TEN_YEARS):
             with pytest.raises(ClockError, match="clock must") as refused:
                 close_due(stream, NOW + jump)
             assert "\n" not in str(refused.value)
-        assert stream.place.steps == steps
+        assert stream.status.steps == steps
         later = NOW + 20 * 86400
         assert close_due(stream, later)[-1].last_tick == ticks.at(later) - 1
         if tick_seconds > 1:

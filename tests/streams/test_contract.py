@@ -169,7 +169,7 @@ def test_the_name_of_a_stream_that_released_nothing_is_free_again(backend: Backe
     with backend.open() as store:
         create(store)
         store.delete("doors")
-        assert create(store).place.steps == 0
+        assert create(store).status.steps == 0
 
 
 def test_a_refused_input_changes_nothing(backend: Backend) -> None:

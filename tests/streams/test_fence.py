@@ -47,7 +47,7 @@ def test_an_old_backup_is_refused_in_one_line(forked: Path) -> None:
         store.open("doors")
     assert "\n" not in str(refused.value)
     with open_copy(forked) as store:
-        assert store.open("doors").place.steps == 20
+        assert store.open("doors").status.steps == 20
 
 
 def test_copies_that_run_side_by_side_are_stopped_before_the_second_publishes(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_copies_that_run_side_by_side_are_stopped_before_the_second_publishes(tm
             second.close_through(11)
         first.close_through(12)
     with Reader.of_file(tmp_path / "copy" / "streams.db") as reader:
-        assert reader.place("doors").published_tick == 10
+        assert reader.status("doors").published_tick == 10
         assert [piece.last_tick for piece in reader.releases("doors")] == [10]
 
 
@@ -78,7 +78,7 @@ def test_an_accepted_fork_goes_on_and_every_loss_holds_it(forked: Path) -> None:
         stream = store.open("doors", accept_extra_loss=True)
         stream.close_through(15)
     with Reader.of_file(forked / "old" / "streams.db") as reader:
-        assert reader.place("doors").forks == (Fork(last_step=20),)
+        assert reader.status("doors").forks == (Fork(last_step=20),)
         assert reader.loss("doors", 5) == 2 * MECHANISM.loss(15)
         assert reader.loss("doors", 20) == 2 * MECHANISM.loss(0)
         assert reader.loss("doors", 21, ticks_from_now=10) == MECHANISM.loss(4)
@@ -91,7 +91,7 @@ def test_forks_add_up_over_both_histories(forked: Path) -> None:
     with open_copy(forked, "old") as store:
         store.open("doors", accept_extra_loss=True).close_through(15)
     with open_copy(forked) as store:
-        forks = store.open("doors", accept_extra_loss=True).place.forks
+        forks = store.open("doors", accept_extra_loss=True).status.forks
     assert forks == (Fork(last_step=20), Fork(last_step=15))
 
 
@@ -126,7 +126,7 @@ def test_a_stream_that_has_lost_its_mark_is_refused_also_before_its_first_step(t
     with open_copy(tmp_path, "old") as store:
         with pytest.raises(FenceError, match="has no mark in the fence"):
             store.open("doors")
-        assert store.open("doors", accept_extra_loss=True).place.forks == (Fork(last_step=None),)
+        assert store.open("doors", accept_extra_loss=True).status.forks == (Fork(last_step=None),)
 
 
 def test_the_bound_of_a_fork_covers_the_exact_joint_loss() -> None:
@@ -185,11 +185,11 @@ def test_stopping_at_any_step_leaves_a_store_that_opens(backend: Backend, step: 
         with pytest.raises(RuntimeError, match=step):
             store.open("doors").close_through(4)
         with backend.reader() as reader:
-            assert reader.place("doors").published_tick == (4 if step == "published" else 3)
+            assert reader.status("doors").published_tick == (4 if step == "published" else 3)
         store.close()
     with backend.open() as store:
         stream = store.open("doors")
-        assert stream.place.published_tick == stream.place.last_tick == (3 if step == "before commit" else 4)
+        assert stream.status.published_tick == stream.status.last_tick == (3 if step == "before commit" else 4)
         stream.close_through(5)
 
 
@@ -204,7 +204,7 @@ def test_a_stream_recovers_in_the_same_process_once_the_fence_can_be_used(tmp_pa
         (tmp_path / "fence").unlink()
         shutil.move(tmp_path / "away", tmp_path / "fence")
         assert stream.close_through(2) == []
-        assert stream.place.published_tick == 2
+        assert stream.status.published_tick == 2
         stream.close_through(3)
     with Reader.of_file(tmp_path / "state" / "streams.db") as reader:
         values = np.concatenate([piece.values for piece in reader.releases("doors")])
@@ -214,7 +214,7 @@ def test_a_stream_recovers_in_the_same_process_once_the_fence_can_be_used(tmp_pa
 
 def test_a_damaged_mark_is_refused(forked: Path) -> None:
     (mark,) = (forked / "fence").glob("*.mark")
-    for text in ("", "{}", '{"token": 1}', "\x00"):
+    for text in ("", "{}", '{"commit_id": 1}', "\x00"):
         mark.write_text(text)
         with open_copy(forked) as store, pytest.raises(FenceError, match="fence is damaged"):
             store.open("doors")
@@ -244,5 +244,5 @@ def test_the_fence_in_a_second_database(postgres_url: str, tmp_path: Path) -> No
     with SQLiteStore(tmp_path / "old" / "streams.db", fence=fence) as store, pytest.raises(FenceError, match="step 11"):
         store.open("doors")
     with pytest.raises(FenceError, match="another copy"):
-        fence.move("nobody", "token", Mark(token="t", steps=1))  # noqa: S106 - a fence token
+        fence.move("nobody", "other", Mark(commit_id="t", steps=1))
     fence.close()

@@ -44,14 +44,14 @@ def test_streams_go_on_under_a_new_key_and_only_under_it(backend: Backend) -> No
         stream.add({"all": 5})
         stream.close_through(4)
         stream.add_many([Batch(counts={"all": 2}), Batch(counts={"all": 1})])
-        store._database.unlock(stream.place.uid)
+        store._database.unlock(stream.status.uid)
         store.rotate(new)
     for wrong in (old, Plain()):
         with pytest.raises(StoreError, match="opened with the key it was sealed with"):
             backend.open(seal=wrong)
     with backend.open(noise=noise, seal=new) as store:
         values = store.open("doors").close_through(9)[0].values
-        store._database.unlock(store.open("doors").place.uid)
+        store._database.unlock(store.open("doors").status.uid)
     inputs = np.array([[5], [0], [0], [0], [3], [0], [0], [0], [0]])
     np.testing.assert_array_equal(values, expected(MECHANISM, inputs)[4:])
     assert len(noise.drawn) == len(set(noise.drawn))

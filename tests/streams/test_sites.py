@@ -51,7 +51,7 @@ def test_nothing_that_holds_counts_shows_them(backend: Backend) -> None:
         stream = store.create(DESCRIPTION, start_tick=0)
         batch = Batch(counts={"all": 987654321}, id="x")
         stream.add_many([batch])
-        shown = f"{batch!r} {stream!r} {store!r} {stream.place!r} {stream._loaded!r}"
+        shown = f"{batch!r} {stream!r} {store!r} {stream.status!r} {stream._loaded!r}"
         assert "987654321" not in shown
 
 

@@ -73,10 +73,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check_releases(arguments: argparse.Namespace, options: SourceOptions) -> None:
     """Refuse what would fail after the first release: a release cannot be taken back."""
-    from fadecount.cli._output import check_place
     from fadecount.streams import Ticks
+    from fadecount.streams.export import check_output
 
-    check_place(arguments.output, source=None if is_pipe(arguments) else arguments.input)
+    check_output(arguments.output, source=None if is_pipe(arguments) else arguments.input)
     if arguments.monotone is not None:
         monotone_view(arguments.monotone)
     if arguments.until is not None:
@@ -100,8 +100,8 @@ class _Run:
         self._monotone: Monotone | None = None
 
     def all(self, reading: Reading) -> int:
-        from fadecount.cli._output import ReleaseWriter
         from fadecount.cli._progress import Progress, waiting
+        from fadecount.streams.export import ReleaseWriter
 
         description = self._stream.description
         live, kept = is_pipe(self._arguments) or self._arguments.follow, is_stored(self._arguments)
@@ -118,7 +118,7 @@ class _Run:
             ):
                 for first, last in self._released(batches):
                     self._write(writer, first, last)
-                    bar.advance(last - first + 1, note=f"{self._stream.place.steps:,} ticks")
+                    bar.advance(last - first + 1, note=f"{self._stream.status.steps:,} ticks")
         finally:
             signal.signal(signal.SIGINT, before)
         self._report(reading.report.lines())
@@ -181,9 +181,9 @@ class _Run:
             print(f"fadecount: {line}", file=sys.stderr)
         if getattr(self._feed, "skipped", 0) and not self._arguments.follow:
             print("fadecount: events of ticks released before were left out", file=sys.stderr)
-        place = self._stream.place
-        if self._stopped and place.published_tick is not None:
-            end = place.description.ticks.shown(place.published_tick + 1)
+        status = self._stream.status
+        if self._stopped and status.published_tick is not None:
+            end = status.description.ticks.shown(status.published_tick + 1)
             kept = "; all of it is committed" if is_stored(self._arguments) else ""
             print(f"fadecount: stopped; released up to {end}{kept}", file=sys.stderr)
 

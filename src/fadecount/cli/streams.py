@@ -22,7 +22,7 @@ from fadecount.shown import rounded_up, shown_factor, shown_loss
 
 if TYPE_CHECKING:
     from fadecount.streams import Reader
-    from fadecount.streams.description import Place
+    from fadecount.streams.status import Status
 
 _AGES = ("h", "d", "w", "mo", "y")
 _YEAR = UNITS["y"]
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _list(arguments: argparse.Namespace) -> None:
     with open_reader(arguments) as reader:
-        found = [_summary(reader.place(name)) for name in reader.names()]
+        found = [_summary(reader.status(name)) for name in reader.names()]
     if arguments.json:
         print(json.dumps(found))
         return
@@ -75,8 +75,8 @@ def _list(arguments: argparse.Namespace) -> None:
 
 def _show(arguments: argparse.Namespace) -> None:
     with open_reader(arguments) as reader:
-        place = reader.place(arguments.name)
-        shown = _summary(place) if arguments.item is None else _item(reader, place, arguments.item)
+        status = reader.status(arguments.name)
+        shown = _summary(status) if arguments.item is None else _item(reader, status, arguments.item)
         if arguments.item is None:
             shown["keys"] = list(reader.keys(arguments.name))
     if arguments.json:
@@ -88,11 +88,11 @@ def _show(arguments: argparse.Namespace) -> None:
             print(f"{label.replace('_', ' ')}: {', '.join(value) if isinstance(value, list) else value}")
 
 
-def _summary(place: Place) -> dict[str, Any]:
+def _summary(status: Status) -> dict[str, Any]:
     from fadecount.streams.bands import half_widths
 
-    description, steps = place.description, place.published_steps
-    end = None if place.published_tick is None else description.ticks.shown(place.published_tick + 1)
+    description, steps = status.description, status.published_steps
+    end = None if status.published_tick is None else description.ticks.shown(status.published_tick + 1)
     summary: dict[str, Any] = {
         "name": description.name,
         "tick": format_duration(description.ticks.tick_seconds),
@@ -102,13 +102,13 @@ def _summary(place: Place) -> dict[str, Any]:
         "ticks_released": steps,
         "released_until": end,
         "error_95": int(half_widths(description.mechanism, steps, 1)[0]) if steps else None,
-        "other_histories": len(place.forks),
+        "other_histories": len(status.forks),
     }
     return summary
 
 
-def _item(reader: Reader, place: Place, text: str) -> dict[str, Any]:
-    name, ticks = place.description.name, place.description.ticks
+def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
+    name, ticks = status.description.name, status.description.ticks
     tick = ticks.at(parse_time(text, ticks.zone, name="--item"))
     ahead = -(-_YEAR // ticks.tick_seconds)
     now, later = reader.loss(name, tick), reader.loss(name, tick, ticks_from_now=ahead)
@@ -123,8 +123,8 @@ def _item(reader: Reader, place: Place, text: str) -> dict[str, Any]:
 
 def _curve(arguments: argparse.Namespace) -> None:
     with open_reader(arguments) as reader:
-        place = reader.place(arguments.name)
-        tick = place.description.ticks.tick_seconds
+        status = reader.status(arguments.name)
+        tick = status.description.ticks.tick_seconds
         ages = sorted({0, *(max(1, UNITS[unit] // tick) for unit in _AGES), 10 * _YEAR // tick})
         losses = reader.curve(arguments.name, ages)
     rows = [{"age": age, "time": format_duration(age * tick), "loss": loss} for age, loss in zip(ages, losses, strict=True)]
@@ -136,10 +136,10 @@ def _curve(arguments: argparse.Namespace) -> None:
 
 
 def _export(arguments: argparse.Namespace) -> None:
-    from fadecount.cli._output import ReleaseWriter
+    from fadecount.streams.export import ReleaseWriter
 
     with open_reader(arguments) as reader:
-        ticks = reader.place(arguments.name).description.ticks
+        ticks = reader.status(arguments.name).description.ticks
         since, until = (
             None if text is None else ticks.at(parse_time(text, ticks.zone, name=option))
             for text, option in ((arguments.since, "--since"), (arguments.until, "--until"))

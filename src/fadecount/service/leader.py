@@ -86,8 +86,8 @@ class Leader:
     def _is_same(self, description: Description, keys: Sequence[str]) -> bool:
         """Whether a stream is what it would be if it were created now: keys that were declared later stand behind the first."""
         reader = self._store.reader()
-        place = reader.place(description.name)
-        return place.description.to_json() == description.to_json() and reader.keys(description.name)[: len(keys)] == tuple(keys)
+        status = reader.status(description.name)
+        return status.description.to_json() == description.to_json() and reader.keys(description.name)[: len(keys)] == tuple(keys)
 
     def declare(self, name: str, keys: Sequence[str]) -> None:
         """Declare the keys that are new; those that exist already stay as they are."""
@@ -202,7 +202,7 @@ def _overdue(item: tuple[str, Stream]) -> float:
 def _steps_left(stream: Stream) -> int:
     """How many more ticks the mechanism has; very many unless it was made for a given number."""
     horizon = stream.description.mechanism.schedule.horizon
-    return MOST_TICKS_AT_ONCE if horizon is None else horizon - stream.place.steps
+    return MOST_TICKS_AT_ONCE if horizon is None else horizon - stream.status.steps
 
 
 def refused_input() -> Problem:

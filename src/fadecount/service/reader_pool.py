@@ -17,7 +17,7 @@ from fadecount.errors import StoreError
 from fadecount.mechanisms import Mechanism
 from fadecount.service.problems import not_found, unavailable
 from fadecount.streams.forks import ticks_ahead
-from fadecount.streams.reading import Reader
+from fadecount.streams.reader import Reader
 from fadecount.streams.ticks import Ticks
 
 Answer = TypeVar("Answer")
@@ -71,18 +71,18 @@ class ReaderPool:
         def ask(reader: Reader) -> Facts | None:
             if name not in reader.names():
                 return None
-            place = reader.place(name)
-            description = place.description
+            status = reader.status(name)
+            description = status.description
             return Facts(
                 name=name,
                 ticks=description.ticks,
                 mechanism=description.mechanism,
                 sensitivity=description.sensitivity,
                 keys=reader.keys(name),
-                first_tick=place.first_tick,
-                last_tick=place.published_tick,
-                histories=1 + len(place.forks),
-                ahead=ticks_ahead(place.forks, place.published_steps),
+                first_tick=status.first_tick,
+                last_tick=status.published_tick,
+                histories=1 + len(status.forks),
+                ahead=ticks_ahead(status.forks, status.published_steps),
             )
 
         found = self._ask(ask)

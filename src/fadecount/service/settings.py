@@ -11,7 +11,7 @@ from fadecount.service.clock import Clock
 from fadecount.service.limits import Limits
 from fadecount.service.tokens import FILE_NAME, TokenFile
 from fadecount.streams import PostgresStore, SQLiteStore, Store, fence_from, seal_from
-from fadecount.streams.reading import Reader
+from fadecount.streams.reader import Reader
 
 STORE_NAME = "streams.db"
 

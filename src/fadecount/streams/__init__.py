@@ -3,14 +3,10 @@
 from fadecount.streams.chunks import Chunk
 from fadecount.streams.clock import close_due
 from fadecount.streams.description import Description
-from fadecount.streams.feed import Feed
-from fadecount.streams.fence import Fence, FileFence
-from fadecount.streams.fence_server import ServerFence, fence_from
-from fadecount.streams.groups import GroupCommit
+from fadecount.streams.feeds import Feed, LiveFeed
+from fadecount.streams.fence import Fence, FileFence, ServerFence, fence_from
 from fadecount.streams.inputs import Batch, Intake
-from fadecount.streams.live import LiveFeed
-from fadecount.streams.monotone import Monotone
-from fadecount.streams.reading import Reader, Releases
+from fadecount.streams.reader import Monotone, Reader, Releases
 from fadecount.streams.seal import Plain, Seal, Sealed, seal_from
 from fadecount.streams.store import PostgresStore, SQLiteStore, Store
 from fadecount.streams.stream import Stream
@@ -23,7 +19,6 @@ __all__ = [
     "Feed",
     "Fence",
     "FileFence",
-    "GroupCommit",
     "Intake",
     "LiveFeed",
     "Monotone",

@@ -7,9 +7,11 @@ one reads what was really committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, Protocol
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar, Protocol
 
 from fadecount.errors import StoreError
 
@@ -20,7 +22,7 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS streams (
         id {identity}, name TEXT NOT NULL UNIQUE, uid TEXT NOT NULL, description TEXT NOT NULL,
         first_tick BIGINT, last_tick BIGINT, published_tick BIGINT, steps BIGINT NOT NULL, width BIGINT NOT NULL,
-        token TEXT NOT NULL, previous_token TEXT, forks TEXT NOT NULL, digest {bytes} NOT NULL)""",
+        commit_id TEXT NOT NULL, previous_commit_id TEXT, forks TEXT NOT NULL, digest {bytes} NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS keys ( stream BIGINT NOT NULL, position BIGINT NOT NULL, name TEXT NOT NULL, PRIMARY KEY
     (stream, position), UNIQUE (stream, name))""",
     """CREATE TABLE IF NOT EXISTS state (
@@ -36,7 +38,7 @@ TABLES = (
         body {bytes} NOT NULL, digest {bytes} NOT NULL, PRIMARY KEY (stream, first_tick))""",
     "CREATE TABLE IF NOT EXISTS deleted (name TEXT PRIMARY KEY, last_tick BIGINT)",
 )
-"""``streams`` holds each stream's place in time; ``state`` and ``inputs`` hold true counts; only ``releases`` is for readers."""
+"""``streams`` holds each stream's status; ``state`` and ``inputs`` hold true counts; only ``releases`` is for readers."""
 
 
 class Database(Protocol):
@@ -62,7 +64,7 @@ class Database(Protocol):
 
 def store_failed(reason: str) -> StoreError:
     """The error for a database that failed, in one line and without values."""
-    return StoreError(f"store failed: {reason}; nothing unconfirmed was released; mend the cause and start again")
+    return StoreError(f"store failed: {reason}; nothing unconfirmed was released; remove the cause and start again")
 
 
 class Checkpoints:
@@ -75,3 +77,46 @@ class Checkpoints:
 def file_or_line(text: str) -> str:
     """The first line of a database's message."""
     return text.strip().splitlines()[0] if text.strip() else "unknown reason"
+
+
+class GuardedConnection(ABC):
+    """Guarantees: a transaction is committed whole or not at all; after a failure of the database every call raises.
+
+    Nothing is known about the transaction under way then: a new connection reads what was really committed.
+    """
+
+    _first_words: ClassVar[str] = "BEGIN"
+
+    def __init__(self, failures: Any) -> None:
+        self._failures = failures
+        self._guard = threading.RLock()
+        self._broken = False
+
+    @abstractmethod
+    def change(self, sql: str, values: Sequence[Any] = ()) -> int: ...
+
+    @abstractmethod
+    def _failure(self, error: Any) -> StoreError:
+        """What a failure of the database is, in one line and without values."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with self._guard:
+            self.change(self._first_words)
+            try:
+                yield
+            except BaseException:
+                if not self._broken:
+                    self.change("ROLLBACK")
+                raise
+            self.change("COMMIT")
+
+    def _run(self, action: Callable[[], Any]) -> Any:
+        with self._guard:
+            if self._broken:
+                raise store_failed("an earlier error left it in doubt")
+            try:
+                return action()
+            except self._failures as error:
+                self._broken = True
+                raise self._failure(error) from error

@@ -1,14 +1,14 @@
-"""The rollback fence: a high-water mark, kept apart from the store, of what has been published.
+"""Rollback protection: a high-water mark of what has been published, kept apart from the store (the fence).
 
-Every commit of a stream gives it a new random token and remembers the one before. The order is: commit, move the fence from the
-old token to the new one (durably), publish. So when a store is opened, the fence shows
+Every commit of a stream has a new random id, and the stream remembers the id before it. The order is: commit, move the fence
+from the old id to the new one (durably), publish. So when a store is opened, the fence shows
 
-* its token: all is well;
-* its previous token: the process ended between commit and fence; nothing of the last commit was published, and moving the
-  fence now completes it;
+* the id of its last commit: all is well;
+* the id before that: the process ended between commit and fence; nothing of the last commit was published, and moving the fence
+  now completes it;
 * anything else: releases were published that this store does not know of. It is an old backup, or a copy of it ran elsewhere.
 
-A copy that runs beside the original is stopped the same way: the fence moves from the token that both know to one of the two.
+A copy that runs beside the original is stopped the same way: the fence moves from the id that both know to one of the two.
 """
 
 from __future__ import annotations
@@ -18,32 +18,37 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from fadecount.errors import FenceError, StoreError
-from fadecount.streams.database import Checkpoints
+from fadecount.noise import unpredictable
+from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.forks import Fork
+from fadecount.streams.postgres import PostgresDatabase
+from fadecount.streams.status import Status, read_status
+
+_TABLES = ("CREATE TABLE IF NOT EXISTS fadecount_fence (uid TEXT PRIMARY KEY, mark TEXT NOT NULL)",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """What the fence knows of a stream: the token of its last published commit, its steps and its forks."""
+    """What the fence knows of a stream: the id of its last published commit, its steps and its forks."""
 
-    token: str
+    commit_id: str
     steps: int
     forks: tuple[Fork, ...] = ()
 
     def to_json(self) -> str:
-        return json.dumps({"token": self.token, "steps": self.steps, "forks": [fork.last_step for fork in self.forks]})
+        return json.dumps({"commit_id": self.commit_id, "steps": self.steps, "forks": [fork.last_step for fork in self.forks]})
 
     @classmethod
     def from_json(cls, text: str) -> Mark:
         try:
             found = json.loads(text)
             forks = tuple(Fork(last_step=None if each is None else int(each)) for each in found["forks"])
-            return cls(token=str(found["token"]), steps=int(found["steps"]), forks=forks)
+            return cls(commit_id=str(found["commit_id"]), steps=int(found["steps"]), forks=forks)
         except (ValueError, KeyError, TypeError) as error:
             raise FenceError("fence is damaged; restore it, or open the store with --accept-extra-loss") from error
 
@@ -54,7 +59,7 @@ class Fence(Protocol):
     def read(self, uid: str) -> Mark | None: ...
 
     def move(self, uid: str, expected: str | None, mark: Mark) -> None:
-        """Replace the mark whose token is ``expected`` (None: there is none), or raise a :class:`FenceError`."""
+        """Replace the mark whose commit id is ``expected`` (None: there is none), or raise a :class:`FenceError`."""
 
 
 def default_folder() -> Path:
@@ -119,12 +124,113 @@ class FileFence:
             os.close(descriptor)
 
 
+class ServerFence:
+    """One row per stream in a PostgreSQL database that is not restored together with the store's own."""
+
+    def __init__(self, url: str) -> None:
+        self._database = PostgresDatabase(url, writes=True, tables=_TABLES)
+
+    def read(self, uid: str) -> Mark | None:
+        rows = self._database.query("SELECT mark FROM fadecount_fence WHERE uid = ?", (uid,))
+        return Mark.from_json(rows[0][0]) if rows else None
+
+    def move(self, uid: str, expected: str | None, mark: Mark) -> None:
+        with self._database.transaction():
+            rows = self._database.query("SELECT mark FROM fadecount_fence WHERE uid = ? FOR UPDATE", (uid,))
+            check(Mark.from_json(rows[0][0]) if rows else None, expected)
+            if rows:
+                self._database.change("UPDATE fadecount_fence SET mark = ? WHERE uid = ?", (mark.to_json(), uid))
+                return
+            made = self._database.change(
+                "INSERT INTO fadecount_fence (uid, mark) VALUES (?, ?) ON CONFLICT (uid) DO NOTHING", (uid, mark.to_json())
+            )
+            if not made:  # another process made the first mark in the meantime
+                check(self.read(uid), expected)
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def fence_from(status: str | Path | None) -> Fence:
+    """The fence at an address: ``postgresql://...``, a folder, or (None) the user's state folder."""
+    if isinstance(status, str) and status.startswith(("postgresql://", "postgres://")):
+        return ServerFence(status)
+    return FileFence(status)
+
+
 def check(found: Mark | None, expected: str | None) -> None:
     """Refuse to move a fence that another history has moved."""
-    if (found.token if found else None) != expected:
+    if (found.commit_id if found else None) != expected:
         raise FenceError("another copy of this store has published releases; only the one that did may go on")
 
 
 def _unusable(error: Exception, folder: Path) -> StoreError:
     reason = getattr(error, "strerror", None) or "not readable"
     return StoreError(f"fence folder {str(folder)!r} cannot be used: {reason}; choose another with --fence")
+
+
+def publish(database: Database, fence: Fence | None, name: str, expected: str | None, checkpoint: Checkpoints) -> Status:
+    """Move the fence from the expected commit id to the committed one, then let readers see all that is committed."""
+    status = read_status(database, name)
+    if fence is None:
+        return status
+    fence.move(status.uid, expected, _mark(status))
+    checkpoint("fenced")
+    with database.transaction():
+        database.change("UPDATE streams SET published_tick = last_tick WHERE id = ?", (status.id,))
+        checkpoint("before publish")
+    checkpoint("published")
+    return replace(status, published_tick=status.last_tick)
+
+
+def recover(
+    database: Database, fence: Fence | None, name: str, checkpoint: Checkpoints, *, accept_extra_loss: bool = False
+) -> Status:
+    """The stream's status once it agrees with the fence; a store that is behind it is refused, or marked with a fork."""
+    status = read_status(database, name)
+    if fence is None:
+        return status
+    mark = fence.read(status.uid)
+    found = None if mark is None else mark.commit_id
+    if mark is not None and not _agree(status, mark):
+        raise FenceError(f"forks of stream {name!r} differ between store and fence; take an intact copy of the store")
+    if found is None or found not in (status.commit_id, status.previous_commit_id):
+        if not accept_extra_loss:
+            raise _refusal(status, mark)
+        status = _forked(database, status, mark)
+    if found == status.commit_id and status.published_tick == status.last_tick:
+        return status
+    return publish(database, fence, name, found, checkpoint)
+
+
+def _agree(status: Status, mark: Mark) -> bool:
+    """Whether store and fence tell of the same forks; one of the two may know of later ones, if it is ahead."""
+    shared = min(len(status.forks), len(mark.forks))
+    same = status.forks[:shared] == mark.forks[:shared]
+    return same and (mark.commit_id != status.commit_id or status.forks == mark.forks)
+
+
+def _forked(database: Database, status: Status, mark: Mark | None) -> Status:
+    """Write the fork down before anything else: from here on every loss that is shown holds it."""
+    forks = [*status.forks, *(mark.forks[len(status.forks) :] if mark else ()), Fork(last_step=mark.steps if mark else None)]
+    commit_id, previous = unpredictable(16).hex(), mark.commit_id if mark else None
+    with database.transaction():
+        database.change(
+            "UPDATE streams SET forks = ?, commit_id = ?, previous_commit_id = ? WHERE id = ?",
+            (json.dumps([fork.last_step for fork in forks]), commit_id, previous, status.id),
+        )
+    return replace(status, forks=tuple(forks), commit_id=commit_id, previous_commit_id=previous)
+
+
+def _mark(status: Status) -> Mark:
+    return Mark(commit_id=status.commit_id, steps=status.steps, forks=status.forks)
+
+
+def _refusal(status: Status, mark: Mark | None) -> FenceError:
+    name = status.description.name
+    remedy = "use the latest store, or accept that what was lost counts again with --accept-extra-loss"
+    if mark is None:
+        return FenceError(f"stream {name!r} has no mark in the fence; bring the fence along with the store; else {remedy}")
+    return FenceError(
+        f"stream {name!r} is at step {status.steps}, but another history of it was published up to step {mark.steps}; {remedy}"
+    )

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from fadecount.errors import ClockError, InputError, ParameterError
 from fadecount.streams.database import Checkpoints, Database
-from fadecount.streams.description import read_keys, read_place
 from fadecount.streams.seal import Seal
+from fadecount.streams.status import read_keys, read_status
 from fadecount.streams.ticks import Ticks
 
 LARGEST_COUNT = 1 << 40
@@ -41,15 +41,15 @@ class Intake:
     def __init__(self, database: Database, seal: Seal, name: str, *, checkpoints: Checkpoints | None = None) -> None:
         self._database, self._seal, self._name = database, seal, name
         self._checkpoint = checkpoints or Checkpoints()
-        self._place = read_place(database, name)
+        self._status = read_status(database, name)
         self._positions = self._read_positions()
 
     def _read_positions(self) -> dict[str, int]:
-        return {key: at for at, key in enumerate(read_keys(self._database, self._place.id))}
+        return {key: at for at, key in enumerate(read_keys(self._database, self._status.id))}
 
     @property
     def ticks(self) -> Ticks:
-        return self._place.description.ticks
+        return self._status.description.ticks
 
     def accept(self, batches: Sequence[Batch], *, not_before: int | None = None) -> list[bool]:
         """Count these batches in the open tick, all in one transaction; False for one that was counted before.
@@ -68,14 +68,14 @@ class Intake:
             taken = [each for each, new in zip(numbers, fresh, strict=True) if new]
             if taken:
                 body = np.array([list(chain(*each)) for each in zip(*taken, strict=True)], dtype="<i8").tobytes()
-                sealed = self._seal.close(body, f"{self._place.uid}/input")
-                self._database.change("INSERT INTO inputs (stream, body) VALUES (?, ?)", (self._place.id, sealed))
+                sealed = self._seal.close(body, f"{self._status.uid}/input")
+                self._database.change("INSERT INTO inputs (stream, body) VALUES (?, ?)", (self._status.id, sealed))
             self._checkpoint("accept written")
         self._checkpoint("accept committed")
         return fresh
 
     def _open_tick(self) -> int:
-        last = read_place(self._database, self._name).last_tick
+        last = read_status(self._database, self._name).last_tick
         if last is None:
             raise ParameterError("stream must have begun to accept events; create it with start_tick")
         return last + 1
@@ -103,7 +103,7 @@ class Intake:
             rows = self._database.query(
                 f"INSERT INTO seen (stream, batch, tick) VALUES {', '.join(['(?, ?, ?)'] * len(part))} "  # noqa: S608 - marks
                 "ON CONFLICT (stream, batch) DO NOTHING RETURNING batch",
-                [value for name in part for value in (self._place.id, name, tick)],
+                [value for name in part for value in (self._status.id, name, tick)],
             )
             added.update(name for (name,) in rows)
         fresh = []

@@ -9,8 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from fadecount.errors import LockedError, StoreError
-from fadecount.streams.connection import GuardedConnection
-from fadecount.streams.database import TABLES, store_failed
+from fadecount.streams.database import TABLES, GuardedConnection, store_failed
 
 _CREATION_LOCK = 0x66616465
 _SIGNS_OF_LIFE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}

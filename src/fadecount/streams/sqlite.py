@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fadecount.errors import LockedError, StoreError
-from fadecount.streams.connection import GuardedConnection
-from fadecount.streams.database import TABLES, file_or_line, store_failed
+from fadecount.streams.database import TABLES, GuardedConnection, file_or_line, store_failed
 
 MEMORY = ":memory:"
 _PRAGMAS = (

@@ -14,8 +14,8 @@ from fadecount.counters.parts import Parts, Row, counter_of, parts_of
 from fadecount.errors import StoreError
 from fadecount.noise import NoiseSource
 from fadecount.streams.database import Database
-from fadecount.streams.description import Place, read_keys, read_place
 from fadecount.streams.seal import Seal
+from fadecount.streams.status import Status, read_keys, read_status
 
 TOTAL, TAIL, DELAYED = 0, 1, 2
 Name = tuple[int, int]
@@ -30,19 +30,19 @@ class StoredState:
         self._arrays: dict[Name, Row] = {}
         self._digests: dict[Name, bytes] = {}
 
-    def load(self, place: Place, source: NoiseSource | None) -> Counter:
+    def load(self, status: Status, source: NoiseSource | None) -> Counter:
         """The counter as it was committed. Raises if anything is missing, altered or from another time."""
         rows = self._database.query("SELECT kind, number, body FROM state WHERE stream = ?", (self._stream,))
         self._arrays, self._digests = {}, {}
         for kind, number, body in rows:
             self._digests[kind, number] = _digest(body)
-        if self.digest(place) != place.digest:
+        if self.digest(status) != status.digest:
             raise StoreError("state is damaged or incomplete; take an intact copy of the store")
         for kind, number, body in rows:
             row = np.frombuffer(self._seal.open(body, self._about(kind, number)), dtype="<i8").astype(np.int64)
-            self._arrays[kind, number] = np.concatenate([row, np.zeros(place.width - len(row), dtype=np.int64)])
+            self._arrays[kind, number] = np.concatenate([row, np.zeros(status.width - len(row), dtype=np.int64)])
         try:
-            return counter_of(place.description.mechanism, self._parts(place.steps), source)
+            return counter_of(status.description.mechanism, self._parts(status.steps), source)
         except (KeyError, ValueError) as error:
             raise StoreError("state does not fit its time; take an intact copy of the store") from error
 
@@ -56,7 +56,7 @@ class StoredState:
         )
 
     def save(self, counter: Counter) -> None:
-        """Write the parts that changed since the last time; :meth:`sign` must follow once the place is written.
+        """Write the parts that changed since the last time; :meth:`sign` must follow once the status is written.
 
         The sum is written always: whether it changed would tell if anything happened, also under a seal.
         """
@@ -78,12 +78,12 @@ class StoredState:
             [(self._stream, *name, body) for name, body in bodies.items()],
         )
 
-    def sign(self, name: str) -> Place:
-        """Write the digest of the stream's place, keys and parts, as they are now, and return the place."""
-        place = read_place(self._database, name)
-        digest = self.digest(place)
-        self._database.change("UPDATE streams SET digest = ? WHERE id = ?", (digest, place.id))
-        return replace(place, digest=digest)
+    def sign(self, name: str) -> Status:
+        """Write the digest of the stream's status, keys and parts, as they are now, and return the status."""
+        status = read_status(self._database, name)
+        digest = self.digest(status)
+        self._database.change("UPDATE streams SET digest = ? WHERE id = ?", (digest, status.id))
+        return replace(status, digest=digest)
 
     def reseal(self, seal: Seal) -> None:
         """Write every part again under another seal."""
@@ -95,9 +95,9 @@ class StoredState:
                 "UPDATE state SET body = ? WHERE stream = ? AND kind = ? AND number = ?", (body, self._stream, *name)
             )
 
-    def digest(self, place: Place) -> bytes:
-        """One digest of what the stream is, its place in time, its keys and every stored part."""
-        about = (place.uid, place.description.to_json(), place.first_tick, place.last_tick, place.steps, place.width)
+    def digest(self, status: Status) -> bytes:
+        """One digest of what the stream is, its status, its keys and every stored part."""
+        about = (status.uid, status.description.to_json(), status.first_tick, status.last_tick, status.steps, status.width)
         keys = read_keys(self._database, self._stream)
         whole = hashlib.blake2b(json.dumps([*about, *keys]).encode(), digest_size=32)
         for kind, number in sorted(self._digests):

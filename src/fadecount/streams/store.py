@@ -11,14 +11,15 @@ from fadecount.counters import Counter
 from fadecount.errors import StoreError, bad_parameter
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.database import FORMAT, Checkpoints, Database
-from fadecount.streams.description import ONLY_KEY, Description, checked_keys, read_place, stream_names, write_keys
+from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.fence import Fence, FileFence, Mark
 from fadecount.streams.inputs import Intake, reseal_inputs
 from fadecount.streams.postgres import PostgresDatabase
-from fadecount.streams.reading import Reader
+from fadecount.streams.reader import Reader
 from fadecount.streams.seal import Plain, Seal
 from fadecount.streams.sqlite import MEMORY, SQLiteDatabase
 from fadecount.streams.state import StoredState
+from fadecount.streams.status import read_status, stream_names, write_keys
 from fadecount.streams.stream import Stream, Tools
 
 
@@ -73,22 +74,22 @@ class Store:
             before = None if start_tick is None else start_tick - 1
             uid = f"{self._uid}-{unpredictable(8).hex()}"
             database.change(
-                "INSERT INTO streams (name, uid, description, first_tick, last_tick, published_tick, steps, width, token, "
-                "previous_token, forks, digest) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, NULL, '[]', ?)",
+                "INSERT INTO streams (name, uid, description, first_tick, last_tick, published_tick, steps, width, commit_id, "
+                "previous_commit_id, forks, digest) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, NULL, '[]', ?)",
                 (name, uid, description.to_json(), start_tick, before, before, len(names), unpredictable(16).hex(), b""),
             )
-            place = read_place(database, name)
-            write_keys(database, place.id, 0, names)
-            state = StoredState(database, self._seal, uid, place.id)
+            status = read_status(database, name)
+            write_keys(database, status.id, 0, names)
+            state = StoredState(database, self._seal, uid, status.id)
             state.save(counter)
             state.sign(name)
             if self._fence is not None:  # before the commit: a stream without a mark has lost it
-                self._fence.move(uid, None, Mark(token=place.token, steps=0))
+                self._fence.move(uid, None, Mark(commit_id=status.commit_id, steps=0))
         return self.open(name)
 
     def open(self, name: str, *, accept_extra_loss: bool = False) -> Stream:
         """A stream for writing. Refused while another process writes to it, and if the fence knows of later releases."""
-        uid = read_place(self._database, name).uid
+        uid = read_status(self._database, name).uid
         self._database.lock(uid, self._wait)
         try:
             return Stream(self._tools(), name, accept_extra_loss=accept_extra_loss)
@@ -106,32 +107,32 @@ class Store:
 
     def delete(self, name: str) -> None:
         """Remove a stream with all its releases. Its name stays taken if it had any: what observers have seen, they keep."""
-        place = read_place(self._database, name)
-        self._database.lock(place.uid, self._wait)
+        status = read_status(self._database, name)
+        self._database.lock(status.uid, self._wait)
         with self._database.transaction():
             for table in ("keys", "state", "inputs", "seen", "releases"):
-                self._database.change(f"DELETE FROM {table} WHERE stream = ?", (place.id,))  # noqa: S608 - constants
-            self._database.change("DELETE FROM streams WHERE id = ?", (place.id,))
-            if place.steps:
-                self._database.change("INSERT INTO deleted (name, last_tick) VALUES (?, ?)", (name, place.last_tick))
-        self._database.unlock(place.uid)
+                self._database.change(f"DELETE FROM {table} WHERE stream = ?", (status.id,))  # noqa: S608 - constants
+            self._database.change("DELETE FROM streams WHERE id = ?", (status.id,))
+            if status.steps:
+                self._database.change("INSERT INTO deleted (name, last_tick) VALUES (?, ?)", (name, status.last_tick))
+        self._database.unlock(status.uid)
 
     def rotate(self, seal: Seal) -> None:
         """Seal all state and accepted inputs with another key (or none), in one transaction. No stream may be open."""
-        places = [read_place(self._database, name) for name in self.names()]
-        for place in places:
-            self._database.lock(place.uid, self._wait)
+        statuses = [read_status(self._database, name) for name in self.names()]
+        for status in statuses:
+            self._database.lock(status.uid, self._wait)
         with self._database.transaction():
-            for place in places:
-                state = StoredState(self._database, self._seal, place.uid, place.id)
-                state.load(place, None)
+            for status in statuses:
+                state = StoredState(self._database, self._seal, status.uid, status.id)
+                state.load(status, None)
                 state.reseal(seal)
-                state.sign(place.description.name)
-                reseal_inputs(self._database, self._seal, seal, place.uid, place.id)
+                state.sign(status.description.name)
+                reseal_inputs(self._database, self._seal, seal, status.uid, status.id)
             self._database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
         self._seal = seal
-        for place in places:
-            self._database.unlock(place.uid)
+        for status in statuses:
+            self._database.unlock(status.uid)
 
     def close(self) -> None:
         """End all writing. Streams of this store cannot be used any more."""

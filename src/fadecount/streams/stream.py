@@ -12,17 +12,16 @@ from numpy.typing import NDArray
 
 from fadecount.counters import Counter
 from fadecount.counters.parts import counter_of, parts_of, widened
-from fadecount.errors import AlreadyReleasedError, ClockError, StoreError
+from fadecount.errors import AlreadyReleasedError, ClockError, InputError, StoreError
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.chunks import CELLS, Chunk, write_chunk
 from fadecount.streams.database import Checkpoints, Database
-from fadecount.streams.description import Description, Place, checked_keys, read_keys, read_place, write_keys
-from fadecount.streams.fence import Fence
+from fadecount.streams.description import Description, checked_keys
+from fadecount.streams.fence import Fence, publish, recover
 from fadecount.streams.inputs import Batch, Intake, forget_batches, take_inputs
-from fadecount.streams.recovery import published, settled
-from fadecount.streams.rows import check_inputs, rows_from
 from fadecount.streams.seal import Seal
 from fadecount.streams.state import StoredState
+from fadecount.streams.status import Status, read_keys, read_status, write_keys
 
 LARGEST_GAP = 50_000_000
 """Empty ticks that are closed at once; a wider gap is taken for a wrong clock."""
@@ -50,34 +49,34 @@ class Stream:
     def __init__(self, tools: Tools, name: str, *, accept_extra_loss: bool = False) -> None:
         self._tools = tools
         self._guard = threading.RLock()
-        self._place = settled(tools.database, tools.fence, name, tools.checkpoint, accept_extra_loss=accept_extra_loss)
+        self._status = recover(tools.database, tools.fence, name, tools.checkpoint, accept_extra_loss=accept_extra_loss)
         self._intake = Intake(tools.database, tools.seal, name, checkpoints=tools.checkpoint)
         self._loaded: tuple[Counter, StoredState] | None = None
         self._load()
 
     @property
     def description(self) -> Description:
-        return self._place.description
+        return self._status.description
 
     @property
-    def place(self) -> Place:
+    def status(self) -> Status:
         """Where the stream is in time."""
-        return self._place
+        return self._status
 
     @property
     def keys(self) -> tuple[str, ...]:
-        return read_keys(self._tools.database, self._place.id)
+        return read_keys(self._tools.database, self._status.id)
 
     @property
     def open_tick(self) -> int | None:
         """The tick that events count in now; None before the stream has begun."""
         self._recover()
-        return None if self._place.last_tick is None else self._place.last_tick + 1
+        return None if self._status.last_tick is None else self._status.last_tick + 1
 
     @property
     def holds_events(self) -> bool:
         """Whether events have been added to the open tick, by this process or an earlier one."""
-        return bool(self._tools.database.query("SELECT 1 FROM inputs WHERE stream = ? LIMIT 1", (self._place.id,)))
+        return bool(self._tools.database.query("SELECT 1 FROM inputs WHERE stream = ? LIMIT 1", (self._status.id,)))
 
     def add(self, counts: Mapping[str, int], *, id: str | None = None) -> bool:  # noqa: A002 - the word for it
         """Count events in the open tick; durable when it returns. False if a batch of this id was counted before."""
@@ -90,38 +89,38 @@ class Stream:
     def begin(self, tick: int) -> None:
         """Let a new stream begin with this tick, so that events can be added."""
         with self._changing() as (_, state):
-            place, tools = self._place, self._tools
-            if place.last_tick is not None:
-                raise AlreadyReleasedError(f"stream {place.description.name!r} has begun already; it goes on from there")
-            place.description.ticks.start(tick)
+            status, tools = self._status, self._tools
+            if status.last_tick is not None:
+                raise AlreadyReleasedError(f"stream {status.description.name!r} has begun already; it goes on from there")
+            status.description.ticks.start(tick)
             with tools.database.transaction():
                 tools.database.change(
                     "UPDATE streams SET first_tick = ?, last_tick = ?, published_tick = ? WHERE id = ?",
-                    (tick, tick - 1, tick - 1, place.id),
+                    (tick, tick - 1, tick - 1, status.id),
                 )
-                self._place = state.sign(place.description.name)
+                self._status = state.sign(status.description.name)
 
     def declare(self, names: Iterable[str]) -> None:
         """Declare more keys. They begin at zero, with noise of the same law as the others."""
         with self._changing() as (counter, state):
             new = checked_keys(names, self.keys)
-            place, tools = self._place, self._tools
-            mechanism = place.description.mechanism
+            status, tools = self._status, self._tools
+            mechanism = status.description.mechanism
             with tools.database.transaction():
-                self._check_unchanged(place)
+                self._check_unchanged(status)
                 parts = widened(mechanism, parts_of(counter), len(new), tools.noise)
                 counter = counter_of(mechanism, parts, tools.noise)
                 state.save(counter)
-                write_keys(tools.database, place.id, place.width, new)
-                tools.database.change("UPDATE streams SET width = ? WHERE id = ?", (len(parts.total), place.id))
-                place = state.sign(place.description.name)
+                write_keys(tools.database, status.id, status.width, new)
+                tools.database.change("UPDATE streams SET width = ? WHERE id = ?", (len(parts.total), status.id))
+                status = state.sign(status.description.name)
                 tools.checkpoint("declare written")
-            self._loaded, self._place = (counter, state), place
+            self._loaded, self._status = (counter, state), status
 
     def close_through(self, tick: int, *, largest_gap: int = LARGEST_GAP) -> list[Chunk]:
         """Close the open tick and every later one up to ``tick``, and return their releases."""
         self._recover()
-        nothing = np.empty((0, self._place.width), dtype=np.int64)
+        nothing = np.empty((0, self._status.width), dtype=np.int64)
         return list(self.release(tick, nothing, largest_gap=largest_gap, through=tick))
 
     def release(
@@ -133,7 +132,7 @@ class Stream:
         Each chunk that is yielded is committed and published. Stopping between two of them loses nothing.
         """
         begin = first_tick if self.open_tick is None else self.open_tick
-        check_inputs(inputs, self._place.width)
+        _check_inputs(inputs, self._status.width)
         last = first_tick + len(inputs) - 1 if through is None else through
         if len(inputs) and first_tick < begin:
             shown = self.description.ticks.shown
@@ -144,48 +143,48 @@ class Stream:
         if last - len(inputs) - begin >= largest_gap:
             gap = last - len(inputs) - begin + 1
             raise ClockError(f"gap must be at most {largest_gap} empty ticks, got {gap}; check the clock and the times")
-        size = max(1, CELLS // self._place.width)
+        size = max(1, CELLS // self._status.width)
         while begin <= last:
             count = min(size, last - begin + 1)
-            yield self._close(begin, rows_from(inputs, first_tick, begin, (count, self._place.width)))
+            yield self._close(begin, _rows_from(inputs, first_tick, begin, (count, self._status.width)))
             begin += count
 
     def _close(self, first: int, rows: NDArray[np.int64]) -> Chunk:
-        """One transaction: inputs, state, releases, place; then the fence; then readers may see it."""
+        """One transaction: inputs, state, releases, status; then the fence; then readers may see it."""
         tools, checkpoint = self._tools, self._tools.checkpoint
         with self._changing() as (counter, state):
-            place = self._place
-            if place.last_tick is not None and first != place.last_tick + 1:
-                raise AlreadyReleasedError(f"stream {place.description.name!r} has moved on; close its open tick only")
+            status = self._status
+            if status.last_tick is not None and first != status.last_tick + 1:
+                raise AlreadyReleasedError(f"stream {status.description.name!r} has moved on; close its open tick only")
             last = first + len(rows) - 1
-            token, shown = unpredictable(16).hex(), last if tools.fence is None else place.published_tick
+            commit_id, shown = unpredictable(16).hex(), last if tools.fence is None else status.published_tick
             checkpoint("before close")
             with tools.database.transaction():
-                self._check_unchanged(place)
-                rows[0] += take_inputs(tools.database, tools.seal, place.uid, place.id, place.width)
+                self._check_unchanged(status)
+                rows[0] += take_inputs(tools.database, tools.seal, status.uid, status.id, status.width)
                 checkpoint("inputs taken")
                 chunk = Chunk(first, counter.extend(rows))
                 checkpoint("noise drawn")
                 state.save(counter)
                 checkpoint("state written")
-                write_chunk(tools.database, place.id, chunk)
-                forget_batches(tools.database, place.id, last, place.description.ticks.tick_seconds)
+                write_chunk(tools.database, status.id, chunk)
+                forget_batches(tools.database, status.id, last, status.description.ticks.tick_seconds)
                 checkpoint("releases written")
                 tools.database.change(
                     "UPDATE streams SET first_tick = COALESCE(first_tick, ?), last_tick = ?, published_tick = ?, steps = ?, "
-                    "token = ?, previous_token = ? WHERE id = ?",
-                    (first, last, shown, counter.time, token, place.token, place.id),
+                    "commit_id = ?, previous_commit_id = ? WHERE id = ?",
+                    (first, last, shown, counter.time, commit_id, status.commit_id, status.id),
                 )
-                state.sign(place.description.name)
+                state.sign(status.description.name)
                 checkpoint("before commit")
             checkpoint("committed")
-            self._place = published(tools.database, tools.fence, place.description.name, place.token, checkpoint)
+            self._status = publish(tools.database, tools.fence, status.description.name, status.commit_id, checkpoint)
         return chunk
 
-    def _check_unchanged(self, place: Place) -> None:
+    def _check_unchanged(self, status: Status) -> None:
         """The lock keeps other processes out; this keeps out a second object for the same stream in this one."""
-        if read_place(self._tools.database, place.description.name).digest != place.digest:
-            raise StoreError(f"stream {place.description.name!r} was changed through another object; try again")
+        if read_status(self._tools.database, status.description.name).digest != status.digest:
+            raise StoreError(f"stream {status.description.name!r} was changed through another object; try again")
 
     @contextmanager
     def _changing(self) -> Iterator[tuple[Counter, StoredState]]:
@@ -205,9 +204,25 @@ class Stream:
 
     def _load(self) -> tuple[Counter, StoredState]:
         tools = self._tools
-        name = self._place.description.name
-        self._place = place = settled(tools.database, tools.fence, name, tools.checkpoint)
-        state = StoredState(tools.database, tools.seal, place.uid, place.id)
-        counter = state.load(place, tools.noise)
+        name = self._status.description.name
+        self._status = status = recover(tools.database, tools.fence, name, tools.checkpoint)
+        state = StoredState(tools.database, tools.seal, status.uid, status.id)
+        counter = state.load(status, tools.noise)
         self._loaded = counter, state
         return counter, state
+
+
+def _check_inputs(inputs: NDArray[np.int64], width: int) -> None:
+    if inputs.ndim != 2 or inputs.shape[1] != width or inputs.dtype != np.int64:
+        raise InputError(f"inputs must be int64 of the shape (ticks, {width}); one column per declared key")
+    if inputs.size and int(inputs.min()) < 0:
+        raise InputError("counts must not be negative")
+
+
+def _rows_from(inputs: NDArray[np.int64], first: int, begin: int, shape: tuple[int, int]) -> NDArray[np.int64]:
+    """The rows of ``shape[0]`` ticks from ``begin`` on, where ``inputs`` holds those from ``first`` on; all others are empty."""
+    rows = np.zeros(shape, dtype=np.int64)
+    low, high = max(begin, first), min(begin + shape[0], first + len(inputs))
+    if low < high:
+        rows[low - begin : high - begin] = inputs[low - first : high - first]
+    return rows

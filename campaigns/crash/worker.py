@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import fadecount as fc
+from campaigns.crash.journal import Journal, JournalNoise
 from fadecount.streams import Batch, Description, FileFence, PostgresStore, Reader, SQLiteStore, Store, Stream, Ticks
 from fadecount.streams.database import Checkpoints
-from tests.crash.journal import Journal, JournalNoise
 
 STEPS = (
     "before accept",
@@ -110,7 +110,7 @@ def _live(
     else:
         description = Description(name=NAME, mechanism=site.mechanism, ticks=Ticks(tick_seconds=60))
         stream = store.create(description, keys=["key0", "key1"], start_tick=FIRST_TICK)
-    journal.write("opened", steps=stream.place.steps, width=stream.place.width)
+    journal.write("opened", steps=stream.status.steps, width=stream.status.width)
     sender = _Sender(stream, journal, noise)
     sender.send(unanswered)
     chance = random.Random(seed)
@@ -124,7 +124,7 @@ def _live(
             sender.send([f"b{next_batch - 5}"])
         elif what < 0.96 and killer.step != "declare written":
             sender.close(chance.choice((1, 1, 1, 2, 9)))
-        elif stream.place.width < MOST_KEYS and (killer.step == "declare written" or what > 0.997):
+        elif stream.status.width < MOST_KEYS and (killer.step == "declare written" or what > 0.997):
             sender.declare()
     store.close()
 
@@ -135,7 +135,7 @@ class _Sender:
 
     def send(self, ids: list[str]) -> None:
         if ids:
-            width = self._stream.place.width
+            width = self._stream.status.width
             self._journal.write("sent", ids=ids)
             fresh = self._stream.add_many([Batch(counts=counts_of(each, 2), id=each) for each in ids])
             self._journal.write("answered", ids=ids, fresh=fresh, width=width)
@@ -144,10 +144,10 @@ class _Sender:
         last = (self._stream.open_tick or 0) + ticks - 1
         self._journal.write("closing", last=last)
         values = [row for chunk in self._stream.close_through(last) for row in chunk.values.tolist()]
-        self._journal.write("closed", steps=self._stream.place.steps, values=values)
+        self._journal.write("closed", steps=self._stream.status.steps, values=values)
 
     def declare(self) -> None:
-        width = self._stream.place.width
+        width = self._stream.status.width
         self._noise.first_column = width
         self._journal.write("declaring", width=width)
         self._stream.declare([f"key{width}"])

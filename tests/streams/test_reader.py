@@ -14,7 +14,7 @@ from fadecount.errors import StoreError
 from fadecount.mechanisms.quantile import quantile_of
 from fadecount.streams import Description, FileFence, Reader, SQLiteStore, Ticks
 from fadecount.streams.bands import half_widths
-from fadecount.streams.monotone import Monotone
+from fadecount.streams.reader import Monotone
 from tests.streams.backends import Backend, SQLiteBackend
 from tests.streams.test_contract import MECHANISMS
 
@@ -40,7 +40,7 @@ def test_any_range_of_ticks(backend: Backend) -> None:
                 np.testing.assert_array_equal(read(reader, since, until), values[low : max(low, high + 1)])
         assert reader.names() == ["doors"]
         with pytest.raises(StoreError, match="streams of this store: doors"):
-            reader.place("windows")
+            reader.status("windows")
 
 
 def test_many_small_rows_are_read_in_order(tmp_path: Path) -> None:

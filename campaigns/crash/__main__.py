@@ -1,4 +1,4 @@
-"""``python -m tests.crash --kills 10000 --postgres 1000``: the whole campaign, with its figures."""
+"""``python -m campaigns.crash --kills 10000 --postgres 1000``: the whole campaign, with its figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.crash.campaign import campaign
+from campaigns.crash.campaign import campaign
 
 
 def main() -> None:

@@ -15,11 +15,10 @@ from fadecount.errors import StoreError
 from fadecount.streams.bands import half_widths
 from fadecount.streams.chunks import Chunk, read_chunks
 from fadecount.streams.database import Database
-from fadecount.streams.description import Place, read_keys, read_place, stream_names
 from fadecount.streams.forks import loss_with_forks
-from fadecount.streams.monotone import Monotone
 from fadecount.streams.postgres import PostgresDatabase
 from fadecount.streams.sqlite import SQLiteDatabase
+from fadecount.streams.status import Status, read_keys, read_status, stream_names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +34,35 @@ class Releases:
     @property
     def last_tick(self) -> int:
         return self.first_tick + len(self.values) - 1
+
+
+class Monotone:
+    """A view for readers who want counts that never fall: it starts at 0 or above and takes consecutive ticks, piece by piece.
+
+    It is computed from the releases alone, so it costs no privacy, and it is never fed back into a counter. The running
+    maximum of the releases is what a count that only grows suggests. To keep one large noise value from lifting the
+    view for ever, each step may raise it by at most ``largest_step`` (if given).
+    """
+
+    def __init__(self, *, largest_step: int | None = None) -> None:
+        self._largest_step = largest_step
+        self._last: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+
+    def through(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The view of the next ticks, in the shape (ticks, keys); keys declared since then begin at 0."""
+        width = values.shape[1]
+        before = np.concatenate([self._last, np.zeros(width - len(self._last), dtype=np.int64)])
+        if self._largest_step is None:
+            view = np.maximum.accumulate(np.vstack([before, values]), axis=0)[1:]
+        else:
+            view = np.empty_like(values)
+            last = before
+            for at, row in enumerate(values):
+                last = np.clip(row, last, last + self._largest_step)
+                view[at] = last
+        if len(view):
+            self._last = view[-1].copy()
+        return view
 
 
 class Reader:
@@ -54,12 +82,12 @@ class Reader:
     def names(self) -> list[str]:
         return stream_names(self._database)
 
-    def place(self, name: str) -> Place:
+    def status(self, name: str) -> Status:
         """What the stream is, and where it is in time."""
-        return read_place(self._database, name)
+        return read_status(self._database, name)
 
     def keys(self, name: str) -> tuple[str, ...]:
-        return read_keys(self._database, self.place(name).id)
+        return read_keys(self._database, self.status(name).id)
 
     def releases(
         self, name: str, *, since: int | None = None, until: int | None = None, view: Monotone | None = None
@@ -68,13 +96,13 @@ class Reader:
 
         With ``view`` they are seen through it, from the first tick of the stream on.
         """
-        place = self.place(name)
-        if place.published_tick is None or place.first_tick is None:
+        status = self.status(name)
+        if status.published_tick is None or status.first_tick is None:
             return
-        first = place.first_tick if since is None else max(since, place.first_tick)
-        last = place.published_tick if until is None else min(until, place.published_tick)
-        begin = expected = first if view is None else place.first_tick
-        for chunk in read_chunks(self._database, place.id, begin, last):
+        first = status.first_tick if since is None else max(since, status.first_tick)
+        last = status.published_tick if until is None else min(until, status.published_tick)
+        begin = expected = first if view is None else status.first_tick
+        for chunk in read_chunks(self._database, status.id, begin, last):
             if chunk.first_tick != expected:
                 raise StoreError("stored releases are incomplete; take an intact copy of the store")
             expected = chunk.last_tick + 1
@@ -82,7 +110,7 @@ class Reader:
             skip = max(0, first - seen.first_tick)
             if skip < len(seen.values):
                 tick = seen.first_tick + skip
-                widths = half_widths(place.description.mechanism, place.step_of(tick), len(seen.values) - skip)
+                widths = half_widths(status.description.mechanism, status.step_of(tick), len(seen.values) - skip)
                 yield Releases(first_tick=tick, values=seen.values[skip:], half_widths=widths, released=chunk.values[skip:])
         if expected <= last:
             raise StoreError("stored releases are incomplete; take an intact copy of the store")
@@ -92,18 +120,18 @@ class Reader:
 
         ``ticks_from_now`` looks ahead. An event that came late was counted later and has lost at most this.
         """
-        place = self.place(name)
-        description = place.description
-        step = max(1, place.step_of(tick))
-        last = place.published_steps + ticks_from_now
-        return loss_with_forks(description.mechanism, description.sensitivity, place.forks, step, last)
+        status = self.status(name)
+        description = status.description
+        step = max(1, status.step_of(tick))
+        last = status.published_steps + ticks_from_now
+        return loss_with_forks(description.mechanism, description.sensitivity, status.forks, step, last)
 
     def curve(self, name: str, ages: Sequence[int]) -> list[float]:
         """The loss at each age in ticks of an event of that age now (forks included)."""
-        place = self.place(name)
-        mechanism, sensitivity = place.description.mechanism, place.description.sensitivity
-        steps = place.published_steps
-        return [loss_with_forks(mechanism, sensitivity, place.forks, steps - age, steps) for age in ages]
+        status = self.status(name)
+        mechanism, sensitivity = status.description.mechanism, status.description.sensitivity
+        steps = status.published_steps
+        return [loss_with_forks(mechanism, sensitivity, status.forks, steps - age, steps) for age in ages]
 
     def close(self) -> None:
         self._database.close()

@@ -13,24 +13,25 @@ from types import TracebackType
 from typing import Any, Self, TextIO
 
 from fadecount.errors import FadecountError, bad_parameter
-from fadecount.streams import Releases, Ticks
+from fadecount.streams.reader import Releases
+from fadecount.streams.ticks import Ticks
 
 COLUMNS = ("stream", "tick", "key", "value", "low", "high")
 SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
-def check_place(place: str | None, *, source: str | None = None) -> str:
+def check_output(output: str | None, *, source: str | None = None) -> str:
     """The format of what is written there; refused before anything is released, if it cannot be written or is the input."""
-    if place in (None, "-"):
+    if output in (None, "-"):
         return "csv"
-    path = Path(str(place))
+    path = Path(str(output))
     kind = SUFFIXES.get(path.suffix.lower(), "")
     if not kind:
-        raise bad_parameter("--output", place, "a .csv, .jsonl or .parquet file, or -", "the ending says the format")
+        raise bad_parameter("--output", output, "a .csv, .jsonl or .parquet file, or -", "the ending says the format")
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise bad_parameter("--output", place, "a file that can be written", "check the folder and its permissions")
+        raise bad_parameter("--output", output, "a file that can be written", "check the folder and its permissions")
     if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
-        raise bad_parameter("--output", place, "another file than the input", "it would be overwritten")
+        raise bad_parameter("--output", output, "another file than the input", "it would be overwritten")
     if kind == "parquet":
         _polars()
     return kind
@@ -42,10 +43,10 @@ class ReleaseWriter:
     ``kept`` says whether the releases are in a store too, where they can be read if writing fails.
     """
 
-    def __init__(self, place: str | None, stream: str, ticks: Ticks, *, kept: bool = True) -> None:
+    def __init__(self, output: str | None, stream: str, ticks: Ticks, *, kept: bool = True) -> None:
         self._stream, self._ticks, self._kept = stream, ticks, kept
-        self._kind = check_place(place)
-        self._path = None if place in (None, "-") else Path(str(place))
+        self._kind = check_output(output)
+        self._path = None if output in (None, "-") else Path(str(output))
         self._frames: list[Any] = []
         self._file: TextIO | None = None
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-
-from fadecount.errors import StoreError
-from tests.crash.journal import Record
-from tests.crash.worker import FIRST_TICK, MOST_KEYS, NAME, Site, counts_of
 from tests.streams.scripted import names_in_use
+
+from campaigns.crash.journal import Record
+from campaigns.crash.worker import FIRST_TICK, MOST_KEYS, NAME, Site, counts_of
+from fadecount.errors import StoreError
 
 Variable = tuple[int, int, int]
 

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.crash.check import Account
-from tests.crash.worker import MECHANISMS, STEPS, Site, live
+from campaigns.crash.check import Account
+from campaigns.crash.worker import MECHANISMS, STEPS, Site, live
 
 LIVES_PER_STORE = 250
 _OPERATIONS = 40

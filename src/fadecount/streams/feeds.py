@@ -1,4 +1,4 @@
-"""Counts by tick and key, in the order of time, into a stream: whole ticks are closed, the last one waits for its rest."""
+"""Counts by tick and key into a stream: from inputs that can be read again, and from pipes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Feed:
         self._skip = skip_released
         self._largest_gap = largest_gap
         self._tick: int | None = None
-        self._waiting = np.zeros(stream.place.width, dtype=np.int64)
+        self._waiting = np.zeros(stream.status.width, dtype=np.int64)
         self.skipped = 0
 
     def add(self, ticks: Numbers, keys: Numbers, counts: Numbers) -> Iterator[Chunk]:
@@ -58,9 +58,9 @@ class Feed:
             return ticks, keys, counts
         if not self._skip:
             shown = self._stream.description.ticks.shown
-            place = f"is released up to {shown(begin)}" if self._stream.place.steps else f"is to begin at {shown(begin)}"
+            where = f"is released up to {shown(begin)}" if self._stream.status.steps else f"is to begin at {shown(begin)}"
             raise AlreadyReleasedError(
-                f"stream {self._stream.description.name!r} {place}, the input begins in the tick of {shown(int(ticks[0]))}; "
+                f"stream {self._stream.description.name!r} {where}, the input begins in the tick of {shown(int(ticks[0]))}; "
                 "give newer events, or --skip-released to leave out the older ones"
             )
         known = int(np.searchsorted(ticks, begin))
@@ -86,3 +86,35 @@ class Feed:
     def _gather(rows: Numbers, first: int, ticks: Numbers, keys: Numbers, counts: Numbers) -> None:
         low, high = np.searchsorted(ticks, [first, first + len(rows)])
         np.add.at(rows, (ticks[low:high] - first, keys[low:high]), counts[low:high])
+
+
+class LiveFeed:
+    """Feeds a stream from a source that cannot be read again.
+
+    Counts are accepted for the open tick as they come, so that a crash loses only what was not handed over yet. A tick is closed
+    when a later one comes; counts for ticks that are closed are late and count in the open one.
+    """
+
+    def __init__(self, stream: Stream, *, largest_gap: int = LARGEST_GAP) -> None:
+        self._stream = stream
+        self._largest_gap = largest_gap
+        self._keys = stream.keys
+
+    def add(self, ticks: Numbers, keys: Numbers, counts: Numbers) -> Iterator[Chunk]:
+        """Take some counts; yields what was closed and published because of them."""
+        for tick in np.unique(ticks).tolist():
+            if self._stream.open_tick is None:
+                self._stream.begin(tick)
+            if tick > (self._stream.open_tick or 0):
+                yield from self._stream.close_through(tick - 1, largest_gap=self._largest_gap)
+            here = ticks == tick
+            sums = np.zeros(len(self._keys), dtype=np.int64)
+            np.add.at(sums, keys[here], counts[here])
+            batch = {self._keys[at]: int(sums[at]) for at in np.flatnonzero(sums).tolist()}
+            if batch:
+                self._stream.add(batch)
+
+    def finish(self) -> Iterator[Chunk]:
+        """Close the open tick too, for a stream that ends with its input."""
+        if self._stream.open_tick is not None:
+            yield from self._stream.close_through(self._stream.open_tick)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from itertools import pairwise
 
 import numpy as np
@@ -11,12 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fadecount as fc
-from fadecount.errors import AlreadyReleasedError, ClockError, InputError, StoreError
+from fadecount.errors import AlreadyReleasedError, ClockError, InputError
 from fadecount.streams import (
-    Batch,
     Description,
     Feed,
-    GroupCommit,
     LiveFeed,
     Reader,
     SQLiteStore,
@@ -97,7 +94,7 @@ def test_bad_arrays_are_refused_and_nothing_is_released() -> None:
         ):
             with pytest.raises(error):
                 list(Feed(stream).add(*arrays(events)))
-        assert stream.place.steps == 0
+        assert stream.status.steps == 0
         feed = Feed(stream, largest_gap=100)
         list(feed.add(*arrays([(5, 0, 1), (500, 0, 1)])))
         with pytest.raises(ClockError, match="at most 100 empty ticks, got 494"):
@@ -119,36 +116,7 @@ def test_a_gap_of_ten_million_ticks_is_released_and_can_be_read() -> None:
         assert ticks == 10_000_000
         (piece,) = Reader(store._database).releases("doors", since=9_999_990, until=9_999_999)
         assert piece.values.shape == (10, 1)
-        assert stream.place.steps == 10_000_001
-
-
-def test_group_commit_counts_every_batch_once_from_many_threads(backend: Backend) -> None:
-    with backend.open(noise=NamedNoise()) as store:
-        stream = store.create(DESCRIPTION, keys=["a"], start_tick=0)
-        group = GroupCommit(store.intake("doors"))
-        counted: list[bool] = []
-
-        def send(worker: int) -> None:
-            for number in range(50):
-                batch = Batch(counts={"a": 1}, id=f"{worker % 4}/{number}")
-                counted.append(group.submit(batch).result(timeout=60))
-
-        threads = [threading.Thread(target=send, args=(worker,)) for worker in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        bad = group.submit(Batch(counts={"z": 1}))
-        good = group.submit(Batch(counts={"a": 1}))
-        with pytest.raises(InputError):
-            bad.result(timeout=60)
-        assert good.result(timeout=60)
-        group.close()
-        with pytest.raises(StoreError, match="closing"):
-            group.submit(Batch(counts={"a": 1}))
-        values = stream.close_through(0)[0].values
-    assert counted.count(True) == counted.count(False) == 200
-    np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[201]])))
+        assert stream.status.steps == 10_000_001
 
 
 def test_inputs_need_a_stream_that_has_begun() -> None:

@@ -1,0 +1,95 @@
+"""Where a stream stands in time: its row in the store, and its declared keys. Nothing here depends on true counts."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fadecount.errors import StoreError
+from fadecount.streams.database import Database
+from fadecount.streams.description import Description
+from fadecount.streams.forks import Fork
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """A stream's row: where it is in time. Nothing here depends on true counts."""
+
+    id: int
+    uid: str
+    description: Description
+    first_tick: int | None
+    last_tick: int | None
+    published_tick: int | None
+    steps: int
+    width: int
+    commit_id: str
+    previous_commit_id: str | None
+    forks: tuple[Fork, ...]
+    digest: bytes
+
+    @property
+    def published_steps(self) -> int:
+        """How many steps readers can see."""
+        return 0 if self.published_tick is None or self.first_tick is None else self.published_tick - self.first_tick + 1
+
+    def step_of(self, tick: int) -> int:
+        """The step (from 1) that a tick is; below 1 for ticks before the stream."""
+        return tick - (self.first_tick or 0) + 1
+
+
+_COLUMNS = (
+    "id, name, uid, description, first_tick, last_tick, published_tick, steps, width, "
+    "commit_id, previous_commit_id, forks, digest"
+)
+
+
+def read_status(database: Database, name: str) -> Status:
+    """The row of one stream, or a :class:`StoreError` that names those there are."""
+    rows = database.query(f"SELECT {_COLUMNS} FROM streams WHERE name = ?", (name,))  # noqa: S608 - a constant
+    if not rows:
+        names = ", ".join(stream_names(database)) or "none"
+        raise StoreError(f"stream must exist, got {name!r}; streams of this store: {names}")
+    try:
+        return _status(rows[0])
+    except (ValueError, TypeError) as error:
+        raise StoreError("status of a stream is damaged; take an intact copy of the store") from error
+
+
+def _status(row: tuple[Any, ...]) -> Status:
+    id_, name, uid, text, first, last, published, steps, width, commit_id, previous, forks, digest = row
+    return Status(
+        id=id_,
+        uid=uid,
+        description=Description.from_json(name, text),
+        first_tick=_tick(first),
+        last_tick=_tick(last),
+        published_tick=_tick(published),
+        steps=operator.index(steps),
+        width=operator.index(width),
+        commit_id=commit_id,
+        previous_commit_id=previous,
+        forks=tuple(Fork(last_step=_tick(each)) for each in json.loads(forks)),
+        digest=bytes(digest),
+    )
+
+
+def _tick(value: Any) -> int | None:
+    return None if value is None else operator.index(value)
+
+
+def stream_names(database: Database) -> list[str]:
+    return [name for (name,) in database.query("SELECT name FROM streams ORDER BY name")]
+
+
+def read_keys(database: Database, stream: int) -> tuple[str, ...]:
+    """The declared keys, in the order of their declaration, which is the order of every array."""
+    return tuple(name for (name,) in database.query("SELECT name FROM keys WHERE stream = ? ORDER BY position", (stream,)))
+
+
+def write_keys(database: Database, stream: int, first: int, names: Sequence[str]) -> None:
+    rows = [(stream, first + at, name) for at, name in enumerate(names)]
+    database.change_many("INSERT INTO keys (stream, position, name) VALUES (?, ?, ?)", rows)
