@@ -86,9 +86,9 @@ bench: $(VENV)/test ## measure speed against a reference in the same run
 	$(BIN)/python -m benchmarks.streams
 
 fuzz: $(VENV)/fuzz ## a million mutated inputs for the readers, and the two CSV readers compared
-	$(BIN)/python -m tests.sources.fuzz_guided 100000
-	$(BIN)/python -m tests.sources.fuzz --inputs 1000000
-	$(BIN)/python -m tests.sources.fuzz --differential 3000
+	$(BIN)/python -m campaigns.sources.guided 100000
+	$(BIN)/python -m campaigns.sources.fuzz --inputs 1000000
+	$(BIN)/python -m campaigns.sources.fuzz --differential 3000
 
 $(VENV)/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

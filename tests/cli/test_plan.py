@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from fadecount.cli._plan_table import WIDTH
 from fadecount.cli.main import main
+from fadecount.cli.plan import WIDTH
 
 YEAR = ["plan", "--tick", "1m", "--horizon", "1y", "--loss", "1h=0.5", "--loss", "30d=2", "--loss", "1y=4"]
 

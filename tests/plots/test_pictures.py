@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.plots import Curve, draw_curves, draw_releases, new_figure, save_figure, svg_text
-from fadecount.plots.style import COLOURS, KINDS, MARKS
+from fadecount.plots.figure import COLOURS, KINDS, MARKS
 
 
 def drawn(horizon: int = 10**6, tick_seconds: float | None = None, width: float = 7.2) -> Figure:

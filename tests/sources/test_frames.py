@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fadecount.errors import BadRowError, FadecountError, InputError, MissingExtraError
-from fadecount.sources import Reason, SourceOptions, SourceReport, read, read_file
-from fadecount.sources.plain import read_plain
+from fadecount.sources import Reason, SourceOptions, SourceReport, files, read_file
+from fadecount.sources.files import read_plain
 from tests.sources.test_plain import BAD_ROWS, ROW_OPTIONS, counted, options, written
 
 pl = pytest.importorskip("polars")
@@ -76,9 +76,7 @@ ROW = st.one_of(
     st.lists(ROW, max_size=8),
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from([{}, {"on_bad": "skip"}, {"on_bad": "skip", "other": "b"}, {"on_bad": "skip", "person": None}]),
-    st.sampled_from(
-        [{}, {"time_zone": "Europe/Vienna"}, {"time_zone": "Europe/Vienna", "tick_seconds": 86_400}, {"time_unit": "s"}]
-    ),
+    st.sampled_from([{}, {"zone": "Europe/Vienna"}, {"zone": "Europe/Vienna", "tick_seconds": 86_400}, {"time_unit": "s"}]),
 )
 def test_any_file_is_read_alike(tmp_path: Path, rows: list[Any], ending: str, changes: Any, times: Any) -> None:
     text = ending.join(["time,key,n,who", *(",".join(row) for row in rows)])
@@ -103,7 +101,7 @@ def test_without_polars_results_are_the_same_and_parquet_names_the_extra(tmp_pat
     path = written(tmp_path, "time,key\n2026-03-01,a\n2026-03-02,b\n")
     chosen = options(key="key", keys=("a", "b"))
     fast = counted(path, chosen)
-    monkeypatch.setattr(read, "has_polars", lambda: False)
+    monkeypatch.setattr(files, "has_polars", lambda: False)
     assert counted(path, chosen) == fast
     with pytest.raises(MissingExtraError, match=r"needs polars; install fadecount\[files\]"):
         read_file(written(tmp_path, "x", "e.parquet"), chosen)
@@ -137,8 +135,8 @@ def test_parquet_times_of_every_type(tmp_path: Path, column: Any) -> None:
 def test_parquet_dates_and_naive_times_are_local(tmp_path: Path) -> None:
     path = tmp_path / "events.parquet"
     pl.DataFrame({"time": [date(2026, 3, 1)], "moment": [MOMENT]}).write_parquet(path)
-    assert counted(path, options(time_zone="Europe/Vienna")) == [(TICK - 11, 0, 1)]
-    assert counted(path, options(time="moment", time_zone="Europe/Vienna")) == [(TICK - 1, 0, 1)]
+    assert counted(path, options(zone="Europe/Vienna")) == [(TICK - 11, 0, 1)]
+    assert counted(path, options(time="moment", zone="Europe/Vienna")) == [(TICK - 1, 0, 1)]
 
 
 PARQUET_BAD: list[tuple[dict[str, list[Any]], Reason]] = [

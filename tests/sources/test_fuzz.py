@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from campaigns.sources import fuzz
 
 from fadecount.errors import FadecountError
 from fadecount.sources import lines, rows
-from tests.sources import fuzz
 
 
 def test_a_few_thousand_inputs() -> None:

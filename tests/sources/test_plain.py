@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fadecount.errors import BadRowError, InputError, ParameterError
-from fadecount.sources import Reason, SourceOptions, plain, read_file
-from fadecount.sources.batch import ROWS_PER_BATCH
+from fadecount.sources import Reason, SourceOptions, files, read_file
+from fadecount.sources.reading import ROWS_PER_BATCH
 
 HOUR = 3600
 CANARY = "kanarie7"
@@ -63,9 +63,9 @@ def test_days_begin_at_midnight_in_the_zone_and_hours_everywhere_alike(tmp_path:
     path = written(tmp_path, "time\n2026-03-28T22:59:59Z\n2026-03-28T23:00:00Z\n2026-03-29T21:59:59Z\n2026-03-29T22:00:00Z\n")
     day = 20_540
     assert counted(path, options(tick_seconds=86_400)) == [(day, 0, 2), (day + 1, 0, 2)]
-    vienna = options(tick_seconds=86_400, time_zone="Europe/Vienna")
+    vienna = options(tick_seconds=86_400, zone="Europe/Vienna")
     assert counted(path, vienna) == [(day, 0, 1), (day + 1, 0, 2), (day + 2, 0, 1)]
-    assert counted(path, options(time_zone="Europe/Vienna")) == counted(path, options())
+    assert counted(path, options(zone="Europe/Vienna")) == counted(path, options())
 
 
 def test_amounts_add_up_and_sensitivity_says_what_one_row_can_do(tmp_path: Path) -> None:
@@ -178,6 +178,6 @@ def test_a_disk_that_fails_while_reading_is_one_clear_error(tmp_path: Path, monk
 
     path = written(tmp_path, '{"time": "2026-03-01"}', "events.jsonl")
     reading = read_file(path, options())
-    monkeypatch.setattr(plain, "count_stream", fail)
+    monkeypatch.setattr(files, "count_stream", fail)
     with pytest.raises(InputError, match="cannot be read: Input/output error"):
         next(reading)

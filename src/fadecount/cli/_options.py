@@ -1,14 +1,24 @@
-"""Options that several commands share: how a mechanism is given."""
+"""Options that several commands share: how a mechanism is given, how events are read, where the store is."""
 
 from __future__ import annotations
 
 import argparse
 import math
-from typing import Any
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 from fadecount import Binary, Designed, Gradual, Linear, Mechanism, Refresh
+from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import read_mechanism
+
+if TYPE_CHECKING:
+    from fadecount.sources import SourceOptions
+    from fadecount.streams import Monotone, Reader, Store
+
 
 _TAKES = {
     "gradual": ("epsilon", "exponent", "delay"),
@@ -86,3 +96,152 @@ def _budgets(text: str | float) -> tuple[float, ...]:
         return tuple(math.inf if each.strip() == "inf" else float(each) for each in str(text).split(","))
     except ValueError:
         raise bad_parameter("--budgets", text, "numbers with commas between", "such as 0.1,0.1,0.05 or 0.1,inf") from None
+
+
+def add_event_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("events")
+    group.add_argument("--tick", required=True, metavar="LENGTH", help="length of a tick: 1m, 1h, 1d, ...")
+    group.add_argument("--zone", default="UTC", help="time zone of times without an offset, and of ticks of whole days")
+    group.add_argument("--time", metavar="COL", help="column of the time (a file needs it; a pipe goes by the clock without it)")
+    group.add_argument(
+        "--time-unit", choices=("auto", "iso", "s", "ms", "us"), default="auto", help="ISO 8601, or Unix time in a unit"
+    )
+    group.add_argument("--key", metavar="COL", help="column of the key")
+    group.add_argument("--keys", metavar="A,B,...", help="the keys to count, a public list")
+    group.add_argument("--keys-file", metavar="FILE", help="the keys to count, one per line")
+    group.add_argument("--other", nargs="?", const="other", metavar="NAME", help="count undeclared keys under this one (other)")
+    group.add_argument("--amount", metavar="COL", help="column of the amount, a whole number (default: every event counts 1)")
+    group.add_argument("--max-amount", type=int, default=1, metavar="N", help="largest amount; the noise grows in proportion")
+    group.add_argument("--person", metavar="COL", help="column of a person's id; ids are never stored")
+    group.add_argument("--per-person", default="1/tick", metavar="N/tick", help="rows of a person that count in a tick")
+    group.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="format of the input (default: by its ending)")
+    group.add_argument("--separator", default=",", help="separator of a CSV file: , ; | or a tab")
+    group.add_argument("--on-bad", choices=("stop", "skip"), default="stop", help="what to do at a row that cannot be read")
+    group.add_argument("--grace", metavar="LENGTH", help="pipes with event times: how long to wait for late events")
+
+
+def source_options(arguments: argparse.Namespace) -> SourceOptions:
+    """How to read the events, as the options say."""
+    from fadecount.sources import SourceOptions
+
+    return SourceOptions(
+        tick_seconds=parse_duration(arguments.tick, name="--tick"),
+        time=arguments.time,
+        time_unit=arguments.time_unit,
+        zone=arguments.zone,
+        key=arguments.key,
+        keys=_keys(arguments),
+        other=arguments.other,
+        amount=arguments.amount,
+        max_amount=arguments.max_amount,
+        person=arguments.person,
+        per_person=_per_person(arguments.per_person),
+        format=arguments.format,
+        separator=arguments.separator,
+        on_bad=arguments.on_bad,
+        grace_seconds=parse_duration(arguments.grace, name="--grace") if arguments.grace else 0,
+    )
+
+
+def _keys(arguments: argparse.Namespace) -> tuple[str, ...]:
+    if arguments.keys is not None and arguments.keys_file is not None:
+        raise ParameterError("--keys and --keys-file cannot both be given; choose one")
+    names: list[str] = []
+    if arguments.keys is not None:
+        names = [name.strip() for name in arguments.keys.split(",")]
+    if arguments.keys_file is not None:
+        try:
+            names = Path(arguments.keys_file).read_text(encoding="utf-8").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not UTF-8 text"
+            raise bad_parameter("--keys-file", arguments.keys_file, "a readable text file", reason) from None
+    names = [name.rstrip("\r") for name in names if name.strip()]
+    if arguments.other is not None and arguments.other not in names:
+        names.append(arguments.other)
+    return tuple(names)
+
+
+def _per_person(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,7})(/tick)?", text.strip())
+    if not found:
+        raise bad_parameter("--per-person", text, "a number of rows per tick", "such as 1/tick")
+    return int(found[1])
+
+
+FILE_NAME = "streams.db"
+
+
+def add_store_options(parser: argparse.ArgumentParser) -> None:
+    """``--state DIR`` or ``--database URL``, ``--fence``, ``--key-file``."""
+    group = parser.add_argument_group("store")
+    where = group.add_mutually_exclusive_group()
+    where.add_argument("--state", metavar="DIR", help="folder of the store (SQLite)")
+    where.add_argument("--database", metavar="URL", help="PostgreSQL store: postgresql://user@host/name")
+    group.add_argument(
+        "--fence", metavar="WHERE", help="folder or PostgreSQL URL of the rollback fence (default: the user's state folder)"
+    )
+    group.add_argument("--key-file", metavar="FILE", help="key that seals the state (default: FADECOUNT_KEY, else not sealed)")
+
+
+def add_fork_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--accept-extra-loss",
+        action="store_true",
+        help="open a store older than what was published; the extra loss is part of every loss shown from then on",
+    )
+
+
+def add_monotone_option(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--monotone",
+        nargs="?",
+        const="",
+        metavar="N",
+        help="a view that never falls (and, with N, never rises by more than N in a tick), computed from the releases alone",
+    )
+
+
+def monotone_view(largest_step: str) -> Monotone:
+    from fadecount.streams import Monotone
+
+    if not largest_step:
+        return Monotone()
+    if not largest_step.isdecimal() or not 0 < int(largest_step) < 1 << 40:
+        raise bad_parameter("--monotone", largest_step, "a positive whole number, or left out", "it bounds the rise in one tick")
+    return Monotone(largest_step=int(largest_step))
+
+
+def is_stored(arguments: argparse.Namespace) -> bool:
+    return arguments.state is not None or arguments.database is not None
+
+
+def open_store(arguments: argparse.Namespace) -> Store:
+    """The store for writing; one in memory if none was named."""
+    from fadecount.streams import PostgresStore, SQLiteStore, fence_from, seal_from
+
+    if not is_stored(arguments):
+        return SQLiteStore.in_memory()
+    seal, fence = seal_from(arguments.key_file), fence_from(arguments.fence)
+    if arguments.database is not None:
+        return PostgresStore(arguments.database, fence=fence, seal=seal)
+    return SQLiteStore(Path(arguments.state) / FILE_NAME, fence=fence, seal=seal)
+
+
+def open_reader(arguments: argparse.Namespace) -> Reader:
+    """The published releases of the store."""
+    from fadecount.streams import Reader
+
+    if arguments.database is not None:
+        return Reader.of_server(arguments.database)
+    if arguments.state is None:
+        raise ParameterError("--state or --database must be given; it says where the streams are")
+    return Reader.of_file(Path(arguments.state) / FILE_NAME)
+
+
+def parse_time(text: str, zone: str, *, name: str) -> float:
+    """A moment as Unix seconds; without an offset it is in the given zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise bad_parameter(name, text, "a time in ISO 8601", "such as 2026-03-01T10:00 or 2026-03-01T10:00:00+01:00") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))).timestamp()

@@ -8,8 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from fadecount import Mechanism
-from fadecount.cli._options import GIVEN, mechanism_from
-from fadecount.cli._stores import parse_time
+from fadecount.cli._options import GIVEN, mechanism_from, parse_time
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.streams import Description, Store, Stream, Ticks
 from fadecount.streams.description import ONLY_KEY
@@ -23,7 +22,7 @@ _SCALED = ("epsilon", "epsilon_current", "epsilon_past", "budgets")
 def open_or_create(store: Store, name: str, options: SourceOptions, arguments: argparse.Namespace) -> Stream:
     """The stream of that name. An existing one goes on with its own mechanism and must fit; new keys are declared."""
     keys = options.keys or (ONLY_KEY,)
-    ticks = Ticks(tick_seconds=options.tick_seconds, zone=options.time_zone)
+    ticks = Ticks(tick_seconds=options.tick_seconds, zone=options.zone)
     if name not in store.names():
         description = Description(
             name=name,

@@ -21,17 +21,18 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from fadecount.cli._events import add_event_options, source_options
 from fadecount.cli._inputs import is_pipe, measured, open_reading
-from fadecount.cli._options import add_mechanism_options
-from fadecount.cli._stores import (
+from fadecount.cli._options import (
+    add_event_options,
     add_fork_option,
+    add_mechanism_options,
     add_monotone_option,
     add_store_options,
     is_stored,
     monotone_view,
     open_store,
     parse_time,
+    source_options,
 )
 
 if TYPE_CHECKING:
@@ -80,9 +81,7 @@ def _check_releases(arguments: argparse.Namespace, options: SourceOptions) -> No
     if arguments.monotone is not None:
         monotone_view(arguments.monotone)
     if arguments.until is not None:
-        Ticks(tick_seconds=options.tick_seconds, zone=options.time_zone).at(
-            parse_time(arguments.until, options.time_zone, name="--until")
-        )
+        Ticks(tick_seconds=options.tick_seconds, zone=options.zone).at(parse_time(arguments.until, options.zone, name="--until"))
 
 
 class _Run:

@@ -15,7 +15,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from fadecount.cli._stores import add_monotone_option, add_store_options, monotone_view, open_reader, open_store, parse_time
+from fadecount.cli._options import add_monotone_option, add_store_options, monotone_view, open_reader, open_store, parse_time
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
 from fadecount.shown import rounded_up, shown_factor, shown_loss

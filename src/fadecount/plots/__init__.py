@@ -14,9 +14,8 @@ try:
 except ImportError as _error:
     raise FadecountError("plots need matplotlib, which is not installed; install it with the extra fadecount[plots]") from _error
 
-from fadecount.plots.ages import spread_ages, thinned
-from fadecount.plots.curves import Curve, draw_curves
-from fadecount.plots.files import new_figure, save_figure, svg_text
+from fadecount.plots.curves import Curve, draw_curves, spread_ages, thinned
+from fadecount.plots.figure import new_figure, save_figure, svg_text
 from fadecount.plots.releases import draw_releases
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Loss curves: what is lost about an event, by its age."""
+"""Loss curves: what is lost about an event, by its age; and a plan as a picture."""
 
 from __future__ import annotations
 
@@ -15,9 +15,44 @@ from numpy.typing import NDArray
 
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Mechanism
-from fadecount.plots.ages import spread_ages
-from fadecount.plots.axes import age_axis, loss_axis
-from fadecount.plots.style import COLOURS, KINDS, MARKED, MARKS, RC
+from fadecount.planning import Option, Plan, person_losses
+from fadecount.plots.figure import COLOURS, KINDS, MARKED, MARKS, RC, age_axis, loss_axis
+
+_PER_OCTAVE = 32
+
+
+def spread_ages(horizon: int) -> NDArray[np.int64]:
+    """The ages ``0 .. horizon - 1`` that a curve on a logarithmic axis needs: all small ones, then 32 per doubling.
+
+    On top of these, both sides of every power of two: where the loss of a mechanism with dyadic intervals jumps.
+
+    >>> spread_ages(10).tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
+    >>> len(spread_ages(10**18)) < 2500
+    True
+    """
+    octaves = max(1, horizon).bit_length()
+    fractions = 1.0 + np.arange(_PER_OCTAVE) / _PER_OCTAVE
+    grown = [np.rint(np.ldexp(fractions, octave)).astype(np.int64) for octave in range(octaves)]
+    powers = np.int64(1) << np.arange(octaves, dtype=np.int64)
+    ages = np.unique(np.concatenate([[0, horizon - 1], *grown, powers - 1, powers, powers - 2]))
+    result: NDArray[np.int64] = ages[(ages >= 0) & (ages < horizon)]
+    return result
+
+
+def thinned(ages: NDArray[np.int64], columns: Sequence[NDArray[np.float64]], *, cells: int = 600) -> NDArray[np.int64]:
+    """Places in ``ages`` (rising) whose points draw the same picture as all points, on a logarithmic axis of ``cells`` pixels.
+
+    Of the ages that fall onto one pixel column the first and the last are kept and, for each curve, those of its least and
+    greatest value: a line through these covers the same pixels as a line through all.
+    """
+    edges = np.unique(np.floor(np.log2(ages + 1.0) * (cells / np.log2(float(ages[-1]) + 2.0))), return_index=True)[1]
+    keep = [edges, np.append(edges[1:] - 1, len(ages) - 1)]
+    cell = np.repeat(np.arange(len(edges)), np.diff(np.append(edges, len(ages))))
+    for values in columns:
+        order = np.lexsort((values, cell))
+        keep += [order[edges], order[keep[1]]]
+    return np.unique(np.concatenate(keep))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -104,3 +139,36 @@ def _mark_places(ages: NDArray[np.int64], group: int) -> list[int]:
     wanted = (np.arange(6) + 0.25 + 0.12 * (group % 6)) / 6.0 * logs[-1]
     places: list[int] = np.unique(np.searchsorted(logs, wanted).clip(max=len(ages) - 1)).tolist()
     return places
+
+
+_ALTERNATIVES = 3
+_LIMIT_GROUP = 5
+
+
+def draw_plan(figure: Figure | SubFigure, made: Plan, chosen: Option | None = None) -> None:
+    """Draw the loss of an option (by default the best) by age, under the limits asked for, beside the next best ones."""
+    option = made.best if chosen is None else chosen
+    request = made.request
+    others = [other for other in made.options if other is not option][:_ALTERNATIVES]
+    curves = [_curve(made, option, "exact", 0), *(_curve(made, other, "paper", at + 1) for at, other in enumerate(others))]
+    if request.targets:
+        ages = spread_ages(request.horizon + 1)
+        ends, losses = np.array(request.targets).T
+        limits = losses[np.minimum(np.searchsorted(ends, ages), len(losses) - 1)]
+        curves.append(Curve(label="limit", ages=ages, losses=limits, kind="baseline", group=_LIMIT_GROUP))
+    draw_curves(
+        figure,
+        curves,
+        tick_seconds=request.tick_seconds,
+        title=f"{option.name}: mean error {option.forecast.mean:,.3g}",
+        columns=3,
+        subject="event" if request.person.events == 1 and request.person.steps is None else "person's first event",
+    )
+
+
+def _curve(made: Plan, option: Option, kind: str, group: int) -> Curve:
+    ages = spread_ages(made.request.horizon + 1)
+    if made.request.person.steps is not None:
+        ages = np.union1d(ages[:: max(1, len(ages) // 100)], ages[-1:])  # each age of a person is a long sum
+    losses = person_losses(option.mechanism, ages.tolist(), made.request.person, option.mechanism.delay)
+    return Curve(label=option.name, ages=ages, losses=np.array(losses), kind=kind, group=group)

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure, SubFigure
 from numpy.typing import NDArray
 
 from fadecount.errors import ParameterError
-from fadecount.plots.axes import count_axis
-from fadecount.plots.style import BAND_COLOUR, RC, RELEASED_COLOUR, TRUE_COLOUR
+from fadecount.plots.figure import BAND_COLOUR, RC, RELEASED_COLOUR, TRUE_COLOUR, count_axis
 
 
 def draw_releases(

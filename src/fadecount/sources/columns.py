@@ -1,18 +1,121 @@
-"""Columns of a frame to ticks, keys, amounts and reasons: the rules of ``rows`` as polars expressions."""
+"""Columns of a frame to ticks, keys, amounts and reasons: the rules of ``rows`` as polars expressions, many rows at once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import polars as pl
 
 from fadecount.errors import InputError
-from fadecount.sources.calendar import follows_zone
 from fadecount.sources.options import SourceOptions
-from fadecount.sources.report import Reason
-from fadecount.sources.rows import NEGATIVE_PATTERN, WHOLE_PATTERN
-from fadecount.sources.texts import local_to_unix, seconds_of_numbers, seconds_of_texts, unix_to_local, within_range
+from fadecount.sources.reading import Reason
+from fadecount.sources.rows import (
+    AUTO_EARLIEST,
+    AUTO_LATEST,
+    EARLIEST,
+    ISO_PATTERN,
+    LATEST,
+    NEGATIVE_PATTERN,
+    NUMBER_PATTERN,
+    PER_SECOND,
+    WHOLE_PATTERN,
+    ZONE_STEP,
+    offset_at_local,
+    offset_seconds,
+)
+from fadecount.streams import Ticks
+
+_LAYOUTS = (
+    (19, "%Y-%m-%dT%H:%M:%S"),
+    (19, "%Y-%m-%d %H:%M:%S"),
+    (16, "%Y-%m-%dT%H:%M"),
+    (16, "%Y-%m-%d %H:%M"),
+    (10, "%Y-%m-%d"),
+)
+_OFFSET = r"(Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
+
+
+def seconds_of_texts(texts: pl.Series, options: SourceOptions) -> pl.Series:
+    """Unix seconds of a column of text; null where the text is no time."""
+    if options.time_unit == "iso":
+        return within_range(_iso_seconds(texts, options.zone))
+    if options.time_unit != "auto":
+        return within_range(seconds_of_numbers(_whole_numbers(texts), options.time_unit))
+    seconds = _iso_seconds(texts, options.zone)
+    if seconds.null_count():
+        numbers = seconds_of_numbers(_whole_numbers(texts), "auto")
+        seconds = seconds.zip_with(seconds.is_not_null(), numbers)
+    return within_range(seconds)
+
+
+def within_range(seconds: pl.Series) -> pl.Series:
+    """The same seconds, null outside the years that are accepted."""
+    return _where(seconds, seconds.is_between(EARLIEST, LATEST))
+
+
+def seconds_of_numbers(numbers: pl.Series, unit: str) -> pl.Series:
+    """Unix seconds of whole numbers in a unit, or in the unit that their size tells."""
+    if unit != "auto":
+        return numbers // PER_SECOND[unit]
+    seconds = pl.Series([None], dtype=pl.Int64).new_from_index(0, len(numbers))
+    for per_second in PER_SECOND.values():
+        fits = numbers.is_between(AUTO_EARLIEST * per_second, (AUTO_LATEST + 1) * per_second - 1).fill_null(value=False)
+        if fits.any():
+            seconds = (numbers // per_second).zip_with(fits, seconds)
+    return seconds
+
+
+def local_to_unix(local: pl.Series, zone: str) -> pl.Series:
+    """Unix seconds of local times in a zone."""
+    return local if zone == "UTC" else local - _mapped(local // ZONE_STEP, lambda step: offset_at_local(step, zone))
+
+
+def ticks_of(seconds: pl.Series, ticks: Ticks) -> pl.Series:
+    """The ticks of moments; null stays null."""
+    found = pl.Series(ticks.of(seconds.fill_null(0).to_numpy()), dtype=pl.Int64)
+    return found if not seconds.null_count() else found.zip_with(seconds.is_not_null(), pl.Series([None], dtype=pl.Int64))
+
+
+def _mapped(values: pl.Series, function: Callable[[Any], int]) -> pl.Series:
+    """A function applied once to each distinct value; null stays null."""
+    distinct = values.drop_nulls().unique()
+    results = pl.Series([function(value) for value in distinct], dtype=pl.Int64)
+    return values.replace_strict(distinct, results, default=None, return_dtype=pl.Int64)
+
+
+def _iso_seconds(texts: pl.Series, zone: str) -> pl.Series:
+    texts = _where(texts, texts.str.contains(ISO_PATTERN))
+    wanted = texts.null_count()
+    local: pl.Series | None = None
+    for length, layout in _LAYOUTS:
+        found = texts.str.head(length).str.to_datetime(layout, strict=False, time_unit="ms").to_physical() // 1000
+        # a longer text is a layout further up: the head of it would match here too
+        local = found if local is None else local.zip_with(local.is_not_null(), found)
+        if local.null_count() == wanted:
+            break
+    assert local is not None
+    if texts.str.ends_with("Z").all():
+        return local
+    offsets = texts.str.slice(16).str.extract(_OFFSET)
+    if offsets.null_count() == len(offsets):
+        return local_to_unix(local, zone)
+    shifted = local - _mapped(offsets, offset_seconds)
+    return shifted.zip_with(offsets.is_not_null(), local_to_unix(local, zone))
+
+
+def _whole_numbers(texts: pl.Series) -> pl.Series:
+    texts = _where(texts, texts.str.contains(NUMBER_PATTERN))
+    if not texts.str.contains(".", literal=True).any():
+        return texts.cast(pl.Int64, strict=False)
+    whole = texts.str.extract(r"^(-?[0-9]+)").cast(pl.Int64, strict=False)
+    return whole - texts.str.contains(r"^-.*\.0*[1-9]").cast(pl.Int64)
+
+
+def _where(values: pl.Series, condition: pl.Series) -> pl.Series:
+    return values if condition.all() and not condition.null_count() else values.set(~condition.fill_null(value=False), None)
+
 
 _UNITS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 FIRST_BAD = -(1 << 62)
@@ -62,35 +165,31 @@ def split_places(places: pl.Series, options: SourceOptions) -> tuple[pl.Series, 
 
 
 def _tick(options: SourceOptions) -> pl.Expr:
-    seconds = pl.col(".seconds")
-    if follows_zone(options):
-        shift = partial(unix_to_local, zone=options.time_zone)
-        seconds = seconds.map_batches(shift, return_dtype=pl.Int64, is_elementwise=True)
-    return seconds // options.tick_seconds
+    return pl.col(".seconds").map_batches(partial(ticks_of, ticks=options.ticks), return_dtype=pl.Int64, is_elementwise=True)
 
 
 def _seconds(name: str, kind: pl.DataType, options: SourceOptions) -> pl.Expr:
     """Unix seconds; null where there is no time."""
     column = pl.col(name)
-    zone = options.time_zone
+    zone = options.zone
     if isinstance(kind, pl.Date):
         local = column.to_physical().cast(pl.Int64) * 86_400
-        return _mapped(local, lambda series: within_range(local_to_unix(series, zone)))
+        return _applied(local, lambda series: within_range(local_to_unix(series, zone)))
     if isinstance(kind, pl.Datetime):
         seconds = column.to_physical() // _UNITS[kind.time_unit]
         if kind.time_zone is not None:
-            return _mapped(seconds, within_range)
-        return _mapped(seconds, lambda series: within_range(local_to_unix(series, zone)))
+            return _applied(seconds, within_range)
+        return _applied(seconds, lambda series: within_range(local_to_unix(series, zone)))
     if kind.is_integer() and options.time_unit != "iso":
         numbers = column.cast(pl.Int64, strict=False)
-        return _mapped(numbers, lambda series: within_range(seconds_of_numbers(series, options.time_unit)))
+        return _applied(numbers, lambda series: within_range(seconds_of_numbers(series, options.time_unit)))
     if kind.is_float() and options.time_unit != "iso":
         numbers = column.cast(pl.Float64).floor().cast(pl.Int64, strict=False)
-        return _mapped(numbers, lambda series: within_range(seconds_of_numbers(series, options.time_unit)))
-    return _mapped(_text(name, kind), lambda series: seconds_of_texts(series, options))
+        return _applied(numbers, lambda series: within_range(seconds_of_numbers(series, options.time_unit)))
+    return _applied(_text(name, kind), lambda series: seconds_of_texts(series, options))
 
 
-def _mapped(column: pl.Expr, function: object) -> pl.Expr:
+def _applied(column: pl.Expr, function: object) -> pl.Expr:
     return column.map_batches(cast("type[pl.Series]", function), return_dtype=pl.Int64, is_elementwise=True)
 
 

@@ -9,12 +9,10 @@ import numpy as np
 import polars as pl
 
 from fadecount.errors import InputError
-from fadecount.sources.batch import ROWS_PER_BATCH, TickBatch
 from fadecount.sources.columns import FIRST_BAD, LAST_BAD, judged, split_places
-from fadecount.sources.lines import csv_header, numbered_lines
+from fadecount.sources.lines import csv_header, is_regular, numbered_lines
 from fadecount.sources.options import SourceOptions
-from fadecount.sources.report import Reason, SourceReport, bad_row
-from fadecount.sources.shape import is_regular
+from fadecount.sources.reading import ROWS_PER_BATCH, Reason, SourceReport, TickBatch, bad_row
 
 ROWS_PER_BLOCK = 500_000
 PARTS_KEPT = 16

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-from zoneinfo import ZoneInfo
 
 from fadecount.errors import bad_parameter, require_integer
+from fadecount.streams import Ticks
 
 Format = Literal["csv", "jsonl", "parquet"]
 TimeUnit = Literal["auto", "iso", "s", "ms", "us"]
@@ -34,15 +34,15 @@ class SourceOptions:
     without ``amount`` every row counts 1. ``keys`` is the public list of keys; ``other`` names the one of them that takes every
     undeclared key. Of one ``person``, the first ``per_person`` rows of each tick count and the others are dropped.
 
-    A time without an offset is taken in ``time_zone``. The tick of a moment is its Unix seconds divided by ``tick_seconds``,
-    rounded down; ticks of whole days take local seconds instead, so that they begin at midnight in ``time_zone``. In a live
+    A time without an offset is taken in ``zone``. The tick of a moment is its Unix seconds divided by ``tick_seconds``,
+    rounded down; ticks of whole days take local seconds instead, so that they begin at midnight in ``zone``. In a live
     pipe, a tick stays open until an event arrives that is ``grace_seconds`` past its end.
     """
 
     tick_seconds: int
     time: str | None = None
     time_unit: TimeUnit = "auto"
-    time_zone: str = "UTC"
+    zone: str = "UTC"
     key: str | None = None
     keys: tuple[str, ...] = ()
     other: str | None = None
@@ -57,7 +57,7 @@ class SourceOptions:
     max_line_bytes: int = 65_536
 
     def __post_init__(self) -> None:
-        require_integer("tick_seconds", self.tick_seconds, minimum=1, maximum=LARGEST_TICK, remedy="3600 is one hour")
+        Ticks(tick_seconds=self.tick_seconds, zone=self.zone)
         require_integer("max_amount", self.max_amount, minimum=1, maximum=LARGEST_AMOUNT, remedy="noise grows in proportion")
         require_integer("per_person", self.per_person, minimum=1, maximum=1_000_000, remedy="rows of one person in one tick")
         require_integer("grace_seconds", self.grace_seconds, minimum=0, maximum=LARGEST_TICK, remedy="0 waits for nobody")
@@ -66,7 +66,6 @@ class SourceOptions:
         _require_choice("on_bad", self.on_bad, ("stop", "skip"))
         _require_choice("format", self.format, (None, "csv", "jsonl", "parquet"))
         _require_choice("separator", self.separator, (",", ";", "\t", "|"))
-        zone_of(self.time_zone)
         self._check_columns()
 
     def _check_columns(self) -> None:
@@ -83,6 +82,11 @@ class SourceOptions:
             raise bad_parameter("other", self.other, "one of keys", "add it to keys")
         if self.amount is None and self.max_amount != 1:
             raise bad_parameter("max_amount", self.max_amount, "1 without an amount column", "name the amount column")
+
+    @property
+    def ticks(self) -> Ticks:
+        """The calendar of the ticks."""
+        return Ticks(tick_seconds=self.tick_seconds, zone=self.zone)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -106,17 +110,6 @@ class SourceOptions:
         if found is None:
             raise bad_parameter("format", path.suffix, f"one of {', '.join(SUFFIXES)}", "or name the format: csv, jsonl, parquet")
         return found
-
-
-def zone_of(name: str) -> ZoneInfo:
-    """The time zone of that name."""
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, KeyError):  # unknown names are KeyErrors, folders and odd paths the other two
-        zone = None
-    if zone is None:
-        raise bad_parameter("time_zone", name, "the name of a time zone", "such as UTC or Europe/Vienna")
-    return zone
 
 
 def _require_choice(name: str, value: object, choices: tuple[object, ...]) -> None:

@@ -1,14 +1,121 @@
-"""From the texts of one row to an event, or to the reason why there is none. Every reader judges rows by these rules."""
+"""From the texts of one row to an event, or to the reason why there is none. Every reader judges rows by these rules.
+
+Times have one grammar, stated as two patterns. ISO 8601: ``2026-03-01``, ``2026-03-01T10:00``, a blank instead of T, seconds,
+up to nine decimals, then nothing, ``Z`` or an offset (``+01``, ``+0100``, ``+01:00``); years 1000 to 9986. Numbers are Unix
+times. With ``auto`` the size of a number says its unit: each instant from 1973-03-03 to 2099-12-31 has one reading (10**8 to
+4,102,444,799 are seconds, 1,000 times that milliseconds, 1,000,000 times that microseconds), and any other number is refused.
+Part seconds are cut off downward.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
+from zoneinfo import ZoneInfo
 
 from fadecount.sources.options import SourceOptions
-from fadecount.sources.report import Reason
-from fadecount.sources.times import time_reader
+from fadecount.sources.reading import Reason
+
+ISO_PATTERN = (
+    r"^[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"(?:[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
+    r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?)?$"
+)
+NUMBER_PATTERN = r"^-?[0-9]{1,17}(?:\.[0-9]{1,9})?$"
+OFFSET_PATTERN = r"(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
+EARLIEST = -30_610_224_000  # 1000-01-01
+LATEST = 252_990_000_000  # in the year 9986: room for every zone
+AUTO_EARLIEST = 100_000_000  # 1973-03-03
+AUTO_LATEST = 4_102_444_799  # 2099-12-31
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
+
+_iso = re.compile(ISO_PATTERN.removeprefix("^").removesuffix("$"))
+_number = re.compile(NUMBER_PATTERN.removeprefix("^").removesuffix("$"))
+_offset = re.compile(OFFSET_PATTERN)
+_EPOCH = datetime(1970, 1, 1)
+_EPOCH_DAY = _EPOCH.toordinal()
+ZONE_STEP = 900  # the rules of every zone since 1972 change at a quarter of an hour
+
+
+def time_reader(options: SourceOptions) -> Callable[[str], int | None]:
+    """A function from text to Unix seconds, or None where the text is no time."""
+    unit, zone = options.time_unit, options.zone
+
+    def read(text: str) -> int | None:
+        if unit in ("auto", "iso") and text[4:5] == "-":
+            seconds = _read_iso(text, zone)
+        else:
+            seconds = None if unit == "iso" else _read_number(text, unit)
+        return seconds if seconds is not None and EARLIEST <= seconds <= LATEST else None
+
+    return read
+
+
+@lru_cache(maxsize=65_536)
+def offset_at_local(local_step: int, zone: str) -> int:
+    """Seconds by which ``zone`` is ahead of UTC, at a local time in quarters of an hour since 1970.
+
+    Where the clock is set back, the hour that happens twice is taken the first time; an hour that is left out is taken as if
+    the clock had not been set forward yet.
+    """
+    if zone == "UTC":
+        return 0
+    offset = (_EPOCH + timedelta(seconds=local_step * ZONE_STEP)).replace(tzinfo=ZoneInfo(zone)).utcoffset()
+    assert offset is not None
+    return round(offset.total_seconds())
+
+
+@lru_cache(maxsize=4096)
+def _day(text: str) -> int | None:
+    try:
+        return date.fromisoformat(text).toordinal() - _EPOCH_DAY
+    except ValueError:  # the 30th of February
+        return None
+
+
+def _read_iso(text: str, zone: str) -> int | None:
+    if _iso.fullmatch(text) is None:
+        return None
+    day = _day(text[:10])
+    if day is None:
+        return None
+    local = day * 86_400
+    if len(text) > 10:
+        local += int(text[11:13]) * 3600 + int(text[14:16]) * 60
+        if text[16:17] == ":":
+            local += int(text[17:19])
+        offset = _offset.search(text, 16)
+        if offset is not None:
+            return local - offset_seconds(offset.group())
+    return local - offset_at_local(local // ZONE_STEP, zone)
+
+
+@lru_cache(maxsize=1024)
+def offset_seconds(text: str) -> int:
+    """``Z``, ``+01``, ``+0100`` or ``+01:00`` in seconds."""
+    if text == "Z":
+        return 0
+    digits = text[1:].replace(":", "").ljust(4, "0")
+    seconds = int(digits[:2]) * 3600 + int(digits[2:]) * 60
+    return -seconds if text[0] == "-" else seconds
+
+
+def _read_number(text: str, unit: str) -> int | None:
+    if _number.fullmatch(text) is None:
+        return None
+    whole, _, decimals = text.partition(".")
+    number = int(whole) - (text[0] == "-" and decimals.strip("0") != "")
+    if unit != "auto":
+        return number // PER_SECOND[unit]
+    for per_second in PER_SECOND.values():
+        if AUTO_EARLIEST * per_second <= number < (AUTO_LATEST + 1) * per_second:
+            return number // per_second
+    return None
+
 
 WHOLE_PATTERN = r"^[0-9]{1,18}(?:\.0{1,9})?$"
 NEGATIVE_PATTERN = r"^-[0-9]{1,18}(?:\.[0-9]{1,9})?$"

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fadecount.errors import bad_parameter, require_integer
 
 DAY = 86400
+_QUARTER = 900
 _EPOCH = date(1970, 1, 1)
 EARLIEST, LATEST = -62_000_000_000, 253_000_000_000
 """Unix seconds that have a calendar date here: the years 6 to 9987."""
@@ -60,9 +61,13 @@ class Ticks:
         """The ticks of many moments (whole Unix seconds, rounded down)."""
         if self._local is None or not len(unix_seconds):
             return unix_seconds // self.tick_seconds
-        first, last = self.at(int(unix_seconds.min())), self.at(int(unix_seconds.max()))
-        starts = [self.start_seconds(tick) for tick in range(first, last + 1)]
-        return np.searchsorted(np.array(starts, dtype=np.int64), unix_seconds, side="right") - 1 + first
+        quarters, inverse = np.unique(unix_seconds // _QUARTER, return_inverse=True)
+        found = np.array([self.at(each * _QUARTER) for each in quarters.tolist()], dtype=np.int64)
+        ends = np.array([self.at(each * _QUARTER + _QUARTER - 1) for each in quarters.tolist()], dtype=np.int64)
+        ticks = found[inverse]
+        for at in np.flatnonzero((found != ends)[inverse]).tolist():  # zones before 1972 have offsets in seconds
+            ticks[at] = self.at(int(unix_seconds[at]))
+        return ticks
 
     def start_seconds(self, tick: int) -> int:
         """When a tick begins, in Unix seconds."""

@@ -1,17 +1,20 @@
-"""Files read with the standard library alone: the reference for every faster reader, and the one that explains bad rows."""
+"""Whole files of events to counts per tick and key.
+
+The reader of this file uses the standard library alone: it is the reference for every faster reader, and the one that explains
+bad rows. Where polars is installed, ``frames`` reads what it can faster, by the same rules.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
-from fadecount.errors import InputError
-from fadecount.sources.batch import TickBatch, batches_of
-from fadecount.sources.calendar import tick_reader
+from fadecount.errors import InputError, MissingExtraError, bad_parameter
 from fadecount.sources.lines import LineParser, csv_header, csv_parser, json_parser, numbered_lines
 from fadecount.sources.options import Format, SourceOptions
-from fadecount.sources.report import Reason, SourceReport, bad_row
+from fadecount.sources.reading import Reading, Reason, SourceReport, TickBatch, bad_row, batches_of
 from fadecount.sources.rows import RowJudge
 
 
@@ -55,7 +58,7 @@ def count_stream(
     lines = numbered_lines(stream, options.max_line_bytes)
     parse = parser_for(kind, lines, options, source)
     judge, people = RowJudge(options), People(options)
-    tick_of = tick_reader(options)
+    tick_of = options.ticks.at
     counts: dict[tuple[int, int], int] = {}
     for number, line in lines:
         report.rows_read += 1
@@ -96,3 +99,47 @@ def require_content(path: Path) -> None:
             return
         raise InputError(f"{path.name} is empty; there is nothing to count")
     raise InputError(f"{path} cannot be read: {reason}")
+
+
+def read_file(path: str | Path, options: SourceOptions) -> Reading:
+    """The counts of the events in a file, as batches in the order of time; rows may stand in the file in any order.
+
+    Guarantees: with ``on_bad="stop"``, a bad row raises :class:`~fadecount.errors.BadRowError` before any batch is yielded, so
+    nothing of a bad file is counted; no message holds a value of a row. Memory grows with the number of distinct pairs of tick
+    and key (and of tick and person, where persons are bounded), not with the number of rows. With and without polars, the
+    batches and the report are the same.
+    """
+    path = Path(path)
+    if options.time is None:
+        raise bad_parameter("time", None, "the name of a column", "the rows of a file are placed by their time")
+    kind = options.format_of(path)
+    require_content(path)
+    if kind == "parquet" and not has_polars():
+        raise MissingExtraError(f"{path.name}: reading Parquet needs polars; install fadecount[files]")
+    report = SourceReport()
+    return Reading(_batches(path, kind, options, report), report)
+
+
+def has_polars() -> bool:
+    """Whether the extra ``files`` is installed."""
+    return find_spec("polars") is not None
+
+
+def _batches(path: Path, kind: Format, options: SourceOptions, report: SourceReport) -> Iterator[TickBatch]:
+    try:
+        batches = _fast(path, kind, options, report) or read_plain(path, kind, options, report)
+        yield from batches
+    except OSError as error:
+        reason = error.strerror
+    else:
+        return
+    raise InputError(f"{path} cannot be read: {reason}")
+
+
+def _fast(path: Path, kind: Format, options: SourceOptions, report: SourceReport) -> Iterator[TickBatch] | None:
+    """What polars makes of the file, or None where the plain reader has the word."""
+    if kind == "jsonl" or not has_polars():
+        return None
+    from fadecount.sources import frames
+
+    return frames.read_parquet(path, options, report) if kind == "parquet" else frames.read_csv(path, options, report)

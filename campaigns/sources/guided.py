@@ -1,4 +1,4 @@
-"""The fuzz campaign under atheris, which keeps inputs that reach new code: ``python -m tests.sources.fuzz_guided [INPUTS]``."""
+"""The fuzz campaign under atheris, which keeps inputs that reach new code: ``python -m campaigns.sources.guided [INPUTS]``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def main(inputs: int) -> None:
     import atheris
 
     with atheris.instrument_imports(include=["fadecount.sources"]):
-        from tests.sources import fuzz
+        from campaigns.sources import fuzz
 
     folder = Path(tempfile.mkdtemp(prefix="fadecount-fuzz-"))
     corpus = folder / "corpus"

@@ -1,7 +1,7 @@
 """Fuzzing of the readers: no input may crash them, none may find its way into a message, and skipping must add up.
 
-``python -m tests.sources.fuzz --inputs 1000000`` mutates bytes; ``--differential 2000`` compares the fast CSV reader with the
-plain one instead; ``python -m tests.sources.fuzz_guided`` does the first under coverage guidance. A finding is an AssertionError
+``python -m campaigns.sources.fuzz --inputs 1000000`` mutates bytes; ``--differential 2000`` compares the fast CSV reader with the
+plain one instead; ``python -m campaigns.sources.guided`` does the first under coverage guidance. A finding is an AssertionError
 (or whatever escaped), with the input that caused it.
 """
 
@@ -20,8 +20,8 @@ from pathlib import Path
 
 from fadecount.errors import FadecountError
 from fadecount.sources import Reason, SourceOptions, SourceReport, read_lines
+from fadecount.sources.files import count_stream
 from fadecount.sources.options import Format
-from fadecount.sources.plain import count_stream
 
 CANARY = "kanarie7"
 NAMES = {"time": "t", "key": "k", "keys": ("a", "b"), "amount": "n", "max_amount": 9, "person": "p"}
@@ -30,10 +30,10 @@ KINDS: list[tuple[Format, SourceOptions]] = [
     ("csv", SourceOptions(tick_seconds=3600, **NAMES, max_line_bytes=256)),  # type: ignore[arg-type]
     (
         "csv",
-        SourceOptions(tick_seconds=86_400, time="t", time_unit="ms", time_zone="Europe/Vienna", key="k", keys=("a",), other="a"),
+        SourceOptions(tick_seconds=86_400, time="t", time_unit="ms", zone="Europe/Vienna", key="k", keys=("a",), other="a"),
     ),
     ("jsonl", SourceOptions(tick_seconds=3600, **NAMES, max_line_bytes=256)),  # type: ignore[arg-type]
-    ("jsonl", SourceOptions(tick_seconds=60, time="t", time_zone="America/New_York")),
+    ("jsonl", SourceOptions(tick_seconds=60, time="t", zone="America/New_York")),
 ]
 SEEDS = [
     b"\x00t\n2026-03-01T10:00:00Z\n1772359200\n1772359200123\nkanarie7\n2026-03-01 10:00:00.5+01:00\n",
