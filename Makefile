@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-CORE := src/fadecount/intervals.py,src/fadecount/mechanisms/*,src/fadecount/noise/*,src/fadecount/counters/*
+CORE := src/fadecount/intervals.py,src/fadecount/checks.py,src/fadecount/rounding.py,src/fadecount/mechanisms/*,src/fadecount/noise/*,src/fadecount/counters/*
 
 .PHONY: $(shell grep -hoE '^[a-z-]+:' Makefile | tr -d :)
 .DEFAULT_GOAL := help
@@ -45,10 +45,10 @@ audit: $(VENV)/plots ## audit mechanisms as an outsider would, with pictures
 		--ages 0,1,3,7,15 --plot out/audit/refresh.png
 
 mutants: $(VENV)/test ## break the source in many ways and show which test notices each
-	$(BIN)/python -m tests.mutants
+	$(BIN)/python -m campaigns.mutants
 
 exactness: $(VENV)/test ## compare millions of draws with exact arithmetic
-	$(BIN)/python -m tests.exactness
+	$(BIN)/python -m campaigns.exactness
 
 docs: $(VENV)/test ## write the reference of the commands anew
 	$(BIN)/python -m fadecount.cli._reference docs/cli.md

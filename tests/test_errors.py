@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fadecount import errors
+from fadecount import checks, errors
 
 
 def test_one_base_class_catches_everything() -> None:
@@ -29,14 +29,14 @@ def test_the_usual_python_classes_catch_them_too() -> None:
 
 def test_a_message_names_parameter_bound_value_and_remedy() -> None:
     with pytest.raises(errors.ParameterError) as refused:
-        errors.require_real("exponent", -1, low=0.0, high=64.0, remedy="1 gives logarithmic fading")
+        checks.require_real("exponent", -1, low=0.0, high=64.0, remedy="1 gives logarithmic fading")
     assert str(refused.value) == "exponent must be between 0 and 64, got -1; 1 gives logarithmic fading"
     with pytest.raises(errors.ParameterError, match=r"delay must be an integer from 0 to 2\*\*40, got 1.5; 0 means none"):
-        errors.require_integer("delay", 1.5, minimum=0, maximum=1 << 40, remedy="0 means none")
+        checks.require_integer("delay", 1.5, minimum=0, maximum=1 << 40, remedy="0 means none")
     with pytest.raises(errors.ParameterError, match="to 9, got"):
-        errors.require_integer("digit", 10, minimum=0, maximum=9, remedy="take another")
+        checks.require_integer("digit", 10, minimum=0, maximum=9, remedy="take another")
     with pytest.raises(errors.ParameterError, match="strictly between 0 and 1"):
-        errors.require_real("beta", 0, low=0.0, high=1.0, open_ends=True, remedy="take another")
+        checks.require_real("beta", 0, low=0.0, high=1.0, open_ends=True, remedy="take another")
 
 
 @pytest.mark.parametrize(
@@ -50,15 +50,15 @@ def test_a_message_is_short_and_on_one_line(value: Any) -> None:
 
 def _refused(value: Any) -> str:
     with pytest.raises(errors.ParameterError) as refused:
-        errors.require_integer("name", value, minimum=0, maximum=9, remedy="try one")
+        checks.require_integer("name", value, minimum=0, maximum=9, remedy="try one")
     return str(refused.value)
 
 
 def test_numbers_of_other_types_are_taken() -> None:
-    assert errors.require_integer("n", np.int8(3), minimum=0, maximum=9, remedy="") == 3
-    assert type(errors.require_integer("n", np.int8(3), minimum=0, maximum=9, remedy="")) is int
+    assert checks.require_integer("n", np.int8(3), minimum=0, maximum=9, remedy="") == 3
+    assert type(checks.require_integer("n", np.int8(3), minimum=0, maximum=9, remedy="")) is int
     for half in (0.5, np.float32(0.5), Fraction(1, 2), np.array(0.5)):
-        value = errors.require_real("x", half, low=0.0, high=1.0, remedy="")
+        value = checks.require_real("x", half, low=0.0, high=1.0, remedy="")
         assert value == 0.5
         assert type(value) is float
 
@@ -67,6 +67,6 @@ def test_what_is_no_number_is_refused() -> None:
     bad: Any
     for bad in (True, np.False_, "1", b"1", None, math.nan, [1], np.array([1]), 1j, 10**400, object()):
         with pytest.raises(errors.ParameterError):
-            errors.require_real("x", bad, low=0.0, high=2.0, remedy="")
+            checks.require_real("x", bad, low=0.0, high=2.0, remedy="")
         with pytest.raises(errors.ParameterError):
-            errors.require_integer("n", bad, minimum=0, maximum=2, remedy="")
+            checks.require_integer("n", bad, minimum=0, maximum=2, remedy="")

@@ -1,14 +1,10 @@
-"""Every exception of fadecount, and the checks that raise them.
+"""Every exception of fadecount.
 
 One base class, so that ``except FadecountError`` catches all of it. A message names the parameter, its value, the bound and a
 remedy, on one line. The value of an *input* (a true count) is never part of a message: see :class:`InputError`.
 """
 
 from __future__ import annotations
-
-import math
-import operator
-from typing import Any
 
 
 class FadecountError(Exception):
@@ -76,41 +72,6 @@ class CheckpointError(FadecountError):
 def bad_parameter(name: str, value: object, bound: str, remedy: str) -> ParameterError:
     """The error for a parameter outside its bounds, in the one form that all of fadecount uses."""
     return ParameterError(f"{name} must be {bound}, got {_shown(value)}; {remedy}")
-
-
-def require_integer(name: str, value: Any, *, minimum: int, maximum: int, remedy: str) -> int:
-    """``value`` as a plain int, or a :class:`ParameterError`. Booleans are not numbers here."""
-    try:
-        number = None if isinstance(value, bool) or _is_numpy_bool(value) else operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or not minimum <= number <= maximum:
-        bound = f"an integer from {minimum} to {_power(maximum)}"
-        raise bad_parameter(name, value, bound, remedy)
-    return number
-
-
-def require_real(name: str, value: Any, *, low: float, high: float, remedy: str, open_ends: bool = False) -> float:
-    """``value`` as a float within [low, high] (or (low, high) with ``open_ends``), or a :class:`ParameterError`."""
-    try:
-        unusable = isinstance(value, bool | str | bytes) or _is_numpy_bool(value) or getattr(value, "ndim", 0) > 0
-        number = math.nan if unusable else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    inside = low < number < high if open_ends else low <= number <= high
-    if not inside:
-        bound = f"{'strictly ' if open_ends else ''}between {low:.12g} and {high:.12g}"
-        raise bad_parameter(name, value, bound, remedy)
-    return number
-
-
-def _is_numpy_bool(value: object) -> bool:
-    return type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
-
-
-def _power(number: int) -> str:
-    exponent = number.bit_length() - 1
-    return f"2**{exponent}" if number > 10**9 and number == 1 << exponent else str(number)
 
 
 def _shown(value: object) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.counters import Counter
-from fadecount.counters.saved import SavedState
+from fadecount.counters.state import SavedState
 from tests.counters.scripted import ScriptedNoise, naive_outputs
 from tests.mechanisms.examples import ALL
 from tests.mechanisms.test_every_mechanism import refuse

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from campaigns.crash.campaign import campaign
 
-from fadecount.counters.parts import Parts, counter_of
+from fadecount.counters.counter import counter_of
+from fadecount.counters.state import Parts
 from fadecount.streams import inputs, state, stream
 from fadecount.streams.status import read_status
 from tests.streams.conftest import postgres_url

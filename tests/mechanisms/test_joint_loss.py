@@ -13,7 +13,7 @@ from scipy.optimize import linprog
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.exact import sum_rounded_up
+from fadecount.mechanisms.exact_sum import sum_rounded_up
 from tests.mechanisms.shift_program import delay_of, uses_of
 
 TOLERANCE = 1e-7

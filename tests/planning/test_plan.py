@@ -13,7 +13,7 @@ import pytest
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.planning import plan_json, save_plan
-from fadecount.planning.fit import scaled
+from fadecount.planning.certify import scaled
 from tests.planning.oracles import limit_at
 
 YEAR = 525_600

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import StoreError
-from fadecount.mechanisms.quantile import quantile_of
+from fadecount.mechanisms.noise_law import half_widths, quantile_of
 from fadecount.streams import Description, FileFence, Reader, SQLiteStore, Ticks
-from fadecount.streams.bands import half_widths
 from fadecount.streams.reader import Monotone
 from tests.streams.backends import Backend, SQLiteBackend
 from tests.streams.test_contract import MECHANISMS

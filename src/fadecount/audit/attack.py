@@ -9,7 +9,8 @@ import numpy as np
 
 from fadecount import Counter, Mechanism
 from fadecount.audit.event import Outputs, best_event, learn, loss_shown
-from fadecount.errors import ParameterError, require_integer, require_real
+from fadecount.checks import require_integer, require_real
+from fadecount.errors import ParameterError
 
 LONGEST_AGE = 255
 POSITIONS = 64

@@ -23,7 +23,7 @@ from fadecount.cli._options import add_mechanism_options, mechanism_from
 from fadecount.cli._progress import Progress
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import read_mechanism
-from fadecount.shown import rounded_up
+from fadecount.rounding import rounded_up
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

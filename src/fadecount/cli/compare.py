@@ -30,7 +30,7 @@ from fadecount.cli._ages import (
 )
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import read_mechanism
-from fadecount.shown import rounded_up
+from fadecount.rounding import rounded_up
 
 _USUAL_RATIO = 0.1
 

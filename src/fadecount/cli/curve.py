@@ -25,7 +25,7 @@ from fadecount.cli._ages import (
     tick_seconds_from,
 )
 from fadecount.cli._options import add_mechanism_options, mechanism_from
-from fadecount.shown import rounded_up
+from fadecount.rounding import rounded_up
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

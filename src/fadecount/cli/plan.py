@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from fadecount.durations import format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.shown import short_loss
+from fadecount.rounding import short_loss
 
 if TYPE_CHECKING:
     from fadecount.planning import Option, Person, Plan, Request

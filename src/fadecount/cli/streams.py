@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fadecount.cli._options import add_monotone_option, add_store_options, monotone_view, open_reader, open_store, parse_time
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
-from fadecount.shown import rounded_up, shown_factor, shown_loss
+from fadecount.rounding import rounded_up, shown_factor, shown_loss
 
 if TYPE_CHECKING:
     from fadecount.streams import Reader
@@ -89,7 +89,7 @@ def _show(arguments: argparse.Namespace) -> None:
 
 
 def _summary(status: Status) -> dict[str, Any]:
-    from fadecount.streams.bands import half_widths
+    from fadecount.mechanisms.noise_law import half_widths
 
     description, steps = status.description, status.published_steps
     end = None if status.published_tick is None else description.ticks.shown(status.published_tick + 1)

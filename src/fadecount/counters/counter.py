@@ -9,10 +9,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fadecount.checks import require_integer
 from fadecount.counters.grid import LARGEST_RESOLUTION, Grid
 from fadecount.counters.path import NoisePath
-from fadecount.counters.saved import SavedState, damaged
-from fadecount.errors import HorizonError, ParameterError, bad_parameter, require_integer
+from fadecount.counters.state import Parts, SavedState, check_parts, damaged
+from fadecount.errors import HorizonError, ParameterError, bad_parameter
 from fadecount.mechanisms import Mechanism
 from fadecount.noise import LARGEST_SCALE, NoiseSource, SystemNoise
 
@@ -190,6 +191,28 @@ class Counter:
         counter._path.tails = state.tails.tolist() if scalar else list(state.tails)
         counter._path.shown = max(0, state.time - counter._delay)
         return counter
+
+
+def parts_of(counter: Counter) -> Parts:
+    """The state of a counter of the shape (keys,)."""
+    with counter._lock:
+        return Parts(
+            time=counter.time,
+            total=counter._total.copy(),
+            delayed=[np.array(row) for row in counter._delayed],
+            tails=[np.array(row) for row in counter._path.tails],
+        )
+
+
+def counter_of(mechanism: Mechanism, parts: Parts, source: NoiseSource | None = None) -> Counter:
+    """The counter that goes on from these parts; parts that do not fit their time are refused."""
+    counter = Counter._with_noise(mechanism, source or SystemNoise(), width=len(parts.total))
+    check_parts(mechanism, parts)
+    counter._total = parts.total.copy()
+    counter._delayed = deque(row.copy() for row in parts.delayed)
+    counter._path.tails = [row.copy() for row in parts.tails]
+    counter._path.shown = max(0, parts.time - mechanism.schedule.delay)
+    return counter
 
 
 def _width(shape: tuple[()] | tuple[int]) -> int | None:

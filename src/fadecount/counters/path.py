@@ -186,15 +186,15 @@ class _Plan:
 
 @lru_cache(maxsize=256)
 def _plan(schedule: Schedule, resolution_bits: int) -> _Plan:
-    laws = tuple(_law(budget, resolution_bits) for budget in schedule.budgets)
+    laws = tuple(law_of(budget, resolution_bits) for budget in schedule.budgets)
     renewed = tuple(
         tuple((level, laws[level] if level == newest or not schedule.alternating else None) for level in range(newest, -1, -1))
         for newest in range(len(laws))
     )
-    return _Plan(laws, _law(schedule.carry_budget, resolution_bits), schedule.alternating, renewed)
+    return _Plan(laws, law_of(schedule.carry_budget, resolution_bits), schedule.alternating, renewed)
 
 
 @lru_cache(maxsize=1024)
-def _law(budget: float, resolution_bits: int) -> DiscreteLaplace | None:
+def law_of(budget: float, resolution_bits: int) -> DiscreteLaplace | None:
     scale = scale_of(budget, resolution_bits)
     return DiscreteLaplace(scale) if scale else None

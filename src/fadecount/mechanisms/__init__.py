@@ -1,16 +1,16 @@
 """What is released and what it costs: frozen descriptions, without state or entropy."""
 
+from fadecount.checks import LONGEST
 from fadecount.mechanisms.base import Mechanism
-from fadecount.mechanisms.binary import Binary
-from fadecount.mechanisms.crossing import crossing_age
+from fadecount.mechanisms.binary_tree import Binary
+from fadecount.mechanisms.comparison import crossing_age, minimum_error
 from fadecount.mechanisms.designed import Designed
 from fadecount.mechanisms.gradual import Gradual
 from fadecount.mechanisms.linear import Linear
-from fadecount.mechanisms.lower_bound import minimum_error
+from fadecount.mechanisms.noise_law import scale_of
 from fadecount.mechanisms.plan_file import read_mechanism, require_planned_tick
 from fadecount.mechanisms.refresh import Refresh
-from fadecount.mechanisms.schedule import CARRY, LONGEST, Schedule
-from fadecount.mechanisms.spread import scale_of
+from fadecount.mechanisms.schedule import CARRY, Schedule
 
 __all__ = [
     "CARRY",

@@ -15,11 +15,23 @@ from typing import Any, ClassVar, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadecount.errors import ParameterError, bad_parameter, require_integer, require_real
-from fadecount.mechanisms.arguments import broadcast, require_beta, require_horizon, require_resolution, require_whole, shaped
-from fadecount.mechanisms.exact import Number, Whole, sum_rounded_up
-from fadecount.mechanisms.schedule import LONGEST, Schedule
-from fadecount.mechanisms.spread import tail_bound, variance_of
+from fadecount.checks import (
+    LONGEST,
+    Number,
+    Whole,
+    broadcast,
+    require_beta,
+    require_horizon,
+    require_integer,
+    require_real,
+    require_resolution,
+    require_whole,
+    shaped,
+)
+from fadecount.errors import ParameterError, bad_parameter
+from fadecount.mechanisms.exact_sum import sum_rounded_up
+from fadecount.mechanisms.noise_law import tail_bound, variance_of
+from fadecount.mechanisms.schedule import Schedule
 
 JSON_VERSION = 1
 

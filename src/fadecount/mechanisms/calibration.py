@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
-from fadecount.errors import ParameterError, bad_parameter, require_real
+from fadecount.checks import require_real
+from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import Mechanism
 
 Built = TypeVar("Built", bound=Mechanism)

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-from fadecount.errors import bad_parameter, require_integer
-from fadecount.mechanisms.arguments import require_budget
+from fadecount.checks import LONGEST, require_budget, require_integer
+from fadecount.errors import bad_parameter
 from fadecount.mechanisms.calibration import smallest_meeting
-from fadecount.mechanisms.fading import Fading
-from fadecount.mechanisms.schedule import LEVELS, LONGEST
+from fadecount.mechanisms.level_budgets import LevelMechanism
+from fadecount.mechanisms.schedule import LEVELS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Designed(Fading):
+class Designed(LevelMechanism):
     """A running count with any level budgets: level ``l`` has noise of scale ``1 / budgets[l]``; the last one continues.
 
     ``math.inf`` is allowed: that level adds no noise, and a shift of it is paid for by the levels below. An infinite first budget

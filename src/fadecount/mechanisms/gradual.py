@@ -9,15 +9,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadecount.errors import require_integer, require_real
-from fadecount.mechanisms.arguments import LARGEST_BUDGET, require_budget
+from fadecount.checks import LARGEST_BUDGET, LONGEST, require_budget, require_integer, require_real
 from fadecount.mechanisms.calibration import smallest_meeting
-from fadecount.mechanisms.fading import Fading
-from fadecount.mechanisms.schedule import LEVELS, LONGEST
+from fadecount.mechanisms.level_budgets import LevelMechanism
+from fadecount.mechanisms.schedule import LEVELS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gradual(Fading):
+class Gradual(LevelMechanism):
     """A running count whose loss grows like a power of the logarithm of the age: ``epsilon * O(log(age)**exponent)``.
 
     ``epsilon`` is the loss at first sight, ``exponent`` (lambda in the paper) how fast it grows afterwards, ``delay`` (B) by how

@@ -6,14 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from fadecount.mechanisms.arguments import require_budget
+from fadecount.checks import Number, Whole, require_budget
 from fadecount.mechanisms.calibration import smallest_meeting
-from fadecount.mechanisms.exact import Number, Whole
-from fadecount.mechanisms.fading import Fading
+from fadecount.mechanisms.level_budgets import LevelMechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Linear(Fading):
+class Linear(LevelMechanism):
     """A running count one step late, with fresh noise of scale ``1 / epsilon`` at every step: the loss is ``epsilon * age``.
 
     It is the schedule with noise on level 0 only and a delay of one step, and its loss follows from the same exact formula.

@@ -9,13 +9,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fadecount.errors import require_integer, require_real
-from fadecount.mechanisms.arguments import require_budget
+from fadecount.checks import LONGEST, Number, Whole, require_budget, require_integer, require_real
 from fadecount.mechanisms.base import Mechanism
+from fadecount.mechanisms.binary_tree import bit_length, most_nodes_seen, node_budget, nodes_seen
 from fadecount.mechanisms.calibration import smallest_meeting
-from fadecount.mechanisms.exact import ExactSum, Number, Whole, times
-from fadecount.mechanisms.schedule import LONGEST, Schedule
-from fadecount.mechanisms.tree import bit_length, most_nodes_seen, node_budget, nodes_seen
+from fadecount.mechanisms.exact_sum import ExactSum, times
+from fadecount.mechanisms.schedule import Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

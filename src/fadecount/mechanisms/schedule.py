@@ -21,13 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadecount.intervals import steps_in_use
-from fadecount.mechanisms.spread import variance_of
+from fadecount.mechanisms.noise_law import variance_of
 
 LEVELS = 62
 """Levels that a schedule without an end describes: enough for a clock of 2**62 - 1 steps."""
-
-LONGEST = (1 << 60) - 1
-"""The largest horizon, step, age, delay or window that may be asked about (more than 10**18)."""
 
 CARRY = -1
 """The level under which a carry variable is named."""

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.noise.generator import Lineage, words
-from fadecount.noise.laplace import DiscreteLaplace
-from fadecount.noise.prefix import LARGEST_TABLED_SCALE, UNDETERMINED, completed, prefix_table
+from fadecount.noise.laplace import LARGEST_TABLED_SCALE, UNDETERMINED, DiscreteLaplace, completed, prefix_table
 
 _WORTH_A_TABLE = 1 << 12
 _PREFETCH = 2048

@@ -14,7 +14,7 @@ from fadecount.paper.empirical import empirical_losses
 from fadecount.paper.table import LONG, SHORT, TableRow, budgets_of, digits, rows
 from fadecount.paper.words import SENTENCES
 from fadecount.plots import Curve, spread_ages, thinned
-from fadecount.shown import shown_loss
+from fadecount.rounding import shown_loss
 
 Ages = NDArray[np.int64]
 Losses = NDArray[np.float64]

@@ -9,7 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from fadecount.errors import bad_parameter, require_integer
+from fadecount.checks import require_integer
+from fadecount.errors import bad_parameter
 from fadecount.paper import measured
 from fadecount.paper.figures import ALIASES, FIGURES
 from fadecount.paper.files import page_pictures, write_csv, write_figure

@@ -10,7 +10,7 @@ import fadecount as fc
 from fadecount.paper.measured import CONFIDENCE, Measured
 from fadecount.paper.table import TABLE, budgets_of, digits
 from fadecount.paper.words import MEASURED_TEXT, TABLE_TEXT
-from fadecount.shown import short_loss
+from fadecount.rounding import short_loss
 
 Table = list[list[str]]
 Records = list[list[object]]

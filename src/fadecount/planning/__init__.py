@@ -1,11 +1,9 @@
 """The inverse: from the losses and errors that someone wants to the mechanism that gives them."""
 
 from fadecount.planning.design import design
-from fadecount.planning.files import plan_json, save_plan
 from fadecount.planning.options import Forecast, Option, person_losses
-from fadecount.planning.plan import Plan, option_dict, plan
-from fadecount.planning.request import Request
-from fadecount.planning.targets import Person
+from fadecount.planning.plan import Plan, option_dict, plan, plan_json, save_plan
+from fadecount.planning.request import Person, Request
 
 __all__ = [
     "Forecast",

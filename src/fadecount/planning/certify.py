@@ -1,24 +1,29 @@
-"""The exact check of a design, on which its promise rests: no solver's tolerance enters it.
+"""The exact check of a design, on which its promise rests, and mechanisms scaled to what the check or an error allows.
+
+No solver's tolerance enters the check.
 
 Budgets are float64 numbers taken as exact. The loss of each part of each limit is computed exactly and rounded up
-(:func:`fadecount.mechanisms.dyadic.worst_case`), summed as fractions, and compared with the target. If the sum is too large, all
-budgets are scaled down by a little more each time. The loss is proportional to the budgets, so this ends.
+(:func:`~fadecount.mechanisms.level_budgets.worst_case`), summed as fractions, and compared with the target. If the sum is too
+large, all budgets are scaled down by a little more each time. The loss is proportional to the budgets, so this ends.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
 
+from fadecount.checks import LARGEST_BUDGET, SMALLEST_BUDGET
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.arguments import LARGEST_BUDGET, SMALLEST_BUDGET
-from fadecount.mechanisms.dyadic import worst_case
+from fadecount.mechanisms import Designed, Gradual
+from fadecount.mechanisms.level_budgets import worst_case
 from fadecount.mechanisms.schedule import LEVELS
 from fadecount.planning.convex import Vector
 from fadecount.planning.patterns import Limit, Patterns
+from fadecount.planning.request import Request, Targets
 
 
 def excess(limits: Sequence[Limit], budgets: Sequence[float]) -> Fraction:
@@ -57,3 +62,80 @@ def _within(budgets: Vector) -> tuple[float, ...]:
 
 def _fraction(loss: float) -> Fraction:
     return Fraction(loss) if math.isfinite(loss) else Fraction(1 << 1000)
+
+
+Shape = Gradual | Designed
+
+EXPONENTS = tuple(0.25 * step for step in range(33))
+_NARROW = 1e-7
+
+
+def scaled(shape: Shape, factor: float) -> Shape:
+    """The same shape with all budgets multiplied by a factor."""
+    if isinstance(shape, Gradual):
+        return dataclasses.replace(shape, epsilon=shape.epsilon * factor)
+    return dataclasses.replace(shape, budgets=tuple(factor * budget for budget in shape.budgets))
+
+
+def fitted(shape: Gradual, limits: Sequence[Limit]) -> Gradual:
+    """The shape with the largest budgets, up to rounding, that keep all limits exactly."""
+    factor, slip = 1.0 / float(excess(limits, shape.schedule.budgets)), 2.0**-52
+    while slip < 0.5:
+        found = dataclasses.replace(shape, epsilon=shape.epsilon * (factor * (1.0 - slip)))
+        if excess(limits, found.schedule.budgets) <= 1:
+            return found
+        slip *= 2.0
+    raise ParameterError("targets must be within reach of noise that can be drawn; allow a larger loss, or a shorter horizon")
+
+
+def best_gradual(targets: Targets, cost: Callable[[Gradual], float]) -> Gradual | None:
+    """The gradual curve under the targets with the least cost, over exponents from 0 to 8; None if none can be drawn."""
+    best, least = None, math.inf
+    for exponent in EXPONENTS:
+        found = gradual(targets, exponent)
+        if found is not None and (value := cost(found)) < least:
+            best, least = found, value
+    return best
+
+
+def gradual(targets: Targets, exponent: float) -> Gradual | None:
+    """The gradual curve of an exponent that uses up the targets, or None if its budgets cannot be drawn."""
+    try:
+        return fitted(Gradual(epsilon=2.0**-10, exponent=exponent, delay=targets.delay), targets.limits(fine=True))
+    except ParameterError:
+        return None
+
+
+def meets(mechanism: Shape, request: Request) -> bool:
+    """Whether the noise stays within every error asked for."""
+    if request.mean_error is not None and math.sqrt(mechanism.mse(request.horizon)) > request.mean_error:
+        return False
+    return request.max_error is None or worst_error(mechanism, request) <= request.max_error
+
+
+def worst_error(mechanism: Shape, request: Request) -> float:
+    return mechanism.max_error_bound(request.horizon, request.beta, largest_input=0)
+
+
+def least_factor(shape: Shape, request: Request) -> float | None:
+    """The smallest factor at which the shape meets the errors asked for, or None if no noise that can be drawn does."""
+
+    def enough(factor: float) -> bool:
+        try:
+            return meets(scaled(shape, factor), request)
+        except ParameterError:
+            return False
+
+    low = high = 1.0
+    while not enough(high):
+        low, high = high, 2.0 * high
+        if high > 2.0**60:
+            return None
+    while low == high or enough(low):
+        low, high = 0.5 * low, low
+        if low < 2.0**-60:
+            return high
+    while high - low > _NARROW * high:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

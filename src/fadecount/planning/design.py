@@ -12,8 +12,8 @@ from fadecount.intervals import steps_in_use, top_level
 from fadecount.mechanisms import Designed
 from fadecount.planning.certify import certified, excess
 from fadecount.planning.convex import Vector
+from fadecount.planning.request import Person, Targets, read_targets
 from fadecount.planning.search import Search
-from fadecount.planning.targets import Person, Targets, read_targets
 
 OBJECTIVES = ("mse", "worst")
 

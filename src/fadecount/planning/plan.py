@@ -1,20 +1,25 @@
-"""From wishes to a ranked list of mechanisms."""
+"""From wishes to a ranked list of mechanisms.
+
+A plan file *is* the JSON of its mechanism, indented, with one more section named ``plan``; ``Mechanism.from_json`` reads it and
+looks at the mechanism only. So a plan is accepted wherever a mechanism is, and nothing a person edits in the section
+can change what runs.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import Designed, Gradual
+from fadecount.planning.certify import best_gradual, gradual, least_factor, meets, scaled
 from fadecount.planning.design import OBJECTIVES, design_for
-from fadecount.planning.fit import best_gradual, gradual, least_factor, meets, scaled
-from fadecount.planning.options import Option, curve_ages, forecast, person_losses
-from fadecount.planning.reasons import with_reasons
-from fadecount.planning.request import Request, read_request
-from fadecount.planning.targets import Person
+from fadecount.planning.options import Option, curve_ages, forecast, person_losses, with_reasons
+from fadecount.planning.request import Person, Request, read_request
 
 _ALIKE = 0.005
 
@@ -168,3 +173,28 @@ def option_dict(option: Option) -> dict[str, object]:
         "forecast": dataclasses.asdict(option.forecast),
         "curve": {str(age): loss for age, loss in option.curve},
     }
+
+
+PLAN_VERSION = 1
+
+
+def plan_json(made: Plan, chosen: Option | None = None) -> str:
+    """The text of a plan file for an option, by default the best."""
+    option = made.best if chosen is None else chosen
+    mechanism = json.loads(option.mechanism.to_json())
+    return (
+        json.dumps({**mechanism, "plan": {"version": PLAN_VERSION, **plan_dict(made, option)}}, indent=2, allow_nan=False) + "\n"
+    )
+
+
+def save_plan(path: str | Path, made: Plan, chosen: Option | None = None, *, force: bool = False) -> None:
+    """Write a plan file. An existing file is refused unless ``force`` is given: a running counter may depend on it."""
+    try:
+        with Path(path).open("w" if force else "x", encoding="utf-8") as file:
+            file.write(plan_json(made, chosen))
+    except FileExistsError:
+        raise ParameterError(
+            f"save must be a new file, got {str(path)!r}; choose another name, or overwrite it with force (--force)"
+        ) from None
+    except OSError as error:
+        raise ParameterError(f"save must be a writable file, got {str(path)!r} ({error.strerror}); check the path") from error

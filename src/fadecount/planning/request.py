@@ -1,14 +1,92 @@
-"""What someone asks of a plan, checked for sense."""
+"""What someone asks of a plan, checked for sense.
+
+A target ``age: loss`` says that no item may have lost more than ``loss`` up to that age. Between two targets the limit is that of
+the next one; past the last one it is the last, up to the horizon (that age included). Since the loss never falls with the age, it
+is enough to look at the targets' ages and at the horizon.
+
+For a person the limit is on all that the person did during the last ``age`` steps and now, together. The losses of
+several contributions add up (docs/planning.md), so with at most ``events`` in any ``steps`` consecutive steps the worst case has
+``events`` at the age itself, ``events`` one period later, and so on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from fadecount.errors import ParameterError, bad_parameter, require_integer, require_real
-from fadecount.mechanisms.schedule import LONGEST
-from fadecount.planning.targets import EVENT, Person, Targets, read_targets
+from fadecount.checks import LONGEST, require_integer, require_real
+from fadecount.errors import ParameterError, bad_parameter
+from fadecount.planning.patterns import Limit
+
+LONGEST_HORIZON = 1 << 60
+LARGEST_LOSS = float(1 << 20)
+_FINE = 1024
+_PER_LEVEL = 8
+"""Into how many parts the contributions of a person are cut: when a design is checked, and while it is sought."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """At most ``events`` contributions of one person in any ``steps`` consecutive steps, or ever if ``steps`` is None."""
+
+    events: int = 1
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        remedy = "it is how often one person can contribute"
+        object.__setattr__(self, "events", require_integer("events", self.events, minimum=1, maximum=1 << 30, remedy=remedy))
+        if self.steps is not None:
+            remedy = "it is the number of steps in which a person contributes at most that often"
+            steps = require_integer("steps", self.steps, minimum=1, maximum=LONGEST_HORIZON, remedy=remedy)
+            object.__setattr__(self, "steps", steps)
+
+    def parts(self, reach: int, *, fine: bool) -> Iterator[tuple[int, int]]:
+        """The contributions seen for at most ``reach`` outputs, as ``(reach, times)``, each reach rounded up within its part.
+
+        Coarse parts are eighths of a level of intervals; fine ones are up to a thousand equal pieces.
+        """
+        if self.steps is None:
+            yield reach, self.events
+            return
+        periods = (reach - 1) // self.steps + 1
+        size, at = -(-periods // _FINE), 0
+        while at < periods:
+            seen = reach - at * self.steps
+            level = 1 << seen.bit_length() - 1
+            count = size if fine else min((seen - level) // self.steps + 1, level // (_PER_LEVEL * self.steps) + 1)
+            count = min(count, periods - at)
+            yield seen, count * self.events
+            at += count
+
+
+EVENT = Person(events=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """Checked targets: ``losses`` at ``ages`` (increasing), for a horizon, a delay and a person."""
+
+    ages: tuple[int, ...]
+    losses: tuple[float, ...]
+    horizon: int
+    delay: int = 0
+    person: Person = EVENT
+
+    def limits(self, *, fine: bool = False) -> list[Limit]:
+        """One limit per target that no later one implies, and one for the horizon."""
+        ends = dict(zip(self.losses, self.ages, strict=True))  # of equal losses the last age stays
+        ends[self.losses[-1]] = max(self.horizon, self.ages[-1])
+        return [
+            Limit(most=loss, parts=tuple(self.person.parts(age - self.delay + 1, fine=fine)))
+            for loss, age in ends.items()
+            if age >= self.delay
+        ]
+
+    def at(self, age: int) -> float:
+        """The limit that holds at an age."""
+        return next((loss for end, loss in zip(self.ages, self.losses, strict=True) if age <= end), self.losses[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,3 +166,40 @@ def _pairs(targets: Targets) -> tuple[tuple[int, float], ...]:
 
 def _positive(name: str, value: Any, remedy: str) -> float | None:
     return None if value is None else require_real(name, value, low=0.0, high=1e18, open_ends=True, remedy=remedy)
+
+
+def read_targets(targets: Any, *, horizon: Any, delay: Any = 0, person: Person | None = None) -> Targets:
+    """Targets that make sense together, or a :class:`ParameterError` in one line."""
+    remedy = "it is the number of steps to plan for"
+    horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST_HORIZON, remedy=remedy)
+    delay = require_integer("delay", delay, minimum=0, maximum=LONGEST_HORIZON, remedy="0 means no delay")
+    if delay >= horizon:
+        raise bad_parameter("delay", delay, f"less than the horizon, {horizon}", "no output would show anything")
+    if person is not None and not isinstance(person, Person):
+        raise bad_parameter("person", person, "a Person", "such as Person(events=24, steps=1440)")
+    if not isinstance(targets, Mapping) or not targets:
+        raise bad_parameter("targets", targets, "a mapping from ages to losses", "such as {0: 0.1, 1000: 2.0}")
+    pairs = sorted(_pair(age, loss, horizon) for age, loss in targets.items())
+    if len({age for age, _ in pairs}) < len(pairs):
+        raise ParameterError("targets must have one loss per age; remove the duplicate")
+    for (age, loss), (next_age, next_loss) in pairwise(pairs):
+        if next_loss < loss:
+            raise ParameterError(
+                f"targets must not decrease with age, got {loss:.12g} at {age} and {next_loss:.12g} at {next_age};"
+                f" what has been lost stays lost, so lower the loss at {age} to at most {next_loss:.12g}"
+            )
+    if pairs[0][0] < delay:
+        age, loss = pairs[0]
+        raise ParameterError(
+            f"targets must lie at or past the delay, got age {age} with delay {delay};"
+            f" nothing is lost before age {delay}, so remove it or lower the delay"
+        )
+    ages, losses = zip(*pairs, strict=True)
+    return Targets(ages=ages, losses=losses, horizon=horizon, delay=delay, person=person or EVENT)
+
+
+def _pair(age: Any, loss: Any, horizon: int) -> tuple[int, float]:
+    remedy = "an age is a number of steps, and nothing grows older than the horizon"
+    number = require_integer("target age", age, minimum=0, maximum=horizon, remedy=remedy)
+    remedy = "a loss is positive; leave an age out to set no limit there"
+    return number, require_real(f"target loss at age {number}", loss, low=0.0, high=LARGEST_LOSS, open_ends=True, remedy=remedy)

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from fadecount.errors import FadecountError, bad_parameter
 from fadecount.mechanisms import Mechanism
-from fadecount.noise.names import unpredictable
+from fadecount.noise.entropy import unpredictable
 from fadecount.service.sse import Frames
 
 

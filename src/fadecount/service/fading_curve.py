@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from fadecount.checks import LONGEST
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import LONGEST, Mechanism, Refresh
+from fadecount.mechanisms import Mechanism, Refresh
+from fadecount.rounding import shown_loss, shown_sureness
 from fadecount.service.parsing import Query, tick_at
 from fadecount.service.problems import bad_request
 from fadecount.service.reader_pool import Facts, ReaderPool
-from fadecount.shown import shown_loss, shown_sureness
 
 MONTH, YEAR = UNITS["mo"], UNITS["y"]
 LONGEST_SECONDS = 100 * YEAR

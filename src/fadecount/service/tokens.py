@@ -23,7 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from fadecount.errors import FadecountError, bad_parameter
-from fadecount.noise.names import unpredictable
+from fadecount.noise.entropy import unpredictable
 
 FILE_NAME = "tokens.json"
 SECRET_BYTES = 32

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from fadecount.errors import bad_parameter, require_integer
+from fadecount.checks import require_integer
+from fadecount.errors import bad_parameter
 from fadecount.streams import Ticks
 
 Format = Literal["csv", "jsonl", "parquet"]

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from pyspark.sql import SparkSession
 
 from fadecount.errors import CheckpointError
-from fadecount.noise.names import unpredictable
+from fadecount.noise.entropy import unpredictable
 from fadecount.spark.directory import Directory
 from fadecount.spark.identity import Identity
 

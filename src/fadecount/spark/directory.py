@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from fadecount.errors import CheckpointError, ParameterError
-from fadecount.noise.names import unpredictable
+from fadecount.noise.entropy import unpredictable
 
 
 def require_classic(session: Any) -> None:

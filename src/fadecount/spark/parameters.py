@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from fadecount.checks import require_integer, require_real
 from fadecount.durations import parse_duration
-from fadecount.errors import ParameterError, bad_parameter, require_integer, require_real
+from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import Mechanism
 from fadecount.spark.secret import require_location
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fadecount.counters import Counter
 from fadecount.errors import CheckpointError, InputError
 from fadecount.mechanisms import Mechanism
-from fadecount.mechanisms.spread import tail_bound
+from fadecount.mechanisms.noise_law import tail_bound
 from fadecount.noise import KeyedNoise
 from fadecount.noise.keyed import derive_stream_key
 from fadecount.spark.identity import Identity

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from fadecount.errors import ParameterError, StoreError, bad_parameter, require_integer
+from fadecount.checks import require_integer
+from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import Mechanism
 from fadecount.streams.ticks import Ticks
 

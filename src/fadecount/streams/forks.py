@@ -23,7 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from fadecount.mechanisms import LONGEST, Mechanism
+from fadecount.checks import LONGEST
+from fadecount.mechanisms import Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

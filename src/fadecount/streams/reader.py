@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.errors import StoreError
-from fadecount.streams.bands import half_widths
+from fadecount.mechanisms.noise_law import half_widths
 from fadecount.streams.chunks import Chunk, read_chunks
 from fadecount.streams.database import Database
 from fadecount.streams.forks import loss_with_forks

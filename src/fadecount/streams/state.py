@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from fadecount.counters import Counter
-from fadecount.counters.parts import Parts, Row, counter_of, parts_of
+from fadecount.counters.counter import counter_of, parts_of
+from fadecount.counters.state import Parts, Row
 from fadecount.errors import StoreError
 from fadecount.noise import NoiseSource
 from fadecount.streams.database import Database

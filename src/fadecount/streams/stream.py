@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.counters import Counter
-from fadecount.counters.parts import counter_of, parts_of, widened
+from fadecount.counters.counter import counter_of, parts_of
+from fadecount.counters.state import widened
 from fadecount.errors import AlreadyReleasedError, ClockError, InputError, StoreError
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.chunks import CELLS, Chunk, write_chunk

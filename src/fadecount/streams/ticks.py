@@ -17,7 +17,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.errors import bad_parameter, require_integer
+from fadecount.checks import require_integer
+from fadecount.errors import bad_parameter
 
 DAY = 86400
 _QUARTER = 900

@@ -1,4 +1,4 @@
-"""``python -m tests.mutants``: break a copy of the source in every way of the catalogue, and show which test noticed.
+"""``python -m campaigns.mutants``: break a copy of the source in every way of the catalogue, and show which test noticed.
 
 Each mutant is a copy of the tree of its own, on which tests run until one fails. In the end the tests that failed run on
 a copy that is whole, and must pass there. The exit status is 1 if a mutant survives.
@@ -17,15 +17,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.mutants.catalogue import MUTANTS, ROOT, Mutant
+from campaigns.mutants.catalogue import MUTANTS, ROOT, Mutant
 
-COPIED = ("src", "tests", "docs", "pyproject.toml")
+COPIED = ("src", "tests", "campaigns", "docs", "pyproject.toml")
 PASSED, FAILED, BROKEN = 0, 1, 2
 LIMIT_SECONDS = 900
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser = argparse.ArgumentParser(
+        prog="python -m campaigns.mutants", description=__doc__.partition("\n")[0] if __doc__ else ""
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help="only mutants whose name holds one of these")
     parser.add_argument(
         "--out", type=Path, default=Path("out/mutants"), metavar="FOLDER", help="where the list goes (%(default)s)"

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fadecount.noise import DiscreteLaplace, SystemNoise, source
-from fadecount.noise.prefix import LARGEST_TABLED_SCALE, UNDETERMINED, completed, prefix_table
+from fadecount.noise.laplace import LARGEST_TABLED_SCALE, UNDETERMINED, completed, prefix_table
 from fadecount.noise.source import fresh
 
 SCALES = [2.0**-14, 0.01, 0.1, 0.3, 0.5, 0.9, 1.0, 1.4426950408889634, 2.0, 10.0, 33.3, 100.0, 1000.0, LARGEST_TABLED_SCALE]

@@ -1,4 +1,4 @@
-"""``python -m tests.exactness``: more than a million words at 24 scales, against mpmath, the slow path forced as well.
+"""``python -m campaigns.exactness``: more than a million words at 24 scales, against mpmath, the slow path forced as well.
 
 Each word is drawn from on the fast path, whose result must be the integer that arithmetic of many digits gives; if the
 table of the scale knows the word's prefix, it must say the same. Words beside the boundaries between two magnitudes force
@@ -15,10 +15,10 @@ from typing import Any
 import mpmath
 import numpy as np
 from numpy.typing import NDArray
+from tests.noise.discrete import DIGITS, boundary, exact_draw
 
 from fadecount.noise import DiscreteLaplace, laplace
-from fadecount.noise.prefix import LARGEST_TABLED_SCALE, UNDETERMINED, prefix_table
-from tests.noise.discrete import DIGITS, boundary, exact_draw
+from fadecount.noise.laplace import LARGEST_TABLED_SCALE, UNDETERMINED, prefix_table
 
 SCALES = [2.0**-14, 0.01, 0.07, 0.13, 0.3, 0.5, 0.9, 1.0, 1.7, 2.0, 5.0, 10.0, 12.5, 1 / 0.03, 100.0, 999.0, 1024.0]
 LARGE = [1e4, 65536.0, 1e6, 1e8, 2.0**30, 1e11, 2.0**40]
@@ -26,7 +26,7 @@ FURTHER = [0x9E3779B97F4A7C15 * at & (1 << 64) - 1 for at in range(1, 9)]
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.exactness", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m campaigns.exactness", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--words", type=int, default=42_000, metavar="N", help="random words per scale (%(default)s)")
     arguments = parser.parse_args(words)
     started, total, slow, tabled, wrong = time.monotonic(), 0, 0, 0, 0

@@ -7,8 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-from tests.mutants.catalogue import MUTANTS, ROOT, Mutant
+from campaigns.mutants.catalogue import MUTANTS, ROOT, Mutant
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.name)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fadecount.shown import rounded_up, short_loss, shown_factor, shown_loss, shown_sureness
+from fadecount.rounding import rounded_up, short_loss, shown_factor, shown_loss, shown_sureness
 
 LOSSES = st.floats(0.0, 1e6)
 

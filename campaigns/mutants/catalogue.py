@@ -9,9 +9,9 @@ ROOT = Path(__file__).parents[2]
 DEFINITION = ("tests/counters/test_definition.py",)
 EXACTNESS = ("tests/noise/test_exactness.py",)
 DISTRIBUTION = ("tests/noise/test_distribution.py",)
-PREFIX = ("tests/noise/test_prefix.py",)
+PREFIX = ("tests/noise/test_prefix_table.py",)
 GENERATOR = ("tests/noise/test_generator.py",)
-LOSS = ("tests/mechanisms/test_rounding.py", "tests/mechanisms/test_exact_loss.py")
+LOSS = ("tests/mechanisms/test_exact_sum.py", "tests/mechanisms/test_exact_loss.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,12 @@ class Mutant:
         file.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
+LEVELS = "mechanisms/level_budgets.py"
 PATH, COUNTER, GRID = "counters/path.py", "counters/counter.py", "counters/grid.py"
-LAPLACE, SOURCE, TABLE, WORDS = "noise/laplace.py", "noise/source.py", "noise/prefix.py", "noise/generator.py"
+LAPLACE, SOURCE, TABLE, WORDS = "noise/laplace.py", "noise/source.py", "noise/laplace.py", "noise/generator.py"
 
 MUTANTS = (
-    Mutant("scale halved", "mechanisms/spread.py", "math.ldexp(1.0 / budget,", "math.ldexp(0.5 / budget,", DEFINITION),
+    Mutant("scale halved", "mechanisms/noise_law.py", "math.ldexp(1.0 / budget,", "math.ldexp(0.5 / budget,", DEFINITION),
     Mutant("level off by one", "mechanisms/gradual.py", "math.pow(1.0 + level,", "math.pow(2.0 + level,", DEFINITION),
     Mutant("interval index t - 1", PATH, "round_number, clock >> level)", "round_number, clock - 1 >> level)", DEFINITION),
     Mutant("clock starts one late", PATH, "shown = clock = self.shown + 1", "shown = clock = self.shown + 2", DEFINITION),
@@ -60,8 +61,8 @@ MUTANTS = (
         DEFINITION,
     ),
     Mutant("a level dropped in blocks", PATH, "if law is not None and len(new) else", "if law and len(new) > 1 else", DEFINITION),
-    Mutant("delay + 1", "mechanisms/fading.py", "delay=mechanism._delay)", "delay=mechanism._delay + 1)", DEFINITION),
-    Mutant("delay - 1", "mechanisms/fading.py", "delay=mechanism._delay)", "delay=max(0, mechanism._delay - 1))", DEFINITION),
+    Mutant("delay + 1", LEVELS, "delay=mechanism._delay)", "delay=mechanism._delay + 1)", DEFINITION),
+    Mutant("delay - 1", LEVELS, "delay=mechanism._delay)", "delay=max(0, mechanism._delay - 1))", DEFINITION),
     Mutant(
         "noise shared between keys",
         SOURCE,
@@ -127,8 +128,10 @@ MUTANTS = (
         "return (*self.budgets, *([float('inf')] * 99))[level]",
         DEFINITION,
     ),
-    Mutant("loss rounded down", "mechanisms/exact.py", "_where(self.low > 0, _next_up(self.high), self.high)", "self.high", LOSS),
-    Mutant("loss of a whole interval too small", "mechanisms/dyadic.py", "min(2.0 * costs[-1],", "min(costs[-1],", LOSS),
+    Mutant(
+        "loss rounded down", "mechanisms/exact_sum.py", "_where(self.low > 0, _next_up(self.high), self.high)", "self.high", LOSS
+    ),
+    Mutant("loss of a whole interval too small", LEVELS, "min(2.0 * costs[-1],", "min(costs[-1],", LOSS),
     Mutant("Refresh's past noise reused", PATH, "CARRY, round_number, 0)]", "CARRY, 1, 0)]", DEFINITION),
     Mutant(
         "past noise missing in whole rounds",

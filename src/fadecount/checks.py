@@ -1,20 +1,51 @@
-"""What the methods of a mechanism are given: checked, and brought into one form."""
+"""Argument checks: each brings an argument into one form, or refuses it in one clear line."""
 
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadecount.errors import ParameterError, bad_parameter, require_integer, require_real
-from fadecount.mechanisms.exact import Number, Whole
-from fadecount.mechanisms.schedule import LONGEST
+from fadecount.errors import ParameterError, bad_parameter
+
+Number = float | NDArray[np.float64]
+Whole = int | NDArray[np.int64]
+
+LONGEST = (1 << 60) - 1
+"""The largest horizon, step, age, delay or window that may be asked about (more than 10**18)."""
 
 SMALLEST_BUDGET = 2.0**-30
 LARGEST_BUDGET = 2.0**14
 SMALLEST_BETA = 1e-280  # below it the share of one step of a long horizon is no float any more
+
+
+def require_integer(name: str, value: Any, *, minimum: int, maximum: int, remedy: str) -> int:
+    """``value`` as a plain int, or a :class:`ParameterError`. Booleans are not numbers here."""
+    try:
+        number = None if isinstance(value, bool) or _is_numpy_bool(value) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not minimum <= number <= maximum:
+        bound = f"an integer from {minimum} to {_power(maximum)}"
+        raise bad_parameter(name, value, bound, remedy)
+    return number
+
+
+def require_real(name: str, value: Any, *, low: float, high: float, remedy: str, open_ends: bool = False) -> float:
+    """``value`` as a float within [low, high] (or (low, high) with ``open_ends``), or a :class:`ParameterError`."""
+    try:
+        unusable = isinstance(value, bool | str | bytes) or _is_numpy_bool(value) or getattr(value, "ndim", 0) > 0
+        number = math.nan if unusable else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    inside = low < number < high if open_ends else low <= number <= high
+    if not inside:
+        bound = f"{'strictly ' if open_ends else ''}between {low:.12g} and {high:.12g}"
+        raise bad_parameter(name, value, bound, remedy)
+    return number
 
 
 def require_budget(name: str, value: Any, *, infinite: bool = False) -> float:
@@ -69,3 +100,12 @@ def require_resolution(value: float) -> float:
     if value == math.inf:
         return math.inf
     return require_integer("resolution_bits", value, minimum=0, maximum=40, remedy="math.inf means continuous noise")
+
+
+def _is_numpy_bool(value: object) -> bool:
+    return type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
+
+
+def _power(number: int) -> str:
+    exponent = number.bit_length() - 1
+    return f"2**{exponent}" if number > 10**9 and number == 1 << exponent else str(number)

@@ -1,24 +1,32 @@
-"""A counter's state as bytes, and back.
+"""A counter's state: as bytes and back, and in parts that a store can write one by one.
 
-Layout: the marker ``FADECNT`` and one byte for the version; the length of the header (4 bytes, big endian); the
+Layout of the bytes: the marker ``FADECNT`` and one byte for the version; the length of the header (4 bytes, big endian); the
 header, JSON (mechanism, width, resolution, time, number of arrays); then int64 arrays, little endian, of one count
 per key each: the sum, the inputs still delayed, the noise tails; at the end a SHA-256 digest of all before it.
-Nothing in it is executed when read. The digest finds damage, not malice: whoever can write the state can also release
-what they like.
+Nothing in it is executed when read. The digest finds damage, not malice: anyone who can write the state can also
+release what they like.
+
+Parts let a store write only what a step changed. A keyed counter is its time, one sum per key, the inputs still delayed, and
+the noise tails (see :mod:`fadecount.counters.path`), one array over the keys per level. A step replaces two of the tails on
+average. The parts hold the true sums, so they stay inside fadecount.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.errors import SavedStateError, require_integer
-from fadecount.mechanisms import LONGEST, Mechanism
+from fadecount.checks import LONGEST, require_integer
+from fadecount.counters.path import law_of
+from fadecount.errors import SavedStateError
+from fadecount.mechanisms import CARRY, Mechanism
+from fadecount.noise import NoiseSource, SystemNoise
 
 _MARKER = b"FADECNT"
 _VERSION = 1
@@ -115,3 +123,63 @@ def _sizes(mechanism: Mechanism, time: int) -> tuple[int, int]:
     shown = max(0, time - schedule.delay)
     clock = schedule.place(shown)[1] if shown else 0
     return min(time, schedule.delay), clock.bit_length() + 1
+
+
+Row = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Parts:
+    """All of a keyed counter's state; arrays are copies, in the order of the keys."""
+
+    time: int
+    total: Row
+    delayed: Sequence[Row]
+    tails: Sequence[Row]
+
+
+def widened(mechanism: Mechanism, parts: Parts, extra: int, source: NoiseSource | None = None) -> Parts:
+    """The parts with ``extra`` more keys that have counted nothing so far.
+
+    The new keys get a fresh variable for each noise slot in use, so the law is the one they would have had if they had been
+    there from the beginning: variables of intervals that are over were never needed.
+    """
+    tails = _new_tails(mechanism, parts.time, extra, source or SystemNoise())
+    zeros = np.zeros(extra, dtype=np.int64)
+    return Parts(
+        time=parts.time,
+        total=np.concatenate([parts.total, zeros]),
+        delayed=[np.concatenate([row, zeros]) for row in parts.delayed],
+        tails=[np.concatenate([old, new]) for old, new in zip(parts.tails, tails, strict=True)],
+    )
+
+
+def _new_tails(mechanism: Mechanism, time: int, width: int, source: NoiseSource) -> list[Row]:
+    schedule = mechanism.schedule
+    shown = max(0, time - schedule.delay)
+    round_number, clock = schedule.place(shown) if shown else (0, 0)
+
+    def draw(budget: float, level: int, node: int) -> Row:
+        law = law_of(budget, 0)
+        if law is None:
+            return np.zeros(width, dtype=np.int64)
+        rounds, nodes = range(round_number, round_number + 1), range(node, node + 1)
+        row: Row = source.many(law, level, rounds, nodes, width)[0, 0]
+        return row
+
+    above = draw(schedule.carry_budget, CARRY, 0) if round_number else np.zeros(width, dtype=np.int64)
+    tails = [above]
+    for level in range(clock.bit_length() - 1, -1, -1):
+        if not schedule.alternating or clock >> level & 1:
+            above = above + draw(schedule.budgets[level], level, clock >> level)
+        tails.append(above)
+    return tails[::-1]
+
+
+def check_parts(mechanism: Mechanism, parts: Parts) -> None:
+    schedule, width = mechanism.schedule, len(parts.total)
+    shown = max(0, parts.time - schedule.delay)
+    levels = (schedule.place(shown)[1] if shown else 0).bit_length() + 1
+    whole = len(parts.delayed) == min(parts.time, schedule.delay) and len(parts.tails) == levels
+    if not whole or any(len(row) != width for row in (*parts.delayed, *parts.tails)):
+        raise SavedStateError("state must fit its time, got a damaged one; take an intact copy")

@@ -8,8 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fadecount.mechanisms.quantile import quantile_of
-from fadecount.mechanisms.spread import scale_of, tail_bound
+from fadecount.mechanisms.noise_law import quantile_of, scale_of, tail_bound
 
 BETA = 0.05
 

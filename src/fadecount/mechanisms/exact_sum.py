@@ -16,10 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Number = float | NDArray[np.float64]
-Whole = int | NDArray[np.int64]
+from fadecount.checks import Number, Whole
 
 INFINITE = 2.0**1000
 """Stands for an infinite cost inside sums, where a real infinity would turn differences into NaN."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fadecount as fc
-from fadecount.mechanisms.exact import INFINITE, ExactSum, times
+from fadecount.mechanisms.exact_sum import INFINITE, ExactSum, times
 
 GENERATOR = np.random.default_rng(5)
 AGES = [*range(70), 10**6 - 1, 10**9, 10**18, (1 << 60) - 1, *(int(age) for age in GENERATOR.integers(0, 10**18, 40))]

@@ -1,4 +1,4 @@
-"""The exact loss of any sequence of level budgets on dyadic intervals.
+"""Mechanisms with one budget per level of dyadic intervals (Gradual, Designed, Linear), and their exact loss.
 
 Each interval ``I`` of level ``l`` owns one noise variable of budget ``e_l`` (scale ``1 / e_l``). The exact loss of the item shown
 first at clock ``j``, given all outputs up to clock ``t``, is the value of
@@ -17,12 +17,77 @@ contribute 0 or 1.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fadecount.mechanisms.exact import INFINITE, ExactSum, Number, Whole
+from fadecount.checks import Number, Whole
+from fadecount.mechanisms.base import Mechanism
+from fadecount.mechanisms.binary_tree import bit_length
+from fadecount.mechanisms.exact_sum import INFINITE, ExactSum
+from fadecount.mechanisms.schedule import LEVELS, Schedule
+
+
+class LevelMechanism(Mechanism):
+    """A mechanism given by level budgets and a delay; its loss is exact for any budgets (docs/theory.md, section 4)."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _level_budget(self, level: int) -> float:
+        """The budget of each noise variable of a level."""
+
+    @property
+    @abstractmethod
+    def _delay(self) -> int: ...
+
+    @property
+    def schedule(self) -> Schedule:
+        return _schedule(self)
+
+    def _worst_loss(self, age: Whole) -> Number:
+        shown = age - self._delay
+        return _since(shown, worst_case(self.schedule.budgets, _at_least(shown, 0)))
+
+    def _position_loss(self, age: Whole, position: Whole) -> Number:
+        shown = age - self._delay
+        return _since(shown, at_position(self.schedule.budgets, position, position + _at_least(shown, 0)))
+
+    def _paper_loss(self, age: Whole) -> Number:
+        """Twice the sum of the budgets of all levels reached: the paper covers an age by at most two intervals per level."""
+        shown = age - self._delay
+        levels_reached = bit_length(_at_least(shown, 0) + 1)
+        paid: Number = _paper_sums(self)[levels_reached]
+        return _since(shown, paid)
+
+
+@lru_cache(maxsize=256)
+def _schedule(mechanism: LevelMechanism) -> Schedule:
+    return Schedule(budgets=tuple(mechanism._level_budget(level) for level in range(LEVELS)), delay=mechanism._delay)
+
+
+@lru_cache(maxsize=256)
+def _paper_sums(mechanism: LevelMechanism) -> NDArray[np.float64]:
+    """What the paper charges for the first 0, 1, 2, ... levels, each rounded up once."""
+    sums = [ExactSum(0.0)]
+    for budget in mechanism.schedule.budgets:
+        sums.append(sums[-1] + min(2.0 * budget, INFINITE))
+    return np.array([total.rounded_up() for total in sums])
+
+
+def _since(shown: Whole, loss: Number) -> Number:
+    """The loss once the item shows in an output, nothing before."""
+    if isinstance(shown, np.ndarray):
+        return np.where(shown >= 0, loss, 0.0)
+    return loss if shown >= 0 else 0.0
+
+
+def _at_least(value: Whole, floor: int) -> Whole:
+    return np.maximum(value, floor) if isinstance(value, np.ndarray) else max(value, floor)
 
 
 def whole_costs(budgets: Sequence[float]) -> list[float]:
