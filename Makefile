@@ -75,7 +75,7 @@ service-fuzz: $(VENV)/campaigns ## 10,000 requests made from the interface's des
 	$(BIN)/python -m campaigns.service.fuzz --cases 10000
 
 spark-crash: $(VENV)/test ## kill a Spark cluster again and again; its releases must not change
-	$(BIN)/python -m tests.spark.crash
+	$(BIN)/python -m campaigns.spark.crash
 
 spark-bench: $(VENV)/test ## what privacy costs on Spark, against a running sum and one state per key
 	$(BIN)/python -m benchmarks.spark

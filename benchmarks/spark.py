@@ -26,14 +26,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import fadecount as fc
 from fadecount.noise import KeyedNoise
-from fadecount.spark.identity import Identity
-from fadecount.spark.job import RELEASES, Job
-from fadecount.spark.pending import Pending
-from fadecount.spark.processor import ShardProcessor
+from fadecount.spark.job import Identity, Job, proof_of
 from fadecount.spark.release import _placed, _shard
-from fadecount.spark.roster import Roster
-from fadecount.spark.secret import proof_of
-from fadecount.spark.shard import Released, Shard, new_shard
+from fadecount.spark.shard import RELEASES, Pending, Released, Roster, Shard, new_shard
+from fadecount.spark.stream import ShardProcessor
 
 START, TICK, SHARDS = 1_767_225_600, 60, 8
 SECRET = "benchmark " * 4

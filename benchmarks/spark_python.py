@@ -19,10 +19,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.spark import _identity
-from fadecount.spark.job import frames
-from fadecount.spark.pending import Pending
-from fadecount.spark.roster import Roster
-from fadecount.spark.shard import accept, new_shard, resumed_shard
+from fadecount.spark.shard import Pending, Roster, accept, frames, new_shard, resumed_shard
 
 
 class Stopwatch:

@@ -14,10 +14,8 @@ testing = pytest.importorskip("pyspark.sql.streaming.tws_tester", reason="needs 
 
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues  # noqa: E402
 
-from fadecount.spark.identity import Identity  # noqa: E402
-from fadecount.spark.job import Job  # noqa: E402
-from fadecount.spark.processor import ShardProcessor  # noqa: E402
-from fadecount.spark.secret import proof_of  # noqa: E402
+from fadecount.spark.job import Identity, Job, proof_of  # noqa: E402
+from fadecount.spark.stream import ShardProcessor  # noqa: E402
 from tests.spark.oracle import EPOCH, SECRET, START, STREAM, MicroBatch  # noqa: E402
 
 LOCATION = "env:FADECOUNT_TEST_SECRET"

@@ -17,12 +17,10 @@ from fadecount.errors import CheckpointError, FadecountError, ParameterError, Sa
 pytest.importorskip("pyspark", reason="needs fadecount[spark]")
 
 from fadecount.spark import explain
-from fadecount.spark.directory import require_classic
-from fadecount.spark.identity import Identity
+from fadecount.spark.checkpoint import require_classic
+from fadecount.spark.job import Identity, probe, proof_of, read_secret, require_location
 from fadecount.spark.parameters import Parameters, require_column
-from fadecount.spark.pending import Pending
-from fadecount.spark.roster import Roster
-from fadecount.spark.secret import probe, proof_of, read_secret, require_location
+from fadecount.spark.shard import Pending, Roster
 from tests.spark.micro_batches import make_job
 from tests.spark.oracle import START
 

@@ -16,11 +16,10 @@ from tests.spark.scene import KEYS, MECHANISM, TICK, files, options
 from tests.spark.session import files_with, read_releases, write_events
 
 from fadecount.spark import explain, release  # isort: skip
-from fadecount.spark.batch import digest_of  # isort: skip
+from fadecount.spark.table import digest_of  # isort: skip
 from fadecount.spark.parameters import Parameters  # isort: skip
-from fadecount.spark.pending import Pending  # isort: skip
+from fadecount.spark.shard import Pending, Roster  # isort: skip
 from fadecount.spark.release import _released, _shard  # isort: skip
-from fadecount.spark.roster import Roster  # isort: skip
 
 TICKS = 6
 END = START + TICKS * TICK

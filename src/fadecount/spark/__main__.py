@@ -19,14 +19,20 @@ import argparse
 import logging
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from fadecount.durations import parse_duration
-from fadecount.errors import FadecountError, bad_parameter
+from fadecount.errors import FadecountError, ParameterError, bad_parameter
 from fadecount.mechanisms import Mechanism, read_mechanism
 
 FAILED = 1
 _ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_WITH_SCHEMA = ("parquet", "csv", "json", "orc")
+_OPTIONS = {
+    "header": "true",
+    "maxFileAge": "36500d",  # Spark would pass over files that are a week older than the newest, without a word
+}
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -91,7 +97,6 @@ def run(arguments: argparse.Namespace, mechanism: Mechanism, kind: str, place: s
 
     from fadecount.spark import explain, release, to_parquet, to_postgresql
     from fadecount.spark.explain import summary
-    from fadecount.spark.intake import read_events, read_keys
 
     try:
         session = _session(arguments.shards)
@@ -118,6 +123,45 @@ def run(arguments: argparse.Namespace, mechanism: Mechanism, kind: str, place: s
         query.awaitTermination()
     except (PySparkException, Py4JError) as error:
         raise FadecountError(explain(error) or f"Spark failed: {summary(error)}") from error
+
+
+def read_events(session: Any, wanted: argparse.Namespace) -> Any:
+    """The events as a stream with the columns ``time`` and ``key``.
+
+    All columns of CSV files are text: the key 007 must not become 7. Times are in UTC unless they say otherwise.
+    """
+    options = {**_OPTIONS, **dict(map(_option, wanted.option))}
+    reader = session.readStream
+    if wanted.format == "table":
+        events = reader.options(**dict(map(_option, wanted.option))).table(wanted.events)
+    elif wanted.format in _WITH_SCHEMA:
+        known = wanted.schema or session.read.format(wanted.format).options(**options).load(wanted.events).schema
+        events = reader.format(wanted.format).options(**options).schema(known).load(wanted.events)
+    else:
+        reader = reader.format(wanted.format).options(**dict(map(_option, wanted.option)))
+        events = reader.load(wanted.events) if wanted.events else reader.load()
+    if wanted.where:
+        events = events.where(wanted.where)
+    return events.selectExpr(f"({wanted.time}) as time", f"({wanted.key}) as key")
+
+
+def read_keys(session: Any, path: str) -> Any:
+    """The declared keys: the lines of a text file that the driver has, or the first column of Parquet anywhere."""
+    if path.endswith(".parquet") or not Path(path).is_file():
+        return session.read.parquet(path)
+    try:
+        with Path(path).open(encoding="utf-8-sig") as lines:
+            return [line.removesuffix("\n") for line in lines]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise ParameterError(f"keys must be a readable file, got {path!r} ({reason}); check it") from error
+
+
+def _option(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise bad_parameter("--option", text, "NAME=VALUE", "such as maxFilesPerTrigger=10")
+    return name, value
 
 
 def _session(shards: int) -> Any:

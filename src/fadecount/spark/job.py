@@ -1,21 +1,85 @@
-"""What travels from the driver to the executors: the identity of the stream and where the secret lies. Never the secret."""
+"""What travels from the driver to the executors: what a stream is, and where its secret lies. Never the secret itself.
+
+The noise of a stream is a function of its secret, its epoch and names. If the same noise met other inputs, the difference
+would reveal them. So the identity of a stream holds all that its noise and its ticks depend on. It is kept twice, and compared
+before anything is released: in every shard's state, which is what protects, and beside the checkpoint, where the driver can
+refuse in one line.
+
+The secret is read on the executors: ``file:/path`` names a file, ``env:NAME`` an environment variable. Only this name is in the
+job's closure, plans and logs. A *proof*, a 64-bit value that depends on the secret, shows whether all executors and all restarts
+hold the same one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+import hmac
+import json
+import os
+import re
 from dataclasses import dataclass
-from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
-import numpy as np
-import pandas as pd
+from fadecount.errors import CheckpointError, FadecountError, ParameterError
+from fadecount.mechanisms import Mechanism
+from fadecount.noise.keyed import derive_stream_key, require_secret
 
-from fadecount.errors import CheckpointError
-from fadecount.spark.identity import Identity
-from fadecount.spark.roster import Roster
-from fadecount.spark.secret import proof_of, read_secret
-from fadecount.spark.shard import Released, stream_key_of
+VERSION = 1
+_REMEDIES = {
+    "epoch": "this state was made under another one; take a new checkpoint",
+    "secret_proof": "executors hold another secret than the one this checkpoint began with; give them that one",
+}
 
-RELEASES = "tick timestamp, key string, value bigint, low bigint, high bigint"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """One stream: ``keys`` is a digest of the declared keys, ``epoch`` is drawn once for every new checkpoint."""
+
+    stream: str
+    mechanism: str
+    tick_seconds: int
+    start_seconds: int
+    shards: int
+    keys: str
+    secret_proof: str
+    epoch: str
+    version: int = VERSION
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Identity:
+        try:
+            fields = json.loads(text)
+            version = fields["version"]
+            if isinstance(version, int) and version > VERSION:
+                raise CheckpointError(f"checkpoint must have version <= {VERSION}, got {version}; upgrade fadecount to go on")
+            return cls(**fields)
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError("checkpoint must hold a whole identity, got a damaged one; restore it") from error
+
+    @property
+    def description(self) -> Mechanism:
+        return Mechanism.from_json(self.mechanism)
+
+    def require_same(self, stored: Identity) -> None:
+        """Refuse to go on with a state that was made for something else."""
+        for field in dataclasses.fields(self):
+            now, before = getattr(self, field.name), getattr(stored, field.name)
+            if now != before:
+                name = field.name.removesuffix("_seconds").replace("_", " ")
+                remedy = _REMEDIES.get(field.name, "a stream keeps what it began with; take a new checkpoint for another one")
+                raise CheckpointError(f"{name} must be that of the checkpoint, {before}, got {now}; {remedy}")
+
+    def open_tick(self, watermark_milliseconds: int) -> int:
+        """The number (from 0) of the first tick that a watermark leaves open."""
+        return max(0, watermark_milliseconds - 1000 * self.start_seconds) // (1000 * self.tick_seconds)
+
+    def tick_start(self, tick: int) -> int:
+        """When a tick begins, in seconds since 1970."""
+        return self.start_seconds + tick * self.tick_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,25 +99,51 @@ class Job:
         return stream_key_of(self.identity, secret, inputs=inputs)
 
 
-def frames(identity: Identity, roster: Roster, blocks: Iterator[Released]) -> Iterator[pd.DataFrame]:
-    """Releases as rows, tick by tick; a tick is named by the moment at which it begins."""
-    for block in blocks:
-        ticks, width = block.values.shape
-        starts = [identity.tick_start(block.first + number) for number in range(ticks)]
-        values = block.values.reshape(-1)
-        bounds = np.repeat(block.bounds, width)
-        yield pd.DataFrame(
-            {
-                "tick": pd.DatetimeIndex(np.repeat(np.array(starts, dtype="datetime64[s]"), width), tz="UTC").as_unit("us"),
-                "key": np.tile(roster.names, ticks),
-                "value": values,
-                "low": values - bounds,
-                "high": values + bounds,
-            }
-        )
+def stream_key_of(identity: Identity, secret: bytes, *, inputs: str = "") -> bytes:
+    """The stream's key for keyed noise; ``inputs`` binds it to a digest of inputs that are all known beforehand."""
+    epoch = f"{identity.epoch} {inputs}" if inputs else identity.epoch
+    return derive_stream_key(secret, epoch=epoch, stream=identity.stream, mechanism=identity.mechanism)
 
 
-@lru_cache(maxsize=16)
-def roster_from(blob: bytes) -> Roster:
-    """A shard's keys; workers that live on keep the last ones, since names never change."""
-    return Roster.from_bytes(blob)
+_LOCATION = re.compile(r"file:.+|env:[A-Za-z_][A-Za-z0-9_]*")
+_REMEDY = "name where executors find it: file:/path or env:NAME"
+
+
+def require_location(location: Any) -> str:
+    """The name of a place for a secret; anything else is refused without being shown, for it might be the secret itself."""
+    if location is None or location == "":
+        raise ParameterError(f"secret must be given; {_REMEDY}")
+    if not isinstance(location, str) or not _LOCATION.fullmatch(location):
+        raise ParameterError(f"secret must be the name of a place, got something else; {_REMEDY}")
+    return location
+
+
+def read_secret(location: str) -> bytes:
+    """The secret at a place on this machine, without white space around it: at least 32 bytes."""
+    kind, _, name = require_location(location).partition(":")
+    if kind == "env":
+        value = os.environ.get(name)
+        if value is None:
+            raise ParameterError(f"secret must exist, got no environment variable {name} on an executor; set it there")
+        secret = value.encode("utf-8", "surrogateescape").strip()
+    else:
+        try:
+            secret = Path(name).read_bytes().strip()
+        except OSError as error:
+            reason = error.strerror or "unreadable"
+            raise ParameterError(f"secret must be readable, got {name!r} ({reason}) on an executor; put it there") from None
+    require_secret(secret)
+    return secret
+
+
+def proof_of(secret: bytes) -> str:
+    """A value that differs between secrets and does not give them away."""
+    return hmac.digest(secret, b"fadecount proof of the secret 1", "sha256")[:8].hex()
+
+
+def probe(location: str) -> tuple[str, str]:
+    """The proof of the secret on this machine, or why there is none: one of the two is empty."""
+    try:
+        return proof_of(read_secret(location)), ""
+    except FadecountError as error:
+        return "", str(error)

@@ -11,7 +11,7 @@ from fadecount.checks import require_integer, require_real
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import Mechanism
-from fadecount.spark.secret import require_location
+from fadecount.spark.job import require_location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,14 +13,12 @@ from pyspark.sql import functions as sql
 
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Mechanism
-from fadecount.spark.batch import release_shard
-from fadecount.spark.checkpoint import new_epoch, settle_epoch
-from fadecount.spark.directory import require_classic
-from fadecount.spark.identity import Identity
-from fadecount.spark.job import RELEASES, Job
+from fadecount.spark.checkpoint import new_epoch, require_classic, settle_epoch
+from fadecount.spark.job import Identity, Job, probe
 from fadecount.spark.parameters import Parameters, require_column, require_time_type
-from fadecount.spark.processor import ShardProcessor
-from fadecount.spark.secret import probe
+from fadecount.spark.shard import RELEASES
+from fadecount.spark.stream import ShardProcessor
+from fadecount.spark.table import release_shard
 
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -56,7 +54,7 @@ def release(
     A stream closes a tick when Spark's watermark (``late`` behind the latest event) passes its end; an event that
     comes later, or from before ``start``, counts in the first tick still open. ``checkpoint`` is the directory that
     the query will be started with. A table needs ``end``; there, every call is a release of its own, and losses add up
-    (see :mod:`fadecount.spark.batch`).
+    (see :mod:`fadecount.spark.table`).
 
     Guarantees: the releases have the loss of the mechanism, one event being the unit; executing a micro-batch again
     gives the same values again. Assumes: the keys are public or were chosen privately; whoever holds the secret, the

@@ -9,27 +9,138 @@ source gives when the batch is executed again.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from fadecount.counters import Counter
-from fadecount.errors import CheckpointError, InputError
+from fadecount.errors import CheckpointError, InputError, ParameterError, SavedStateError
 from fadecount.mechanisms import Mechanism
 from fadecount.mechanisms.noise_law import tail_bound
 from fadecount.noise import KeyedNoise
-from fadecount.noise.keyed import derive_stream_key
-from fadecount.spark.identity import Identity
-from fadecount.spark.pending import Pending
-from fadecount.spark.roster import Roster
+from fadecount.noise.keyed import tags_of
+from fadecount.spark.job import Identity
 
+RELEASES = "tick timestamp, key string, value bigint, low bigint, high bigint"
 _CELLS = 1 << 19
 _LARGEST_CELL = 1 << 62
+_HEADER = 2
+_TYPES = ("<u1", "<u2", "<u4", "<u8")
+
+
+class Roster:
+    """The declared keys of a shard in their order, and the tag of each (see :mod:`fadecount.noise.keyed`)."""
+
+    __slots__ = ("_index", "names", "tags")
+
+    def __init__(self, names: Sequence[str], tags: NDArray[np.uint64] | None = None) -> None:
+        self.names: NDArray[Any] = np.array(names, dtype=object)
+        self.tags = np.empty((0, 2), dtype="<u8") if tags is None else tags
+        self._index: Any = pd.Index(self.names)
+
+    @classmethod
+    def of(cls, names: Iterable[str | None]) -> Roster:
+        """A roster of declared keys, sorted; each once; without tags as yet."""
+        given = set(names)
+        if None in given:
+            raise ParameterError("keys must not hold null; declare only keys with a name")
+        return cls(sorted(str(name) for name in given))
+
+    def tagged(self, stream_key: bytes) -> Roster:
+        return Roster(self.names.tolist(), tags_of(stream_key, self.names.tolist()))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def positions(self, keys: Any) -> NDArray[np.int64]:
+        """The place of each key of some events; -1 for keys that were not declared. A null is refused."""
+        if bool(pd.isna(keys).any()):
+            raise InputError("key must not be null; drop or name such events before they are counted")
+        found: NDArray[np.int64] = np.asarray(self._index.get_indexer(keys), dtype=np.int64)
+        return found
+
+    def to_bytes(self) -> bytes:
+        """The number of keys, the lengths of their names, the names, the tags."""
+        encoded = [name.encode("utf-8", "surrogatepass") for name in self.names]
+        lengths = np.array([len(each) for each in encoded], dtype="<u4")
+        return len(encoded).to_bytes(8, "little") + lengths.tobytes() + b"".join(encoded) + self.tags.tobytes()
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> Roster:
+        count = int.from_bytes(blob[:8], "little")
+        names_at = 8 + 4 * count
+        if len(blob) < names_at:
+            raise _damaged_keys()
+        ends = list(itertools.accumulate(np.frombuffer(blob, "<u4", count, 8).tolist(), initial=names_at))
+        if len(blob) != ends[-1] + 16 * count:
+            raise _damaged_keys()
+        tags = np.frombuffer(blob, "<u8", 2 * count, ends[-1]).reshape(-1, 2)
+        names = [blob[start:end].decode("utf-8", "surrogatepass") for start, end in itertools.pairwise(ends)]
+        return cls(names, tags)
+
+
+def _damaged_keys() -> SavedStateError:
+    return SavedStateError("keys of a shard must be whole, got damaged bytes; restore the checkpoint")
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Numbers of events by cell; a cell is ``tick * width + position of the key``, cells are sorted and distinct."""
+
+    cells: NDArray[np.uint64]
+    counts: NDArray[np.uint64]
+
+    @classmethod
+    def empty(cls) -> Pending:
+        return cls(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint64))
+
+    def with_counts(self, cells: NDArray[np.uint64], counts: NDArray[np.uint64]) -> Pending:
+        """These counts and some more; a cell may come several times."""
+        merged, places = np.unique(np.concatenate([self.cells, cells]), return_inverse=True)
+        sums = np.zeros(len(merged), dtype=np.uint64)
+        np.add.at(sums, places, np.concatenate([self.counts, counts]))
+        return Pending(merged, sums)
+
+    def before(self, cell: int) -> tuple[Pending, Pending]:
+        """The counts of the cells below one, and the rest."""
+        at = int(np.searchsorted(self.cells, np.uint64(cell)))
+        return Pending(self.cells[:at], self.counts[:at]), Pending(self.cells[at:], self.counts[at:])
+
+    def dense(self, first: int, count: int) -> NDArray[np.int64]:
+        """The counts of ``count`` cells from ``first`` on; all cells held must be among them."""
+        counts = np.zeros(count, dtype=np.int64)
+        counts[(self.cells - np.uint64(first)).astype(np.int64)] = self.counts.astype(np.int64)
+        return counts
+
+    def to_bytes(self) -> bytes:
+        """Two bytes for the widths of the numbers, then cells, then counts: about 5 bytes an entry."""
+        widths = bytes([_narrowest(self.cells), _narrowest(self.counts)])
+        return widths + self.cells.astype(_TYPES[widths[0]]).tobytes() + self.counts.astype(_TYPES[widths[1]]).tobytes()
+
+    @classmethod
+    def from_bytes(cls, blob: bytes) -> Pending:
+        try:
+            cell_type, count_type = np.dtype(_TYPES[blob[0]]), np.dtype(_TYPES[blob[1]])
+            number, rest = divmod(len(blob) - _HEADER, cell_type.itemsize + count_type.itemsize)
+            if rest:
+                raise ValueError("entries are cut")
+            cells = np.frombuffer(blob, cell_type, number, _HEADER)
+            counts = np.frombuffer(blob, count_type, number, _HEADER + number * cell_type.itemsize)
+        except (IndexError, ValueError) as error:
+            raise SavedStateError("pending counts must be whole, got damaged bytes; restore the checkpoint") from error
+        return cls(cells.astype(np.uint64), counts.astype(np.uint64))
+
+
+def _narrowest(numbers: NDArray[np.uint64]) -> int:
+    largest = int(numbers.max()) if len(numbers) else 0
+    return (largest > 0xFF) + (largest > 0xFFFF) + (largest > 0xFFFFFFFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +219,6 @@ def resumed_shard(roster: Roster, stream_key: bytes, saved: bytes, pending: byte
     return Shard(roster, counter, Pending.from_bytes(pending), beta=beta)
 
 
-def stream_key_of(identity: Identity, secret: bytes, *, inputs: str = "") -> bytes:
-    """The stream's key for keyed noise; ``inputs`` binds it to a digest of inputs that are all known beforehand."""
-    epoch = f"{identity.epoch} {inputs}" if inputs else identity.epoch
-    return derive_stream_key(secret, epoch=epoch, stream=identity.stream, mechanism=identity.mechanism)
-
-
 def error_bounds(mechanism: Mechanism, first_step: int, last_step: int, beta: float) -> NDArray[np.int64]:
     """For each step a whole number that the noise of one release passes with probability at most ``beta``."""
     schedule = mechanism.schedule
@@ -124,3 +229,27 @@ def error_bounds(mechanism: Mechanism, first_step: int, last_step: int, beta: fl
 @lru_cache(maxsize=4096)
 def _bound(budgets: tuple[float, ...], beta: float) -> int:
     return math.ceil(tail_bound(budgets, beta, 0))
+
+
+def frames(identity: Identity, roster: Roster, blocks: Iterator[Released]) -> Iterator[pd.DataFrame]:
+    """Releases as rows, tick by tick; a tick is named by the moment at which it begins."""
+    for block in blocks:
+        ticks, width = block.values.shape
+        starts = [identity.tick_start(block.first + number) for number in range(ticks)]
+        values = block.values.reshape(-1)
+        bounds = np.repeat(block.bounds, width)
+        yield pd.DataFrame(
+            {
+                "tick": pd.DatetimeIndex(np.repeat(np.array(starts, dtype="datetime64[s]"), width), tz="UTC").as_unit("us"),
+                "key": np.tile(roster.names, ticks),
+                "value": values,
+                "low": values - bounds,
+                "high": values + bounds,
+            }
+        )
+
+
+@lru_cache(maxsize=16)
+def roster_from(blob: bytes) -> Roster:
+    """A shard's keys; workers that live on keep the last ones, since names never change."""
+    return Roster.from_bytes(blob)

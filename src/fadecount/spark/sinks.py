@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from fadecount.errors import CheckpointError, ParameterError, StoreError, bad_parameter
-from fadecount.spark.directory import Directory
+from fadecount.spark.checkpoint import Directory
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 _TYPES = "tick {} not null, key text not null, value bigint not null, low bigint not null, high bigint not null"

@@ -1,6 +1,6 @@
 """A driver to be killed: releases from files into a directory that keeps every write, also the repeated ones.
 
-Run by tests/spark/crash.py with one JSON text of settings. After each write it leaves a marker and waits a moment, so that a
+Run by campaigns/spark/crash.py with one JSON text of settings. After each write it leaves a marker and waits a moment, so that a
 kill can be aimed between the write and the commit.
 """
 

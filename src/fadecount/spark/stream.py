@@ -14,11 +14,8 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from fadecount.errors import CheckpointError, ParameterError
-from fadecount.spark.identity import Identity
-from fadecount.spark.job import Job, frames, roster_from
-from fadecount.spark.pending import Pending
-from fadecount.spark.roster import Roster
-from fadecount.spark.shard import Shard, accept, new_shard, resumed_shard
+from fadecount.spark.job import Identity, Job
+from fadecount.spark.shard import Pending, Roster, Shard, accept, frames, new_shard, resumed_shard, roster_from
 
 
 class ShardProcessor(StatefulProcessor):

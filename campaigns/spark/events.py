@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
 from tests.spark.oracle import START
 
 TICK = 60

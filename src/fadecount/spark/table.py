@@ -16,10 +16,8 @@ import hashlib
 import numpy as np
 import pandas as pd
 
-from fadecount.spark.job import Job, frames
-from fadecount.spark.pending import Pending
-from fadecount.spark.roster import Roster
-from fadecount.spark.shard import Released, cells_of, new_shard
+from fadecount.spark.job import Job
+from fadecount.spark.shard import Pending, Released, Roster, cells_of, frames, new_shard
 
 _NOTHING = Released(0, np.empty((0, 0), dtype=np.int64), np.empty(0, dtype=np.int64))
 

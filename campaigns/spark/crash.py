@@ -1,6 +1,6 @@
 """Kill a cluster job again and again: what it published must equal one local counter, and every repeated write the first.
 
-    python -m tests.spark.crash [--events 1000000] [--keys 100000] [--files 32] [--drivers 21] [--workers 5]
+    python -m campaigns.spark.crash [--events 1000000] [--keys 100000] [--files 32] [--drivers 21] [--workers 5]
 
 A stand-alone master and two workers run on loopback. The driver is killed (``kill -9``, with its JVM) ``--drivers``
 times, every other time between the write of a micro-batch and its commit, otherwise at any moment; workers with their
@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pyarrow.dataset
+from tests.spark.oracle import SECRET, START
 
 import fadecount as fc
+from campaigns.spark.cluster import Cluster, Group
+from campaigns.spark.events import TICK, counts_of, make_events, micro_batches
 from fadecount.noise import KeyedNoise
-from tests.spark.crash_cluster import Cluster, Group
-from tests.spark.crash_events import TICK, counts_of, make_events, micro_batches
-from tests.spark.oracle import SECRET, START
 
 SHARDS = 8
 MECHANISM = fc.Gradual(epsilon=0.5, exponent=2.0)
@@ -39,7 +39,7 @@ def torment(cluster: Cluster, root: Path, settings: str, *, drivers: int, worker
     chance = random.Random(7)
     done = {"driver kills": 0, "between write and commit": 0, "worker kills": 0}
     while not (root / "finished").exists():
-        driver = cluster.start_driver(["-m", "tests.spark.crash_driver", settings])
+        driver = cluster.start_driver(["-m", "campaigns.spark.driver", settings])
         seen, commits = _names(root / "markers"), _names(root / "checkpoint" / "commits")
         if done["driver kills"] >= drivers:
             _wait(driver, lambda: (root / "finished").exists())
@@ -111,7 +111,7 @@ def compare(root: Path, names: list[str], counts: np.ndarray[Any, Any]) -> dict[
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.spark.crash", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m campaigns.spark.crash", description=(__doc__ or "").partition("\n")[0])
     for name, default in (("events", 10**6), ("keys", 10**5), ("files", 32), ("drivers", 21), ("workers", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--keep", metavar="DIRECTORY", help="work here, in a new directory, and leave everything")
