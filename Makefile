@@ -28,7 +28,7 @@ types: $(VENV)/test
 imports: $(VENV)/test
 	$(BIN)/lint-imports
 
-unit: $(VENV)/test browser
+unit: $(VENV)/test browser java
 	@mkdir -p out
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile --basetemp=out/pytest --cov --cov-report=
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
@@ -56,11 +56,23 @@ docs: $(VENV)/test ## write the reference of the commands anew
 crash: $(VENV)/test ## kill a writing process 10,000 times and hold its store to the journal
 	$(BIN)/python -m campaigns.crash
 
-browser: # Chromium for the tests of the page, where this may install it; they are skipped, saying so, where it may not
+setup: $(VENV)/test browser java ## everything that the tests need: Python packages, and Chromium and Java by apt-get where it may
+
+# Installs a Debian package where this user may. Says what it does, or what is not tested without the package.
+apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && echo "installing $(1) by apt-get, for the tests" && \
+	{ apt-get install -y --no-install-recommends $(1) || { apt-get update && apt-get install -y --no-install-recommends $(1); }; } \
+	>/dev/null 2>&1; } || echo "not tested here: $(2)"
+
+browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
-	  { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
-	    { apt-get install -y --no-install-recommends chromium || { apt-get update && apt-get install -y --no-install-recommends chromium; }; } \
-	    >/dev/null 2>&1; } || echo "no Chromium here: the page is not tested in a browser"
+	$(call apt,chromium,the page in a browser (no Chromium; apt-get install chromium))
+
+java:
+	@command -v java >/dev/null || \
+	$(call apt,default-jre-headless,counting on Spark (no Java; apt-get install default-jre-headless))
+
+fonts: $(VENV)/fonts ## make the fonts of the page again, from the originals (needs a network)
+	$(BIN)/python -m tools.fonts
 
 load: $(VENV)/test ## what the service carries, against plain SQLite in the same run
 	$(BIN)/python -m campaigns.service.load

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 import fadecount as fc
+from tests.browser.fonts import font_configuration
 from tests.service.harness import Harness
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -21,17 +23,36 @@ SCREENSHOTS = Path("out/screenshots")
 HISTORY = 200
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
+    """``chromium("DejaVu")`` starts a browser that sees the fonts of that name only, and nothing else of the machine.
+
+    For one module: while Playwright runs, an event loop runs in this thread, and no other test could start one of its own.
+    """
     if CHROMIUM is None:
         pytest.skip("no Chromium found: the page is not tested in a browser (apt-get install chromium)")
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed: the page is not tested in a browser"
     )
+    started: dict[str, Any] = {}
     with playwright.sync_playwright() as runner:
-        started = runner.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-        yield started
-        started.close()
+
+        def start(fonts: str) -> Any:
+            if fonts not in started:
+                folder = tmp_path_factory.mktemp("chromium")
+                surroundings = {
+                    "PATH": os.environ["PATH"],
+                    "HOME": str(folder),
+                    "LC_ALL": "C.UTF-8",
+                    "TZ": "UTC",
+                    "FONTCONFIG_FILE": str(font_configuration(folder, fonts)),
+                }
+                started[fonts] = runner.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), env=surroundings)
+            return started[fonts]
+
+        yield start
+        for each in started.values():
+            each.close()
 
 
 @pytest.fixture(scope="module")
@@ -64,22 +85,24 @@ class Visit:
         if not url.startswith((self.origin, "data:")):
             self.trouble.append(f"foreign request: {url}")
 
-    def open(self, path: str = "/#/streams/visits") -> Any:
-        self.page.goto(self.origin + path)
+    def open(self, path: str = "/#/streams/visits", *, wait_until: str = "load") -> Any:
+        self.page.goto(self.origin + path, wait_until=wait_until)
         self.page.wait_for_selector("#stream:not([hidden]) #fading-chart svg path.line", state="attached")
         self.page.wait_for_function("() => /[0-9]/.test(document.querySelector('#value').textContent)")
         return self.page
 
 
 @pytest.fixture
-def visit(browser: Any, shop: Harness) -> Iterator[Callable[..., Visit]]:
+def visit(chromium: Callable[[str], Any], shop: Harness) -> Iterator[Callable[..., Visit]]:
     """``visit(width=390, scheme="dark")``: a fresh profile. Fails at the end if the page did something it should not."""
     contexts: list[Any] = []
     visits: list[Visit] = []
 
-    def start(*, width: int = 1440, scheme: str = "light", harness: Harness = shop, **options: Any) -> Visit:
+    def start(
+        *, width: int = 1440, scheme: str = "light", harness: Harness = shop, fonts: str = "DejaVu", **options: Any
+    ) -> Visit:
         height = 844 if width < 500 else 900
-        context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
+        context = chromium(fonts).new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
         contexts.append(context)
         visits.append(Visit(context.new_page(), harness.url))
         return visits[-1]

@@ -21,6 +21,8 @@ _TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
     "json": "application/json",
+    "woff2": "font/woff2",
+    "txt": "text/plain; charset=utf-8",
 }
 
 

@@ -18,8 +18,13 @@ export function connection(state) {
   byId("connection-text").textContent = { live: "live", lost: "reconnecting", waiting: "connecting", idle: "connected", closed: "locked" }[state];
 }
 
+/* The page's own fonts, or half a second: what is shown is shown once, in its final size. */
+const FONTS = ["400 1rem 'Fadecount Sans'", "600 1rem 'Fadecount Serif'"];
+const loaded = Promise.allSettled(FONTS.map((font) => document.fonts.load(font)));
+const fonts = () => Promise.race([loaded, new Promise((resolve) => setTimeout(resolve, 500))]);
+
 async function showList() {
-  const { streams } = await get("/v1/streams", running.signal);
+  const [{ streams }] = await Promise.all([get("/v1/streams", running.signal), fonts()]);
   const cards = streams.map((each) => {
     const link = document.createElement("a");
     link.href = `#/streams/${encodeURIComponent(each.name)}`;
@@ -46,8 +51,8 @@ async function showStream(name) {
   const signal = running.signal;
   const [facts, privacy] = await Promise.all([get(streamPath(name), signal), get(`${streamPath(name)}/privacy`, signal)]);
   document.title = `${name}: fadecount`;
+  await Promise.all([view.open(facts, privacy, signal), fonts()]);
   only("stream");
-  await view.open(facts, privacy, signal);
   follow(name, { onTick: (tick) => view.tick(tick), onState: connection, signal, after: facts.last_tick });
 }
 

@@ -1,0 +1,33 @@
+"""What holds for every test: nothing comes from the machine, and nothing is left running for the next module."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HOME = Path(__file__).parent.parent / "out" / "home"
+
+
+def pytest_configure() -> None:
+    """A home of the tests' own, in the checkout."""
+    HOME.mkdir(parents=True, exist_ok=True)
+    os.environ["HOME"] = str(HOME)
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        os.environ.pop(name, None)
+
+
+def loop_left_running() -> bool:
+    """Whether an event loop runs in this thread. While one does, ``asyncio.run`` fails here."""
+    return asyncio._get_running_loop() is not None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_loop_is_left_running() -> Iterator[None]:
+    """Fails the module that leaves an event loop behind, rather than the next module that needs one."""
+    assert not loop_left_running(), "an event loop is running before this module: an earlier one left it"
+    yield
+    assert not loop_left_running(), "this module leaves an event loop running: stop Playwright at the end of the module"
