@@ -49,6 +49,7 @@ mutants: $(VENV)/test ## break the source in many ways and show which test notic
 
 exactness: $(VENV)/test ## compare millions of draws with exact arithmetic
 	$(BIN)/python -m campaigns.exactness
+	$(BIN)/python -m campaigns.exactness.gaussian
 
 docs: $(VENV)/test ## write the reference of the commands anew
 	$(BIN)/python -m fadecount.cli._reference docs/cli.md

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.noise import DiscreteLaplace, SystemNoise
+from fadecount.noise import Law, SystemNoise
 
 Record = dict[str, Any]
 
@@ -39,10 +39,10 @@ class JournalNoise:
         self._journal, self._source = journal, SystemNoise()
         self.first_column = 0
 
-    def one(self, law: DiscreteLaplace, level: int, round_number: int, node: int) -> int:
+    def one(self, law: Law, level: int, round_number: int, node: int) -> int:
         raise AssertionError("streams are counters over keys")
 
-    def many(self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
         values = self._source.many(law, level, rounds, nodes, width)
         names = [(level, r, n) for r in rounds for n in nodes]
         drawn = list(zip(names, values.reshape(-1, width).tolist(), strict=True))

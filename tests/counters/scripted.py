@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 import fadecount as fc
 from fadecount.mechanisms import CARRY
-from fadecount.noise import DiscreteLaplace
+from fadecount.noise import Law
 
 Name = tuple[int, int, int]
 
@@ -25,16 +25,16 @@ class ScriptedNoise:
         self.scales: dict[int, float] = {}
         self.calls = 0
 
-    def one(self, law: DiscreteLaplace, level: int, round_number: int, node: int) -> int:
+    def one(self, law: Law, level: int, round_number: int, node: int) -> int:
         return self._give(law, (level, round_number, node), 0)
 
-    def many(self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
         values = [self._give(law, (level, each, node), key) for each in rounds for node in nodes for key in range(width)]
         array = np.array(values, dtype=np.int64).reshape(len(rounds), len(nodes), width)
         array.flags.writeable = False
         return array
 
-    def _give(self, law: DiscreteLaplace, name: Name, key: int) -> int:
+    def _give(self, law: Law, name: Name, key: int) -> int:
         assert (name, key) not in self.asked, f"{name} was drawn twice for key {key}"
         assert self.scales.setdefault(name[0], law.scale) == law.scale
         self.asked.add((name, key))

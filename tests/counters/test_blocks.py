@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.counters import Counter, path
-from fadecount.noise import DiscreteLaplace
+from fadecount.noise import Law
 from tests.counters.scripted import ScriptedNoise, naive_outputs
 
 MECHANISMS = [
@@ -26,7 +26,7 @@ class FailingNoise(ScriptedNoise):
 
     left = -1
 
-    def many(self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
         self.left -= 1
         if self.left == 0:
             self.asked.clear()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.mechanisms import CARRY
-from fadecount.noise import DiscreteLaplace
+from fadecount.noise import Law
 
 
 class NamedNoise:
@@ -18,11 +18,11 @@ class NamedNoise:
     def __init__(self) -> None:
         self.drawn: list[tuple[int, int, int]] = []
 
-    def one(self, law: DiscreteLaplace, level: int, round_number: int, node: int) -> int:
+    def one(self, law: Law, level: int, round_number: int, node: int) -> int:
         self.drawn.append((level, round_number, node))
         return value_of(level, round_number, node, 0)
 
-    def many(self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
         self.drawn += [(level, r, n) for r in rounds for n in nodes]
         values = [[[value_of(level, r, n, column) for column in range(width)] for n in nodes] for r in rounds]
         return np.array(values, dtype=np.int64)

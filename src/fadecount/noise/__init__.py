@@ -1,8 +1,20 @@
-"""The only room that touches entropy: exact discrete Laplace noise and its generator."""
+"""The only room that touches entropy: exact discrete Laplace and rounded Gaussian noise and its generator."""
 
 from fadecount.noise.entropy import unpredictable
+from fadecount.noise.gaussian import LARGEST_DEVIATION, SMALLEST_DEVIATION, RoundedGaussian
 from fadecount.noise.keyed import KeyedNoise
 from fadecount.noise.laplace import LARGEST_SCALE, DiscreteLaplace
-from fadecount.noise.source import NoiseSource, SystemNoise
+from fadecount.noise.source import Law, NoiseSource, SystemNoise
 
-__all__ = ["LARGEST_SCALE", "DiscreteLaplace", "KeyedNoise", "NoiseSource", "SystemNoise", "unpredictable"]
+__all__ = [
+    "LARGEST_DEVIATION",
+    "LARGEST_SCALE",
+    "SMALLEST_DEVIATION",
+    "DiscreteLaplace",
+    "KeyedNoise",
+    "Law",
+    "NoiseSource",
+    "RoundedGaussian",
+    "SystemNoise",
+    "unpredictable",
+]

@@ -17,7 +17,8 @@ uniform. Under one AES key every block has a different input, unless two keys ha
 n')``. For k keys and nodes below 2**m that happens with probability at most k**2 / 2 * 2**m / 2**128: 2**-39 for 2**30
 keys and 2**30 nodes, and the names of the keys cannot be chosen to bring it about, for tags depend on the secret. Encryptions
 of q different blocks under a pseudorandom permutation, cut to their first half, differ from uniform words by at most about q /
-2**96. The law of the noise is that of :mod:`fadecount.noise.laplace`, exactly, with these words.
+2**96. The law of the noise is that of :mod:`fadecount.noise.laplace` or
+:mod:`fadecount.noise.gaussian`, exactly, with these words.
 
 What it cannot do: the same noise on *changed* inputs gives the change away, exactly. Whoever uses it must freeze the
 inputs of a step before noise meets them, and must take a new epoch for every new run of a stream.
@@ -39,7 +40,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from fadecount.errors import ParameterError
-from fadecount.noise.laplace import DiscreteLaplace
+from fadecount.noise.gaussian import RoundedGaussian
+from fadecount.noise.source import Law
 
 SHORTEST_SECRET = 32
 _PURPOSE = b"fadecount keyed noise 1"
@@ -69,11 +71,11 @@ class KeyedNoise:
     def __repr__(self) -> str:
         return f"KeyedNoise({len(self.tags)} keys)"
 
-    def one(self, law: DiscreteLaplace, level: int, round_number: int, node: int) -> int:
+    def one(self, law: Law, level: int, round_number: int, node: int) -> int:
         one_round, one_node = range(round_number, round_number + 1), range(node, node + 1)
         return int(self.many(law, level, one_round, one_node, 1)[0, 0, 0])
 
-    def many(self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
         if width != len(self.tags):
             raise ParameterError(f"width must be the number of keys, {len(self.tags)}, got {width}; give one key per count")
         draws = np.empty((len(rounds), len(nodes), width), dtype=np.int64)
@@ -85,20 +87,24 @@ class KeyedNoise:
                 draws[place, start : start + at_once] = self._drawn(law, key, some)
         return draws
 
-    def _drawn(self, law: DiscreteLaplace, key: bytes, nodes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def _drawn(self, law: Law, key: bytes, nodes: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The variables of all keys for some nodes of one level and round."""
         width = len(self.tags)
         blocks = np.empty((len(nodes), width, 2), dtype="<u8")
         np.bitwise_xor(self.tags[:, 0], nodes[:, np.newaxis], out=blocks[:, :, 0])
         blocks[:, :, 1] = self.tags[:, 1]
 
-        def more(position: int, asked: int) -> int:
-            place, at = divmod(position, width)
-            block = self.tags[at] ^ np.array([nodes[place], asked + 1], dtype="<u8")
-            return int(_encrypted(key, block)[0])
+        def further(positions: NDArray[np.int64], asked: int) -> NDArray[np.uint64]:
+            places, at = np.divmod(positions, width)
+            named = self.tags[at]
+            named[:, 0] ^= nodes[places]
+            named[:, 1] ^= np.uint64(asked + 1)
+            return _encrypted(key, named).reshape(-1, 2)[:, 0].astype(np.uint64)
 
-        words = _encrypted(key, blocks).reshape(-1, 2)[:, 0]
-        return law.from_words(np.ascontiguousarray(words, dtype=np.uint64), more).reshape(len(nodes), width)
+        words = np.ascontiguousarray(_encrypted(key, blocks).reshape(-1, 2)[:, 0], dtype=np.uint64)
+        if isinstance(law, RoundedGaussian):
+            return law.from_words(words, further).reshape(len(nodes), width)
+        return law.from_words(words, lambda at, asked: int(further(np.array([at]), asked)[0])).reshape(len(nodes), width)
 
 
 def derive_stream_key(secret: bytes, *, epoch: str, stream: str, mechanism: str) -> bytes:

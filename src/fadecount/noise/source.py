@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.noise.gaussian import RoundedGaussian
 from fadecount.noise.generator import Lineage, words
 from fadecount.noise.laplace import LARGEST_TABLED_SCALE, UNDETERMINED, DiscreteLaplace, completed, prefix_table
 
@@ -19,14 +20,16 @@ _LARGE = 1 << 16
 _NOTHING = np.empty(0, dtype=np.int64)
 _CHUNK = 1 << 15
 
+Law = DiscreteLaplace | RoundedGaussian
+
 
 class NoiseSource(Protocol):
     """Draws the noise variables ``(level, round, node)``, each at most once."""
 
-    def one(self, law: DiscreteLaplace, level: int, round_number: int, node: int) -> int:
+    def one(self, law: Law, level: int, round_number: int, node: int) -> int:
         """The variable of a single count."""
 
-    def many(self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
         """The variables of ``width`` counts for each round and node, in the shape (rounds, nodes, width): only to be read."""
 
 
@@ -44,11 +47,11 @@ class SystemNoise:
 
     def _own(self) -> None:
         self._lineage = Lineage.current
-        self._singles: dict[DiscreteLaplace, list[int]] = {}
-        self._blocks: dict[DiscreteLaplace, NDArray[np.int64]] = {}
-        self._sizes: dict[DiscreteLaplace, int] = {}
+        self._singles: dict[Law, list[int]] = {}
+        self._blocks: dict[Law, NDArray[np.int64]] = {}
+        self._sizes: dict[Law, int] = {}
 
-    def one(self, law: DiscreteLaplace, level: int, round_number: int, node: int) -> int:
+    def one(self, law: Law, level: int, round_number: int, node: int) -> int:
         if self._lineage is not Lineage.current:
             self._own()
         try:
@@ -58,12 +61,12 @@ class SystemNoise:
             value: int = block.pop()
             return value
 
-    def many(self, law: DiscreteLaplace, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
         count = len(rounds) * len(nodes) * width
         draws = self._from_block(law, count) if 2 * count < _LARGE else fresh(law, np.empty(count, dtype=np.int64))
         return draws.reshape(len(rounds), len(nodes), width)
 
-    def _from_block(self, law: DiscreteLaplace, count: int) -> NDArray[np.int64]:
+    def _from_block(self, law: Law, count: int) -> NDArray[np.int64]:
         if self._lineage is not Lineage.current:
             self._own()
         block = self._blocks.get(law, _NOTHING)
@@ -74,8 +77,10 @@ class SystemNoise:
         return draws
 
 
-def fresh(law: DiscreteLaplace, draws: NDArray[np.int64]) -> NDArray[np.int64]:
+def fresh(law: Law, draws: NDArray[np.int64]) -> NDArray[np.int64]:
     """Fill an array with independent draws from system entropy: by table where that pays, the rest from whole words."""
+    if isinstance(law, RoundedGaussian):
+        return law.fill(draws, words)
     count = len(draws)
     if count < _WORTH_A_TABLE or law.scale > LARGEST_TABLED_SCALE:
         return law.from_words(words(count), _one_word, out=draws)
