@@ -1,0 +1,148 @@
+"""Files and pipes of history through the command: ``fadecount run INPUT --start … --until …``, once or several times into one stream."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import sqlite3
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import polars as pl
+
+from fadecount.cli.main import main
+from fadecount.sources import read
+from tests.neighbours.harness import Published, Row, Scene
+
+MECHANISMS = {
+    "gradual": ["--epsilon", "1", "--exponent", "2"],
+    "delayed": ["--epsilon", "1", "--delay", "2"],
+    "linear": ["--mechanism", "linear", "--epsilon", "1"],
+    "refresh": ["--mechanism", "refresh", "--window", "3", "--epsilon-current", "1", "--epsilon-past", "1"],
+    "binary": ["--mechanism", "binary", "--epsilon", "1", "--steps", "7"],
+}
+KINDS = ("csv", "plain csv", "jsonl", "parquet", "typed parquet", "pipe", "jsonl pipe")
+
+
+def publish(kind: str, scene: Scene, folder: Path) -> Published:
+    """What others see of the scene's rows when they are counted as files (or pipes) of this kind, one per part."""
+    folder.mkdir(parents=True)
+    statuses: list[object] = []
+    for number, rows in enumerate(scene.parts()):
+        until = (*scene.cuts, scene.end)[number]
+        with _input(kind, scene, rows, folder / f"part{number}") as place:
+            statuses.append(_run(_words(scene, place, folder, number, until, pipe="pipe" in kind, jsonl="jsonl" in kind)))
+    return published(scene, folder, tuple(statuses))
+
+
+def _words(scene: Scene, place: str, folder: Path, number: int, until: int, *, pipe: bool, jsonl: bool) -> list[str]:
+    words = ["run", place, "--tick", f"{scene.tick_seconds}s", "--time", "time", "--on-bad", "skip"]
+    words += ["--state", str(folder / "state"), "--fence", str(folder / "fence"), "--name", "s"]
+    words += ["--output", str(folder / f"out{number}.csv"), "--until", _iso(scene, until)]
+    words += [*MECHANISMS[scene.mechanism], "--start", _iso(scene, scene.first)] if number == 0 else []
+    words += event_words(scene)
+    return words + (["--format", "jsonl" if jsonl else "csv"] if pipe else [])
+
+
+def event_words(scene: Scene) -> list[str]:
+    """The options that say what an event is and how much of it counts."""
+    words: list[str] = []
+    if scene.keys:
+        words += ["--key", "key", "--keys", ",".join(scene.keys)]
+    if scene.other:
+        words += ["--other", scene.other]
+    if scene.max_amount:
+        words += ["--amount", "amount", "--max-amount", str(scene.max_amount)]
+    if scene.per_person:
+        words += ["--person", "person", "--per-person", f"{scene.per_person}/tick"]
+    return words
+
+
+def _iso(scene: Scene, tick: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(scene.start_of(tick), UTC).isoformat()
+
+
+def _run(words: list[str]) -> object:
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        status = main(words)
+    return status if status in (0, 1) else (status, err.getvalue()), out.getvalue()
+
+
+@contextlib.contextmanager
+def _input(kind: str, scene: Scene, rows: tuple[Row, ...], stem: Path) -> Iterator[str]:
+    if kind in ("pipe", "jsonl pipe"):
+        body = as_jsonl(rows) if kind == "jsonl pipe" else as_csv(rows)
+        with patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(body))):
+            yield "-"
+        return
+    path = stem.with_suffix(".parquet" if "parquet" in kind else ".csv" if "csv" in kind else ".jsonl")
+    if "parquet" in kind:
+        _frame(rows, typed=kind.startswith("typed")).write_parquet(path)
+    else:
+        path.write_bytes(as_jsonl(rows) if kind == "jsonl" else as_csv(rows))
+    with patch.object(read, "has_polars", return_value=kind != "plain csv"):
+        yield str(path)
+
+
+def as_csv(rows: tuple[Row, ...]) -> bytes:
+    text = io.StringIO()
+    out = csv.writer(text, lineterminator="\n")
+    out.writerow(("time", "key", "amount", "person"))
+    out.writerows((row.time, row.key, row.amount, row.person) for row in rows)
+    return text.getvalue().encode()
+
+
+def as_jsonl(rows: tuple[Row, ...]) -> bytes:
+    fields = ("time", "key", "amount", "person")
+    return "".join(json.dumps({name: getattr(row, name) for name in fields}) + "\n" for row in rows).encode()
+
+
+def _frame(rows: tuple[Row, ...], *, typed: bool) -> pl.DataFrame:
+    names = ("time", "key", "amount", "person")
+    frame = pl.DataFrame({name: [getattr(row, name) for row in rows] for name in names}, schema=dict.fromkeys(names, pl.String))
+    if not typed:
+        return frame
+    number = pl.from_epoch(pl.col("time").cast(pl.Int64, strict=False), time_unit="s").cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    moment = pl.col("time").str.to_datetime("%Y-%m-%dT%H:%M:%S%z", time_unit="us", strict=False)
+    return frame.with_columns(pl.coalesce(moment, number).alias("time"), pl.col("amount").cast(pl.Int64, strict=False))
+
+
+def published(scene: Scene, folder: Path, messages: tuple[object, ...]) -> Published:
+    """What the output files hold, and in which order and groups the store published it."""
+    keys = scene.keys or ("all",)
+    values: dict[int, list[int]] = {}
+    widths: dict[int, list[tuple[int, int]]] = {}
+    names: dict[str, None] = {}
+    for path in sorted(folder.glob("out*.csv")):
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                tick = _tick(scene, row["tick"])
+                names[row["key"]] = None
+                values.setdefault(tick, []).append(int(row["value"]))
+                widths.setdefault(tick, []).append((int(row["value"]) - int(row["low"]), int(row["high"]) - int(row["value"])))
+    return Published(
+        keys=tuple(names) or keys,
+        values={tick: tuple(each) for tick, each in values.items()},
+        widths={tick: tuple(each) for tick, each in widths.items()},
+        moments=tuple(_groups(folder / "state" / "streams.db")),
+        messages=(*messages, *(path.name for path in sorted(folder.glob("out*.csv")))),
+    )
+
+
+def _groups(path: Path) -> Iterator[tuple[int, int]]:
+    """The first tick and the number of ticks of each transaction."""
+    if path.exists():
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            yield from database.execute("SELECT first_tick, ticks FROM releases ORDER BY first_tick")
+
+
+def _tick(scene: Scene, text: str) -> int:
+    from datetime import datetime
+
+    return int(datetime.fromisoformat(text).timestamp()) // scene.tick_seconds

@@ -1,0 +1,150 @@
+"""Two inputs that differ by one protected unit, and what may differ in what is published of them. Nothing here does input or output.
+
+Rule: take any two inputs that differ by one unit. Then everything published (which ticks, when, which keys, which values without their
+noise, every message to others) differs at most by the unit's own amount, on one key, from one tick on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One event as its sender writes it (texts may be nonsense), and the moment (Unix seconds) at which it arrives."""
+
+    time: str
+    key: str = ""
+    amount: str = "1"
+    person: str = ""
+    arrival: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Everything that is public about an input, and its rows in the order of arrival.
+
+    ``first`` and ``end`` are the ticks from and before which releases are asked for. ``cuts`` says where the rows are divided: into
+    files that are counted one after another, or at the moments when a live process is killed and started again.
+    """
+
+    seed: int
+    tick_seconds: int = 60
+    first: int = 0
+    end: int = 8
+    keys: tuple[str, ...] = ()
+    other: str | None = None
+    max_amount: int | None = None
+    per_person: int | None = None
+    mechanism: str = "gradual"
+    graces: tuple[int, ...] = (0,)
+    cuts: tuple[int, ...] = ()
+    rows: tuple[Row, ...] = ()
+
+    @property
+    def unit_amount(self) -> int:
+        """By how much one protected unit may change the count of one tick."""
+        return (self.max_amount or 1) * (self.per_person or 1)
+
+    def start_of(self, tick: int) -> int:
+        return tick * self.tick_seconds
+
+    def parts(self) -> list[tuple[Row, ...]]:
+        """The rows between the cuts, which are ticks: a row belongs to the part in which it arrives."""
+        edges = [float("-inf"), *(float(self.start_of(tick)) for tick in self.cuts), float("inf")]
+        return [tuple(row for row in self.rows if low <= row.arrival < high) for low, high in zip(edges, edges[1:], strict=False)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """A scene, and the rows of one protected unit with the position in the scene's rows at which each comes in."""
+
+    scene: Scene
+    unit: tuple[tuple[int, Row], ...]
+
+    @property
+    def without(self) -> Scene:
+        return self.scene
+
+    @property
+    def with_unit(self) -> Scene:
+        rows = list(self.scene.rows)
+        for position, row in sorted(self.unit, key=lambda each: -each[0]):
+            rows.insert(position, row)
+        return replace(self.scene, rows=tuple(rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What others can see of one input.
+
+    ``values`` holds the released numbers by tick, then by key, ``widths`` how far the stated error interval reaches below and above
+    each. ``moments`` lists what was published when, in the order of publication. ``messages`` is everything else that others can see:
+    exit statuses, answers, headers, metrics.
+    """
+
+    keys: tuple[str, ...]
+    values: dict[int, tuple[int, ...]]
+    widths: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    moments: tuple[object, ...] = ()
+    messages: tuple[object, ...] = ()
+
+
+def violations(left: Published, right: Published, *, largest: int, keys: int = 1) -> list[str]:
+    """Every way in which two published results differ by more than one unit that changes one tick by at most ``largest``.
+
+    >>> before = Published(keys=("a", "b"), values={1: (0, 0), 2: (1, 0), 3: (1, 2)})
+    >>> after = Published(keys=("a", "b"), values={1: (0, 0), 2: (1, 1), 3: (1, 3)})
+    >>> violations(before, after, largest=1)
+    []
+    >>> after = Published(keys=("a", "b"), values={1: (0, 0), 2: (1, 1), 3: (2, 2), 4: (2, 2)})
+    >>> violations(before, after, largest=1)
+    ['range: 1..3 became 1..4', 'the difference moves: tick 2 (0, 1), tick 3 (1, 0)']
+    """
+    return [*_public(left, right), *_values(left, right, largest, keys)]
+
+
+def _public(left: Published, right: Published) -> Iterator[str]:
+    if left.keys != right.keys:
+        yield f"keys: {left.keys} became {right.keys}"
+    if list(left.values) != list(right.values):
+        yield f"range: {_span(left)} became {_span(right)}"
+    for name in ("widths", "moments", "messages"):
+        one, other = getattr(left, name), getattr(right, name)
+        if one != other:
+            yield f"{name}: {_first_difference(one, other)}"
+
+
+def _values(left: Published, right: Published, largest: int, keys: int) -> Iterator[str]:
+    before: tuple[int, ...] | None = None
+    seen: tuple[int, tuple[int, ...]] | None = None
+    for tick in sorted(left.values.keys() & right.values.keys()):
+        now = tuple(new - old for old, new in zip(left.values[tick], right.values[tick], strict=False))
+        if seen is not None and now != before:
+            yield f"the difference moves: tick {seen[0]} {seen[1]}, tick {tick} {now}"
+            return
+        if any(now) and seen is None:
+            seen, before = (tick, now), now
+    if seen is None or before is None:
+        return
+    if sum(map(abs, before)) > largest:
+        yield f"the difference is {before} from tick {seen[0]} on, above {largest}"
+    if sum(1 for each in before if each) > keys:
+        yield f"the difference {before} from tick {seen[0]} on is spread over keys"
+
+
+def _span(result: Published) -> str:
+    ticks = list(result.values)
+    return f"{ticks[0]}..{ticks[-1]}" if ticks else "nothing"
+
+
+def _first_difference(one: object, other: object) -> str:
+    if isinstance(one, dict) and isinstance(other, dict):
+        one, other = list(one.items()), list(other.items())
+    if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str | bytes):
+        for at, (old, new) in enumerate(zip(one, other, strict=False)):
+            if old != new:
+                return f"at {at}: {old!r} became {new!r}"
+        return f"{len(one)} became {len(other)}: {(list(one) + list(other))[min(len(one), len(other))]!r}"
+    return f"{one!r} became {other!r}"

@@ -1,0 +1,36 @@
+"""Noise of zero, handed in at the private step where a store takes its noise source: releases then show what was counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.streams import Store
+from fadecount.streams.stream import Tools
+
+
+class Silence:
+    """Every noise variable is 0."""
+
+    def one(self, law: object, level: int, round_number: int, node: int) -> int:
+        return 0
+
+    def many(self, law: object, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+        return np.zeros((len(rounds), len(nodes), width), dtype=np.int64)
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Streams opened meanwhile, by any thread of this process, have no noise."""
+    tools = Store._tools
+
+    def silent(self: Store) -> Tools:
+        return replace(tools(self), noise=Silence())
+
+    with patch.object(Store, "_tools", silent):
+        yield
