@@ -75,6 +75,9 @@ java:
 fonts: $(VENV)/fonts ## make the fonts of the page again, from the originals (needs a network)
 	$(BIN)/python -m tools.fonts
 
+neighbours: $(VENV)/test ## 2,000 pairs of inputs that differ by one unit, through every intake
+	$(BIN)/python -m campaigns.neighbours
+
 load: $(VENV)/test ## what the service carries, against plain SQLite in the same run
 	$(BIN)/python -m campaigns.service.load
 

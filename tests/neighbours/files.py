@@ -1,4 +1,4 @@
-"""Files and pipes of history through the command: ``fadecount run INPUT --start … --until …``, once or several times into one stream."""
+"""Files and pipes of history through ``fadecount run INPUT --start … --until …``, once or several times into one stream."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import json
 import sqlite3
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from unittest.mock import patch
 
 import polars as pl
 
-from fadecount.cli.main import main
-from fadecount.sources import read
+from fadecount.cli import main as command
+from fadecount.sources import files as sources
 from tests.neighbours.harness import Published, Row, Scene
 
 MECHANISMS = {
@@ -63,15 +64,21 @@ def event_words(scene: Scene) -> list[str]:
 
 
 def _iso(scene: Scene, tick: int) -> str:
-    from datetime import UTC, datetime
-
     return datetime.fromtimestamp(scene.start_of(tick), UTC).isoformat()
 
 
+_PARSER = command.build_parser()  # made once: it takes longer than a run
+
+
 def _run(words: list[str]) -> object:
-    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
-        status = main(words)
-    return status if status in (0, 1) else (status, err.getvalue()), out.getvalue()
+    with (
+        patch.object(command, "build_parser", return_value=_PARSER),
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
+        status = command.main(words)
+    assert status in (0, 1), f"{status}: {err.getvalue()}"
+    return status, out.getvalue()
 
 
 @contextlib.contextmanager
@@ -86,7 +93,7 @@ def _input(kind: str, scene: Scene, rows: tuple[Row, ...], stem: Path) -> Iterat
         _frame(rows, typed=kind.startswith("typed")).write_parquet(path)
     else:
         path.write_bytes(as_jsonl(rows) if kind == "jsonl" else as_csv(rows))
-    with patch.object(read, "has_polars", return_value=kind != "plain csv"):
+    with patch.object(sources, "has_polars", return_value=kind != "plain csv"):
         yield str(path)
 
 
@@ -108,7 +115,11 @@ def _frame(rows: tuple[Row, ...], *, typed: bool) -> pl.DataFrame:
     frame = pl.DataFrame({name: [getattr(row, name) for row in rows] for name in names}, schema=dict.fromkeys(names, pl.String))
     if not typed:
         return frame
-    number = pl.from_epoch(pl.col("time").cast(pl.Int64, strict=False), time_unit="s").cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
+    number = (
+        pl.from_epoch(pl.col("time").cast(pl.Int64, strict=False), time_unit="s")
+        .cast(pl.Datetime("us"))
+        .dt.replace_time_zone("UTC")
+    )
     moment = pl.col("time").str.to_datetime("%Y-%m-%dT%H:%M:%S%z", time_unit="us", strict=False)
     return frame.with_columns(pl.coalesce(moment, number).alias("time"), pl.col("amount").cast(pl.Int64, strict=False))
 
@@ -143,6 +154,4 @@ def _groups(path: Path) -> Iterator[tuple[int, int]]:
 
 
 def _tick(scene: Scene, text: str) -> int:
-    from datetime import datetime
-
     return int(datetime.fromisoformat(text).timestamp()) // scene.tick_seconds

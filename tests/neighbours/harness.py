@@ -1,13 +1,14 @@
-"""Two inputs that differ by one protected unit, and what may differ in what is published of them. Nothing here does input or output.
+"""Two inputs that differ by one protected unit, and what may differ in what is published of them. Pure: no input, no output.
 
-Rule: take any two inputs that differ by one unit. Then everything published (which ticks, when, which keys, which values without their
-noise, every message to others) differs at most by the unit's own amount, on one key, from one tick on.
+Rule: take any two inputs that differ by one unit. Then everything published (which ticks, when, which keys, which values without
+their noise, every message to others) differs at most by the unit's own amount, on one key, from one tick on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise, zip_longest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +26,8 @@ class Row:
 class Scene:
     """Everything that is public about an input, and its rows in the order of arrival.
 
-    ``first`` and ``end`` are the ticks from and before which releases are asked for. ``cuts`` says where the rows are divided: into
-    files that are counted one after another, or at the moments when a live process is killed and started again.
+    ``first`` and ``end`` are the ticks from and before which releases are asked for. ``cuts`` says where the rows are divided:
+    into files that are counted one after another, or at the moments when a live process is killed and started again.
     """
 
     seed: int
@@ -53,7 +54,7 @@ class Scene:
     def parts(self) -> list[tuple[Row, ...]]:
         """The rows between the cuts, which are ticks: a row belongs to the part in which it arrives."""
         edges = [float("-inf"), *(float(self.start_of(tick)) for tick in self.cuts), float("inf")]
-        return [tuple(row for row in self.rows if low <= row.arrival < high) for low, high in zip(edges, edges[1:], strict=False)]
+        return [tuple(row for row in self.rows if low <= row.arrival < high) for low, high in pairwise(edges)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,9 +80,9 @@ class Pair:
 class Published:
     """What others can see of one input.
 
-    ``values`` holds the released numbers by tick, then by key, ``widths`` how far the stated error interval reaches below and above
-    each. ``moments`` lists what was published when, in the order of publication. ``messages`` is everything else that others can see:
-    exit statuses, answers, headers, metrics.
+    ``values`` holds the released numbers by tick, then by key, ``widths`` how far the stated error interval reaches below and
+    above each. ``moments`` lists what was published when, in the order of publication. ``messages`` is everything else that
+    others can see: exit statuses, answers, headers, metrics.
     """
 
     keys: tuple[str, ...]
@@ -105,6 +106,11 @@ def violations(left: Published, right: Published, *, largest: int, keys: int = 1
     return [*_public(left, right), *_values(left, right, largest, keys)]
 
 
+def differs(left: Published, right: Published) -> bool:
+    """Whether the unit shows at all: a harness whose units never count would find nothing."""
+    return left.values != right.values
+
+
 def _public(left: Published, right: Published) -> Iterator[str]:
     if left.keys != right.keys:
         yield f"keys: {left.keys} became {right.keys}"
@@ -120,7 +126,9 @@ def _values(left: Published, right: Published, largest: int, keys: int) -> Itera
     before: tuple[int, ...] | None = None
     seen: tuple[int, tuple[int, ...]] | None = None
     for tick in sorted(left.values.keys() & right.values.keys()):
-        now = tuple(new - old for old, new in zip(left.values[tick], right.values[tick], strict=False))
+        pairs = zip_longest(left.values[tick], right.values[tick], fillvalue=0)  # keys may be declared later
+        now = tuple(new - old for old, new in pairs)
+        now = (*now, *(0 for _ in range(len(left.keys) - len(now))))
         if seen is not None and now != before:
             yield f"the difference moves: tick {seen[0]} {seen[1]}, tick {tick} {now}"
             return
@@ -145,6 +153,6 @@ def _first_difference(one: object, other: object) -> str:
     if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str | bytes):
         for at, (old, new) in enumerate(zip(one, other, strict=False)):
             if old != new:
-                return f"at {at}: {old!r} became {new!r}"
+                return f"at {at}: {_first_difference(old, new)}"
         return f"{len(one)} became {len(other)}: {(list(one) + list(other))[min(len(one), len(other))]!r}"
     return f"{one!r} became {other!r}"

@@ -1,4 +1,4 @@
-"""Pairs made from a seed: rows out of order, late, early, outside the range, unreadable, of people with caps, in one file or in several."""
+"""Pairs made from a seed: rows out of order, late, early, outside the range, unreadable, with caps, in several files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNKNOWN_KEYS = ("", "z", "A", " a", "other ")
 
 
 def pair(seed: int, *, people: bool = True, amounts: bool = True, live: bool = False) -> Pair:
-    """The pair of this seed. Without ``people`` or ``amounts`` every scene goes without them; ``live`` rows arrive near their time."""
+    """The pair of this seed; without ``people`` or ``amounts`` no scene has them, and ``live`` rows arrive near their time."""
     chance = random.Random(seed)
     scene = _settings(chance, seed, people=people, amounts=amounts, live=live)
     rows = [] if chance.random() < 0.12 else [_row(chance, scene, live) for _ in range(chance.randint(1, 14))]
@@ -63,10 +63,12 @@ def _row(chance: random.Random, scene: Scene, live: bool) -> Row:
             chance.choice((BEGIN - 10**9, BEGIN + 10**9)),
         )
     )
-    late = chance.choice((0, 0, 0, 1, 2)) * chance.random() * scene.tick_seconds - (chance.random() < 0.1) * scene.tick_seconds * 0.7
+    late = (
+        chance.choice((0, 0, 0, 1, 2)) * chance.random() * scene.tick_seconds - (chance.random() < 0.1) * scene.tick_seconds * 0.7
+    )
     arrival = min(max(seconds + late, scene.start_of(scene.first)), scene.start_of(scene.end) - 0.5) if live else seconds + late
     bad = chance.random() < 0.2
-    amount = str(chance.randint(0, scene.max_amount)) if scene.max_amount else "1"
+    amount = str(chance.choice((0, *range(1, scene.max_amount + 1), scene.max_amount))) if scene.max_amount else "1"
     return Row(
         time=chance.choice(BAD_TIMES) if bad and chance.random() < 0.4 else _text(chance, seconds),
         key=chance.choice(UNKNOWN_KEYS) if scene.keys and chance.random() < 0.15 else chance.choice(scene.keys or ("a",)),
@@ -94,7 +96,7 @@ def _unit(chance: random.Random, scene: Scene, live: bool) -> list[Row]:
 
 
 def _place(scene: Scene, row: Row, live: bool) -> int | None:
-    """The tick in which a row counts if it counts at all: its own; of a live intake, never one that was closed when it arrived."""
+    """The tick in which a row counts if it counts: its own; of a live intake, never one that was closed when it arrived."""
     try:
         seconds = int(row.time) if row.time.isdigit() else int(datetime.fromisoformat(row.time).timestamp())
     except ValueError:
@@ -104,12 +106,13 @@ def _place(scene: Scene, row: Row, live: bool) -> int | None:
 
 
 def open_at(scene: Scene, moment: float) -> int:
-    """The first tick that is open at a moment, by the clock and the grace of the process that runs then."""
+    """The first tick that is open at a moment, by the clock and the graces of the processes that ran until then."""
     found = scene.first
-    for grace, low in zip(scene.graces, (None, *scene.cuts), strict=False):
-        if low is None or scene.start_of(low) <= moment:
-            until = moment if low is None or True else moment
-            found = max(found, int(until - grace) // scene.tick_seconds)
+    begins = (scene.first, *scene.cuts)
+    for number, begin in enumerate(begins):
+        if scene.start_of(begin) <= moment:
+            ends = scene.start_of(begins[number + 1]) if number + 1 < len(begins) else moment
+            found = max(found, int(min(moment, ends) - scene.graces[number]) // scene.tick_seconds)
     return found
 
 

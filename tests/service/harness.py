@@ -74,6 +74,7 @@ class Harness:
 
     def __enter__(self) -> Self:
         self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port: int = self._listening.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._started = threading.Event()

@@ -139,6 +139,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise StoreError(f"cannot listen on {host} port {port}: {reason}; choose another with --port or --host") from error
     listening.set_inheritable(True)
     _notice_silence(listening)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does so only for sockets that name their protocol
     return listening
 
 

@@ -1,0 +1,1 @@
+"""Many pairs of inputs that differ by one protected unit, through every intake."""
