@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +45,7 @@ def draws() -> list[Case]:
     return [Case("one exact draw in bulk", DRAWS, lambda: fresh(law, room), ours=True)]
 
 
-def _repeated(step: Callable[[object], object], items: list[object]) -> Callable[[], object]:
+def _repeated(step: Callable[[Any], object], items: list[Any]) -> Callable[[], object]:
     def work() -> None:
         for item in items:
             step(item)

@@ -42,7 +42,7 @@ LAPLACE, SOURCE, TABLE, WORDS = "noise/laplace.py", "noise/source.py", "noise/la
 
 MUTANTS = (
     Mutant("scale halved", "mechanisms/noise_law.py", "math.ldexp(1.0 / budget,", "math.ldexp(0.5 / budget,", DEFINITION),
-    Mutant("level off by one", "mechanisms/gradual.py", "math.pow(1.0 + level,", "math.pow(2.0 + level,", DEFINITION),
+    Mutant("level off by one", "mechanisms/gradual.py", "rounded_power(1 + level,", "rounded_power(2 + level,", DEFINITION),
     Mutant("interval index t - 1", PATH, "round_number, clock >> level)", "round_number, clock - 1 >> level)", DEFINITION),
     Mutant("clock starts one late", PATH, "shown = clock = self.shown + 1", "shown = clock = self.shown + 2", DEFINITION),
     Mutant("a variable redrawn at a block's border", PATH, "begun = start << level < first", "begun = False", DEFINITION),

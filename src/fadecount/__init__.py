@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fadecount import errors
 from fadecount.counters import Counter
@@ -42,8 +42,8 @@ _LATER = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Names whose rooms are opened when somebody asks for them: whoever only counts does not wait for the rest."""
+def __getattr__(name: str) -> object:
+    """Names whose rooms are imported when they are first used, so that `import fadecount` stays quick."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(importlib.import_module(_LATER[name]), name)

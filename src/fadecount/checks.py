@@ -56,6 +56,14 @@ def require_budget(name: str, value: Any, *, infinite: bool = False) -> float:
     return require_real(name, value, low=SMALLEST_BUDGET, high=LARGEST_BUDGET, remedy=remedy)
 
 
+def planned_tick(value: float | None) -> float | None:
+    """The length of a step for which a mechanism was planned, in seconds, or None."""
+    if value is None:
+        return None
+    remedy = "it is the length of a step for which the mechanism was planned"
+    return require_real("planned_tick_seconds", value, low=0.0, high=1e18, open_ends=True, remedy=remedy)
+
+
 def require_whole(name: str, value: ArrayLike, *, minimum: int, remedy: str) -> Whole:
     try:
         array = np.asarray(value)

@@ -39,6 +39,10 @@ class HorizonError(FadecountError):
     """The mechanism was described for fewer steps than asked for. Nothing was counted."""
 
 
+class ForkedError(FadecountError):
+    """A counter, or noise drawn ahead for it, is used in a forked child process. Nothing was counted."""
+
+
 class SavedStateError(FadecountError, ValueError):
     """Saved bytes are not a state of fadecount: truncated, altered, foreign, or from a newer version."""
 

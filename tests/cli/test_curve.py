@@ -88,5 +88,7 @@ def test_a_plan_holds_for_its_tick_only(tmp_path: Path, capsys: pytest.CaptureFi
     for words in (["curve"], ["compare", "--window", "1d", "--epsilon-current", "1"], run):
         capsys.readouterr()
         assert main([*words, "--plan", plan, "--tick", "1m"]) == 1
-        assert capsys.readouterr().err.startswith("fadecount: tick must be 1 hour, for which the plan was made, got 1 minute;")
+        assert capsys.readouterr().err.startswith(
+            "fadecount: tick must be 1 hour, for which the mechanism was planned, got 1 minute;"
+        )
         assert main([*words, "--plan", plan, "--tick", "1h"]) == 0

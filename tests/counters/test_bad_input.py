@@ -104,7 +104,8 @@ def _everything_shown(error: BaseException) -> str:
 
 def test_what_is_a_number_is_accepted() -> None:
     counter = Counter._with_noise(fc.Linear(epsilon=0.5), ScriptedNoise())
-    for good in (0, -3, 2**62, -(2**62), np.int8(5), np.uint64(7), np.array(4)):
+    numbers: list[Any] = [0, -3, 2**62, -(2**62), np.int8(5), np.uint64(7), np.array(4)]
+    for good in numbers:
         counter.step(good)
     counter.extend(np.array([1, 2], dtype=np.uint8))
     counter.extend(np.array([1, 10], dtype=object))

@@ -43,7 +43,8 @@ def test_a_sum_of_one_key_is_refused_for_all() -> None:
     counter = Counter._with_noise(fc.Gradual(epsilon=0.5), ScriptedNoise(), width=2)
     counter.step([LARGEST, 0])
     before = counter.save()
-    for call, inputs in ((counter.step, [1, 1]), (counter.extend, [[0, 0], [1, 0]])):
+    calls: list[tuple[Any, Any]] = [(counter.step, [1, 1]), (counter.extend, [[0, 0], [1, 0]])]
+    for call, inputs in calls:
         with pytest.raises(fc.errors.SumOverflowError):
             call(inputs)
         assert counter.save() == before

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,11 +14,12 @@ from fadecount.errors import ParameterError
 from fadecount.mechanisms import read_mechanism, require_planned_tick
 
 MECHANISM = fc.Gradual(epsilon=0.5, exponent=2.0)
+PLANNED = dataclasses.replace(MECHANISM, planned_tick_seconds=60)
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> str:
-    document = {**json.loads(MECHANISM.to_json()), "plan": {"request": {"tick_seconds": 60.0}}}
+    document = {**json.loads(PLANNED.to_json()), "plan": {"request": {"tick_seconds": 1.0}}}
     (tmp_path / "plan.json").write_text(json.dumps(document))
     return str(tmp_path / "plan.json")
 
@@ -30,13 +33,32 @@ def test_the_mechanism_of_a_plan(plan: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("seconds", "words"), [(1, "1 second"), (61, "1 minute 1 second"), (3600, "1 hour")])
 def test_another_tick_is_refused(plan: str, seconds: int, words: str) -> None:
-    with pytest.raises(ParameterError, match=f"^tick must be 1 minute, for which the plan was made, got {words}; plan again"):
+    with pytest.raises(ParameterError, match=f"tick must be 1 minute, for which the mechanism was planned, got {words}; plan"):
         read_mechanism(plan, tick_seconds=seconds)
 
 
-@pytest.mark.parametrize("section", [None, 1, [], {}, {"request": 1}, {"request": {"tick_seconds": "60"}}, {"request": {}}])
-def test_a_plan_without_a_tick_fits_every_one(section: object) -> None:
-    require_planned_tick({"plan": section}, 1)
+@pytest.mark.parametrize("wanted", [{"targets": {100: 1.0}}, {"mean_error": 9.0, "horizon": 99}])
+def test_every_option_of_a_plan_carries_the_tick(wanted: dict[str, Any]) -> None:
+    for option in fc.plan(**wanted, tick_seconds=60).options:
+        again = fc.Mechanism.from_json(option.mechanism.to_json())
+        assert again.planned_tick_seconds == option.mechanism.for_sensitivity(3).planned_tick_seconds == 60.0
+        require_planned_tick(again, 60)
+        with pytest.raises(ParameterError, match="tick must be 1 minute"):
+            require_planned_tick(again, 61)
+
+
+def test_a_mechanism_from_no_plan_fits_every_tick() -> None:
+    for mechanism in (MECHANISM, fc.Linear(epsilon=0.5), fc.plan(targets={100: 1.0}).best.mechanism):
+        assert "planned_tick_seconds" not in mechanism.to_json()
+        require_planned_tick(mechanism, 1)
+
+
+def test_the_planned_tick_is_no_part_of_the_law() -> None:
+    assert PLANNED == MECHANISM
+    assert hash(PLANNED) == hash(MECHANISM)
+    assert repr(PLANNED) == repr(MECHANISM)
+    with pytest.raises(ParameterError, match="planned_tick_seconds must be"):
+        fc.Designed(budgets=(0.5,), planned_tick_seconds=-1)
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

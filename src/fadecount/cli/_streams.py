@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fadecount import Mechanism
 from fadecount.cli._options import GIVEN, mechanism_from, parse_time
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.streams import Description, Store, Stream, Ticks
@@ -26,7 +23,7 @@ def open_or_create(store: Store, name: str, options: SourceOptions, arguments: a
     if name not in store.names():
         description = Description(
             name=name,
-            mechanism=scaled(mechanism_from(arguments, tick_seconds=ticks.tick_seconds), options.sensitivity),
+            mechanism=mechanism_from(arguments, tick_seconds=ticks.tick_seconds).for_sensitivity(options.sensitivity),
             ticks=ticks,
             sensitivity=options.sensitivity,
         )
@@ -40,22 +37,6 @@ def open_or_create(store: Store, name: str, options: SourceOptions, arguments: a
     if len(keys) > len(known):
         stream.declare(keys[len(known) :])
     return stream
-
-
-def scaled(mechanism: Mechanism, sensitivity: int) -> Mechanism:
-    """The mechanism with budgets so much smaller that its loss holds for a change of ``sensitivity``; rounded down."""
-    if sensitivity == 1:
-        return mechanism
-    assert dataclasses.is_dataclass(mechanism)
-    found = {field.name: getattr(mechanism, field.name) for field in dataclasses.fields(mechanism) if field.name in _SCALED}
-    smaller: dict[str, Any] = {name: _divided(value, sensitivity) for name, value in found.items()}
-    return dataclasses.replace(mechanism, **smaller)
-
-
-def _divided(value: Any, by: int) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_divided(each, by) for each in value)
-    return value if math.isinf(value) else math.nextafter(value / by, 0.0)
 
 
 def _check_fit(stream: Stream, ticks: Ticks, options: SourceOptions, arguments: argparse.Namespace) -> None:
@@ -74,7 +55,7 @@ def _check_fit(stream: Stream, ticks: Ticks, options: SourceOptions, arguments: 
     if all(getattr(arguments, each) is None for each in GIVEN):
         return
     given = mechanism_from(arguments, tick_seconds=ticks.tick_seconds)
-    if scaled(given, description.sensitivity) != description.mechanism:
+    if given.for_sensitivity(description.sensitivity) != description.mechanism:
         raise ParameterError(
             f"mechanism of stream {description.name!r} is fixed, got another one; leave the options out, or choose another --name"
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +16,10 @@ from fadecount.counters.path import NoisePath
 from fadecount.counters.state import Parts, SavedState, check_parts, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter
 from fadecount.mechanisms import Mechanism
-from fadecount.noise import LARGEST_SCALE, NoiseSource, SystemNoise
+from fadecount.noise import LARGEST_SCALE, Lineage, NoiseSource, SystemNoise, require_lineage
+
+Row = Sequence[int] | Sequence[float] | NDArray[np.integer] | NDArray[np.floating]
+"""The inputs of one step: one number per key."""
 
 
 class Counter:
@@ -25,12 +29,12 @@ class Counter:
     once, with the same law and the same state afterwards. Inputs are integers (numbers of events), or, with
     ``resolution_bits``, reals in [0, 1].
 
-    Guarantees: the outputs have the privacy loss that ``mechanism.loss`` states, for streams that differ by at most 1
-    in one step of one key. Noise comes from the operating system's entropy, each variable is drawn once and never
-    again, also across :meth:`save` and :meth:`resume`. A call that raises changes nothing. Calls from several threads
-    are serialized. Assumes: a saved state is resumed at most once; two counters that go on from one state reveal more
-    than stated. Costs: O(1) draws per step on average; O(delay + log(time)) memory per key. Proof: docs/theory.md,
-    section 2.
+    Guarantees: the outputs have the privacy loss that ``mechanism.loss`` states, for streams that differ by at most 1 in
+    one step of one key. Noise comes from the operating system's entropy, each variable is drawn once and never again, also
+    across :meth:`save` and :meth:`resume`; a forked child process is refused with a ``ForkedError``. A call that raises
+    changes nothing. Calls from several threads are serialized. Assumes: a saved state is resumed at most once; two counters
+    that go on from one state reveal more than stated. Costs: O(1) draws per step on average; O(delay + log(time)) memory
+    per key. Proof: docs/theory.md, section 2.
 
     >>> import fadecount as fc
     >>> counter = fc.Counter(fc.Gradual(epsilon=0.5, exponent=2.0))
@@ -39,7 +43,7 @@ class Counter:
     100
     """
 
-    __slots__ = ("_delay", "_delayed", "_exact", "_grid", "_horizon", "_lock", "_mechanism", "_path", "_total")
+    __slots__ = ("_delay", "_delayed", "_exact", "_grid", "_horizon", "_lineage", "_lock", "_mechanism", "_path", "_total")
 
     def __init__(self, mechanism: Mechanism, *, shape: tuple[()] | tuple[int] = (), resolution_bits: int | None = None) -> None:
         self._prepare(mechanism, _width(shape), resolution_bits, SystemNoise())
@@ -76,6 +80,7 @@ class Counter:
         self._total: Any = 0 if width is None else np.zeros(width, dtype=np.int64)
         self._delayed: deque[Any] = deque()
         self._lock = threading.Lock()
+        self._lineage = Lineage.current
 
     def __repr__(self) -> str:
         return f"Counter({self._mechanism!r}, shape={self.shape}, time={self.time})"
@@ -97,12 +102,21 @@ class Counter:
         """How many steps have been taken: those shown, and those still delayed."""
         return self._path.shown + len(self._delayed)
 
-    def step(self, item: Any) -> Any:
+    @overload
+    def step(self, item: int) -> int: ...
+    @overload
+    def step(self, item: float) -> float: ...
+    @overload
+    def step(self, item: Row) -> NDArray[np.int64] | NDArray[np.float64]: ...
+    def step(self, item: float | Row) -> float | NDArray[np.int64] | NDArray[np.float64]:
         """Count one step's input and return the output: an int (a float with ``resolution_bits``), or an array over the keys."""
+        if self._lineage is not Lineage.current:
+            require_lineage(self._lineage)
         grid, (least, largest) = self._grid, self._exact
         plain = grid.plain
-        if item.__class__ is not int or not plain or not least <= item <= largest:
-            item = grid.one(item)
+        counted: Any = item
+        if item.__class__ is not int or not plain or not least <= counted <= largest:
+            counted = grid.one(item)
         lock = self._lock
         lock.acquire()  # a with statement would take as long as a draw
         try:
@@ -110,22 +124,27 @@ class Counter:
                 self._check_horizon(1)
             delay = self._delay
             if delay and len(self._delayed) < delay:
-                self._delayed.append(item)
-                return grid.output(0 if grid.width is None else np.zeros(grid.width, dtype=np.int64))
-            total = self._total + (self._delayed[0] if delay else item)
+                self._delayed.append(counted)
+                return self._output(0 if grid.width is None else np.zeros(grid.width, dtype=np.int64))
+            total = self._total + (self._delayed[0] if delay else counted)
             if not plain or not least <= total <= largest:
                 grid.require_exact(total)
             noisy = total + self._path.step()
             if delay:
                 self._delayed.popleft()
-                self._delayed.append(item)
+                self._delayed.append(counted)
             self._total = total
-            return noisy if plain else grid.output(noisy)
+            return noisy if plain else self._output(noisy)
         finally:
             lock.release()
 
-    def extend(self, items: ArrayLike) -> NDArray[Any]:
+    def _output(self, noisy: Any) -> int | float | NDArray[np.int64] | NDArray[np.float64]:
+        released: int | float | NDArray[np.int64] | NDArray[np.float64] = self._grid.output(noisy)
+        return released
+
+    def extend(self, items: ArrayLike) -> NDArray[np.int64] | NDArray[np.float64]:
         """Count the inputs of many steps, in the shape (steps,) or (steps, keys), and return as many outputs."""
+        require_lineage(self._lineage)
         grid = self._grid
         array = grid.many(items)
         count = len(array)
@@ -144,7 +163,7 @@ class Counter:
             if self._delay:
                 rest = waiting[shown:]
                 self._delayed = deque(rest.tolist() if grid.width is None else [row.copy() for row in rest])
-        result: NDArray[Any] = grid.output(released)
+        result: NDArray[np.int64] | NDArray[np.float64] = grid.output(released)
         return result
 
     def _check_horizon(self, steps: int) -> None:
@@ -160,6 +179,7 @@ class Counter:
 
     def save(self) -> bytes:
         """Everything needed to go on without drawing anything again, as versioned bytes. It holds true sums: keep it secret."""
+        require_lineage(self._lineage)
         width = self._grid.width
         empty = np.empty((0,) if width is None else (0, width), dtype=np.int64)
         with self._lock:

@@ -10,7 +10,8 @@ import dataclasses
 import json
 import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, overload
+from fractions import Fraction
+from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,6 +35,7 @@ from fadecount.mechanisms.noise_law import tail_bound, variance_of
 from fadecount.mechanisms.schedule import Schedule
 
 JSON_VERSION = 1
+_PLANNED = "planned_tick_seconds"
 
 
 class Mechanism(ABC):
@@ -45,6 +47,8 @@ class Mechanism(ABC):
 
     __slots__ = ()
     kind: ClassVar[str]
+    _budget_fields: ClassVar[tuple[str, ...]]
+    """The fields to which all losses are proportional."""
     _kinds: ClassVar[dict[str, type[Mechanism]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -70,6 +74,11 @@ class Mechanism(ABC):
     @abstractmethod
     def _paper_loss(self, age: Whole) -> Number:
         """The published bound at an age."""
+
+    @property
+    def planned_tick_seconds(self) -> float | None:
+        """The length of a step for which a plan chose this mechanism; None if it came from no plan, or fits any length."""
+        return None
 
     # Privacy ---------------------------------------------------------------------------------------------------------------
 
@@ -125,6 +134,25 @@ class Mechanism(ABC):
         losses = np.asarray(self._position_loss(now - distinct, distinct), dtype=np.float64)
         return sum_rounded_up(losses[inverse].tolist())
 
+    def for_sensitivity(self, sensitivity: int) -> Self:
+        """The same promise for a unit that can change the count of a step by up to ``sensitivity`` instead of 1.
+
+        Guarantees: ``sensitivity`` times the loss of the result is at most the loss of this mechanism, at every age and
+        position. All budgets are divided by the sensitivity and rounded down until each noise budget fits, exactly.
+
+        >>> import fadecount as fc
+        >>> fc.Gradual(epsilon=1.0, exponent=2.0).for_sensitivity(4)
+        Gradual(epsilon=0.25, exponent=2.0, delay=0)
+        """
+        remedy = "it is by how much one unit can change the count of a step"
+        divisor = require_integer("sensitivity", sensitivity, minimum=1, maximum=1 << 51, remedy=remedy)
+        found, lowered = self, 0
+        while divisor > 1 and not _fits(found.schedule, self.schedule, divisor):
+            assert dataclasses.is_dataclass(self)
+            smaller: dict[str, Any] = {name: _divided(getattr(self, name), divisor, lowered) for name in self._budget_fields}
+            found, lowered = dataclasses.replace(self, **smaller), lowered + 1
+        return found
+
     # Error -----------------------------------------------------------------------------------------------------------------
 
     def variance(self, step: ArrayLike, *, resolution_bits: float = 0) -> float | NDArray[np.float64]:
@@ -171,6 +199,8 @@ class Mechanism(ABC):
         """The mechanism as one line of versioned JSON that :meth:`from_json` reads back, equal to the last bit."""
         assert dataclasses.is_dataclass(self)
         fields = {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+        if fields.get(_PLANNED, 0) is None:
+            del fields[_PLANNED]
         return json.dumps({"fadecount": "mechanism", "version": JSON_VERSION, "kind": self.kind, **fields}, allow_nan=False)
 
     @staticmethod
@@ -195,6 +225,23 @@ class Mechanism(ABC):
             return Mechanism._kinds[kind](**{name: _from_plain(value) for name, value in fields.items()})
         except TypeError as error:
             raise ParameterError(f"mechanism JSON does not fit kind {kind!r}; write it with to_json()") from error
+
+
+def _fits(schedule: Schedule, whole: Schedule, divisor: int) -> bool:
+    """Whether each budget of a schedule is at most the same one of another, divided: then so is each loss."""
+    pairs = zip((*schedule.budgets, schedule.carry_budget), (*whole.budgets, whole.carry_budget), strict=True)
+    return all(math.isinf(large) or Fraction(small) * divisor <= Fraction(large) for small, large in pairs)
+
+
+def _divided(value: Any, divisor: int, lowered: int) -> Any:
+    """The quotient rounded down, and lower by a number of float64 steps."""
+    if isinstance(value, tuple):
+        return tuple(_divided(each, divisor, lowered) for each in value)
+    quotient = value / divisor
+    down = lowered + (math.isfinite(value) and Fraction(quotient) * divisor > Fraction(value))
+    for _ in range(down):
+        quotient = math.nextafter(quotient, 0.0)
+    return quotient if math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

@@ -39,6 +39,7 @@ class Binary(Mechanism):
     epsilon: float
     horizon: int
     kind: ClassVar[str] = "binary"
+    _budget_fields: ClassVar[tuple[str, ...]] = ("epsilon",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", require_budget("epsilon", self.epsilon))

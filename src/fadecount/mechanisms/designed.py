@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from fadecount.checks import LONGEST, require_budget, require_integer
+from fadecount.checks import LONGEST, planned_tick, require_budget, require_integer
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.level_budgets import LevelMechanism
@@ -29,7 +29,9 @@ class Designed(LevelMechanism):
 
     budgets: Sequence[float]
     delay: int = 0
+    planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "designed"
+    _budget_fields: ClassVar[tuple[str, ...]] = ("budgets",)
 
     def __post_init__(self) -> None:
         remedy = "give one budget per level, lowest first; the last one continues upward"
@@ -41,6 +43,7 @@ class Designed(LevelMechanism):
         object.__setattr__(self, "budgets", budgets)
         delay = require_integer("delay", self.delay, minimum=0, maximum=LONGEST, remedy="0 means no delay")
         object.__setattr__(self, "delay", delay)
+        object.__setattr__(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
 
     @property
     def _delay(self) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadecount.checks import LARGEST_BUDGET, LONGEST, require_budget, require_integer, require_real
+from fadecount.checks import LARGEST_BUDGET, LONGEST, planned_tick, require_budget, require_integer, require_real
 from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.level_budgets import LevelMechanism
 from fadecount.mechanisms.schedule import LEVELS
@@ -35,7 +38,9 @@ class Gradual(LevelMechanism):
     epsilon: float
     exponent: float = 1.0
     delay: int = 0
+    planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "gradual"
+    _budget_fields: ClassVar[tuple[str, ...]] = ("epsilon",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", require_budget("epsilon", self.epsilon))
@@ -43,6 +48,7 @@ class Gradual(LevelMechanism):
         object.__setattr__(self, "exponent", exponent)
         delay = require_integer("delay", self.delay, minimum=0, maximum=LONGEST, remedy="0 means no delay")
         object.__setattr__(self, "delay", delay)
+        object.__setattr__(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
         require_budget("epsilon at the highest level", self._level_budget(LEVELS - 1))
 
     @property
@@ -50,7 +56,7 @@ class Gradual(LevelMechanism):
         return self.delay
 
     def _level_budget(self, level: int) -> float:
-        return min(self.epsilon * math.pow(1.0 + level, self.exponent - 1.0), LARGEST_BUDGET)
+        return min(self.epsilon * rounded_power(1 + level, self.exponent - 1.0), LARGEST_BUDGET)
 
     def paper_closed_form(self, age: ArrayLike) -> float | NDArray[np.float64]:
         """The closed form of the paper's bound: epsilon * 2 (1 + ((log2(d + 1) + 1)**k - 1) / k), never below :meth:`loss`.
@@ -75,3 +81,27 @@ class Gradual(LevelMechanism):
 
         result: Self = smallest_meeting(build, mse, horizon, resolution_bits)
         return result
+
+
+@lru_cache(maxsize=1 << 14)
+def rounded_power(base: int, exponent: float, *, digits: int = 40) -> float:
+    """``base**exponent`` rounded to the nearest float64: the same number on every machine, which ``math.pow`` does not promise.
+
+    A rational power is computed exactly. Any other is irrational, so it lies strictly between two neighbouring candidates,
+    and arithmetic with enough digits tells which is nearer.
+
+    >>> rounded_power(4, -0.5), rounded_power(9, 1.5), rounded_power(3, 0.25)
+    (0.5, 27.0, 1.3160740129524924)
+    """
+    while not exponent.is_integer() and math.isqrt(base) ** 2 == base:
+        base, exponent = math.isqrt(base), 2.0 * exponent
+    if exponent.is_integer():
+        return float(Fraction(base) ** int(exponent))
+    while True:
+        context = Context(prec=digits, rounding=ROUND_HALF_EVEN)
+        power = context.exp(context.multiply(context.ln(Decimal(base)), Decimal(exponent)))
+        slack = context.multiply(power, Decimal(1).scaleb(4 - digits))  # three roundings; the exponent is below 300
+        low, high = float(context.subtract(power, slack)), float(context.add(power, slack))
+        if low == high:
+            return low
+        digits *= 2

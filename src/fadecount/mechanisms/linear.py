@@ -24,6 +24,7 @@ class Linear(LevelMechanism):
 
     epsilon: float
     kind: ClassVar[str] = "linear"
+    _budget_fields: ClassVar[tuple[str, ...]] = ("epsilon",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", require_budget("epsilon", self.epsilon))

@@ -92,13 +92,14 @@ def _sinh_ratio(exponent: float, budget: float, unit: float) -> float:
 
 _WIDEST = 1 << 12
 _SLACK = 1e-11
+_SMALLEST_EXACT = 1e-6
 
 
 def quantile_of(budgets: Iterable[float], beta: float) -> int:
     """An integer that the absolute sum of noise variables of these budgets passes with probability at most ``beta``.
 
-    The smallest such integer while the noise is narrow; within about one part in 4,000 per variable otherwise. ``beta`` is
-    between 1e-6 and 1.
+    The smallest such integer while the noise is narrow; within about one part in 4,000 per variable otherwise. A ``beta``
+    below 1e-6 gets Chernoff's bound, which is larger.
 
     >>> quantile_of([0.5], 0.05), quantile_of([0.5, 0.25, 0.25], 0.05)
     (6, 17)
@@ -110,6 +111,8 @@ def quantile_of(budgets: Iterable[float], beta: float) -> int:
 def _quantile(budgets: tuple[float, ...], beta: float) -> int:
     if not budgets:
         return 0
+    if beta < _SMALLEST_EXACT:
+        return math.ceil(tail_bound(budgets, beta, 0))
     scales = np.array([scale_of(budget, 0) for budget in budgets])
     coarse = max(1, math.ceil(float(np.sqrt((scales**2).sum())) / _WIDEST))
     farthest = tail_bound([coarse / scale for scale in scales.tolist()], 1e-13, 0)
@@ -124,13 +127,12 @@ def _quantile(budgets: tuple[float, ...], beta: float) -> int:
     return coarse * found + len(budgets) * (coarse - 1)
 
 
-CONFIDENCE = 0.95
+def half_widths(mechanism: Mechanism, first_step: int, count: int, *, beta: float = 0.05) -> NDArray[np.int64]:
+    """For each of ``count`` steps from ``first_step`` on, how far the count shown may be from the true one.
 
-
-def half_widths(mechanism: Mechanism, first_step: int, count: int) -> NDArray[np.int64]:
-    """For each of ``count`` steps from ``first_step`` on, how far the count shown may be from the true one with probability 95 %.
-
-    With a delay, the true count is the one that many ticks earlier: the output shows nothing later.
+    Guarantees: it is farther away with probability at most ``beta``, for each step on its own. This is the one rule for
+    error intervals, in stores, exports, the service and Spark. With a delay, the true count is the one that many steps
+    earlier: the output shows nothing later.
     """
     schedule = mechanism.schedule
     shown = np.arange(first_step, first_step + count, dtype=np.int64) - schedule.delay
@@ -141,7 +143,7 @@ def half_widths(mechanism: Mechanism, first_step: int, count: int) -> NDArray[np
     kinds = np.where(shown <= 0, -1, 2 * levels.astype(np.int64) + (rounds > 0))
     distinct, first, inverse = np.unique(kinds, return_index=True, return_inverse=True)
     widths = [
-        quantile_of(schedule.budgets_in_use(first_step + int(at)), 1.0 - CONFIDENCE) if kind >= 0 else 0
+        quantile_of(schedule.budgets_in_use(first_step + int(at)), beta) if kind >= 0 else 0
         for kind, at in zip(distinct.tolist(), first.tolist(), strict=True)
     ]
     return np.array(widths, dtype=np.int64)[inverse]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from fadecount.durations import format_duration
 from fadecount.errors import ParameterError
@@ -23,20 +21,18 @@ def read_mechanism(path: str, *, tick_seconds: float | None = None) -> Mechanism
         raise ParameterError(f"plan must be a readable JSON file, got {path!r} ({reason}); check the path") from error
     mechanism = Mechanism.from_json(text)
     if tick_seconds is not None:
-        require_planned_tick(json.loads(text), tick_seconds)
+        require_planned_tick(mechanism, tick_seconds)
     return mechanism
 
 
-def require_planned_tick(document: Any, tick_seconds: float) -> None:
-    """Refuse steps of another length than a plan was made for: its losses by hour and day would not hold.
+def require_planned_tick(mechanism: Mechanism, tick_seconds: float) -> None:
+    """Refuse steps of another length than the mechanism was planned for: its losses by hour and day would not hold.
 
     Twice as many steps a day make an event twice as old by evening, and what was promised for two days is lost in one.
     """
-    found = document
-    for name in ("plan", "request", "tick_seconds"):
-        found = found.get(name) if isinstance(found, dict) else None
-    if isinstance(found, int | float) and found > 0 and found != tick_seconds:
-        planned, given = format_duration(found), format_duration(tick_seconds)
+    planned = mechanism.planned_tick_seconds
+    if planned is not None and planned != tick_seconds:
+        made, given = format_duration(planned), format_duration(tick_seconds)
         raise ParameterError(
-            f"tick must be {planned}, for which the plan was made, got {given}; plan again for that tick, or keep the plan's"
+            f"tick must be {made}, for which the mechanism was planned, got {given}; plan again for that tick, or keep the plan's"
         )

@@ -36,6 +36,7 @@ class Refresh(Mechanism):
     epsilon_current: float
     epsilon_past: float
     kind: ClassVar[str] = "refresh"
+    _budget_fields: ClassVar[tuple[str, ...]] = ("epsilon_current", "epsilon_past")
 
     def __post_init__(self) -> None:
         remedy = "it is the number of steps between two refreshes of the budget"

@@ -2,6 +2,7 @@
 
 from fadecount.noise.entropy import unpredictable
 from fadecount.noise.gaussian import LARGEST_DEVIATION, SMALLEST_DEVIATION, RoundedGaussian
+from fadecount.noise.generator import Lineage, require_lineage
 from fadecount.noise.keyed import KeyedNoise
 from fadecount.noise.laplace import LARGEST_SCALE, DiscreteLaplace
 from fadecount.noise.source import Law, NoiseSource, SystemNoise
@@ -13,8 +14,10 @@ __all__ = [
     "DiscreteLaplace",
     "KeyedNoise",
     "Law",
+    "Lineage",
     "NoiseSource",
     "RoundedGaussian",
     "SystemNoise",
+    "require_lineage",
     "unpredictable",
 ]

@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES256
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 
+from fadecount.errors import ForkedError
+
 _CHUNK_BYTES = 1 << 19
 _REKEY_BYTES = 1 << 30
 _ZEROS = bytes(_CHUNK_BYTES)
@@ -29,6 +31,12 @@ class Lineage:
     @classmethod
     def renew(cls) -> None:
         cls.current = object()
+
+
+def require_lineage(lineage: object) -> None:
+    """Refuse what was made before a fork: the parent may use the same noise, and both together reveal more than stated."""
+    if lineage is not Lineage.current:
+        raise ForkedError("counter must stay in its process, got a forked child; save() it before, and resume it in one process")
 
 
 os.register_at_fork(after_in_child=Lineage.renew)

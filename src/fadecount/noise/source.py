@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.noise.gaussian import RoundedGaussian
-from fadecount.noise.generator import Lineage, words
+from fadecount.noise.generator import Lineage, require_lineage, words
 from fadecount.noise.laplace import LARGEST_TABLED_SCALE, UNDETERMINED, DiscreteLaplace, completed, prefix_table
 
 _WORTH_A_TABLE = 1 << 12
@@ -37,15 +37,12 @@ class SystemNoise:
     """Fresh noise from the operating system's entropy. Names do not matter: what was drawn once never comes again.
 
     Single draws and small batches come from a prefetched block of their law, so that the time of a draw tells nothing about its
-    value. A forked child drops the blocks that it inherited.
+    value. A forked child is refused: the parent goes on with the same blocks.
     """
 
     __slots__ = ("_blocks", "_lineage", "_singles", "_sizes")
 
     def __init__(self) -> None:
-        self._own()
-
-    def _own(self) -> None:
         self._lineage = Lineage.current
         self._singles: dict[Law, list[int]] = {}
         self._blocks: dict[Law, NDArray[np.int64]] = {}
@@ -53,7 +50,7 @@ class SystemNoise:
 
     def one(self, law: Law, level: int, round_number: int, node: int) -> int:
         if self._lineage is not Lineage.current:
-            self._own()
+            require_lineage(self._lineage)
         try:
             return self._singles[law].pop()
         except (KeyError, IndexError):
@@ -67,8 +64,7 @@ class SystemNoise:
         return draws.reshape(len(rounds), len(nodes), width)
 
     def _from_block(self, law: Law, count: int) -> NDArray[np.int64]:
-        if self._lineage is not Lineage.current:
-            self._own()
+        require_lineage(self._lineage)
         block = self._blocks.get(law, _NOTHING)
         if len(block) < count:  # as many as asked for at first, then ever more at once
             size = self._sizes[law] = max(count, min(2 * self._sizes.get(law, 0), 16 * count, _LARGE))

@@ -128,7 +128,7 @@ def _option(name: str, shape: Gradual | Designed, request: Request) -> Option | 
     shares = [loss / allowed[age] for age, loss in curve if age in allowed]
     return Option(
         name=name,
-        mechanism=mechanism,
+        mechanism=dataclasses.replace(mechanism, planned_tick_seconds=request.tick_seconds),
         curve=curve,
         forecast=forecast(mechanism, request),
         share=max(shares, default=None),

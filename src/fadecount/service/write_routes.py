@@ -103,17 +103,20 @@ def _description(name: str, fields: dict[str, Any]) -> Description:
         if mechanism.schedule.delay > LONGEST_DELAY:
             raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
         ticks = Ticks(tick_seconds=parse_duration(tick), zone=zone)
-        description = Description(name=name, mechanism=mechanism, ticks=ticks)
+        _check_planned(mechanism, ticks)
+        return Description(name=name, mechanism=mechanism, ticks=ticks)
     except (ParameterError, TypeError, ValueError, OverflowError):
         detail = (
             "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters within their bounds"
         )
         raise bad_request("bad_stream", detail) from None
+
+
+def _check_planned(mechanism: Mechanism, ticks: Ticks) -> None:
     try:
-        require_planned_tick(given, ticks.tick_seconds)
+        require_planned_tick(mechanism, ticks.tick_seconds)
     except ParameterError:
         raise bad_request("wrong_tick", "tick must be the one for which the plan was made; plan again for another") from None
-    return description
 
 
 def _marked(given: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from fadecount.checks import require_integer, require_real
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import Mechanism
+from fadecount.mechanisms import Mechanism, require_planned_tick
 from fadecount.spark.job import require_location
 
 
@@ -50,7 +50,7 @@ class Parameters:
             raise ParameterError("end must be given for a table; name the end of the last tick to release")
         seconds, first = require_seconds("tick", tick, minimum=1), require_moment("start", start)
         return cls(
-            mechanism=require_mechanism(mechanism),
+            mechanism=require_mechanism(mechanism, seconds),
             tick_seconds=seconds,
             start_seconds=first,
             late_seconds=require_seconds("late", late, minimum=0),
@@ -66,11 +66,12 @@ _LATEST = 253402300799  # the last second of the year 9999
 MOST_SHARDS = 1 << 24
 
 
-def require_mechanism(mechanism: Any) -> Mechanism:
+def require_mechanism(mechanism: Any, tick_seconds: int) -> Mechanism:
     if not isinstance(mechanism, Mechanism):
         raise bad_parameter("mechanism", mechanism, "a fadecount mechanism", "such as fadecount.Gradual(epsilon=0.1)")
     if not math.isfinite(mechanism.loss(mechanism.schedule.delay)):
         raise ParameterError("mechanism must have a finite loss, got inf; make the first budget finite")
+    require_planned_tick(mechanism, tick_seconds)
     return mechanism
 
 

@@ -10,7 +10,6 @@ source gives when the batch is executed again.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,8 +21,7 @@ from numpy.typing import NDArray
 
 from fadecount.counters import Counter
 from fadecount.errors import CheckpointError, InputError, ParameterError, SavedStateError
-from fadecount.mechanisms import Mechanism
-from fadecount.mechanisms.noise_law import tail_bound
+from fadecount.mechanisms.noise_law import half_widths
 from fadecount.noise import KeyedNoise
 from fadecount.noise.keyed import tags_of
 from fadecount.spark.job import Identity
@@ -198,9 +196,9 @@ class Shard:
             last = min(open_tick, first + at_once)
             counted, rest = self.pending.before(last * width)
             items = counted.dense(first * width, (last - first) * width).reshape(-1, width)
-            values = self._counter.extend(items)
+            values = np.asarray(self._counter.extend(items), dtype=np.int64)
             self.pending = rest
-            yield Released(first, values, error_bounds(self._counter.mechanism, first + 1, last, self._beta))
+            yield Released(first, values, half_widths(self._counter.mechanism, first + 1, last - first, beta=self._beta))
 
     def saved(self) -> bytes:
         return self._counter.save()
@@ -217,18 +215,6 @@ def resumed_shard(roster: Roster, stream_key: bytes, saved: bytes, pending: byte
     """The shard that :meth:`Shard.saved` and its pending counts describe."""
     counter = Counter._resume_with_noise(saved, KeyedNoise(stream_key, roster.tags))
     return Shard(roster, counter, Pending.from_bytes(pending), beta=beta)
-
-
-def error_bounds(mechanism: Mechanism, first_step: int, last_step: int, beta: float) -> NDArray[np.int64]:
-    """For each step a whole number that the noise of one release passes with probability at most ``beta``."""
-    schedule = mechanism.schedule
-    bounds = [_bound(tuple(schedule.budgets_in_use(step)), beta) for step in range(first_step, last_step + 1)]
-    return np.array(bounds, dtype=np.int64)
-
-
-@lru_cache(maxsize=4096)
-def _bound(budgets: tuple[float, ...], beta: float) -> int:
-    return math.ceil(tail_bound(budgets, beta, 0))
 
 
 def frames(identity: Identity, roster: Roster, blocks: Iterator[Released]) -> Iterator[pd.DataFrame]:

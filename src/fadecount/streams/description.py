@@ -10,7 +10,7 @@ from typing import Any
 
 from fadecount.checks import require_integer
 from fadecount.errors import ParameterError, StoreError, bad_parameter
-from fadecount.mechanisms import Mechanism
+from fadecount.mechanisms import Mechanism, require_planned_tick
 from fadecount.streams.ticks import Ticks
 
 ONLY_KEY = "all"
@@ -34,6 +34,7 @@ class Description:
             raise bad_parameter("stream name", self.name, bound, "such as visits or door-3")
         if not isinstance(self.mechanism, Mechanism):
             raise bad_parameter("mechanism", self.mechanism, "a fadecount mechanism", "such as fadecount.Gradual(epsilon=0.1)")
+        require_planned_tick(self.mechanism, self.ticks.tick_seconds)
         remedy = "it is the largest change that one event (or person) makes to the counts of one tick"
         require_integer("sensitivity", self.sensitivity, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy)
 

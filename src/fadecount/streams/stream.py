@@ -164,7 +164,7 @@ class Stream:
                 self._check_unchanged(status)
                 rows[0] += take_inputs(tools.database, tools.seal, status.uid, status.id, status.width)
                 checkpoint("inputs taken")
-                chunk = Chunk(first, counter.extend(rows))
+                chunk = Chunk(first, np.asarray(counter.extend(rows), dtype=np.int64))
                 checkpoint("noise drawn")
                 state.save(counter)
                 checkpoint("state written")

@@ -1,0 +1,54 @@
+"""The same promise for a larger change: every budget divided and rounded down, checked in rational arithmetic."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import fadecount as fc
+from tests.mechanisms.examples import ALL
+
+
+@pytest.mark.parametrize("mechanism", ALL, ids=repr)
+@pytest.mark.parametrize("sensitivity", [2, 3, 7, 10, 1000])
+def test_no_budget_is_too_large_and_none_smaller_than_needed(mechanism: fc.Mechanism, sensitivity: int) -> None:
+    smaller = mechanism.for_sensitivity(sensitivity)
+    assert type(smaller) is type(mechanism)
+    assert _fits(smaller, mechanism, sensitivity)
+    for age in (0, 1, 2, 5, 100, 12_345, 10**12):
+        whole, part = mechanism.loss(age), smaller.loss(age)
+        assert whole * (1 - 1e-14) <= part * sensitivity <= whole * (1 + 1e-15)
+
+
+def _fits(part: fc.Mechanism, whole: fc.Mechanism, sensitivity: int) -> bool:
+    pairs = zip(
+        (*part.schedule.budgets, part.schedule.carry_budget), (*whole.schedule.budgets, whole.schedule.carry_budget), strict=True
+    )
+    return all(math.isinf(large) or Fraction(small) * sensitivity <= Fraction(large) for small, large in pairs)
+
+
+def test_one_changes_nothing() -> None:
+    mechanism = fc.Gradual(epsilon=0.3, exponent=1.7)
+    assert mechanism.for_sensitivity(1) is mechanism
+
+
+def test_random_budgets_fit_exactly() -> None:
+    generator = np.random.default_rng(5)
+    for _ in range(200):
+        sensitivity = int(generator.integers(2, 500))
+        whole = fc.Gradual(epsilon=generator.uniform(0.01, 1.0), exponent=generator.uniform(0.0, 3.0))
+        assert _fits(whole.for_sensitivity(sensitivity), whole, sensitivity)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True, None, 1 << 60])
+def test_what_is_no_sensitivity_is_refused(bad: object) -> None:
+    with pytest.raises(fc.errors.ParameterError, match="sensitivity must be an integer from 1"):
+        fc.Gradual(epsilon=0.5).for_sensitivity(bad)  # type: ignore[arg-type]
+
+
+def test_a_budget_that_would_be_too_small_is_refused() -> None:
+    with pytest.raises(fc.errors.ParameterError, match="epsilon must be between"):
+        fc.Gradual(epsilon=0.5).for_sensitivity(1 << 40)
