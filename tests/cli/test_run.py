@@ -105,7 +105,7 @@ def test_new_keys_are_declared_and_others_are_refused(folder: Path, capsys: pyte
     [
         (["--tick", "1d"], "--tick must be 3600 s in UTC"),
         (["--epsilon", "1"], "is fixed, got another one"),
-        (["--amount", "n", "--max-amount", "3"], "at most 1"),
+        (["--amount", "n", "--max-amount", "3"], "protected unit must be one event"),
     ],
 )
 def test_a_stream_cannot_become_another(folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,7 +85,7 @@ def test_batch_ids_are_forgotten_after_a_day_of_ticks(backend: Backend) -> None:
         stream.add({"a": 1}, id="one")
         stream.close_through(100 + 1440)
         assert backend.query("SELECT COUNT(*) FROM seen") == [(1,)]
-        stream.close_through(100 + 1441)
+        stream.close_through(100 + 1440 + 90)
         assert backend.query("SELECT COUNT(*) FROM seen") == [(0,)]
 
 

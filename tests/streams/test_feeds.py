@@ -55,7 +55,7 @@ def test_all_events_count_in_their_ticks_however_they_are_cut(
         wanted[tick - first, key] += count
     store, stream = create()
     with pytest.MonkeyPatch.context() as patch, store:
-        for module in ("stream", "feed"):
+        for module in ("stream", "feeds"):
             patch.setattr(f"fadecount.streams.{module}.CELLS", cells)
         feed, done = Feed(stream), []
         bounds = sorted({0, len(events), *(cut for cut in cuts if cut < len(events))})

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.errors import StoreError
 from fadecount.mechanisms.noise_law import half_widths, quantile_of
-from fadecount.streams import Description, FileFence, Reader, SQLiteStore, Ticks
+from fadecount.streams import Description, FileFence, Reader, SQLiteStore, Ticks, Unit
 from fadecount.streams.reader import Monotone
 from tests.streams.backends import Backend, SQLiteBackend
 from tests.streams.test_contract import MECHANISMS
 
 
 def describe(mechanism: fc.Mechanism, sensitivity: int = 1) -> Description:
-    return Description(name="doors", mechanism=mechanism, ticks=Ticks(tick_seconds=60), sensitivity=sensitivity)
+    return Description(name="doors", mechanism=mechanism, ticks=Ticks(tick_seconds=60), unit=Unit(amount=sensitivity))
 
 
 def read(reader: Reader, since: int | None = None, until: int | None = None, view: Monotone | None = None) -> NDArray[np.int64]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fadecount.cli._options import GIVEN, mechanism_from, parse_time
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.streams import Description, Store, Stream, Ticks
+from fadecount.streams import Description, Store, Stream, Ticks, Unit
 from fadecount.streams.description import ONLY_KEY
 
 if TYPE_CHECKING:
     from fadecount.sources import SourceOptions
-
-_SCALED = ("epsilon", "epsilon_current", "epsilon_past", "budgets")
 
 
 def open_or_create(store: Store, name: str, options: SourceOptions, arguments: argparse.Namespace) -> Stream:
@@ -25,7 +23,7 @@ def open_or_create(store: Store, name: str, options: SourceOptions, arguments: a
             name=name,
             mechanism=mechanism_from(arguments, tick_seconds=ticks.tick_seconds).for_sensitivity(options.sensitivity),
             ticks=ticks,
-            sensitivity=options.sensitivity,
+            unit=_unit(options),
         )
         start = None if arguments.start is None else ticks.at(parse_time(arguments.start, ticks.zone, name="--start"))
         return store.create(description, keys=keys, start_tick=start)
@@ -39,14 +37,20 @@ def open_or_create(store: Store, name: str, options: SourceOptions, arguments: a
     return stream
 
 
+def _unit(options: SourceOptions) -> Unit:
+    """Whom the options protect: one event, or one person within a tick."""
+    of: Literal["event", "person"] = "event" if options.person is None else "person"
+    return Unit(of=of, amount=options.max_amount, events=1 if options.person is None else options.per_person)
+
+
 def _check_fit(stream: Stream, ticks: Ticks, options: SourceOptions, arguments: argparse.Namespace) -> None:
     description = stream.description
     if ticks != description.ticks:
         wanted = f"{description.ticks.tick_seconds} s in {description.ticks.zone}, as the stream was created"
         raise bad_parameter("--tick", f"{ticks.tick_seconds} s in {ticks.zone}", wanted, "choose another --name for another tick")
-    if options.sensitivity > description.sensitivity:
-        remedy = "a stream's noise cannot grow later; choose another --name"
-        raise bad_parameter("--max-amount times --per-person", options.sensitivity, f"at most {description.sensitivity}", remedy)
+    if _unit(options) != description.unit:
+        remedy = "count the same way as before, or choose another --name"
+        raise bad_parameter("protected unit", _unit(options).text, f"{description.unit.text}, as the stream was created", remedy)
     if options.person is not None and stream.holds_events:
         raise ParameterError(
             f"open tick of stream {description.name!r} holds events of an earlier run, and who they were of was not kept, so "

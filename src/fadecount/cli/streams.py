@@ -98,6 +98,7 @@ def _summary(status: Status) -> dict[str, Any]:
         "tick": format_duration(description.ticks.tick_seconds),
         "zone": description.ticks.zone,
         "mechanism": description.mechanism.to_json(),
+        "unit": description.unit.text,
         "sensitivity": description.sensitivity,
         "ticks_released": steps,
         "released_until": end,

@@ -5,12 +5,13 @@ from fadecount.streams.clock import close_due
 from fadecount.streams.description import Description
 from fadecount.streams.feeds import Feed, LiveFeed
 from fadecount.streams.fence import Fence, FileFence, ServerFence, fence_from
-from fadecount.streams.inputs import Batch, Intake
+from fadecount.streams.inputs import Batch, Intake, ReadPosition
 from fadecount.streams.reader import Monotone, Reader, Releases
 from fadecount.streams.seal import Plain, Seal, Sealed, seal_from
 from fadecount.streams.store import PostgresStore, SQLiteStore, Store
 from fadecount.streams.stream import Stream
 from fadecount.streams.ticks import Ticks
+from fadecount.streams.unit import Unit
 
 __all__ = [
     "Batch",
@@ -24,6 +25,7 @@ __all__ = [
     "Monotone",
     "Plain",
     "PostgresStore",
+    "ReadPosition",
     "Reader",
     "Releases",
     "SQLiteStore",
@@ -33,6 +35,7 @@ __all__ = [
     "Store",
     "Stream",
     "Ticks",
+    "Unit",
     "close_due",
     "fence_from",
     "seal_from",

@@ -22,7 +22,8 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS streams (
         id {identity}, name TEXT NOT NULL UNIQUE, uid TEXT NOT NULL, description TEXT NOT NULL,
         first_tick BIGINT, last_tick BIGINT, published_tick BIGINT, steps BIGINT NOT NULL, width BIGINT NOT NULL,
-        commit_id TEXT NOT NULL, previous_commit_id TEXT, forks TEXT NOT NULL, digest {bytes} NOT NULL)""",
+        commit_id TEXT NOT NULL, previous_commit_id TEXT, forks TEXT NOT NULL,
+        secret {bytes} NOT NULL, digest {bytes} NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS keys ( stream BIGINT NOT NULL, position BIGINT NOT NULL, name TEXT NOT NULL, PRIMARY KEY
     (stream, position), UNIQUE (stream, name))""",
     """CREATE TABLE IF NOT EXISTS state (
@@ -33,6 +34,10 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS seen (
         stream BIGINT NOT NULL, batch {bytes} NOT NULL, tick BIGINT NOT NULL, PRIMARY KEY (stream, batch))""",
     "CREATE INDEX IF NOT EXISTS seen_by_tick ON seen (stream, tick)",
+    """CREATE TABLE IF NOT EXISTS persons (
+        stream BIGINT NOT NULL, person {bytes} NOT NULL, events BIGINT NOT NULL, PRIMARY KEY (stream, person))""",
+    """CREATE TABLE IF NOT EXISTS positions (
+        stream BIGINT NOT NULL, source TEXT NOT NULL, body {bytes} NOT NULL, PRIMARY KEY (stream, source))""",
     """CREATE TABLE IF NOT EXISTS releases (
         stream BIGINT NOT NULL, first_tick BIGINT NOT NULL, ticks BIGINT NOT NULL, width BIGINT NOT NULL,
         body {bytes} NOT NULL, digest {bytes} NOT NULL, PRIMARY KEY (stream, first_tick))""",
@@ -42,7 +47,14 @@ TABLES = (
 
 
 class Database(Protocol):
-    """One connection. Calls from several threads are serialized; a transaction keeps the others waiting."""
+    """One connection. Calls from several threads are serialized; a transaction keeps the others waiting.
+
+    ``for_share`` and ``for_update`` end a query whose row is to stay as it is until the transaction ends, for readers or for the
+    one who changes it; empty where a transaction is alone anyway.
+    """
+
+    for_share: ClassVar[str]
+    for_update: ClassVar[str]
 
     def transaction(self) -> AbstractContextManager[None]:
         """All or nothing. When it ends without an error, what was done is durable."""
@@ -86,6 +98,8 @@ class GuardedConnection(ABC):
     """
 
     _first_words: ClassVar[str] = "BEGIN"
+    for_share: ClassVar[str] = ""
+    for_update: ClassVar[str] = ""
 
     def __init__(self, failures: Any) -> None:
         self._failures = failures

@@ -8,25 +8,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from fadecount.checks import require_integer
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import Mechanism, require_planned_tick
 from fadecount.streams.ticks import Ticks
+from fadecount.streams.unit import ONE_EVENT, Unit
 
 ONLY_KEY = "all"
-LARGEST_SENSITIVITY = 1 << 51
 LONGEST_KEY = 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A mechanism, a calendar, and by how much one protected unit (an event, or a person in a tick) can change a tick."""
+    """A mechanism, a calendar and the protected unit. The three are fixed when a stream is created.
+
+    ``mechanism`` states its loss for a change of 1. The losses of the stream are ``unit.sensitivity`` times as large; so give
+    ``mechanism.for_sensitivity(unit.sensitivity)`` where the mechanism's own promise is meant for the unit.
+    """
 
     name: str
     mechanism: Mechanism
     ticks: Ticks
-    sensitivity: int = 1
+    unit: Unit = ONE_EVENT
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
@@ -35,11 +38,16 @@ class Description:
         if not isinstance(self.mechanism, Mechanism):
             raise bad_parameter("mechanism", self.mechanism, "a fadecount mechanism", "such as fadecount.Gradual(epsilon=0.1)")
         require_planned_tick(self.mechanism, self.ticks.tick_seconds)
-        remedy = "it is the largest change that one event (or person) makes to the counts of one tick"
-        require_integer("sensitivity", self.sensitivity, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy)
+        if not isinstance(self.unit, Unit):
+            raise bad_parameter("unit", self.unit, "a fadecount.streams.Unit", "such as Unit(of='person', events=3)")
+
+    @property
+    def sensitivity(self) -> int:
+        """By how much one unit can change the counts of its tick."""
+        return self.unit.sensitivity
 
     def to_json(self) -> str:
-        fields = {"tick_seconds": self.ticks.tick_seconds, "zone": self.ticks.zone, "sensitivity": self.sensitivity}
+        fields = {"tick_seconds": self.ticks.tick_seconds, "zone": self.ticks.zone, "unit": self.unit.to_json()}
         return json.dumps({"version": 1, "mechanism": self.mechanism.to_json(), **fields})
 
     @classmethod
@@ -50,7 +58,7 @@ class Description:
                 raise StoreError("stream was made by a newer fadecount; upgrade to read it")
             ticks = Ticks(tick_seconds=found["tick_seconds"], zone=found["zone"])
             mechanism = Mechanism.from_json(found["mechanism"])
-            return cls(name=name, mechanism=mechanism, ticks=ticks, sensitivity=found["sensitivity"])
+            return cls(name=name, mechanism=mechanism, ticks=ticks, unit=Unit.from_json(found["unit"]))
         except (ValueError, KeyError, TypeError, ParameterError) as error:
             raise StoreError("description of a stream is damaged; take an intact copy") from error
 

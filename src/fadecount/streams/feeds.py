@@ -112,7 +112,7 @@ class LiveFeed:
             np.add.at(sums, keys[here], counts[here])
             batch = {self._keys[at]: int(sums[at]) for at in np.flatnonzero(sums).tolist()}
             if batch:
-                self._stream.add(batch)
+                self._stream.add_sums(batch)
 
     def finish(self) -> Iterator[Chunk]:
         """Close the open tick too, for a stream that ends with its input."""

@@ -169,16 +169,14 @@ def _unusable(error: Exception, folder: Path) -> StoreError:
     return StoreError(f"fence folder {str(folder)!r} cannot be used: {reason}; choose another with --fence")
 
 
-def publish(database: Database, fence: Fence | None, name: str, expected: str | None, checkpoint: Checkpoints) -> Status:
+def publish(database: Database, fence: Fence | None, status: Status, expected: str | None, checkpoint: Checkpoints) -> Status:
     """Move the fence from the expected commit id to the committed one, then let readers see all that is committed."""
-    status = read_status(database, name)
     if fence is None:
         return status
     fence.move(status.uid, expected, _mark(status))
     checkpoint("fenced")
-    with database.transaction():
-        database.change("UPDATE streams SET published_tick = last_tick WHERE id = ?", (status.id,))
-        checkpoint("before publish")
+    checkpoint("before publish")
+    database.change("UPDATE streams SET published_tick = last_tick WHERE id = ?", (status.id,))
     checkpoint("published")
     return replace(status, published_tick=status.last_tick)
 
@@ -200,7 +198,7 @@ def recover(
         status = _forked(database, status, mark)
     if found == status.commit_id and status.published_tick == status.last_tick:
         return status
-    return publish(database, fence, name, found, checkpoint)
+    return publish(database, fence, status, found, checkpoint)
 
 
 def _agree(status: Status, mark: Mark) -> bool:

@@ -1,94 +1,281 @@
-"""Events accepted for the open tick: durable before they are acknowledged, each batch counted once.
+"""Events accepted for the open tick: durable before they are acknowledged, each batch counted once, each person up to a cap.
 
-Accepting needs no counter state and no lock of the stream, so that with PostgreSQL any process may accept while one closes ticks:
-the closing transaction takes the rows that it sees and leaves the others to the next tick.
+Accepting needs no counter state and no lock of the stream, so that with PostgreSQL any process may accept while one closes ticks.
+The transaction that closes a tick waits for those that are accepting, and they wait for it: an event counts in one tick.
+
+What is accepted is added up as it comes, so that closing a tick takes time in proportion to the keys, not to the events.
 """
 
 from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.errors import ClockError, InputError, ParameterError
+from fadecount.errors import ClockError, InputError, ParameterError, StoreError
+from fadecount.noise import unpredictable
 from fadecount.streams.database import Checkpoints, Database
+from fadecount.streams.description import Description
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import read_keys, read_status
 from fadecount.streams.ticks import Ticks
 
 LARGEST_COUNT = 1 << 40
-_IDS_PER_STATEMENT = 256
+_ROWS_PER_STATEMENT = 256
 REMEMBERED_SECONDS = 86400
 """How long a batch id is remembered: at least this long in ticks of the stream, and never less than two ticks."""
+
+FOLD_BYTES = 1 << 16
+"""Accepted rows are added up into one when they are larger than this, and larger than that one."""
+
+_ROW_BYTES = 100
+"""What a row takes beside its body, about."""
+
+Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Counts by key that are accepted together; ``id`` makes a repeated one count once."""
+    """Counts by key that are accepted together; ``id`` makes a repeated one count once.
+
+    A stream that protects persons needs the ``person`` whose events these are. With a largest amount of 1, a count is a number of
+    events; otherwise each count is one event with that amount.
+    """
 
     counts: Mapping[str, int] = field(repr=False)
     id: str | None = None
+    person: str | bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPosition:
+    """How far a source has been read, in the reader's own form (``body``); stored together with what was read up to there."""
+
+    source: str
+    body: bytes = field(repr=False)
+
+
+@dataclass(slots=True)
+class _Events:
+    """Single events in the order of their arrival: positions of keys, amounts, and whose they are."""
+
+    keys: list[int] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    persons: list[bytes] = field(default_factory=list)
 
 
 class Intake:
-    """Accepts batches for the open tick of one stream."""
+    """Accepts events for the open tick of one stream.
+
+    Guarantees: what was accepted is durable; a batch of one id counts once; of one person no more events count in a released tick
+    than the stream's unit says, over all processes, runs and restarts. Nothing that a caller sees depends on the cap.
+    """
 
     def __init__(self, database: Database, seal: Seal, name: str, *, checkpoints: Checkpoints | None = None) -> None:
-        self._database, self._seal, self._name = database, seal, name
+        self._database, self._seal = database, seal
         self._checkpoint = checkpoints or Checkpoints()
-        self._status = read_status(database, name)
+        status = read_status(database, name)
+        self._id, self._uid, self._description = status.id, status.uid, status.description
         self._positions = self._read_positions()
+        self._secret = read_secret(database, seal, status.uid, status.id)
+        self._unfolded = 0
 
     def _read_positions(self) -> dict[str, int]:
-        return {key: at for at, key in enumerate(read_keys(self._database, self._status.id))}
+        return {key: at for at, key in enumerate(read_keys(self._database, self._id))}
 
     @property
     def ticks(self) -> Ticks:
-        return self._status.description.ticks
+        return self._description.ticks
 
-    def accept(self, batches: Sequence[Batch], *, not_before: int | None = None) -> list[bool]:
+    @property
+    def description(self) -> Description:
+        return self._description
+
+    def accept(
+        self,
+        batches: Sequence[Batch],
+        *,
+        not_before: int | None = None,
+        position: ReadPosition | None = None,
+        capped: bool = False,
+    ) -> list[bool]:
         """Count these batches in the open tick, all in one transaction; False for one that was counted before.
 
-        When it returns, they are durable. When it raises an ``InputError``, none was counted; after a ``StoreError``, repeating
-        them under the same ids counts each once. With ``not_before``, an open tick before that one is refused with a
-        ``ClockError``: an event that counted in a tick before its own would be older than it seems, and have lost more.
+        When it returns, they are durable, and so is ``position``. When it raises an ``InputError``, none was counted; after a
+        ``StoreError``, repeating them under the same ids counts each once. With ``not_before``, an open tick before that one is
+        refused with a ``ClockError``: an event that counted in a tick before its own would be older than it seems, and have
+        lost more. ``capped`` says that the caller has held the caps of persons itself: the counts are sums over persons.
         """
-        numbers = [self._numbers(batch) for batch in batches]
+        numbers = [_Events(self._keys(b), _counts(b)) if capped else self._numbers(b) for b in batches]
         self._checkpoint("before accept")
         with self._database.transaction():
-            tick = self._open_tick()
-            if not_before is not None and tick < not_before:
-                raise ClockError("the open tick is over; close it before events are added")
+            tick = self._open_tick(not_before)
             fresh = self._remember([batch.id for batch in batches], tick)
             taken = [each for each, new in zip(numbers, fresh, strict=True) if new]
-            if taken:
-                body = np.array([list(chain(*each)) for each in zip(*taken, strict=True)], dtype="<i8").tobytes()
-                sealed = self._seal.close(body, f"{self._status.uid}/input")
-                self._database.change("INSERT INTO inputs (stream, body) VALUES (?, ?)", (self._status.id, sealed))
+            self._write(taken, position)
             self._checkpoint("accept written")
         self._checkpoint("accept committed")
         return fresh
 
-    def _open_tick(self) -> int:
-        last = read_status(self._database, self._name).last_tick
-        if last is None:
-            raise ParameterError("stream must have begun to accept events; create it with start_tick")
-        return last + 1
+    def accept_rows(
+        self,
+        keys: Numbers,
+        amounts: Numbers,
+        persons: Sequence[str | bytes] | None = None,
+        *,
+        not_before: int | None = None,
+        position: ReadPosition | None = None,
+    ) -> int:
+        """Count single events in the open tick, in one transaction: one row each, with the position of its key and its amount.
 
-    def _numbers(self, batch: Batch) -> tuple[list[int], list[int]]:
-        """The positions of the keys of a batch, and their counts."""
-        counts = [_count(count) for count in batch.counts.values()]
+        Returns how many rows count; the others are beyond the cap of their person. The amounts are held to the unit's.
+        """
+        unit = self._description.unit
+        if len(keys) and not 0 <= int(keys.min()) <= int(keys.max()) < len(self._positions):
+            self._positions = self._read_positions()
+            if not 0 <= int(keys.min()) <= int(keys.max()) < len(self._positions):
+                raise InputError("keys must be positions in the declared keys")
+        if len(keys) and not 0 <= int(amounts.min()) <= int(amounts.max()) <= unit.amount:
+            raise InputError(f"amount must be from 0 to {unit.amount}, the largest of the stream's unit")
+        self._check_person(persons is not None)
+        hashes = [] if persons is None else self._hashes(persons)
+        self._checkpoint("before accept")
+        with self._database.transaction():
+            self._open_tick(not_before)
+            counted = self._write([_Events(keys.tolist(), amounts.tolist(), hashes)], position)
+            self._checkpoint("accept written")
+        self._checkpoint("accept committed")
+        return counted
+
+    def persons_counted(self, persons: Sequence[str | bytes]) -> Numbers:
+        """How many events of each of these persons count in the open tick so far, at most the unit's number."""
+        hashes = self._hashes(persons)
+        found: dict[bytes, int] = {}
+        for part in _parts(sorted(set(hashes))):
+            marks = ", ".join("?" * len(part))
+            found.update(
+                self._database.query(
+                    f"SELECT person, events FROM persons WHERE stream = ? AND person IN ({marks})",  # noqa: S608 - marks
+                    (self._id, *part),
+                )
+            )
+        return np.minimum(np.array([found.get(each, 0) for each in hashes], dtype=np.int64), self._description.unit.events)
+
+    @property
+    def person_key(self) -> bytes:
+        """A secret of this stream, 32 bytes: the key of hashes by which a source tells persons apart in memory."""
+        return hashlib.blake2b(b"in memory", key=self._secret, digest_size=32).digest()
+
+    def position(self, source: str) -> bytes | None:
+        """How far a source has been read, as it was stored with what was read; None if nothing was."""
+        rows = self._database.query("SELECT body FROM positions WHERE stream = ? AND source = ?", (self._id, source))
+        return self._seal.open(rows[0][0], f"{self._uid}/position/{source}") if rows else None
+
+    def _open_tick(self, not_before: int | None) -> int:
+        """The open tick, which stays the open one until this transaction ends."""
+        words = f"SELECT last_tick FROM streams WHERE id = ?{self._database.for_share}"  # noqa: S608 - a constant
+        rows = self._database.query(words, (self._id,))
+        if not rows:
+            raise StoreError("stream must exist to accept events; it was deleted")
+        if rows[0][0] is None:
+            raise ParameterError("stream must have begun to accept events; create it with start_tick")
+        tick = operator.index(rows[0][0]) + 1
+        if not_before is not None and tick < not_before:
+            raise ClockError("the open tick is over; close it before events are added")
+        return tick
+
+    def _numbers(self, batch: Batch) -> _Events:
+        """A batch as events: positions of its keys and counts; for a person, single events."""
+        unit, person = self._description.unit, batch.person
+        self._check_person(person is not None)
+        counts, keys = _counts(batch), self._keys(batch)
+        if person is None:
+            return _Events(keys, counts)
+        if unit.amount > 1:
+            if max(counts, default=0) > unit.amount:
+                raise InputError(f"amount must be from 0 to {unit.amount}, the largest of the stream's unit")
+        else:  # more than the cap of one key cannot count
+            keys = [key for key, count in zip(keys, counts, strict=True) for _ in range(min(count, unit.events))]
+            counts = [1] * len(keys)
+        return _Events(keys, counts, self._hashes([person]) * len(keys))
+
+    def _keys(self, batch: Batch) -> list[int]:
         for _ in range(2):
             try:
-                return [self._positions[key] for key in batch.counts], counts
+                return [self._positions[key] for key in batch.counts]
             except KeyError:  # it may have been declared since
                 self._positions = self._read_positions()
         raise InputError("key must be declared, got an unknown one; declare it first")
+
+    def _check_person(self, given: bool) -> None:
+        wanted = self._description.unit.of == "person"
+        if given and not wanted:
+            raise InputError("person must be left out: the stream protects one event, not persons")
+        if wanted and not given:
+            raise InputError("person must be given: the stream protects one person within a tick")
+
+    def _hashes(self, persons: Iterable[str | bytes]) -> list[bytes]:
+        key = self._secret
+        return [
+            hashlib.blake2b(each.encode() if isinstance(each, str) else each, key=key, digest_size=16).digest()
+            for each in persons
+        ]
+
+    def _write(self, taken: Sequence[_Events], position: ReadPosition | None) -> int:
+        """Add the events that their persons' caps let through to what waits; returns how many these are."""
+        persons = [person for each in taken for person in each.persons]
+        keys = np.fromiter((key for each in taken for key in each.keys), dtype=np.int64)
+        counts = np.fromiter((count for each in taken for count in each.counts), dtype=np.int64)
+        if persons:
+            kept = self._capped(persons)
+            keys, counts = keys[kept], counts[kept]
+        if taken:  # also if nothing counts: what is written must not tell
+            self._insert(keys, counts)
+        if position is not None:
+            sealed = self._seal.close(position.body, f"{self._uid}/position/{position.source}")
+            self._database.change(
+                "INSERT INTO positions (stream, source, body) VALUES (?, ?, ?) "
+                "ON CONFLICT (stream, source) DO UPDATE SET body = excluded.body",
+                (self._id, position.source, sealed),
+            )
+        return len(keys)
+
+    def _capped(self, persons: Sequence[bytes]) -> NDArray[np.bool_]:
+        """Which of these events count: of each person the first ones, up to the cap. Notes them all, in one order everywhere."""
+        wanted: dict[bytes, int] = {}
+        for person in persons:
+            wanted[person] = wanted.get(person, 0) + 1
+        left: dict[bytes, int] = {}
+        for part in _parts(sorted(wanted)):
+            rows = self._database.query(
+                f"INSERT INTO persons (stream, person, events) VALUES {', '.join(['(?, ?, ?)'] * len(part))} "  # noqa: S608 - marks
+                "ON CONFLICT (stream, person) DO UPDATE SET events = persons.events + excluded.events RETURNING person, events",
+                [value for person in part for value in (self._id, person, wanted[person])],
+            )
+            left.update((person, self._description.unit.events - (events - wanted[person])) for person, events in rows)
+        kept = np.zeros(len(persons), dtype=np.bool_)
+        for at, person in enumerate(persons):
+            kept[at] = left[person] > 0
+            left[person] -= 1
+        return kept
+
+    def _insert(self, keys: Numbers, counts: Numbers) -> None:
+        body = np.concatenate([keys, counts]).astype("<i8").tobytes()
+        self._unfolded += len(body) + _ROW_BYTES
+        if self._unfolded > max(FOLD_BYTES, 16 * len(self._positions)):
+            waiting = [*_taken(self._database, self._seal, self._uid, self._id), np.stack([keys, counts])]
+            keys, counts = np.concatenate(waiting, axis=1)
+            some, places = np.unique(keys, return_inverse=True)
+            sums = np.zeros(len(some), dtype=np.int64)
+            np.add.at(sums, places, counts)
+            body = np.concatenate([some, sums]).astype("<i8").tobytes()
+            self._unfolded = 0
+        sealed = self._seal.close(body, f"{self._uid}/input")
+        self._database.change("INSERT INTO inputs (stream, body) VALUES (?, ?)", (self._id, sealed))
 
     def _remember(self, ids: Sequence[str | None], tick: int) -> list[bool]:
         """Write the ids down; True for those that are new (and for batches without one).
@@ -96,14 +283,12 @@ class Intake:
         In one order everywhere: two processes that write the same ids in opposite orders would wait for each other.
         """
         names = [None if each is None else hashlib.blake2b(each.encode(), digest_size=16).digest() for each in ids]
-        wanted = sorted({name for name in names if name is not None})
         added: set[bytes | None] = set()
-        for start in range(0, len(wanted), _IDS_PER_STATEMENT):
-            part = wanted[start : start + _IDS_PER_STATEMENT]
+        for part in _parts(sorted({name for name in names if name is not None})):
             rows = self._database.query(
                 f"INSERT INTO seen (stream, batch, tick) VALUES {', '.join(['(?, ?, ?)'] * len(part))} "  # noqa: S608 - marks
                 "ON CONFLICT (stream, batch) DO NOTHING RETURNING batch",
-                [value for name in part for value in (self._status.id, name, tick)],
+                [value for name in part for value in (self._id, name, tick)],
             )
             added.update(name for (name,) in rows)
         fresh = []
@@ -113,26 +298,61 @@ class Intake:
         return fresh
 
 
-def take_inputs(database: Database, seal: Seal, uid: str, stream: int, width: int) -> NDArray[np.int64]:
+def take_inputs(database: Database, seal: Seal, uid: str, stream: int, width: int) -> Numbers:
     """Add up the inputs accepted so far and remove them, inside the transaction that closes the tick."""
     sums = np.zeros(width, dtype=np.int64)
-    for (body,) in database.query("DELETE FROM inputs WHERE stream = ? RETURNING body", (stream,)):
-        positions, counts = np.frombuffer(seal.open(body, f"{uid}/input"), dtype="<i8").reshape(2, -1)
-        np.add.at(sums, positions, counts)
+    for keys, counts in _taken(database, seal, uid, stream):
+        np.add.at(sums, keys, counts)
     return sums
 
 
+def _taken(database: Database, seal: Seal, uid: str, stream: int) -> Iterator[Numbers]:
+    for (body,) in database.query("DELETE FROM inputs WHERE stream = ? RETURNING body", (stream,)):
+        yield np.frombuffer(seal.open(body, f"{uid}/input"), dtype="<i8").astype(np.int64).reshape(2, -1)
+
+
+def forget_persons(database: Database, stream: int) -> None:
+    """Every person begins anew: inside the transaction that closes the tick."""
+    database.change("DELETE FROM persons WHERE stream = ?", (stream,))
+
+
+def forget_batches(database: Database, stream: int, first: int, last: int, tick_seconds: int) -> None:
+    """Drop the batch ids that have been remembered long enough, now and then, as the ticks ``first .. last`` are closed."""
+    window = max(2, -(-REMEMBERED_SECONDS // tick_seconds))
+    pace = max(1, window // 16)
+    if last // pace != (first - 1) // pace:
+        database.change("DELETE FROM seen WHERE stream = ? AND tick < ?", (stream, last - window))
+
+
+def new_secret(seal: Seal, uid: str) -> bytes:
+    """The secret by which a new stream hashes persons, as it is stored."""
+    return seal.close(unpredictable(32), f"{uid}/secret")
+
+
+def read_secret(database: Database, seal: Seal, uid: str, stream: int) -> bytes:
+    return seal.open(database.query("SELECT secret FROM streams WHERE id = ?", (stream,))[0][0], f"{uid}/secret")
+
+
 def reseal_inputs(database: Database, old: Seal, new: Seal, uid: str, stream: int) -> None:
-    """Put the accepted inputs under another seal."""
+    """Put the accepted inputs, the positions of sources and the secret of a stream under another seal."""
     about = f"{uid}/input"
     for id_, body in database.query("SELECT id, body FROM inputs WHERE stream = ?", (stream,)):
         database.change("UPDATE inputs SET body = ? WHERE id = ?", (new.close(old.open(body, about), about), id_))
+    for source, body in database.query("SELECT source, body FROM positions WHERE stream = ?", (stream,)):
+        about = f"{uid}/position/{source}"
+        words = "UPDATE positions SET body = ? WHERE stream = ? AND source = ?"
+        database.change(words, (new.close(old.open(body, about), about), stream, source))
+    secret = new.close(read_secret(database, old, uid, stream), f"{uid}/secret")
+    database.change("UPDATE streams SET secret = ? WHERE id = ?", (secret, stream))
 
 
-def forget_batches(database: Database, stream: int, tick: int, tick_seconds: int) -> None:
-    """Drop the batch ids that have been remembered long enough."""
-    window = max(2, -(-REMEMBERED_SECONDS // tick_seconds))
-    database.change("DELETE FROM seen WHERE stream = ? AND tick < ?", (stream, tick - window))
+def _parts(wanted: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    for start in range(0, len(wanted), _ROWS_PER_STATEMENT):
+        yield wanted[start : start + _ROWS_PER_STATEMENT]
+
+
+def _counts(batch: Batch) -> list[int]:
+    return [_count(count) for count in batch.counts.values()]
 
 
 def _count(value: int) -> int:

@@ -23,6 +23,8 @@ class PostgresDatabase(GuardedConnection):
     the connection that writes: a process that lost its connection lost its lock, and cannot commit any more.
     """
 
+    for_share, for_update = " FOR SHARE", " FOR UPDATE"
+
     def __init__(self, url: str, *, writes: bool, tables: Sequence[str] = TABLES) -> None:
         try:
             import psycopg

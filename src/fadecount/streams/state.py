@@ -19,6 +19,7 @@ from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys, read_status
 
 TOTAL, TAIL, DELAYED = 0, 1, 2
+_PARTS_PER_STATEMENT = 256
 Name = tuple[int, int]
 """Kind and number: the level of a tail, the step of a delayed input."""
 
@@ -30,10 +31,12 @@ class StoredState:
         self._database, self._seal, self._uid, self._stream = database, seal, uid, stream
         self._arrays: dict[Name, Row] = {}
         self._digests: dict[Name, bytes] = {}
+        self.keys: tuple[str, ...] = ()
 
     def load(self, status: Status, source: NoiseSource | None) -> Counter:
         """The counter as it was committed. Raises if anything is missing, altered or from another time."""
         rows = self._database.query("SELECT kind, number, body FROM state WHERE stream = ?", (self._stream,))
+        self.keys = read_keys(self._database, self._stream)
         self._arrays, self._digests = {}, {}
         for kind, number, body in rows:
             self._digests[kind, number] = _digest(body)
@@ -57,7 +60,7 @@ class StoredState:
         )
 
     def save(self, counter: Counter) -> None:
-        """Write the parts that changed since the last time; :meth:`sign` must follow once the status is written.
+        """Write the parts that changed since the last time; the new :meth:`digest` must be written with the status.
 
         The sum is written always: whether it changed would tell if anything happened, also under a seal.
         """
@@ -70,18 +73,26 @@ class StoredState:
         for name, body in bodies.items():
             self._digests[name] = _digest(body)
         self._arrays = new
-        self._database.change_many(
-            "DELETE FROM state WHERE stream = ? AND kind = ? AND number = ?", [(self._stream, *name) for name in gone]
-        )
-        self._database.change_many(
-            "INSERT INTO state (stream, kind, number, body) VALUES (?, ?, ?, ?) "
-            "ON CONFLICT (stream, kind, number) DO UPDATE SET body = excluded.body",
-            [(self._stream, *name, body) for name, body in bodies.items()],
-        )
+        for start in range(0, len(gone), _PARTS_PER_STATEMENT):
+            some = gone[start : start + _PARTS_PER_STATEMENT]
+            marks = ", ".join(["(?, ?)"] * len(some))
+            self._database.change(
+                f"DELETE FROM state WHERE stream = ? AND (kind, number) IN (VALUES {marks})",  # noqa: S608 - marks
+                [self._stream, *(value for name in some for value in name)],
+            )
+        names = list(bodies)
+        for start in range(0, len(names), _PARTS_PER_STATEMENT):
+            some = names[start : start + _PARTS_PER_STATEMENT]
+            self._database.change(
+                f"INSERT INTO state (stream, kind, number, body) VALUES {', '.join(['(?, ?, ?, ?)'] * len(some))} "  # noqa: S608 - marks
+                "ON CONFLICT (stream, kind, number) DO UPDATE SET body = excluded.body",
+                [value for name in some for value in (self._stream, *name, bodies[name])],
+            )
 
     def sign(self, name: str) -> Status:
         """Write the digest of the stream's status, keys and parts, as they are now, and return the status."""
         status = read_status(self._database, name)
+        self.keys = read_keys(self._database, self._stream)
         digest = self.digest(status)
         self._database.change("UPDATE streams SET digest = ? WHERE id = ?", (digest, status.id))
         return replace(status, digest=digest)
@@ -99,8 +110,7 @@ class StoredState:
     def digest(self, status: Status) -> bytes:
         """One digest of what the stream is, its status, its keys and every stored part."""
         about = (status.uid, status.description.to_json(), status.first_tick, status.last_tick, status.steps, status.width)
-        keys = read_keys(self._database, self._stream)
-        whole = hashlib.blake2b(json.dumps([*about, *keys]).encode(), digest_size=32)
+        whole = hashlib.blake2b(json.dumps([*about, *self.keys]).encode(), digest_size=32)
         for kind, number in sorted(self._digests):
             whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
         return whole.digest()

@@ -8,12 +8,13 @@ from types import TracebackType
 from typing import Self
 
 from fadecount.counters import Counter
-from fadecount.errors import StoreError, bad_parameter
+from fadecount.errors import ParameterError, StoreError, bad_parameter
+from fadecount.mechanisms import Mechanism
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.database import FORMAT, Checkpoints, Database
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.fence import Fence, FileFence, Mark
-from fadecount.streams.inputs import Intake, reseal_inputs
+from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
 from fadecount.streams.postgres import PostgresDatabase
 from fadecount.streams.reader import Reader
 from fadecount.streams.seal import Plain, Seal
@@ -21,6 +22,8 @@ from fadecount.streams.sqlite import MEMORY, SQLiteDatabase
 from fadecount.streams.state import StoredState
 from fadecount.streams.status import read_status, stream_names, write_keys
 from fadecount.streams.stream import Stream, Tools
+from fadecount.streams.ticks import Ticks
+from fadecount.streams.unit import ONE_EVENT, Unit
 
 
 class Store:
@@ -75,8 +78,19 @@ class Store:
             uid = f"{self._uid}-{unpredictable(8).hex()}"
             database.change(
                 "INSERT INTO streams (name, uid, description, first_tick, last_tick, published_tick, steps, width, commit_id, "
-                "previous_commit_id, forks, digest) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, NULL, '[]', ?)",
-                (name, uid, description.to_json(), start_tick, before, before, len(names), unpredictable(16).hex(), b""),
+                "previous_commit_id, forks, secret, digest) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, NULL, '[]', ?, ?)",
+                (
+                    name,
+                    uid,
+                    description.to_json(),
+                    start_tick,
+                    before,
+                    before,
+                    len(names),
+                    unpredictable(16).hex(),
+                    new_secret(self._seal, uid),
+                    b"",
+                ),
             )
             status = read_status(database, name)
             write_keys(database, status.id, 0, names)
@@ -97,6 +111,41 @@ class Store:
             self._database.unlock(uid)
             raise
 
+    def open_or_create(
+        self,
+        name: str,
+        *,
+        tick: Ticks,
+        mechanism: Mechanism | None = None,
+        keys: Iterable[str] = (ONLY_KEY,),
+        unit: Unit = ONE_EVENT,
+        start_tick: int | None = None,
+        accept_extra_loss: bool = False,
+    ) -> Stream:
+        """The stream of that name, for writing: the one that exists, if it is what is asked for, or a new one.
+
+        ``mechanism`` is the promise for one ``unit``: a new stream runs ``mechanism.for_sensitivity(unit.sensitivity)``. It may
+        be left out for a stream that exists. Another mechanism, another tick or another unit than the stream was created with
+        is refused. ``keys`` must begin with those declared so far; new ones are declared. ``start_tick`` is for a new stream.
+        """
+        names = tuple(keys)
+        if name not in self.names():
+            if mechanism is None:
+                raise ParameterError(
+                    f"mechanism must be given to create the stream {name!r}; such as fadecount.Gradual(epsilon=0.1)"
+                )
+            scaled = mechanism.for_sensitivity(unit.sensitivity)
+            description = Description(name=name, mechanism=scaled, ticks=tick, unit=unit)
+            return self.create(description, keys=names, start_tick=start_tick)
+        _check_same(read_status(self._database, name).description, tick, mechanism, unit)
+        stream = self.open(name, accept_extra_loss=accept_extra_loss)
+        known = stream.keys
+        if names[: len(known)] != known:
+            raise ParameterError(f"keys of stream {name!r} must begin with those declared so far; add new ones at the end")
+        if len(names) > len(known):
+            stream.declare(names[len(known) :])
+        return stream
+
     def intake(self, name: str) -> Intake:
         """Accepts events for a stream without closing its ticks; with PostgreSQL, beside the process that closes them."""
         return Intake(self._database, self._seal, name, checkpoints=self._checkpoint)
@@ -110,7 +159,7 @@ class Store:
         status = read_status(self._database, name)
         self._database.lock(status.uid, self._wait)
         with self._database.transaction():
-            for table in ("keys", "state", "inputs", "seen", "releases"):
+            for table in ("keys", "state", "inputs", "seen", "persons", "positions", "releases"):
                 self._database.change(f"DELETE FROM {table} WHERE stream = ?", (status.id,))  # noqa: S608 - constants
             self._database.change("DELETE FROM streams WHERE id = ?", (status.id,))
             if status.steps:
@@ -143,6 +192,19 @@ class Store:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _check_same(description: Description, tick: Ticks, mechanism: Mechanism | None, unit: Unit) -> None:
+    """Refuse what differs from what the stream was created with: its losses would not be those that were stated."""
+    name, ticks = description.name, description.ticks
+    if tick != ticks:
+        wanted = f"{ticks.tick_seconds} s in {ticks.zone}, as stream {name!r} was created"
+        raise bad_parameter("tick", f"{tick.tick_seconds} s in {tick.zone}", wanted, "choose another name for another tick")
+    if unit != description.unit:
+        wanted = f"{description.unit.text}, as stream {name!r} was created"
+        raise bad_parameter("protected unit", unit.text, wanted, "count the same way as before, or choose another name")
+    if mechanism is not None and mechanism.for_sensitivity(unit.sensitivity) != description.mechanism:
+        raise ParameterError(f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose another name")
 
 
 class SQLiteStore(Store):

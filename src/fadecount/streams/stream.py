@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from fadecount.streams.chunks import CELLS, Chunk, write_chunk
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.description import Description, checked_keys
 from fadecount.streams.fence import Fence, publish, recover
-from fadecount.streams.inputs import Batch, Intake, forget_batches, take_inputs
+from fadecount.streams.inputs import Batch, Intake, ReadPosition, forget_batches, forget_persons, take_inputs
 from fadecount.streams.seal import Seal
 from fadecount.streams.state import StoredState
 from fadecount.streams.status import Status, read_keys, read_status, write_keys
@@ -79,13 +79,66 @@ class Stream:
         """Whether events have been added to the open tick, by this process or an earlier one."""
         return bool(self._tools.database.query("SELECT 1 FROM inputs WHERE stream = ? LIMIT 1", (self._status.id,)))
 
-    def add(self, counts: Mapping[str, int], *, id: str | None = None) -> bool:  # noqa: A002 - the word for it
-        """Count events in the open tick; durable when it returns. False if a batch of this id was counted before."""
-        return self._intake.accept([Batch(counts=counts, id=id)])[0]
+    def add(
+        self,
+        counts: Mapping[str, int],
+        *,
+        id: str | None = None,  # noqa: A002 - the word for it
+        person: str | bytes | None = None,
+        at: float | None = None,
+    ) -> bool:
+        """Count events in the open tick; durable when it returns. False if a batch of this id was counted before.
 
-    def add_many(self, batches: Iterable[Batch]) -> list[bool]:
-        """:meth:`add` for several batches in one transaction (group commit)."""
-        return self._intake.accept(list(batches))
+        ``person`` says whose events these are; a stream that protects persons needs it, and counts as many of them as its unit
+        says. ``at`` is when the events happened (Unix seconds): if the open tick was over by then, a ``ClockError`` is raised,
+        since an event that counts before its time has lost more than its age says. Close the ticks that are over first. Without
+        ``at``, the events are taken to be of the open tick or older.
+        """
+        return self.add_many([Batch(counts=counts, id=id, person=person)], at=at)[0]
+
+    def add_many(self, batches: Iterable[Batch], *, at: float | None = None, position: ReadPosition | None = None) -> list[bool]:
+        """:meth:`add` for several batches in one transaction (group commit), with how far their source has been read."""
+        return self._intake.accept(list(batches), not_before=self._tick_of(at), position=position)
+
+    def add_rows(
+        self,
+        keys: NDArray[np.int64],
+        amounts: NDArray[np.int64],
+        persons: Sequence[str | bytes] | None = None,
+        *,
+        at: float | None = None,
+        position: ReadPosition | None = None,
+    ) -> int:
+        """Count single events in the open tick, in one transaction: one row each, with the position of its key and its amount.
+
+        ``at`` is the latest time of these events, as in :meth:`add`. ``position`` says how far their source has been read; it is
+        stored in the same transaction, so that a restart neither counts an event twice nor leaves one out. Returns how many
+        rows count: the others are beyond the cap of their person. That number is for the operator only.
+        """
+        return self._intake.accept_rows(keys, amounts, persons, not_before=self._tick_of(at), position=position)
+
+    def add_sums(self, counts: Mapping[str, int]) -> None:
+        """Count sums over persons in the open tick, whose caps the caller has held (with :meth:`persons_counted`)."""
+        self._intake.accept([Batch(counts=counts)], capped=True)
+
+    def position(self, source: str) -> bytes | None:
+        """How far a source has been read, as it was stored with what was read; None if nothing was."""
+        return self._intake.position(source)
+
+    def persons_counted(self, persons: Sequence[str | bytes]) -> NDArray[np.int64]:
+        """How many events of each of these persons count in the open tick so far.
+
+        For what is handed to :meth:`release` or a :class:`Feed` in sums: the caller lets only the rest of the cap through.
+        """
+        return self._intake.persons_counted(persons)
+
+    @property
+    def person_key(self) -> bytes:
+        """A secret of this stream, 32 bytes: the key of hashes by which a source tells persons apart in memory."""
+        return self._intake.person_key
+
+    def _tick_of(self, at: float | None) -> int | None:
+        return None if at is None else self.description.ticks.at(at)
 
     def begin(self, tick: int) -> None:
         """Let a new stream begin with this tick, so that events can be added."""
@@ -158,34 +211,66 @@ class Stream:
             if status.last_tick is not None and first != status.last_tick + 1:
                 raise AlreadyReleasedError(f"stream {status.description.name!r} has moved on; close its open tick only")
             last = first + len(rows) - 1
-            commit_id, shown = unpredictable(16).hex(), last if tools.fence is None else status.published_tick
+            fenced, database = tools.fence is not None, tools.database
+            after = replace(
+                status,
+                first_tick=first if status.first_tick is None else status.first_tick,
+                last_tick=last,
+                published_tick=status.published_tick if fenced else last,
+                steps=status.steps + len(rows),
+                commit_id=unpredictable(16).hex(),
+                previous_commit_id=status.commit_id,
+            )
             checkpoint("before close")
-            with tools.database.transaction():
-                self._check_unchanged(status)
-                rows[0] += take_inputs(tools.database, tools.seal, status.uid, status.id, status.width)
+            with database.transaction():
+                if database.for_update:
+                    words = f"SELECT 1 FROM streams WHERE id = ?{database.for_update}"  # noqa: S608 - a constant
+                    database.query(words, (status.id,))
+                if status.description.unit.of == "person":
+                    forget_persons(database, status.id)
+                rows[0] += take_inputs(database, tools.seal, status.uid, status.id, status.width)
                 checkpoint("inputs taken")
                 chunk = Chunk(first, np.asarray(counter.extend(rows), dtype=np.int64))
                 checkpoint("noise drawn")
                 state.save(counter)
                 checkpoint("state written")
-                write_chunk(tools.database, status.id, chunk)
-                forget_batches(tools.database, status.id, last, status.description.ticks.tick_seconds)
+                after = replace(after, digest=state.digest(after))
+                self._write(after, status)
+                write_chunk(database, status.id, chunk)
+                forget_batches(database, status.id, first, last, status.description.ticks.tick_seconds)
                 checkpoint("releases written")
-                tools.database.change(
-                    "UPDATE streams SET first_tick = COALESCE(first_tick, ?), last_tick = ?, published_tick = ?, steps = ?, "
-                    "commit_id = ?, previous_commit_id = ? WHERE id = ?",
-                    (first, last, shown, counter.time, commit_id, status.commit_id, status.id),
-                )
-                state.sign(status.description.name)
                 checkpoint("before commit")
             checkpoint("committed")
-            self._status = publish(tools.database, tools.fence, status.description.name, status.commit_id, checkpoint)
+            self._status = publish(database, tools.fence, after, status.commit_id, checkpoint)
         return chunk
 
+    def _write(self, after: Status, before: Status) -> None:
+        """Write the status, if it is still what it was: the lock keeps other processes out, this keeps out a second object."""
+        changed = self._tools.database.change(
+            "UPDATE streams SET first_tick = ?, last_tick = ?, published_tick = ?, steps = ?, commit_id = ?, "
+            "previous_commit_id = ?, digest = ? WHERE id = ? AND commit_id = ? AND digest = ?",
+            (
+                after.first_tick,
+                after.last_tick,
+                after.published_tick,
+                after.steps,
+                after.commit_id,
+                after.previous_commit_id,
+                after.digest,
+                before.id,
+                before.commit_id,
+                before.digest,
+            ),
+        )
+        if not changed:
+            raise self._changed()
+
     def _check_unchanged(self, status: Status) -> None:
-        """The lock keeps other processes out; this keeps out a second object for the same stream in this one."""
         if read_status(self._tools.database, status.description.name).digest != status.digest:
-            raise StoreError(f"stream {status.description.name!r} was changed through another object; try again")
+            raise self._changed()
+
+    def _changed(self) -> StoreError:
+        return StoreError(f"stream {self._status.description.name!r} was changed through another object; try again")
 
     @contextmanager
     def _changing(self) -> Iterator[tuple[Counter, StoredState]]:

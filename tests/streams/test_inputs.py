@@ -1,0 +1,237 @@
+"""What is accepted: persons up to their cap in every released tick, sources with how far they were read, in few statements."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import fadecount as fc
+from fadecount.errors import ClockError, InputError, StoreError
+from fadecount.streams import Batch, Description, ReadPosition, Sealed, SQLiteStore, Store, Stream, Ticks, Unit, inputs
+from tests.streams.backends import Backend, SQLiteBackend
+from tests.streams.scripted import NamedNoise, expected
+
+MECHANISM = fc.Gradual(epsilon=1.0)
+HOURS = Ticks(tick_seconds=3600)
+PERSON = Unit(of="person", events=2)
+
+
+def create(store: Store, unit: Unit = PERSON) -> Stream:
+    return store.create(Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=unit), keys=["a", "b"], start_tick=0)
+
+
+def numbers(*values: int) -> NDArray[np.int64]:
+    return np.array(values, dtype=np.int64)
+
+
+def test_a_person_is_counted_up_to_the_cap_of_each_released_tick_over_runs_and_restarts(backend: Backend) -> None:
+    noise = NamedNoise()
+    with backend.open(noise=noise) as store:
+        stream = create(store)
+        assert stream.add({"a": 1}, person="ann", id="1")
+        assert not stream.add({"a": 1}, person="ann", id="1"), "a repeated batch does not use up the cap"
+        assert stream.add_rows(numbers(0, 1, 0), numbers(1, 1, 1), ["bob", "ann", "ann"]) == 2
+    with backend.open(noise=noise) as store:
+        stream = store.open("doors")
+        np.testing.assert_array_equal(stream.persons_counted(["ann", b"bob", "eve"]), [2, 1, 0])
+        assert stream.add({"a": 5, "b": 5}, person="ann"), "the answer does not tell that a cap was reached"
+        assert store.intake("doors").accept_rows(numbers(0), numbers(1), [b"ann"]) == 0
+        assert stream.add({"a": 1, "b": 9}, person="bob")
+        first = stream.close_through(0)[0].values
+        np.testing.assert_array_equal(stream.persons_counted(["ann", "bob"]), [0, 0])
+        assert stream.add({"b": 9}, person="ann")
+        second = stream.close_through(1)[0].values
+    found = np.concatenate([first, second])
+    np.testing.assert_array_equal(found, expected(MECHANISM, np.array([[3, 1], [0, 2]])))
+
+
+def test_amounts_are_held_to_the_unit(backend: Backend) -> None:
+    with backend.open(noise=NamedNoise()) as store:
+        stream = create(store, Unit(of="person", amount=3, events=2))
+        assert stream.add({"a": 3, "b": 2}, person="ann")
+        assert stream.add({"a": 1}, person="ann")
+        assert stream.add_rows(numbers(1, 1), numbers(3, 0), ["bob", "bob"]) == 2
+        wrong_calls: list[Callable[[], object]] = [
+            lambda: stream.add({"a": 4}, person="bob"),
+            lambda: stream.add_rows(numbers(0), numbers(4), ["bob"]),
+        ]
+        for wrong in wrong_calls:
+            with pytest.raises(InputError, match="amount must be from 0 to 3"):
+                wrong()
+        values = stream.close_through(0)[0].values
+    np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[3, 5]])))
+
+
+def test_persons_are_given_where_the_unit_is_a_person_and_only_there() -> None:
+    with SQLiteStore.in_memory() as store:
+        stream = create(store)
+        wrong_calls: list[Callable[[], object]] = [
+            lambda: stream.add({"a": 1}),
+            lambda: stream.add_rows(numbers(0), numbers(1)),
+        ]
+        for wrong in wrong_calls:
+            with pytest.raises(InputError, match="person must be given"):
+                wrong()
+        for key in (2, -1):
+            with pytest.raises(InputError, match="positions in the declared keys"):
+                stream.add_rows(numbers(key), numbers(1), ["ann"])
+        stream.declare(["c"])
+        assert stream.add_rows(numbers(2), numbers(1), ["ann"]) == 1
+    with SQLiteStore.in_memory() as store:
+        stream = create(store, Unit())
+        others: list[Callable[[], object]] = [
+            lambda: stream.add({"a": 1}, person="ann"),
+            lambda: stream.add_rows(numbers(0), numbers(1), ["ann"]),
+        ]
+        for wrong in others:
+            with pytest.raises(InputError, match="person must be left out"):
+                wrong()
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 3)), max_size=30)
+
+
+def _counts(rows: list[tuple[int, int, int]], cap: int) -> NDArray[np.int64]:
+    """Counts by tick and key of rows (tick, key, person) with the noise taken off, through a stream."""
+    with SQLiteStore.in_memory() as store:
+        store._noise = NamedNoise()
+        unit = Unit(of="person", events=cap)
+        keys = ["a", "b", "c"]
+        stream = store.create(Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=unit), keys=keys, start_tick=0)
+        for tick in range(4):
+            for _, key, person in (row for row in rows if row[0] == tick):
+                stream.add_rows(numbers(key), numbers(1), [str(person)])
+            stream.close_through(tick)
+        found = np.concatenate([piece.values for piece in store.reader().releases("doors")])
+    return np.diff(found - expected(MECHANISM, np.zeros((4, 3), dtype=np.int64)), axis=0, prepend=0)
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=ROWS, cap=st.integers(1, 3), tick=st.integers(0, 3), person=st.integers(0, 3))
+def test_all_that_a_person_did_in_a_tick_changes_its_counts_by_at_most_the_cap_and_no_other_tick(
+    rows: list[tuple[int, int, int]], cap: int, tick: int, person: int
+) -> None:
+    without = [row for row in rows if (row[0], row[2]) != (tick, person)]
+    change = _counts(rows, cap) - _counts(without, cap)
+    assert np.abs(change[tick]).sum() <= cap
+    assert not np.delete(change, tick, axis=0).any()
+
+
+def test_a_single_event_of_a_capped_person_can_change_two_counts_by_one_each() -> None:
+    rows = [(0, 0, 1), (0, 1, 1)]
+    change = _counts(rows, cap=1) - _counts(rows[1:], cap=1)
+    np.testing.assert_array_equal(change[0], [1, -1, 0])
+
+
+def test_persons_are_stored_under_a_secret_of_the_stream(backend: Backend) -> None:
+    seal = Sealed(b"k" * 32)
+    with backend.open(seal=seal) as store:
+        description = Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=PERSON)
+        one = store.create(description, start_tick=0)
+        two = store.create(Description(name="gates", mechanism=MECHANISM, ticks=HOURS, unit=PERSON), start_tick=0)
+        for stream in (one, two):
+            stream.add({"all": 1}, person="ann")
+        assert one.person_key != two.person_key
+        assert len(one.person_key) == 32
+        key, uids = one.person_key, [one.status.uid, two.status.uid]
+        for uid in uids:
+            store._database.unlock(uid)
+        store.rotate(Sealed(b"n" * 32))
+    hashes = [bytes(row[0]) for row in backend.query("SELECT person FROM persons ORDER BY stream")]
+    assert len(hashes[0]) == 16
+    assert hashes[0] != hashes[1]
+    with backend.open(seal=Sealed(b"n" * 32)) as store:
+        assert store.open("doors").person_key == key
+        np.testing.assert_array_equal(store.intake("doors").persons_counted(["ann"]), [1])
+
+
+def test_how_far_a_source_was_read_is_stored_with_what_was_read(backend: Backend) -> None:
+    seal = Sealed(b"k" * 32)
+    with backend.open(seal=seal, noise=NamedNoise()) as store:
+        stream = create(store, Unit())
+        assert stream.position("log") is None
+        stream.add_rows(numbers(0, 0), numbers(1, 1), position=ReadPosition(source="log", body=b'{"offset": 20}'))
+        stream.add_many([Batch(counts={"b": 1})], position=ReadPosition(source="other", body=b"1"))
+        stream.add_rows(numbers(), numbers(), position=ReadPosition(source="log", body=b'{"offset": 30}'))
+        with pytest.raises(InputError):
+            stream.add_rows(numbers(9), numbers(1), position=ReadPosition(source="log", body=b"lost"))
+        store._database.unlock(stream.status.uid)
+        store.rotate(Sealed(b"n" * 32))
+    assert b"offset" not in b"".join(bytes(row[0]) for row in backend.query("SELECT body FROM positions"))
+    with backend.open(seal=Sealed(b"n" * 32), noise=NamedNoise()) as store:
+        stream = store.open("doors")
+        assert (stream.position("log"), stream.position("other")) == (b'{"offset": 30}', b"1")
+        values = stream.close_through(0)[0].values
+        assert stream.position("log") == b'{"offset": 30}'
+        store.delete("doors")
+    np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[2, 1]])))
+    assert backend.query("SELECT COUNT(*) FROM positions") == [(0,)]
+
+
+def test_an_event_does_not_count_in_a_tick_before_its_own() -> None:
+    with SQLiteStore.in_memory() as store:
+        stream = create(store, Unit())
+        assert stream.add({"a": 1}, at=3599.0)
+        wrong_calls: list[Callable[[], object]] = [
+            lambda: stream.add({"a": 1}, at=3600.0),
+            lambda: stream.add_rows(numbers(0), numbers(1), at=7300.0),
+        ]
+        for wrong in wrong_calls:
+            with pytest.raises(ClockError, match="open tick is over"):
+                wrong()
+        stream.close_through(0)
+        assert stream.add({"a": 1}, at=3600.0)
+        assert stream.add({"a": 1}, at=0.0), "late events count in the open tick"
+
+
+def test_a_deleted_stream_accepts_nothing() -> None:
+    with SQLiteStore.in_memory() as store:
+        create(store, Unit())
+        intake = store.intake("doors")
+        store.delete("doors")
+        with pytest.raises(StoreError, match="was deleted"):
+            intake.accept([Batch(counts={"a": 1})])
+
+
+@pytest.mark.parametrize("fold_bytes", [1 << 16, 100])
+def test_what_is_accepted_is_added_up_as_it_comes(monkeypatch: pytest.MonkeyPatch, fold_bytes: int) -> None:
+    monkeypatch.setattr(inputs, "FOLD_BYTES", fold_bytes)
+    with SQLiteStore.in_memory() as store:
+        store._noise = NamedNoise()
+        stream = create(store, Unit())
+        for number in range(3000):
+            stream.add_rows(numbers(number % 2), numbers(1))
+        ((rows, size),) = store._database.query("SELECT COUNT(*), SUM(LENGTH(body)) FROM inputs")
+        assert rows < 3000
+        assert size < max(4 * fold_bytes, 4000)
+        values = stream.close_through(0)[0].values
+    np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[1500, 1500]])))
+
+
+@pytest.mark.parametrize(
+    "mechanism", [MECHANISM, fc.Gradual(epsilon=1.0, delay=3), fc.Refresh(window=3, epsilon_current=1, epsilon_past=1)]
+)
+@pytest.mark.parametrize("unit", [Unit(), PERSON])
+def test_a_closed_tick_needs_at_most_ten_statements(
+    tmp_path_factory: pytest.TempPathFactory, mechanism: fc.Mechanism, unit: Unit
+) -> None:
+    backend = SQLiteBackend(tmp_path_factory.mktemp("store"))
+    with backend.open() as store:
+        description = Description(name="doors", mechanism=mechanism, ticks=HOURS, unit=unit)
+        stream = store.create(description, keys=["a", "b"], start_tick=0)
+        seen: list[str] = []
+        store._database._connection.set_trace_callback(seen.append)  # type: ignore[attr-defined]
+        most = 0
+        for tick in range(70):
+            stream.add({"a": 1}, id=str(tick), person="ann" if unit.of == "person" else None)
+            seen.clear()
+            stream.close_through(tick)
+            most = max(most, len(seen))
+        store._database._connection.set_trace_callback(None)  # type: ignore[attr-defined]
+    assert most <= 10, Counter(words.split("(")[0][:40] for words in seen)

@@ -1,0 +1,99 @@
+"""The protected unit is part of a stream: stored with it, and the same in every run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import fadecount as fc
+from fadecount.errors import ParameterError, StoreError
+from fadecount.streams import Description, SQLiteStore, Ticks, Unit
+from tests.streams.backends import Backend
+
+HOURS = Ticks(tick_seconds=3600)
+PERSON = Unit(of="person", amount=2, events=3)
+
+
+@pytest.mark.parametrize(
+    ("unit", "sensitivity", "text"),
+    [
+        (Unit(), 1, "one event"),
+        (Unit(amount=5), 5, "one event with an amount up to 5"),
+        (Unit(of="person"), 1, "one person within a tick, at most 1 event"),
+        (Unit(of="person", events=3), 3, "one person within a tick, at most 3 events"),
+        (PERSON, 6, "one person within a tick, at most 3 events with an amount up to 2 each"),
+    ],
+)
+def test_units_in_figures_words_and_json(unit: Unit, sensitivity: int, text: str) -> None:
+    assert unit.sensitivity == sensitivity
+    assert unit.text == text
+    assert Unit.from_json(json.loads(json.dumps(unit.to_json()))) == unit
+    described = Description(name="doors", mechanism=fc.Gradual(epsilon=0.1), ticks=HOURS, unit=unit)
+    assert Description.from_json("doors", described.to_json()) == described
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"of": "household"},
+        {"amount": 0},
+        {"amount": True},
+        {"events": 2},
+        {"of": "person", "events": 0},
+        {"of": "person", "events": 1_000_001},
+        {"of": "person", "amount": 1 << 50, "events": 3},
+        {"keys": 2},
+        {"window": 3},
+    ],
+)
+def test_what_is_no_unit_is_refused_in_one_line(fields: dict[str, object]) -> None:
+    with pytest.raises(ParameterError, match=r"unit.* must be .*; ") as raised:
+        Unit.from_json(fields)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_damaged_unit_is_refused() -> None:
+    described = json.loads(Description(name="doors", mechanism=fc.Gradual(epsilon=0.1), ticks=HOURS).to_json())
+    units: list[object] = [{"of": "nobody"}, {"amount": "5"}, [], None]
+    for unit in units:
+        with pytest.raises(StoreError, match="damaged"):
+            Description.from_json("doors", json.dumps({**described, "unit": unit}))
+    with pytest.raises(ParameterError, match="unit must be a fadecount"):
+        Description(name="doors", mechanism=fc.Gradual(epsilon=0.1), ticks=HOURS, unit=3)  # type: ignore[arg-type]
+
+
+def test_a_stream_is_created_once_and_then_opened_as_it_is(backend: Backend) -> None:
+    mechanism = fc.Gradual(epsilon=0.6, exponent=2.0)
+    with backend.open() as store:
+        with pytest.raises(ParameterError, match="mechanism must be given"):
+            store.open_or_create("doors", tick=HOURS)
+        made = store.open_or_create("doors", tick=HOURS, mechanism=mechanism, keys=["a"], unit=PERSON, start_tick=5)
+        assert made.description.mechanism == mechanism.for_sensitivity(6)
+        assert made.open_tick == 5
+    with backend.open() as store:
+        again = store.open_or_create("doors", tick=HOURS, mechanism=mechanism, keys=["a", "b"], unit=PERSON)
+        assert again.keys == ("a", "b")
+    with backend.open() as store:
+        assert store.open_or_create("doors", tick=HOURS, keys=["a", "b"], unit=PERSON).description.unit == PERSON
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"unit": Unit()}, "protected unit must be one person within a tick.*got 'one event'"),
+        ({"unit": Unit(of="person", amount=2, events=2)}, "protected unit must be"),
+        ({"unit": Unit(of="person", amount=3, events=2)}, "protected unit must be"),
+        ({"tick": Ticks(tick_seconds=60)}, "tick must be 3600 s in UTC"),
+        ({"tick": Ticks(tick_seconds=3600, zone="Europe/Zurich")}, "tick must be 3600 s in UTC"),
+        ({"mechanism": fc.Gradual(epsilon=0.5)}, "mechanism of stream 'doors' is fixed"),
+        ({"keys": ["b", "a"]}, "must begin with those declared"),
+        ({"keys": []}, "must begin with those declared"),
+    ],
+)
+def test_a_run_that_differs_is_refused(changes: dict[str, object], message: str) -> None:
+    with SQLiteStore.in_memory() as store:
+        asked: dict[str, object] = {"tick": HOURS, "mechanism": fc.Gradual(epsilon=0.6), "keys": ["a"], "unit": PERSON}
+        store.open_or_create("doors", **asked)  # type: ignore[arg-type]
+        with pytest.raises(ParameterError, match=message):
+            store.open_or_create("doors", **{**asked, **changes})  # type: ignore[arg-type]
