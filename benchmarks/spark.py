@@ -26,8 +26,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 import fadecount as fc
 from fadecount.noise import KeyedNoise
-from fadecount.spark.job import Identity, Job, proof_of
-from fadecount.spark.release import _placed, _shard
+from fadecount.spark.job import Identity, Job, budgets_of, proof_of
+from fadecount.spark.release import _placed, _shard, with_clock
 from fadecount.spark.shard import RELEASES, Pending, Released, Roster, Shard, new_shard
 from fadecount.spark.stream import ShardProcessor
 
@@ -82,7 +82,7 @@ class PerKeyProcessor(StatefulProcessor):
         self._state = handle.getValueState("counter", "name string, saved binary, pending bigint")
 
     def _noise(self, name: str) -> KeyedNoise:
-        stream_key = self._job.stream_key()
+        stream_key = self._job.stream_key(of="one state per key")
         return KeyedNoise(stream_key, Roster.of([name]).tagged(stream_key).tags)
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: ARG002, N802, N803
@@ -91,8 +91,10 @@ class PerKeyProcessor(StatefulProcessor):
         self._handle.registerTimer(1000 * (START + TICK))
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: ARG002, N802, N803
-        name, saved, pending = self._state.get()
-        self._state.update((name, saved, pending + sum(len(some) for some in rows)))
+        number = sum(len(some) for some in rows)
+        if self._state.exists():  # the clock's row belongs to no key
+            name, saved, pending = self._state.get()
+            self._state.update((name, saved, pending + number))
         return iter(())
 
     def handleExpiredTimer(  # noqa: N802
@@ -129,7 +131,6 @@ def make_events(root: Path, *, events: int, keys: int, ticks: int) -> None:
     for number in range(ticks + 2):
         part = events // (ticks + 1) if number <= ticks else 1
         seconds = START + number * TICK + source.integers(0, TICK, part)
-        seconds[0] = START + (number + 1) * TICK  # so that the next micro-batch closes this tick
         frame = pd.DataFrame({"time": pd.to_datetime(seconds, unit="s", utc=True), "key": names[source.integers(0, keys, part)]})
         path = root / "in" / f"{number:04}.parquet"
         path.parent.mkdir(exist_ok=True)
@@ -147,6 +148,7 @@ def _identity(name: str) -> Identity:
         keys="all",
         secret_proof=proof_of(SECRET.strip().encode()),
         epoch=name,
+        budgets=budgets_of(MECHANISM),
     )
 
 
@@ -155,14 +157,17 @@ def measure(session: Any, root: Path, name: str, processor: Any, *, per_key: boo
     identity = _identity(name)
     job = Job(identity=identity, secret="env:FADECOUNT_BENCHMARK_SECRET", beta=0.05, begins=True)  # noqa: S106 - a place
     source = session.readStream.schema("time timestamp, key string").option("maxFilesPerTrigger", "1").parquet(str(root / "in"))
-    placed = _placed(source.withWatermark("time", "0 seconds"), identity)
+    placed = _placed(source, identity)
     declared = session.read.parquet(str(root / "keys.parquet"))
     shard: Any = sql.xxhash64("key").alias("shard") if per_key else _shard(SHARDS)
     if per_key:
         placed = placed.withColumn("shard", sql.xxhash64("key"))
     rosters = declared.groupBy(shard).agg(sql.collect_set("key").alias("keys"))
-    released = placed.groupBy("shard").transformWithStateInPandas(
-        processor(job), RELEASES, "Append", "EventTime", initialState=rosters.groupBy("shard")
+    moment = sql.expr(f"timestamp_seconds({START}L + {TICK}L * (value + 1))")  # a micro-batch lasts a tick
+    released = (
+        with_clock(placed, moment, late_seconds=0)
+        .groupBy("shard")
+        .transformWithStateInPandas(processor(job), RELEASES, "Append", "EventTime", initialState=rosters.groupBy("shard"))
     )
     writer = released.writeStream.format("parquet").option("path", str(root / name / "out"))
     query = writer.option("checkpointLocation", str(root / name / "checkpoint")).start()
@@ -171,7 +176,7 @@ def measure(session: Any, root: Path, name: str, processor: Any, *, per_key: boo
     progress = [each for each in query.recentProgress if 1 <= each["batchId"] <= batches]
     query.stop()
     seconds = sum(each["durationMs"]["triggerExecution"] for each in progress) / 1000
-    rows = sum(each["numInputRows"] for each in progress)
+    rows = sum(each["numInputRows"] - 1 for each in progress)  # one row is the clock
     most = batches * declared.count()  # a micro-batch more may have come through before the stop
     written = min(most, session.read.parquet(str(root / name / "out")).count())
     return {

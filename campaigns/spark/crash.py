@@ -23,11 +23,10 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pyarrow.dataset
-from tests.spark.oracle import SECRET, START
 
 import fadecount as fc
 from campaigns.spark.cluster import Cluster, Group
-from campaigns.spark.events import TICK, counts_of, make_events, micro_batches
+from campaigns.spark.events import SECRET, TICK, counts_of, make_events, micro_batches, ticks_closed
 from fadecount.noise import KeyedNoise
 
 SHARDS = 8
@@ -80,10 +79,12 @@ def _wait(driver: Group, condition: Any, *, seconds: float = 900.0) -> Any:
         time.sleep(0.02)
 
 
-def compare(root: Path, names: list[str], counts: np.ndarray[Any, Any]) -> dict[str, int]:
-    """Every write there ever was, against the releases of one local vector counter."""
-    identity = json.loads((root / "checkpoint" / "fadecount.json").read_text())
-    noise = KeyedNoise.derive(SECRET.encode(), epoch=identity["epoch"], stream="crash", mechanism=MECHANISM.to_json(), keys=names)
+def compare(root: Path, names: list[str], counts: np.ndarray[Any, Any], *, start: int, committed: int) -> dict[str, int]:
+    """Every write there ever was, against one local vector counter; releases of the first ``committed`` ticks must be there."""
+    epoch = json.loads((root / "checkpoint" / "fadecount.json").read_text())["epoch"]
+    query = json.loads((root / "checkpoint" / "metadata").read_text())["id"]
+    bound = json.dumps([epoch, f"query {query}"])
+    noise = KeyedNoise.derive(SECRET.encode(), epoch=bound, stream="crash", mechanism=MECHANISM.to_json(), keys=names)
     wanted = fc.Counter._with_noise(MECHANISM, noise, width=len(names)).extend(counts)
     writes, first = np.zeros(wanted.shape, dtype=np.int64), np.zeros(wanted.shape, dtype=np.int64)
     wrong = changed = 0
@@ -93,7 +94,7 @@ def compare(root: Path, names: list[str], counts: np.ndarray[Any, Any]) -> dict[
             continue
         rows = pyarrow.dataset.dataset(files).to_table(columns=["tick", "key", "value"])
         seconds = rows["tick"].cast(pyarrow.timestamp("s", tz="UTC")).cast(pyarrow.int64()).to_numpy()
-        ticks, keys = (seconds - START) // TICK, np.array([int(name[5:]) for name in rows["key"].to_pylist()], dtype=np.int64)
+        ticks, keys = (seconds - start) // TICK, np.array([int(name[5:]) for name in rows["key"].to_pylist()], dtype=np.int64)
         values, again = rows["value"].to_numpy(), writes[ticks, keys] > 0
         wrong += int(np.count_nonzero(wanted[ticks, keys] != values))
         changed += int(np.count_nonzero(again & (first[ticks, keys] != values)))
@@ -106,7 +107,7 @@ def compare(root: Path, names: list[str], counts: np.ndarray[Any, Any]) -> dict[
         "written more than once": int(np.count_nonzero(writes > 1)),
         "written again with another value": changed,
         "different from the oracle": wrong,
-        "missing": int(np.count_nonzero(writes == 0)),
+        "missing": int(np.count_nonzero(writes[:committed] == 0)),
     }
 
 
@@ -123,24 +124,27 @@ def main() -> int:
         root.mkdir(parents=True, exist_ok=not wanted.keep)
         (root / "secret").write_text(SECRET)
         (root / "markers").mkdir()
-        names, parts = make_events(root, events=wanted.events, keys=wanted.keys, files=wanted.files)
+        start = int(time.time())
+        names, parts = make_events(root, start=start, events=wanted.events, keys=wanted.keys, files=wanted.files)
         with Cluster(root) as cluster:
             settings = {
                 "root": str(root),
                 "master": cluster.master,
                 "mechanism": MECHANISM.to_json(),
                 "tick": TICK,
-                "start": START,
+                "start": start,
+                "files": wanted.files,
             }
             text = json.dumps({**settings, "shards": SHARDS, "stream": "crash", "pause": 0.5})
             done = torment(cluster, root, text, drivers=wanted.drivers, workers=wanted.workers)
         batches = micro_batches(root / "checkpoint")
-        assert sorted(file for files in batches for file in files) == list(range(wanted.files)), (
+        assert sorted(file for _, files in batches for file in files) == list(range(wanted.files)), (
             "a file was left out or read twice"
         )
-        counts, late = counts_of(parts, batches, wanted.keys)
-        found = compare(root, names, counts)
-    shared = sum(len(files) > 1 for files in batches)
+        counts, late = counts_of(parts, batches, wanted.keys, start=start)
+        committed = max(map(int, _names(root / "checkpoint" / "commits")))
+        found = compare(root, names, counts, start=start, committed=ticks_closed(batches[committed][0], start))
+    shared = sum(len(files) > 1 for _, files in batches)
     report = {"events": wanted.events, "keys": wanted.keys, "late events": late, "shared micro-batches": shared, **done, **found}
     print(json.dumps({**report, "seconds": round(time.monotonic() - began)}, indent=2))
     enough = done["driver kills"] >= wanted.drivers and done["worker kills"] >= wanted.workers

@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import fadecount as fc
+from campaigns.spark.events import all_read
 from fadecount.spark import release
 
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -36,6 +37,7 @@ def main(settings: dict[str, Any]) -> None:
         .config("spark.task.maxFailures", "20")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.streaming.minBatchesToRetain", "1000000")  # the oracle reads the whole log
         .config("spark.sql.codegen.wholeStage", "false")  # a life is too short to compile for it
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.streaming.stateStore.providerClass", ROCKS)
@@ -64,8 +66,12 @@ def main(settings: dict[str, Any]) -> None:
         (root / "markers" / f"{number:04}-{life}").touch()
         time.sleep(settings["pause"])
 
-    query = releases.writeStream.foreachBatch(write).option("checkpointLocation", str(root / "checkpoint"))
-    query.trigger(availableNow=True).start().awaitTermination()
+    writer = releases.writeStream.foreachBatch(write).option("checkpointLocation", str(root / "checkpoint"))
+    query = writer.trigger(processingTime="1 second").start()
+    while not all_read(root / "checkpoint", settings["files"]):
+        if query.awaitTermination(1):
+            raise SystemExit("the query stopped by itself")
+    query.stop()
     (root / "finished").touch()
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from tests.spark.oracle import START
 
-TICK = 60
+TICK = 10
+SECRET = "".join(f"{number:02x}" for number in range(32))
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Part:
     chosen: np.ndarray[Any, Any]
 
 
-def make_events(root: Path, *, events: int, keys: int, files: int) -> tuple[list[str], list[Part]]:
-    """Writes the input, and returns the keys and the events, file by file."""
+def make_events(root: Path, *, start: int, events: int, keys: int, files: int) -> tuple[list[str], list[Part]]:
+    """Writes the input, and returns the keys and the events, file by file. Some events come late, some before their time."""
     source = np.random.default_rng(20260101)
     names = [f"page-{number:07}" for number in range(keys)]
     pd.DataFrame({"page": names}).to_parquet(root / "keys.parquet")
@@ -36,43 +36,64 @@ def make_events(root: Path, *, events: int, keys: int, files: int) -> tuple[list
         old = source.random(part) < 0.1
         seconds = np.maximum(seconds - np.where(old, source.integers(0, 3 * TICK, part), 0), 0)
         chosen = np.minimum(source.zipf(1.3, part) - 1, source.integers(0, keys, part))
-        frame = pd.DataFrame({"at": pd.to_datetime(START + seconds, unit="s", utc=True), "page": np.array(names)[chosen]})
+        frame = pd.DataFrame({"at": pd.to_datetime(start + seconds, unit="s", utc=True), "page": np.array(names)[chosen]})
         path = root / "in" / f"{number:04}.parquet"
         frame.to_parquet(path, coerce_timestamps="us")
-        os.utime(path, (START + number, START + number))  # Spark reads the oldest file first
+        os.utime(path, (start + number, start + number))  # Spark reads the oldest file first
         parts.append(Part(seconds, chosen))
     return names, parts
 
 
-def micro_batches(checkpoint: Path) -> list[list[int]]:
-    """Which files Spark put into which micro-batch, by its own logs.
+def logged_batches(checkpoint: Path) -> list[tuple[int, int]]:
+    """For each micro-batch, by Spark's log: its clock (the watermark, in milliseconds), and the last entry of files it read."""
+    found = []
+    for log in sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda path: int(path.name)):
+        _, metadata, files, *_ = log.read_text().splitlines()
+        found.append((int(json.loads(metadata)["batchWatermarkMs"]), -1 if files == "-" else int(json.loads(files)["logOffset"])))
+    return found
 
-    One each, but for a driver that was killed after it wrote a file down and before it began a micro-batch with it: the next
-    driver takes another file along.
+
+def micro_batches(checkpoint: Path) -> list[tuple[int, list[int]]]:
+    """The clock of each micro-batch in seconds, and the numbers of the files that Spark put into it.
+
+    Mostly one file, but for a driver that was killed after it wrote a file down and before it began a micro-batch with it: the
+    next driver takes another file along.
     """
     places: dict[int, int] = {}
     for log in (checkpoint / "sources" / "0").glob("[0-9]*"):
         for line in log.read_text().splitlines()[1:]:
             entry = json.loads(line)
             places[int(Path(entry["path"]).stem)] = int(entry["batchId"])
-    offsets: dict[int, int] = {}
-    for log in (checkpoint / "offsets").glob("[0-9]*"):
-        offsets[int(log.name)] = json.loads(log.read_text().splitlines()[-1])["logOffset"]
     batches, before = [], -1
-    for number in sorted(offsets):
-        batches.append(sorted(file for file, place in places.items() if before < place <= offsets[number]))
-        before = offsets[number]
+    for clock, last in logged_batches(checkpoint):
+        batches.append((clock // 1000, sorted(file for file, place in places.items() if before < place <= last)))
+        before = last
     return batches
 
 
-def counts_of(parts: list[Part], batches: list[list[int]], keys: int) -> tuple[np.ndarray[Any, Any], int]:
+def ticks_closed(clock: int, start: int) -> int:
+    """How many ticks are over at a moment, in seconds."""
+    return max(0, clock - start) // TICK
+
+
+def counts_of(
+    parts: list[Part], batches: list[tuple[int, list[int]]], keys: int, *, start: int
+) -> tuple[np.ndarray[Any, Any], int]:
     """The counts (tick, key) that a correct job releases, and how many events came late."""
-    counts = np.zeros((len(parts) + 2, keys), dtype=np.int64)
-    watermark = late = 0
-    for files in batches:
-        closed = watermark // TICK
+    last = ticks_closed(batches[-1][0], start)
+    counts = np.zeros((max(last, 1 + max(int(part.seconds.max()) // TICK for part in parts)) + 1, keys), dtype=np.int64)
+    late = 0
+    for clock, files in batches:
+        closed = ticks_closed(clock, start)
         for part in (parts[file] for file in files):
             late += int(np.count_nonzero(part.seconds // TICK < closed))
             np.add.at(counts, (np.maximum(part.seconds // TICK, closed), part.chosen), 1)
-            watermark = max(watermark, int(part.seconds.max()))
-    return counts[: watermark // TICK], late
+    return counts[:last], late
+
+
+def all_read(checkpoint: Path, files: int) -> bool:
+    """Whether micro-batches with every file are committed, and so is one that began two ticks after the last of them."""
+    committed = {int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")}
+    batches = [batch for number, batch in enumerate(micro_batches(checkpoint)) if number in committed]
+    with_files = [clock for clock, some in batches if some]
+    return sum(len(some) for _, some in batches) == files and batches[-1][0] >= with_files[-1] + 2 * TICK

@@ -14,9 +14,9 @@ testing = pytest.importorskip("pyspark.sql.streaming.tws_tester", reason="needs 
 
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues  # noqa: E402
 
-from fadecount.spark.job import Identity, Job, proof_of  # noqa: E402
+from fadecount.spark.job import Identity, Job, budgets_of, proof_of  # noqa: E402
 from fadecount.spark.stream import ShardProcessor  # noqa: E402
-from tests.spark.oracle import EPOCH, SECRET, START, STREAM, MicroBatch  # noqa: E402
+from tests.spark.oracle import EPOCH, QUERY, SECRET, START, STREAM, MicroBatch  # noqa: E402
 
 LOCATION = "env:FADECOUNT_TEST_SECRET"
 
@@ -31,15 +31,28 @@ def make_job(mechanism: fc.Mechanism, *, tick: int = 60, shards: int = 3, begins
         "keys": "some",
         "secret_proof": proof_of(SECRET.encode()),
         "epoch": EPOCH,
+        "budgets": budgets_of(mechanism),
     }
     return Job(identity=Identity(**{**fields, **changes}), secret=LOCATION, beta=0.05, begins=begins)
 
 
-class Operator:
-    """Some shards with their states and timers, between micro-batches."""
+class Processor(ShardProcessor):
+    """The processor inside a query whose id the test chooses, for there is no task here that knows one."""
 
-    def __init__(self, job: Job, keys: list[str]) -> None:
+    def __init__(self, job: Job, query: str) -> None:
+        super().__init__(job)
+        self._query = query
+
+    def query_id(self) -> str:
+        return self._query
+
+
+class Operator:
+    """Some shards with their states and timers, between micro-batches; ``query`` is the id of the query that runs them."""
+
+    def __init__(self, job: Job, keys: list[str], *, query: str = QUERY) -> None:
         self.job = job
+        self.query = query
         self.shards = job.identity.shards
         self.handle = testing._InMemoryStatefulProcessorHandle("EventTime")
         processor = self.processor()
@@ -50,7 +63,7 @@ class Operator:
                 processor.handleInitialState((shard,), pd.DataFrame({"keys": [declared]}), TimerValues(-1, 0))
 
     def processor(self) -> ShardProcessor:
-        processor = ShardProcessor(self.job)
+        processor = Processor(self.job, self.query)
         processor.init(self.handle)
         return processor
 
@@ -60,7 +73,7 @@ class Operator:
     def copy(self) -> Operator:
         """The state as a checkpoint holds it."""
         other: Operator = Operator.__new__(Operator)
-        other.job, other.shards, other.handle = self.job, self.shards, copy.deepcopy(self.handle)
+        other.job, other.query, other.shards, other.handle = self.job, self.query, self.shards, copy.deepcopy(self.handle)
         return other
 
     def run(self, batch: MicroBatch) -> dict[tuple[int, str], tuple[int, int, int]]:

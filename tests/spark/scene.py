@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import random
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from campaigns.spark.events import logged_batches
 
 import fadecount as fc
 from tests.spark.oracle import SECRET, START, STREAM, Event, MicroBatch, frozen_counts, released
 
 TICK = 600
+RECENTLY = int(time.time()) // TICK * TICK - 6 * TICK
+"""When streams begin that run by the real clock: some ticks ago."""
 KEYS = [f"page {number}" for number in range(40)]
 MECHANISM = fc.Gradual(epsilon=0.5, exponent=2.0, delay=1)
 
@@ -27,13 +33,17 @@ def files(number: int) -> list[list[Event]]:
     ]
 
 
-def batches(files: list[list[Event]]) -> list[MicroBatch]:
-    """What Spark makes of them: the watermark of a batch is the latest event before it; at the end comes one without events."""
-    batches, latest = [], 0
-    for events in [*files, []]:
-        batches.append(MicroBatch(1000 * latest, events))
-        latest = max([latest, *(moment for moment, _ in events)])
-    return batches
+def batches(root: Path, files: list[list[Event]]) -> list[MicroBatch]:
+    """What Spark made of them, by its own log: the clock of each micro-batch, and its events.
+
+    ``files`` has a list for each time at which Spark found new files.
+    """
+    found, before = [], -1
+    for clock, last in logged_batches(root / "checkpoint"):
+        found.append(MicroBatch(clock, [event for file in files[before + 1 : last + 1] for event in file]))
+        before = last
+    assert before == len(files) - 1
+    return found
 
 
 def options(session: Any, **changes: Any) -> dict[str, Any]:
@@ -59,7 +69,7 @@ def command(root: Path, keys: list[str], **changes: str | None) -> list[str]:
         "keys": str(root / "keys.txt"),
         "plan": str(root / "plan.json"),
         "tick": f"{TICK}s",
-        "start": "2026-01-01",
+        "start": datetime.fromtimestamp(RECENTLY, UTC).isoformat(),
         "stream": STREAM,
         "shards": "2",
         "secret": f"file:{root / 'secret'}",
@@ -72,7 +82,13 @@ def command(root: Path, keys: list[str], **changes: str | None) -> list[str]:
 
 def expected(root: Path, keys: list[str], files_of_events: list[list[Event]]) -> dict[tuple[int, str], int]:
     """What a job in such a directory releases from one micro-batch per list of events."""
-    epoch = json.loads((root / "checkpoint" / "fadecount.json").read_text())["epoch"]
     mechanism = fc.Mechanism.from_json((root / "plan.json").read_text())
-    counts, ticks = frozen_counts(batches(files_of_events), TICK)
-    return released(mechanism, keys, counts, ticks, epoch=epoch)
+    counts, ticks = frozen_counts(batches(root, files_of_events), TICK, start=RECENTLY)
+    return released(mechanism, keys, counts, ticks, **noise_of(root))
+
+
+def noise_of(root: Path) -> dict[str, str]:
+    """The epoch of the checkpoint in a directory, and what its noise is bound to."""
+    epoch = json.loads((root / "checkpoint" / "fadecount.json").read_text())["epoch"]
+    query = json.loads((root / "checkpoint" / "metadata").read_text())["id"]
+    return {"epoch": epoch, "of": f"query {query}"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def build_session(log: Path, *, master: str = "local[2]", **more: str) -> Any:
     return session
 
 
-def write_events(place: Path, events: list[Event | tuple[int, None]]) -> None:
+def write_events(place: Path, events: Sequence[Event]) -> None:
     """One Parquet file of events, with the columns ``at`` and ``page``."""
     place.parent.mkdir(parents=True, exist_ok=True)
     times = pd.to_datetime([moment for moment, _ in events], unit="s", utc=True)
@@ -58,10 +59,10 @@ def write_events(place: Path, events: list[Event | tuple[int, None]]) -> None:
     frame.to_parquet(place, coerce_timestamps="us")
 
 
-def read_releases(session: Any, place: Path, tick: int) -> dict[tuple[int, str], int]:
+def read_releases(session: Any, place: Path, tick: int, *, start: int = START) -> dict[tuple[int, str], int]:
     """The value of each (tick number, key); every one must be there once only."""
     rows = session.read.parquet(str(place)).selectExpr("unix_seconds(tick) as at", "key", "value", "low", "high").collect()
-    values = {((row.at - START) // tick, row.key): row.value for row in rows}
+    values = {((row.at - start) // tick, row.key): row.value for row in rows}
     assert len(values) == len(rows)
     assert all(row.low <= row.value <= row.high for row in rows)
     return values

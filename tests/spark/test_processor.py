@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import random
 from typing import Any
@@ -10,11 +11,13 @@ import pandas as pd
 import pytest
 
 import fadecount as fc
-from fadecount.errors import CheckpointError, InputError, ParameterError
+from fadecount.errors import CheckpointError, ParameterError
+from fadecount.mechanisms.noise_law import quantile_of
 from tests.spark.micro_batches import LOCATION, Operator, make_job
 from tests.spark.oracle import SECRET, START, Event, MicroBatch, frozen_counts, released
 
 from pyspark.sql.streaming.stateful_processor import TimerValues  # isort: skip
+from fadecount.spark.job import budgets_of  # isort: skip
 
 KEYS = [f"key {number}" for number in range(12)]
 MECHANISMS = [
@@ -60,9 +63,7 @@ def test_releases_equal_those_of_one_local_vector_counter(mechanism: fc.Mechanis
     assert ticks > 10
     assert {place: value for place, (value, _, _) in found.items()} == wanted
     for (tick, _), (value, low, high) in found.items():
-        bound = mechanism.error_bound(tick + 1, 0.05, largest_input=0)
-        assert low == 2 * value - high
-        assert bound <= high - value < bound + 1
+        assert value - low == high - value == quantile_of(mechanism.schedule.budgets_in_use(tick + 1), 0.05)
 
 
 def test_a_repeated_micro_batch_releases_the_same_even_if_its_own_events_change() -> None:
@@ -125,18 +126,49 @@ def test_keys_that_spark_lost_on_the_way_are_missed_at_once() -> None:
         processor.handleInitialState((0,), pd.DataFrame({"shard": [0]}), TimerValues(-1, 0))
 
 
-def test_a_null_key_a_null_time_and_a_time_out_of_reach_are_refused() -> None:
+def test_a_row_without_a_key_or_a_time_or_out_of_reach_is_left_out_by_itself() -> None:
+    good: list[Event] = [(START, KEYS[0]), (START + 1, KEYS[1])]
+    bad: list[Any] = [(START, None), (float("nan"), KEYS[0]), (1 << 62, KEYS[0])]
+    last = MicroBatch(1000 * (START + 10), [])
+    alone, beside = (Operator(make_job(MECHANISMS[0], tick=1), KEYS) for _ in range(2))
+    alone.run(MicroBatch(0, good))
+    beside.run(MicroBatch(0, [*bad[:2], *good]))
+    beside.run(MicroBatch(0, bad[2:]))
+    found = alone.run(last)
+    assert len(found) == 10 * len(KEYS)
+    assert beside.run(last) == found
+
+
+def test_two_queries_of_one_job_have_noise_of_their_own() -> None:
+    """One release may feed two checkpoints. The same noise on their different counts would give the difference exactly."""
+    job = make_job(MECHANISMS[0])
+    first, second = (Operator(job, KEYS, query=query).run(MicroBatch(1000 * (START + 6000), [])) for query in ("a", "b"))
+    assert first.keys() == second.keys()
+    assert sum(first[place][0] == second[place][0] for place in first) < len(first) // 2
+
+
+def test_a_state_belongs_to_the_query_that_made_it() -> None:
     operator = Operator(make_job(MECHANISMS[0]), KEYS)
-    nothing: str | None = None
-    with pytest.raises(InputError, match=r"^key must not be null"):
-        operator.run(MicroBatch(0, [(START, nothing)]))  # type: ignore[list-item]
-    with pytest.raises(InputError, match=r"^time must not be null"):
-        operator.run(MicroBatch(0, [(float("nan"), KEYS[0])]))  # type: ignore[list-item]
-    with pytest.raises(InputError, match=r"^time must be within the reach"):
-        Operator(make_job(MECHANISMS[0], tick=1), KEYS).run(MicroBatch(0, [(1 << 62, KEYS[0])]))
+    operator.query = "another"
+    with pytest.raises(CheckpointError, match=r"^query must be that of the checkpoint, a query for tests, got another"):
+        operator.run(MicroBatch(1000 * (START + 60), []))
+    with pytest.raises(CheckpointError, match=r"^query must be that of the checkpoint, a query for tests, got another"):
+        Operator(make_job(MECHANISMS[0], query="a query for tests"), KEYS, query="another")
+    with pytest.raises(CheckpointError, match=r"^query must have an id, got none"):
+        Operator(make_job(MECHANISMS[0]), KEYS, query="")
 
 
-def test_a_watermark_that_goes_back_releases_nothing_again() -> None:
+def test_a_machine_that_computes_other_budgets_is_refused() -> None:
+    """Noise depends on every bit of a budget. The driver's are those of the stream."""
+    mechanism = fc.Gradual(epsilon=0.5, exponent=1.3)
+    assert budgets_of(mechanism).count(" ") == len(mechanism.schedule.budgets)
+    first = float.fromhex(budgets_of(mechanism).split()[1])
+    other = budgets_of(mechanism).replace(first.hex(), math.nextafter(first, 1.0).hex(), 1)
+    with pytest.raises(CheckpointError, match=r"^budgets must be that of the checkpoint, .*; this machine computes other"):
+        Operator(make_job(mechanism, budgets=other), KEYS)
+
+
+def test_a_clock_that_goes_back_releases_nothing_again() -> None:
     operator = Operator(make_job(MECHANISMS[0]), KEYS)
     operator.run(MicroBatch(0, []))
     operator.run(MicroBatch(1000 * (START + 600), []))

@@ -1,4 +1,4 @@
-"""What the entry point refuses on a checkpoint that exists, in one line each; and that a mended job goes on."""
+"""What the entry point refuses on a checkpoint that exists, in one line each; and that a corrected job goes on."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 import fadecount as fc
-from tests.spark.oracle import START, Event
-from tests.spark.scene import TICK, command, expected
+from tests.spark.oracle import Event
+from tests.spark.scene import RECENTLY, TICK, command, expected
 from tests.spark.session import read_releases, write_events
 
 from fadecount.spark import __main__ as entry  # isort: skip
 
 KEYS = ["a", "b", "c"]
-FIRST: list[Event] = [(START, "a"), (START + TICK, "b"), (START + 3 * TICK, "c")]
-SECOND: list[Event] = [(START + 2 * TICK, "a"), (START + 7 * TICK, "b")]
+FIRST: list[Event] = [(RECENTLY, "a"), (RECENTLY + TICK, "b"), (RECENTLY + 3 * TICK, "c"), (RECENTLY, None)]
+SECOND: list[Event] = [(RECENTLY + 2 * TICK, "a"), (RECENTLY + 5 * TICK, "b")]
 
 
 def _refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -28,19 +28,16 @@ def _refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return told.removeprefix("fadecount: ").rstrip()
 
 
-def test_a_null_key_stops_the_job_and_a_condition_lets_it_go_on(
+def test_a_wrong_start_on_a_checkpoint_is_refused_and_a_right_one_goes_on(
     spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_events(tmp_path / "in" / "0.parquet", list(FIRST))
     words = command(tmp_path, KEYS)
     assert entry.main(words) == 0
-    before = read_releases(spark, tmp_path / "out", TICK)
+    before = read_releases(spark, tmp_path / "out", TICK, start=RECENTLY)
     assert before == expected(tmp_path, KEYS, [FIRST])
 
-    write_events(tmp_path / "in" / "1.parquet", [*SECOND, (START + 4 * TICK, None)])
-    assert _refused(words, capsys) == "key must not be null; drop or name such events before they are counted"
-    assert read_releases(spark, tmp_path / "out", TICK) == before
-
+    write_events(tmp_path / "in" / "1.parquet", SECOND)
     plan = tmp_path / "other.json"
     plan.write_text(fc.Linear(epsilon=0.5).to_json())
     (tmp_path / "short").write_text("s" * 31)
@@ -61,10 +58,11 @@ def test_a_null_key_stops_the_job_and_a_condition_lets_it_go_on(
         ({"time": "unix_millis(at)"}, "time must be a timestamp, got a column of type bigint; convert it"),
         ({"key": "pages"}, "Spark failed: [UNRESOLVED_COLUMN"),
         ({"option": "sep"}, "--option must be NAME=VALUE, got 'sep'"),
+        ({"option": "maxOffsetsPerTrigger=9"}, "--option must not limit a micro-batch by its events, got maxOffsetsPerTrigger"),
     ]
     for changes, message in refusals:
         assert _refused(command(tmp_path, KEYS, **changes), capsys).startswith(message)
-    assert read_releases(spark, tmp_path / "out", TICK) == before
+    assert read_releases(spark, tmp_path / "out", TICK, start=RECENTLY) == before
 
-    assert entry.main(command(tmp_path, KEYS, where="page is not null")) == 0
-    assert read_releases(spark, tmp_path / "out", TICK) == expected(tmp_path, KEYS, [FIRST, [], SECOND])
+    assert entry.main(words) == 0
+    assert read_releases(spark, tmp_path / "out", TICK, start=RECENTLY) == expected(tmp_path, KEYS, [FIRST, SECOND])

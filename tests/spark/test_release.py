@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,25 @@ import pytest
 import fadecount as fc
 from fadecount.errors import CheckpointError, FadecountError, ParameterError
 from tests.spark.oracle import EPOCH, SECRET, START, frozen_counts, released
-from tests.spark.scene import KEYS, MECHANISM, TICK, batches, files, options, stream
+from tests.spark.scene import KEYS, MECHANISM, TICK, batches, files, noise_of, options, stream
 from tests.spark.session import files_with, read_releases, write_events
 
-from fadecount.spark import explain, release  # isort: skip
+from fadecount.spark import explain, release, to_parquet, to_postgresql  # isort: skip
+from pyspark.sql import functions as sql  # isort: skip
 from fadecount.spark.parameters import Parameters  # isort: skip
 from fadecount.spark.release import _released  # isort: skip
 
 
-def _run(releases: Any, root: Path) -> None:
-    """Everything that is there, into Parquet."""
-    sink = releases.writeStream.format("parquet").option("path", str(root / "out"))
-    query = sink.option("checkpointLocation", str(root / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination()
+def _run(session: Any, root: Path, *, clock: int, epoch: str = "", **changes: Any) -> None:
+    """Everything that is there, into Parquet, in a run that begins at a moment of the test's choice."""
+    dated = stream(session, root).selectExpr("at as time", "page as key")
+    declared = session.createDataFrame([(key,) for key in KEYS], "key string")
+    parameters = Parameters.checked(MECHANISM, **options(session, **changes), end=None, streaming=True)
+    moment = sql.timestamp_seconds(sql.lit(clock))
+    releases = _released(dated, declared, parameters, checkpoint=str(root / "checkpoint"), epoch=epoch, clock=moment)
+    to_parquet(releases, str(root / "out"), checkpoint=str(root / "checkpoint")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
 
 
 def _release(session: Any, root: Path, **changes: Any) -> Any:
@@ -35,14 +42,13 @@ def _release(session: Any, root: Path, **changes: Any) -> Any:
 
 def test_a_stream_equals_the_local_counter_and_its_checkpoint_stays_its_own(spark: Any, tmp_path: Path) -> None:
     inputs = files(3)
-    for number, events in enumerate(inputs):
-        write_events(tmp_path / "in" / f"{number}.parquet", list(events))
-    dated = stream(spark, tmp_path).selectExpr("at as time", "page as key")
-    declared = spark.createDataFrame([(key,) for key in KEYS], "key string")
-    parameters = Parameters.checked(MECHANISM, **options(spark), end=None, streaming=True)
-    _run(_released(dated, declared, parameters, checkpoint=str(tmp_path / "checkpoint"), epoch=EPOCH), tmp_path)
-    counts, ticks = frozen_counts(batches(inputs), TICK)
-    wanted = released(MECHANISM, KEYS, counts, ticks)
+    write_events(tmp_path / "in" / "0.parquet", inputs[0])
+    _run(spark, tmp_path, clock=START + 2 * TICK, epoch=EPOCH)
+    for number in (1, 2):
+        write_events(tmp_path / "in" / f"{number}.parquet", inputs[number])
+    _run(spark, tmp_path, clock=START + 7 * TICK + 1)
+    counts, ticks = frozen_counts(batches(tmp_path, inputs), TICK)
+    wanted = released(MECHANISM, KEYS, counts, ticks, **noise_of(tmp_path))
     assert ticks == 7
     assert read_releases(spark, tmp_path / "out", TICK) == wanted
 
@@ -71,30 +77,51 @@ def test_a_stream_equals_the_local_counter_and_its_checkpoint_stays_its_own(spar
     identity = json.loads(note.read_text())
     note.write_text(json.dumps({**identity, "epoch": "a forged one"}))
     note.with_name(".fadecount.json.crc").unlink(missing_ok=True)
-    write_events(tmp_path / "in" / "9.parquet", [(START + 90_000, KEYS[0])])
     with pytest.raises(Exception, match="fadecount") as caught:
-        _run(_release(spark, tmp_path), tmp_path)
+        _run(spark, tmp_path, clock=START + 8 * TICK, epoch="a forged one")
     line = explain(caught.value)
     assert line is not None
     assert line.startswith("epoch must be that of the checkpoint, an epoch for tests, got a forged one")
     assert read_releases(spark, tmp_path / "out", TICK) == wanted
 
     note.write_text(json.dumps(identity))
-    _run(_release(spark, tmp_path), tmp_path)
-    longer, ticks = frozen_counts(batches([*inputs, [], [(START + 90_000, KEYS[0])]]), TICK)
-    assert ticks == 150
-    assert read_releases(spark, tmp_path / "out", TICK) == released(MECHANISM, KEYS, longer, ticks)
+    first = tmp_path / "first"
+    (tmp_path / "checkpoint").rename(first)
+    shutil.copytree(first, tmp_path / "checkpoint")
+    with pytest.raises(CheckpointError, match=r"^checkpoint must be the first, got a copy of it in file:"):
+        _release(spark, tmp_path)
+    _release(spark, tmp_path, moved=True)
+    _release(spark, tmp_path)
     note.unlink()
     with pytest.raises(CheckpointError, match=r"^checkpoint must hold fadecount.json, got"):
         _release(spark, tmp_path)
+    with pytest.raises(CheckpointError, match=r"^checkpoint must be where it began, file:.*/checkpoint, got file:.*/first"):
+        _release(spark, tmp_path, checkpoint=str(first))
+    (first / "fadecount.place.json").unlink()
+    with pytest.raises(CheckpointError, match=r"^checkpoint must hold a whole fadecount.place.json, got none"):
+        _release(spark, tmp_path, checkpoint=str(first))
 
 
-def test_a_null_key_stops_a_stream_before_it_releases(spark: Any, tmp_path: Path) -> None:
-    write_events(tmp_path / "in" / "0.parquet", [(START, KEYS[0]), (START + 5000, None)])
-    with pytest.raises(Exception, match="fadecount") as caught:
-        _run(_release(spark, tmp_path), tmp_path)
-    assert explain(caught.value) == "key must not be null; drop or name such events before they are counted"
-    assert not list((tmp_path / "out").rglob("*.parquet"))
+def test_releases_are_written_with_the_checkpoint_they_were_made_for(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    first, second = (_release(spark, tmp_path, checkpoint=str(tmp_path / name)) for name in ("a", "b"))
+    to_parquet(first, str(tmp_path / "out"), checkpoint=str(tmp_path / "a"))
+    to_parquet(second.where("value > 0"), str(tmp_path / "out"), checkpoint=str(tmp_path / "b"))
+    with pytest.raises(CheckpointError, match=r"^checkpoint must be the one that release was given last, got file:.*/b; give"):
+        to_parquet(first, str(tmp_path / "out"), checkpoint=str(tmp_path / "b"))
+    with pytest.raises(CheckpointError, match=r"^checkpoint must be the one that release was given last, got file:.*/c; give"):
+        to_postgresql(first, "releases", database="", checkpoint=str(tmp_path / "c"))
+    again = _release(spark, tmp_path, checkpoint=str(tmp_path / "a"))
+    with pytest.raises(CheckpointError, match=r"^checkpoint must be the one that release was given last, got file:.*/a; give"):
+        to_parquet(first, str(tmp_path / "out"), checkpoint=str(tmp_path / "a"))
+    to_parquet(again, str(tmp_path / "out"), checkpoint=str(tmp_path / "a"))
+
+
+def test_events_with_a_watermark_of_their_own_are_refused(spark: Any, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    words = {"keys": KEYS, "time": "at", "key": "page", "checkpoint": str(tmp_path / "checkpoint"), **options(spark)}
+    with pytest.raises(ParameterError, match=r"^events must have no watermark of their own"):
+        release(stream(spark, tmp_path).withWatermark("at", "1 hour"), MECHANISM, **words)
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.spark.oracle import START, Event
-from tests.spark.scene import TICK, command, expected
+from tests.spark.oracle import Event
+from tests.spark.scene import RECENTLY, TICK, command, expected
 from tests.spark.session import read_releases, write_events
 
 import pyspark  # isort: skip
 from fadecount.spark import __main__ as entry  # isort: skip
 
 KEYS = ["a", "b"]
-EVENTS: list[Event] = [(START, "a"), (START + TICK, "b"), (START + 3 * TICK, "b")]
+EVENTS: list[Event] = [(RECENTLY, "a"), (RECENTLY + TICK, "b"), (RECENTLY + 3 * TICK, "b")]
 
 
 def _submitted(words: list[str]) -> subprocess.CompletedProcess[str]:
@@ -30,7 +30,7 @@ def test_a_submitted_job_releases_what_the_local_counter_does(spark: Any, tmp_pa
     write_events(tmp_path / "in" / "0.parquet", list(EVENTS))
     done = _submitted(command(tmp_path, KEYS))
     assert done.returncode == 0, done.stderr
-    assert read_releases(spark, tmp_path / "out", TICK) == expected(tmp_path, KEYS, [EVENTS])
+    assert read_releases(spark, tmp_path / "out", TICK, start=RECENTLY) == expected(tmp_path, KEYS, [EVENTS])
 
 
 def test_a_submitted_job_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import fadecount as fc
-from fadecount.errors import InputError
 from tests.spark.oracle import EPOCH, SECRET, START, Event, released
 from tests.spark.scene import KEYS, MECHANISM, TICK, files, options
 from tests.spark.session import files_with, read_releases, write_events
 
-from fadecount.spark import explain, release  # isort: skip
+from fadecount.spark import release  # isort: skip
 from fadecount.spark.table import digest_of  # isort: skip
 from fadecount.spark.parameters import Parameters  # isort: skip
 from fadecount.spark.shard import Pending, Roster  # isort: skip
@@ -47,7 +45,7 @@ def test_a_table_equals_the_local_counter_however_often_it_is_executed(spark: An
     assert len(again) == len(found) == TICKS * len(KEYS)
     assert sorted(again.values()) == sorted(found.values())
 
-    counts = Tally(((moment - START) // TICK, key) for moment, key in EVENTS)
+    counts = Tally(((moment - START) // TICK, key) for moment, key in EVENTS if key)
     shards = {
         row.key: row.shard
         for row in spark.createDataFrame([(key,) for key in KEYS], "key string").select("key", _shard(4)).collect()
@@ -57,11 +55,12 @@ def test_a_table_equals_the_local_counter_however_often_it_is_executed(spark: An
         cells = [(tick * len(keys) + keys.index(key), n) for (tick, key), n in counts.items() if key in keys and tick < TICKS]
         pending = Pending.empty().with_counts(*_columns(cells))
         inputs = digest_of(Roster.of(keys), pending, TICKS)
-        wanted = released(MECHANISM, keys, counts, TICKS, epoch=f"{EPOCH} {inputs}")
+        wanted = released(MECHANISM, keys, counts, TICKS, of=f"inputs {inputs}")
         assert {place: value for place, value in found.items() if place[1] in keys} == wanted
 
-    write_events(tmp_path / "more" / "0.parquet", [*EVENTS, *((START, key) for key in KEYS)])
-    changed = _values(_in_epoch(spark, tmp_path / "more"))
+    write_events(tmp_path / "in" / "1.parquet", [(START, key) for key in KEYS])
+    assert _values(releases) == again, "a table is counted once"
+    changed = _values(_in_epoch(spark, tmp_path / "in"))
     first = min(tick for tick, _ in changed)
     same = sum(value == again[place] + 1 for place, value in changed.items() if place[0] != first)
     assert same < len(changed) // 2, "changed events met the same noise"
@@ -79,16 +78,20 @@ def test_two_calls_on_one_table_have_independent_noise(spark: Any, tmp_path: Pat
     assert sum(value == second[place] for place, value in first.items()) < len(first) // 2
 
 
-@pytest.mark.parametrize("name", ["key", "time"])
-def test_a_null_in_a_table_is_refused(spark: Any, tmp_path: Path, name: str) -> None:
-    write_events(tmp_path / "in" / "0.parquet", list(EVENTS[:5]))
-    nothing = {"key": ("at", "cast(null as string)"), "time": ("cast(null as timestamp)", "page")}[name]
-    table = spark.read.parquet(str(tmp_path / "in"))
-    table = table.union(table.limit(1).selectExpr(*nothing))
-    words = {**options(spark), "end": END, "time": "at", "key": "page", "keys": KEYS}
-    with pytest.raises(Exception, match=InputError.__name__) as caught:
-        release(table, MECHANISM, **words).collect()
-    assert str(explain(caught.value)).startswith(f"{name} must not be null; drop")
+def test_a_bad_row_and_an_event_outside_the_range_change_nothing_else_in_a_table(spark: Any, tmp_path: Path) -> None:
+    exact = fc.Designed(budgets=(1000.0,) * 4)
+    words = {**options(spark, shards=2), "end": END, "time": "at", "key": "page", "keys": KEYS[:3]}
+    texts = [("2026-01-01 00:00:01", KEYS[0]), ("2026-01-01 00:20:00", KEYS[1])]
+    bad = [("yesterday", KEYS[0]), (None, KEYS[0]), ("2026-01-01", None), ("2025-12-31", KEYS[0]), ("2027-01-01", KEYS[0])]
+    bad += [("-290000-01-01", KEYS[0]), ("+290000-01-01", KEYS[0])]
+    alone, beside, empty = (
+        _values(release(spark.createDataFrame(rows, "at string, page string"), exact, **words))
+        for rows in (texts, texts + bad, [])
+    )
+    assert beside == alone
+    assert empty.keys() == alone.keys()
+    assert sum(alone.values()) == TICKS + (TICKS - 2)
+    assert set(empty.values()) == {0}
 
 
 def test_ticks_are_moments_where_an_hour_happens_twice(spark: Any, tmp_path: Path) -> None:

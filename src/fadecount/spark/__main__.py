@@ -29,6 +29,7 @@ from fadecount.mechanisms import Mechanism, read_mechanism
 FAILED = 1
 _ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _WITH_SCHEMA = ("parquet", "csv", "json", "orc")
+_BY_EVENTS = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxbytespertrigger", "maxrowspertrigger", "maxrecordspertrigger")
 _OPTIONS = {
     "header": "true",
     "maxFileAge": "36500d",  # Spark would pass over files that are a week older than the newest, without a word
@@ -42,6 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
         description=summary,
         epilog=details.strip("\n"),
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     source = parser.add_argument_group("events")
     source.add_argument("--events", default="", metavar="PATH", help="directory of files, or a table's name")
@@ -57,19 +59,24 @@ def build_parser() -> argparse.ArgumentParser:
     stream.add_argument("--tick", required=True, metavar="DURATION", help="length of a tick, such as 15m or 1d")
     stream.add_argument("--start", required=True, metavar="TIME", help="when the first tick begins; UTC unless it says otherwise")
     stream.add_argument(
-        "--late", default="0s", metavar="DURATION", help="how long a tick waits for events (default: %(default)s)"
+        "--late",
+        default="0s",
+        metavar="DURATION",
+        help="how long after its end a tick closes (default: 0s)",
     )
     stream.add_argument("--beta", type=float, default=0.05, help="how often a count may lie outside its interval (default: 0.05)")
     stream.add_argument("--stream", default="default", metavar="NAME", help="name of the stream (default: %(default)s)")
     stream.add_argument("--secret", metavar="PLACE", help="file:/path or env:NAME, on the executors; at least 32 bytes")
     stream.add_argument("--shards", type=int, required=True, metavar="N", help="how many shards the keys are spread over; fixed")
     stream.add_argument("--checkpoint", required=True, metavar="PATH", help="where Spark keeps the state")
+    stream.add_argument("--moved", action="store_true", help="the checkpoint was moved here, and no copy of it is left")
     sink = parser.add_argument_group("releases")
     sink.add_argument("--to", required=True, metavar="PLACE", help="parquet:PATH or postgresql:TABLE")
     sink.add_argument(
         "--database", default="", metavar="WORDS", help="libpq connection words, no password (default: PG* variables)"
     )
     sink.add_argument("--follow", action="store_true", help="go on for ever instead of stopping when all events are read")
+    sink.add_argument("--every", default="10s", metavar="DURATION", help="time between micro-batches of --follow (default: 10s)")
     return parser
 
 
@@ -98,6 +105,7 @@ def run(arguments: argparse.Namespace, mechanism: Mechanism, kind: str, place: s
     from fadecount.spark import explain, release, to_parquet, to_postgresql
     from fadecount.spark.explain import summary
 
+    every = parse_duration(arguments.every, name="--every")
     try:
         session = _session(arguments.shards)
         releases = release(
@@ -114,13 +122,14 @@ def run(arguments: argparse.Namespace, mechanism: Mechanism, kind: str, place: s
             beta=arguments.beta,
             stream=arguments.stream,
             checkpoint=arguments.checkpoint,
+            moved=arguments.moved,
         )
         if kind == "parquet":
             writer = to_parquet(releases, place, checkpoint=arguments.checkpoint)
         else:
             writer = to_postgresql(releases, place, database=arguments.database, checkpoint=arguments.checkpoint)
-        query = (writer if arguments.follow else writer.trigger(availableNow=True)).start()
-        query.awaitTermination()
+        when = {"processingTime": f"{every} seconds"} if arguments.follow else {"availableNow": True}
+        writer.trigger(**when).start().awaitTermination()
     except (PySparkException, Py4JError) as error:
         raise FadecountError(explain(error) or f"Spark failed: {summary(error)}") from error
 
@@ -160,7 +169,11 @@ def read_keys(session: Any, path: str) -> Any:
 def _option(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     if not separator or not name:
-        raise bad_parameter("--option", text, "NAME=VALUE", "such as maxFilesPerTrigger=10")
+        raise bad_parameter("--option", text, "NAME=VALUE", "such as sep=;")
+    if name.lower() in _BY_EVENTS:
+        raise ParameterError(
+            f"--option must not limit a micro-batch by its events, got {name}; one event more would move others to another tick"
+        )
     return name, value
 
 

@@ -27,6 +27,8 @@ from fadecount.noise.keyed import derive_stream_key, require_secret
 
 VERSION = 1
 _REMEDIES = {
+    "query": "a stream's noise belongs to the query of its first start; restore the checkpoint's metadata file",
+    "budgets": "this machine computes other noise budgets; run the same version of fadecount everywhere",
     "epoch": "this state was made under another one; take a new checkpoint",
     "secret_proof": "executors hold another secret than the one this checkpoint began with; give them that one",
 }
@@ -34,7 +36,12 @@ _REMEDIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """One stream: ``keys`` is a digest of the declared keys, ``epoch`` is drawn once for every new checkpoint."""
+    """One stream: ``keys`` is a digest of the declared keys, ``epoch`` is drawn once for every new checkpoint.
+
+    ``query`` is the id that Spark gives to the query of a checkpoint, the same after every restart. The driver does not know it
+    before the first start, and a table has none: then it is empty. ``budgets`` are the noise budgets as the driver computed
+    them, bit by bit: an executor that computes others refuses, for its noise would be another.
+    """
 
     stream: str
     mechanism: str
@@ -44,6 +51,9 @@ class Identity:
     keys: str
     secret_proof: str
     epoch: str
+    budgets: str
+    query: str = ""
+    unit: str = "one event"
     version: int = VERSION
 
     def to_json(self) -> str:
@@ -63,6 +73,19 @@ class Identity:
     @property
     def description(self) -> Mechanism:
         return Mechanism.from_json(self.mechanism)
+
+    def running(self, query: str) -> Identity:
+        """The identity on an executor, inside a running query, whose id is part of it.
+
+        Refuses another query than the checkpoint's, and a machine that computes other budgets than the driver did.
+        """
+        if not query:
+            raise CheckpointError("query must have an id, got none; run the stream as a query of Structured Streaming")
+        dataclasses.replace(self, budgets=budgets_of(self.description)).require_same(self)
+        found = dataclasses.replace(self, query=query)
+        if self.query:
+            found.require_same(self)
+        return found
 
     def require_same(self, stored: Identity) -> None:
         """Refuse to go on with a state that was made for something else."""
@@ -91,18 +114,35 @@ class Job:
     beta: float
     begins: bool
 
-    def stream_key(self, *, inputs: str = "") -> bytes:
-        """The stream's key, derived on the executor from the secret there, which must be the one the stream began with."""
+    def stream_key(self, *, of: str) -> bytes:
+        """The stream's key, derived on the executor from the secret there, which must be the one the stream began with.
+
+        ``of`` binds it to a running query, or to a digest of inputs that are all known beforehand.
+        """
         secret = read_secret(self.secret)
         if proof_of(secret) != self.identity.secret_proof:
             raise CheckpointError("secret must be the same on every executor, got another one; give all executors one secret")
-        return stream_key_of(self.identity, secret, inputs=inputs)
+        epoch = noise_epoch(self.identity.epoch, of)
+        return derive_stream_key(secret, epoch=epoch, stream=self.identity.stream, mechanism=self.identity.mechanism)
 
 
-def stream_key_of(identity: Identity, secret: bytes, *, inputs: str = "") -> bytes:
-    """The stream's key for keyed noise; ``inputs`` binds it to a digest of inputs that are all known beforehand."""
-    epoch = f"{identity.epoch} {inputs}" if inputs else identity.epoch
-    return derive_stream_key(secret, epoch=epoch, stream=identity.stream, mechanism=identity.mechanism)
+def noise_epoch(epoch: str, of: str) -> str:
+    """What keyed noise takes for an epoch: the epoch, and the query or the inputs that it is bound to."""
+    return json.dumps([epoch, of])
+
+
+def budgets_of(mechanism: Mechanism) -> str:
+    """Every noise budget of a mechanism, bit by bit; the last level's budget is that of all further levels.
+
+    >>> import fadecount as fc
+    >>> budgets_of(fc.Designed(budgets=(0.5, 0.25)))
+    '0x1.0000000000000p-1 0x1.0000000000000p-2, inf'
+    """
+    schedule = mechanism.schedule
+    budgets = list(schedule.budgets)
+    while len(budgets) > 1 and budgets[-1] == budgets[-2]:
+        budgets.pop()
+    return f"{' '.join(budget.hex() for budget in budgets)}, {schedule.carry_budget.hex()}"
 
 
 _LOCATION = re.compile(r"file:.+|env:[A-Za-z_][A-Za-z0-9_]*")

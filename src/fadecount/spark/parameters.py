@@ -62,7 +62,7 @@ class Parameters:
         )
 
 
-_LATEST = 253402300799  # the last second of the year 9999
+LATEST = 253402300799  # the last second of the year 9999
 MOST_SHARDS = 1 << 24
 
 
@@ -102,7 +102,7 @@ def require_moment(name: str, value: Any) -> int:
         if aware.microsecond:
             raise bad_parameter(name, value, "in whole seconds", remedy)
         value = int(aware.timestamp())
-    return require_integer(name, value, minimum=0, maximum=_LATEST, remedy=remedy)
+    return require_integer(name, value, minimum=0, maximum=LATEST, remedy=remedy)
 
 
 def require_shards(value: Any) -> int:

@@ -13,9 +13,9 @@ from pyspark.sql import functions as sql
 
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Mechanism
-from fadecount.spark.checkpoint import new_epoch, require_classic, settle_epoch
-from fadecount.spark.job import Identity, Job, probe
-from fadecount.spark.parameters import Parameters, require_column, require_time_type
+from fadecount.spark.checkpoint import new_epoch, require_classic, settle_epoch, sign
+from fadecount.spark.job import Identity, Job, budgets_of, probe
+from fadecount.spark.parameters import LATEST, Parameters, require_column, require_time_type
 from fadecount.spark.shard import RELEASES
 from fadecount.spark.stream import ShardProcessor
 from fadecount.spark.table import release_shard
@@ -23,6 +23,7 @@ from fadecount.spark.table import release_shard
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROBES = 4
+NO_SHARD = -1
 
 
 def release(
@@ -41,6 +42,7 @@ def release(
     beta: float = 0.05,
     stream: str = "default",
     checkpoint: str | None = None,
+    moved: bool = False,
 ) -> DataFrame:
     """Private running counts of events by key: a DataFrame of (tick, key, value, low, high).
 
@@ -51,15 +53,17 @@ def release(
     count that many ticks earlier). ``secret`` names where executors find the secret of the noise: ``file:/path`` or
     ``env:NAME``.
 
-    A stream closes a tick when Spark's watermark (``late`` behind the latest event) passes its end; an event that
-    comes later, or from before ``start``, counts in the first tick still open. ``checkpoint`` is the directory that
-    the query will be started with. A table needs ``end``; there, every call is a release of its own, and losses add up
-    (see :mod:`fadecount.spark.table`).
+    A stream closes a tick by the clock, ``late`` after its end, never by other events. An event that comes later counts in
+    the first tick still open. ``checkpoint`` is the directory that the query will be started with; ``moved`` says that it
+    was moved and that no copy is left. A table needs ``end``, and is counted when this is called; every call is a release
+    of its own, and losses add up (see :mod:`fadecount.spark.table`). A row without a key or a time, or from before
+    ``start``, is left out by itself.
 
-    Guarantees: the releases have the loss of the mechanism, one event being the unit; executing a micro-batch again
-    gives the same values again. Assumes: the keys are public or were chosen privately; whoever holds the secret, the
-    checkpoint or the events is trusted; the sink keeps the first of equal (tick, key) rows. Refuses, before anything
-    is released: a missing or short secret, nulls, a checkpoint that belongs to something else. Proof: docs/spark.md.
+    Guarantees: the releases have the loss of the mechanism, one event being the unit; executing a micro-batch again gives
+    the same values again; in which tick an event counts depends on its own time, its own micro-batch and the clock. Assumes:
+    the keys are public or were chosen privately; people who hold the secret, the checkpoint or the events are trusted; the
+    sink keeps the first of equal (tick, key) rows; a micro-batch takes less time than its trigger. Refuses, before anything
+    is released: a missing or short secret, a checkpoint that belongs to something else. Proof: docs/spark.md.
     """
     parameters = Parameters.checked(
         mechanism,
@@ -75,17 +79,27 @@ def release(
     )
     time, key = require_column("time", time, events.columns), require_column("key", key, events.columns)
     require_time_type(events.schema[time].dataType.simpleString())
-    dated = events.select(sql.col(time).cast("timestamp").alias("time"), sql.col(key).cast("string").alias("key"))
+    dated = events.select(sql.col(time).try_cast("timestamp").alias("time"), sql.col(key).cast("string").alias("key"))
     declared = _declared(events.sparkSession, keys, key)
-    return _released(dated, declared, parameters, checkpoint=checkpoint or "", epoch="")
+    return _released(dated, declared, parameters, checkpoint=checkpoint or "", moved=moved)
 
 
-def _released(dated: DataFrame, declared: DataFrame, parameters: Parameters, *, checkpoint: str, epoch: str) -> DataFrame:
-    """The step under :func:`release`, which takes the epoch of a new checkpoint or a table too: for tests."""
+def _released(
+    dated: DataFrame,
+    declared: DataFrame,
+    parameters: Parameters,
+    *,
+    checkpoint: str,
+    moved: bool = False,
+    epoch: str = "",
+    clock: Column | None = None,
+) -> DataFrame:
+    """The step under :func:`release`, which takes the epoch of a new checkpoint or a table, and a clock too: for tests."""
     spark = dated.sparkSession
     if dated.isStreaming:
         require_classic(spark)
         _require_state_store(spark)
+        _require_no_watermark(dated)
     identity = Identity(
         stream=parameters.stream,
         mechanism=parameters.mechanism.to_json(),
@@ -95,37 +109,61 @@ def _released(dated: DataFrame, declared: DataFrame, parameters: Parameters, *, 
         keys=_digest(declared),
         secret_proof=_proof(spark, parameters.secret),
         epoch=epoch,
+        budgets=budgets_of(parameters.mechanism),
     )
     rosters = declared.groupBy(_shard(parameters.shards)).agg(sql.collect_set("key").alias("keys"))
     if not dated.isStreaming:
         identity = replace(identity, epoch=epoch or new_epoch())
         job = Job(identity=identity, secret=parameters.secret, beta=parameters.beta, begins=True)
-        return _of_table(_placed(dated, identity), rosters, job, parameters.ticks)
-    identity, begins = settle_epoch(spark, checkpoint, identity)
+        return _of_table(_placed(dated, identity, ticks=parameters.ticks), rosters, job, parameters.ticks)
+    identity, begins = settle_epoch(spark, checkpoint, identity, moved=moved)
     job = Job(identity=identity, secret=parameters.secret, beta=parameters.beta, begins=begins)
-    placed = _placed(dated.withWatermark("time", f"{parameters.late_seconds} seconds"), identity)
-    return placed.groupBy("shard").transformWithStateInPandas(
-        statefulProcessor=ShardProcessor(job),
-        outputStructType=RELEASES,
-        outputMode="Append",
-        timeMode="EventTime",
-        initialState=rosters.groupBy("shard"),
+    clock = sql.current_timestamp() if clock is None else clock
+    releases = (
+        with_clock(_placed(dated, identity), clock, late_seconds=parameters.late_seconds)
+        .groupBy("shard")
+        .transformWithStateInPandas(
+            statefulProcessor=ShardProcessor(job),
+            outputStructType=RELEASES,
+            outputMode="Append",
+            timeMode="EventTime",
+            initialState=rosters.groupBy("shard"),
+        )
     )
+    return sign(releases, identity)
+
+
+def with_clock(placed: DataFrame, clock: Column, *, late_seconds: int) -> DataFrame:
+    """Events with a public clock for a watermark, which no event moves.
+
+    Every micro-batch has one row that is no event, and says when the micro-batch began (Spark logs this before it begins, so
+    that a second execution sees the same). Events say nothing about the time here. So the watermark of a micro-batch is
+    ``late_seconds`` behind the moment at which the one before it began, and there is a micro-batch at every trigger, events
+    or none. The row belongs to no shard.
+    """
+    source = placed.sparkSession.readStream.format("rate-micro-batch").option("rowsPerBatch", "1").option("numPartitions", "1")
+    none = [sql.lit(NO_SHARD).alias("shard"), sql.lit(0).cast("long").alias("tick"), sql.lit("").alias("key")]
+    moments = source.load().select(*none, clock.alias("clock"))
+    rows = placed.withColumn("clock", sql.timestamp_seconds(sql.lit(0))).unionByName(moments)
+    return rows.withWatermark("clock", f"{late_seconds} seconds").drop("clock")
 
 
 def _of_table(placed: DataFrame, rosters: DataFrame, job: Job, ticks: int) -> DataFrame:
     def one_shard(declared: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
         return release_shard(job, ticks, declared, counted)
 
-    counted = placed.groupBy("shard", "tick", "key").count()
-    return rosters.groupBy("shard").cogroup(counted.groupBy("shard")).applyInPandas(one_shard, RELEASES)
+    counted = placed.groupBy("shard", "tick", "key").count().localCheckpoint()
+    declared = rosters.localCheckpoint()
+    return declared.groupBy("shard").cogroup(counted.groupBy("shard")).applyInPandas(one_shard, RELEASES)
 
 
-def _placed(dated: DataFrame, identity: Identity) -> DataFrame:
-    """Events as (shard, tick number, key). The time itself goes: Spark drops rows by it that come late, and they count here."""
-    start, length = 1_000_000 * identity.start_seconds, 1_000_000 * identity.tick_seconds
-    number = sql.expr(f"(unix_micros(time) - {start}L) div {length}L")
-    return dated.select(_shard(identity.shards), number.alias("tick"), "key")
+def _placed(dated: DataFrame, identity: Identity, *, ticks: int = 0) -> DataFrame:
+    """Events as (shard, tick number, key), from ``start`` on and before the end; rows without a key or a time are left out."""
+    start, length = identity.start_seconds, identity.tick_seconds
+    end = start + ticks * length if ticks else LATEST
+    good = dated.where(f"key is not null and time >= timestamp_seconds({start}L) and time < timestamp_seconds({end}L)")
+    number = sql.expr(f"(unix_micros(time) - {1_000_000 * start}L) div {1_000_000 * length}L")
+    return good.select(_shard(identity.shards), number.alias("tick"), "key")
 
 
 def _shard(shards: int) -> Column:
@@ -172,6 +210,12 @@ def _probed(location: str, parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFra
         if len(part):
             proof, problem = probe(location)
             yield pd.DataFrame({"proof": [proof], "problem": [problem]})
+
+
+def _require_no_watermark(events: Any) -> None:
+    """A watermark of the events' own would hold back or move the clock of the ticks."""
+    if "EventTimeWatermark" in str(events._jdf.queryExecution().analyzed().toString()):
+        raise ParameterError("events must have no watermark of their own, got one; ticks close by the clock: leave it out")
 
 
 def _require_state_store(spark: SparkSession) -> None:

@@ -1,10 +1,10 @@
 """One shard: a vector of counters over some keys, and the counts of its open ticks. Plain Python: Spark only carries it.
 
 Two rules make a repeated execution harmless. The noise is keyed, so the same tick with the same counts gives the same
-releases. And counts are *frozen* before noise meets them: events that arrive together with a watermark are never counted in
-a tick which that watermark closes, but in the first one that it leaves open. So what is released in a micro-batch depends
-only on the state that the batch before it committed and on the watermark that Spark logged before it began; whatever the
-source gives when the batch is executed again.
+releases. And counts are *frozen* before noise meets them: a micro-batch closes ticks by a clock that was read before it
+began, and its events never count in a tick which that clock closes, but in the first one that it leaves open. So what is
+released in a micro-batch depends only on the state that the batch before it committed and on the clock that Spark logged
+before it began; whatever the source gives when the batch is executed again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fadecount.counters import Counter
-from fadecount.errors import CheckpointError, InputError, ParameterError, SavedStateError
+from fadecount.errors import CheckpointError, ParameterError, SavedStateError
 from fadecount.mechanisms.noise_law import half_widths
 from fadecount.noise import KeyedNoise
 from fadecount.noise.keyed import tags_of
@@ -58,9 +58,7 @@ class Roster:
         return len(self.names)
 
     def positions(self, keys: Any) -> NDArray[np.int64]:
-        """The place of each key of some events; -1 for keys that were not declared. A null is refused."""
-        if bool(pd.isna(keys).any()):
-            raise InputError("key must not be null; drop or name such events before they are counted")
+        """The place of each key of some events; -1 for keys that were not declared, such as a null."""
         found: NDArray[np.int64] = np.asarray(self._index.get_indexer(keys), dtype=np.int64)
         return found
 
@@ -151,16 +149,15 @@ class Released:
 
 
 def cells_of(roster: Roster, keys: Any, ticks: Any, *, open_tick: int) -> tuple[NDArray[np.uint64], NDArray[np.bool]]:
-    """The cells of events with declared keys, and which events these are. Ticks before ``open_tick`` become that one."""
-    positions, numbers = roster.positions(keys), np.asarray(ticks)
-    if numbers.dtype.kind not in "iu":
-        raise InputError("time must not be null; drop or date such events before they are counted")
-    declared = positions >= 0
-    places = np.maximum(numbers[declared].astype(np.int64), open_tick)
-    width = len(roster)
-    if len(places) and int(places.max()) >= _LARGEST_CELL // width:
-        raise InputError("time must be within the reach of the ticks, got one too far ahead; drop such events")
-    return (places * width + positions[declared]).astype(np.uint64), declared
+    """The cells of events that count, and which events these are. Ticks before ``open_tick`` become that one.
+
+    An event without a declared key, without a tick, or with one before the first or out of reach is left out by itself.
+    """
+    positions, known, width = roster.positions(keys), ~np.asarray(pd.isna(ticks)), len(roster)
+    numbers = np.where(known, np.asarray(ticks), 0).astype(np.int64)
+    counts = (positions >= 0) & known & (numbers >= 0) & (numbers < _LARGEST_CELL // max(1, width))
+    places = np.maximum(numbers[counts], open_tick)
+    return (places * width + positions[counts]).astype(np.uint64), counts
 
 
 def accept(roster: Roster, pending: Pending, keys: Any, ticks: Any, *, open_tick: int) -> Pending:

@@ -1,6 +1,6 @@
 """Where releases go. A micro-batch may be written twice, so a sink keeps the first of equal (tick, key) rows.
 
-Parquet: Spark's own file sink enters each micro-batch once into its log ``_spark_metadata``; whoever reads the directory with
+Parquet: Spark's own file sink enters each micro-batch once into its log ``_spark_metadata``; a reader of the directory who uses
 Spark sees exactly what that log names. PostgreSQL: the primary key (tick, key), and nothing done on conflict. A row that comes
 again with *another* value means that an older checkpoint was put in place of a newer one: it is refused, and nothing of it
 is published.
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from fadecount.errors import CheckpointError, ParameterError, StoreError, bad_parameter
-from fadecount.spark.checkpoint import Directory
+from fadecount.spark.checkpoint import Directory, require_checkpoint_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
 _TYPES = "tick {} not null, key text not null, value bigint not null, low bigint not null, high bigint not null"
@@ -27,11 +27,13 @@ _COLUMNS = "tick, key, value, low, high"
 def to_parquet(releases: DataFrame, path: str, *, checkpoint: str) -> Any:
     """A stream writer into a directory of Parquet files, to be started with a trigger.
 
-    Spark's file sink passes over micro-batches with numbers it has seen, whosever they were. So the directory must be the one
+    Spark's file sink passes over micro-batches with numbers it has seen, of any checkpoint. So the directory must be the one
     that this checkpoint has written to: all of its micro-batches, and at most the one that was not committed.
     """
     spark = releases.sparkSession
-    committed = Directory(spark, checkpoint).last_batch("commits")
+    directory = Directory(spark, checkpoint)
+    require_checkpoint_of(releases, directory)
+    committed = directory.last_batch("commits")
     written = Directory(spark, path).last_batch("_spark_metadata")
     if written - committed not in (0, 1):
         raise CheckpointError(
@@ -43,6 +45,7 @@ def to_parquet(releases: DataFrame, path: str, *, checkpoint: str) -> Any:
 
 def to_postgresql(releases: DataFrame, table: str, *, database: str, checkpoint: str) -> Any:
     """A stream writer into a table, made if need be; executors connect with ``database`` (libpq's words, no password)."""
+    require_checkpoint_of(releases, Directory(releases.sparkSession, checkpoint))
     sink = PostgresTable(table, database)
     sink.prepare()
     return releases.writeStream.foreachBatch(sink.write).option("checkpointLocation", checkpoint)
@@ -84,7 +87,7 @@ class PostgresTable:
         try:
             self._write_rows(itertools.chain([first], rows))
         except psycopg.Error as error:
-            raise StoreError(f"table {self._table} must take releases, got {_reason(error)!r}; mend it and start again") from None
+            raise StoreError(f"table {self._table} must take releases, got {_reason(error)!r}; repair it, then restart") from None
 
     def _write_rows(self, rows: Iterable[Any]) -> None:
         import psycopg

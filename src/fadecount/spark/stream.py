@@ -1,4 +1,8 @@
-"""The adapter between Spark's stateful operator and a shard: loads its state, hands it rows and watermarks, keeps its state."""
+"""The adapter between Spark's stateful operator and a shard: loads its state, hands it rows and the clock, keeps its state.
+
+The watermark that Spark hands over is the public clock of :func:`fadecount.spark.release.with_clock`: when the micro-batch
+before this one began, less the time that ticks wait for late events. It does not depend on any event.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
+from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
     StatefulProcessor,
@@ -16,6 +21,8 @@ from pyspark.sql.streaming.stateful_processor import (
 from fadecount.errors import CheckpointError, ParameterError
 from fadecount.spark.job import Identity, Job
 from fadecount.spark.shard import Pending, Roster, Shard, accept, frames, new_shard, resumed_shard, roster_from
+
+_QUERY_ID = "sql.streaming.queryId"
 
 
 class ShardProcessor(StatefulProcessor):
@@ -28,10 +35,11 @@ class ShardProcessor(StatefulProcessor):
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self._now: Identity | None = None
         self._stream_key: bytes | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_job": self._job, "_stream_key": None}
+        return {"_job": self._job, "_now": None, "_stream_key": None}
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
@@ -46,24 +54,26 @@ class ShardProcessor(StatefulProcessor):
             raise CheckpointError("checkpoint must be the one given to release, got a new one; start the query with that one")
         if "keys" not in initialState:
             raise ParameterError("releases must be written as they are on Spark 4.0, got a selection; select in foreachBatch")
+        identity = self._running()
         roster = Roster.of(initialState["keys"].iloc[0]).tagged(self._key())
         shard = self._begun(roster)
-        self._identity.update((self._job.identity.to_json(),))
+        self._identity.update((identity.to_json(),))
         self._roster.update((roster.to_bytes(),))
         self._pending.update((Pending.empty().to_bytes(),))
         self._counter.update((shard.saved(),))
         self._wait_for(shard.open)
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[pd.DataFrame]:  # noqa: N802, N803, ARG002
-        """Count events. Nothing is released here."""
+        """Count events, if the shard has declared keys. Nothing is released here."""
+        if not self._checked():
+            for _ in rows:
+                pass
+            return iter(())
         open_tick = self._job.identity.open_tick(timerValues.getCurrentWatermarkInMs())
-        declared = self._checked()
-        roster = self._keys() if declared else Roster.of([])
-        pending = Pending.from_bytes(bytes(self._value(self._pending))) if declared else Pending.empty()
+        pending = Pending.from_bytes(bytes(self._value(self._pending)))
         for some in rows:
-            pending = accept(roster, pending, some["key"], some["tick"], open_tick=open_tick)
-        if declared:
-            self._pending.update((pending.to_bytes(),))
+            pending = accept(self._keys(), pending, some["key"], some["tick"], open_tick=open_tick)
+        self._pending.update((pending.to_bytes(),))
         return iter(())
 
     def handleExpiredTimer(  # noqa: N802
@@ -72,7 +82,7 @@ class ShardProcessor(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803, ARG002
     ) -> Iterator[pd.DataFrame]:
-        """Release every tick that the watermark has closed, and wait for the end of the next."""
+        """Release every tick that the clock has closed, and wait for the end of the next."""
         self._checked()
         open_tick = self._job.identity.open_tick(timerValues.getCurrentWatermarkInMs())
         shard = self._resumed(bytes(self._value(self._counter)), bytes(self._value(self._pending)))
@@ -84,9 +94,19 @@ class ShardProcessor(StatefulProcessor):
     def close(self) -> None:
         pass
 
+    def query_id(self) -> str:
+        """The id of the query that executes this, the same after every restart of its checkpoint."""
+        context = TaskContext.get()
+        return (context.getLocalProperty(_QUERY_ID) if context else None) or ""
+
+    def _running(self) -> Identity:
+        if self._now is None:
+            self._now = self._job.identity.running(self.query_id())
+        return self._now
+
     def _key(self) -> bytes:
         if self._stream_key is None:
-            self._stream_key = self._job.stream_key()
+            self._stream_key = self._job.stream_key(of=f"query {self._running().query}")
         return self._stream_key
 
     def _begun(self, roster: Roster) -> Shard:
@@ -99,7 +119,7 @@ class ShardProcessor(StatefulProcessor):
         """Whether the shard has declared keys; if so, it must be a shard of this stream."""
         stored = self._identity.get()
         if stored is not None:
-            self._job.identity.require_same(Identity.from_json(stored[0]))
+            self._running().require_same(Identity.from_json(stored[0]))
         return stored is not None
 
     def _keys(self) -> Roster:

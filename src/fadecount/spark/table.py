@@ -4,9 +4,10 @@ Every call of ``release`` draws an epoch, so two calls have independent noise, a
 same noise even on the same events: an observer who sees equal releases would know that nothing changed between two calls, and
 one who sees others, that something did.
 
-Spark may execute one call several times. All inputs are known here, so the noise is bound to them: a digest of a shard's counts
-is part of what its noise is derived from. The same events give the same releases however often the call is executed; if
-the table changes in between, its noise never meets other counts.
+Spark may execute one call several times, and the table may change in between. So the call counts the table once, and keeps the
+counts: every execution takes these, and fails if they are lost with an executor. It never counts anew, for a difference
+between two executions would show in which shard something changed. The noise of a shard is bound to a digest of its counts
+besides: it never meets others.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _NOTHING = Released(0, np.empty((0, 0), dtype=np.int64), np.empty(0, dtype=np.in
 def release_shard(job: Job, ticks: int, declared: pd.DataFrame, counted: pd.DataFrame) -> pd.DataFrame:
     """All releases of one shard, from its declared keys and its (tick, key, count) rows.
 
-    As in a stream, events before the first tick count in it; events after the last tick are in no release.
+    Events before the first tick and after the last one are left out before.
     """
     roster = Roster.of(declared["keys"].iloc[0] if len(declared) else [])
     cells, used = cells_of(roster, counted["key"], counted["tick"], open_tick=0)
@@ -33,7 +34,7 @@ def release_shard(job: Job, ticks: int, declared: pd.DataFrame, counted: pd.Data
     pending, _ = everything.before(ticks * len(roster))
     if not len(roster):
         return next(frames(job.identity, roster, iter([_NOTHING])))
-    stream_key = job.stream_key(inputs=digest_of(roster, pending, ticks))
+    stream_key = job.stream_key(of=f"inputs {digest_of(roster, pending, ticks)}")
     shard = new_shard(job.identity, roster.tagged(stream_key), stream_key, beta=job.beta)
     shard.pending = pending
     return pd.concat(list(frames(job.identity, roster, shard.close(ticks))), ignore_index=True)
