@@ -51,8 +51,8 @@ exactness: $(VENV)/test ## compare millions of draws with exact arithmetic
 	$(BIN)/python -m campaigns.exactness
 	$(BIN)/python -m campaigns.exactness.gaussian
 
-docs: $(VENV)/test ## write the reference of the commands anew
-	$(BIN)/python -m fadecount.cli._reference docs/cli.md
+docs: $(VENV)/test ## write the reference pages again: commands, library, tree
+	$(BIN)/python -m tools.docs
 
 crash: $(VENV)/test ## kill a writing process 10,000 times and hold its store to the journal
 	$(BIN)/python -m campaigns.crash

@@ -87,14 +87,17 @@ class Counter:
 
     @property
     def mechanism(self) -> Mechanism:
+        """The mechanism that this counter runs."""
         return self._mechanism
 
     @property
     def shape(self) -> tuple[()] | tuple[int]:
+        """``()`` for one count, ``(keys,)`` for one count of each key."""
         return () if self._grid.width is None else (self._grid.width,)
 
     @property
     def resolution_bits(self) -> int | None:
+        """The grid of real inputs, or None for integers."""
         return self._grid.resolution_bits
 
     @property

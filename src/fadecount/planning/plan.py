@@ -33,6 +33,7 @@ class Plan:
 
     @property
     def best(self) -> Option:
+        """The first option: the one to take."""
         return self.options[0]
 
 
@@ -165,6 +166,7 @@ def plan_dict(made: Plan, chosen: Option) -> dict[str, object]:
 
 
 def option_dict(option: Option) -> dict[str, object]:
+    """An option as plain values, for JSON."""
     return {
         "name": option.name,
         "reason": option.reason,

@@ -110,6 +110,7 @@ class Request:
 
     @property
     def wants_error(self) -> bool:
+        """Whether the request limits the error."""
         return self.mean_error is not None or self.max_error is not None
 
     def targets_with(self, delay: int) -> Targets:

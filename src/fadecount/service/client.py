@@ -104,6 +104,7 @@ class Client:
         return [stream_info(each) for each in self._json("GET", "/v1/streams")["streams"]]
 
     def stream(self, name: str) -> StreamInfo:
+        """What is public about one stream."""
         return stream_info(self._json("GET", _path(name)))
 
     def create(self, name: str, *, tick: str, mechanism: Mechanism, keys: Iterable[str] | None = None, zone: str = "UTC") -> bool:

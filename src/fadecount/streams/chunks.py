@@ -25,6 +25,7 @@ class Chunk:
 
     @property
     def last_tick(self) -> int:
+        """The last tick of the chunk."""
         return self.first_tick + len(self.values) - 1
 
 

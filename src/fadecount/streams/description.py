@@ -47,11 +47,13 @@ class Description:
         return self.unit.sensitivity
 
     def to_json(self) -> str:
+        """The description as JSON text."""
         fields = {"tick_seconds": self.ticks.tick_seconds, "zone": self.ticks.zone, "unit": self.unit.to_json()}
         return json.dumps({"version": 1, "mechanism": self.mechanism.to_json(), **fields})
 
     @classmethod
     def from_json(cls, name: str, text: str) -> Description:
+        """A description from JSON text, checked."""
         try:
             found: dict[str, Any] = json.loads(text)
             if found["version"] != 1:

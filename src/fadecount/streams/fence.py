@@ -56,7 +56,8 @@ class Mark:
 class Fence(Protocol):
     """Keeps one mark per stream, durably, apart from the store."""
 
-    def read(self, uid: str) -> Mark | None: ...
+    def read(self, uid: str) -> Mark | None:
+        """The mark of a stream, or None."""
 
     def move(self, uid: str, expected: str | None, mark: Mark) -> None:
         """Replace the mark whose commit id is ``expected`` (None: there is none), or raise a :class:`FenceError`."""
@@ -76,9 +77,11 @@ class FileFence:
 
     @property
     def folder(self) -> Path:
+        """Where the marks are."""
         return self._folder
 
     def read(self, uid: str) -> Mark | None:
+        """The mark of a stream, or None."""
         try:
             return Mark.from_json((self._folder / f"{uid}.mark").read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -87,6 +90,7 @@ class FileFence:
             raise _unusable(error, self._folder) from error
 
     def move(self, uid: str, expected: str | None, mark: Mark) -> None:
+        """Replace the mark of a stream, durably."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._locked(uid):
@@ -131,10 +135,12 @@ class ServerFence:
         self._database = PostgresDatabase(url, writes=True, tables=_TABLES)
 
     def read(self, uid: str) -> Mark | None:
+        """The mark of a stream, or None."""
         rows = self._database.query("SELECT mark FROM fadecount_fence WHERE uid = ?", (uid,))
         return Mark.from_json(rows[0][0]) if rows else None
 
     def move(self, uid: str, expected: str | None, mark: Mark) -> None:
+        """Replace the mark of a stream, durably."""
         with self._database.transaction():
             rows = self._database.query("SELECT mark FROM fadecount_fence WHERE uid = ? FOR UPDATE", (uid,))
             check(Mark.from_json(rows[0][0]) if rows else None, expected)
@@ -148,6 +154,7 @@ class ServerFence:
                 check(self.read(uid), expected)
 
     def close(self) -> None:
+        """Close the connection."""
         self._database.close()
 
 

@@ -89,10 +89,12 @@ class Intake:
 
     @property
     def ticks(self) -> Ticks:
+        """The ticks of the stream."""
         return self._description.ticks
 
     @property
     def description(self) -> Description:
+        """What the stream is: fixed and public."""
         return self._description
 
     def accept(

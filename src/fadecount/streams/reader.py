@@ -33,6 +33,7 @@ class Releases:
 
     @property
     def last_tick(self) -> int:
+        """The last tick of the piece."""
         return self.first_tick + len(self.values) - 1
 
 
@@ -73,13 +74,16 @@ class Reader:
 
     @classmethod
     def of_file(cls, path: str | Path) -> Reader:
+        """A reader of an SQLite store."""
         return cls(SQLiteDatabase(path, writes=False))
 
     @classmethod
     def of_server(cls, url: str) -> Reader:
+        """A reader of a PostgreSQL store."""
         return cls(PostgresDatabase(url, writes=False))
 
     def names(self) -> list[str]:
+        """The names of all streams, in order."""
         return stream_names(self._database)
 
     def status(self, name: str) -> Status:
@@ -87,6 +91,7 @@ class Reader:
         return read_status(self._database, name)
 
     def keys(self, name: str) -> tuple[str, ...]:
+        """The keys of a stream, in order."""
         return read_keys(self._database, self.status(name).id)
 
     def releases(
@@ -134,6 +139,7 @@ class Reader:
         return [loss_with_forks(mechanism, sensitivity, status.forks, steps - age, steps) for age in ages]
 
     def close(self) -> None:
+        """Close the connection."""
         self._database.close()
 
     def __enter__(self) -> Self:

@@ -31,11 +31,14 @@ class Seal(Protocol):
     """Closes and opens the bodies that hold true counts."""
 
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """What tells two keys apart without revealing them."""
 
-    def close(self, body: bytes, about: str) -> bytes: ...
+    def close(self, body: bytes, about: str) -> bytes:
+        """Seal a body, bound to its place."""
 
-    def open(self, body: bytes, about: str) -> bytes: ...
+    def open(self, body: bytes, about: str) -> bytes:
+        """Open a body, or refuse one that was changed or moved."""
 
 
 class Plain:
@@ -44,9 +47,11 @@ class Plain:
     fingerprint = ""
 
     def close(self, body: bytes, about: str) -> bytes:
+        """The text itself: nothing is sealed."""
         return _checksum(body, about) + body
 
     def open(self, body: bytes, about: str) -> bytes:
+        """The text itself: nothing was sealed."""
         if _checksum(body[_CHECKSUM:], about) != body[:_CHECKSUM]:
             raise StoreError("state is damaged; take an intact copy of the store")
         return body[_CHECKSUM:]
@@ -64,14 +69,17 @@ class Sealed:
 
     @property
     def fingerprint(self) -> str:
+        """What tells two keys apart without revealing them."""
         return hashlib.sha256(b"fadecount key" + self.key).hexdigest()[: 2 * _FINGERPRINT]
 
     def close(self, body: bytes, about: str) -> bytes:
+        """Seal a body, bound to its place."""
         nonce = unpredictable(_NONCE)
         head = bytes([_VERSION]) + bytes.fromhex(self.fingerprint)
         return head + nonce + AESGCM(self.key).encrypt(nonce, body, head + about.encode())
 
     def open(self, body: bytes, about: str) -> bytes:
+        """Open a body, or refuse one that was changed or moved."""
         head, nonce = body[: 1 + _FINGERPRINT], body[1 + _FINGERPRINT : 1 + _FINGERPRINT + _NONCE]
         if head != bytes([_VERSION]) + bytes.fromhex(self.fingerprint):
             raise StoreError("state must be sealed with the given key, got another one; give the key it was sealed with")

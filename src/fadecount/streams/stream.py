@@ -57,6 +57,7 @@ class Stream:
 
     @property
     def description(self) -> Description:
+        """What the stream is: fixed and public."""
         return self._status.description
 
     @property
@@ -66,6 +67,7 @@ class Stream:
 
     @property
     def keys(self) -> tuple[str, ...]:
+        """The declared keys, in order."""
         return read_keys(self._tools.database, self._status.id)
 
     @property

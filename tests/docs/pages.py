@@ -1,0 +1,38 @@
+"""The pages of the documentation, and the code blocks in them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MADE = ("docs/cli.md", "docs/library.md")
+PAGES = sorted(
+    str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")]
+)
+_BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A fenced block: its language, its text and the line on which the text begins."""
+
+    language: str
+    text: str
+    line: int
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(text: str) -> list[Block]:
+    return [
+        Block(language=found[1], text=found[2], line=text.count("\n", 0, found.start(2)) + 1) for found in _BLOCK.finditer(text)
+    ]
+
+
+def without_code(text: str) -> str:
+    """The text without blocks and inline code: what a reader reads as prose."""
+    return re.sub(r"`[^`\n]*`", "", _BLOCK.sub("", text))

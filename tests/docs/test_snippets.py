@@ -1,0 +1,101 @@
+"""The examples of the documentation run, and give what their comments say.
+
+Blocks marked ``python`` and ``sh`` are executed, page by page, each page in a folder of its own that holds a few events. A
+comment that begins with a number, behind an expression, is what the expression must give. Blocks that cannot run here are
+marked ``text``.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import MADE, PAGES, Block, blocks, read
+from tests.service.harness import Harness
+
+CLUSTER = "docs/spark.md"
+"""Its examples need a cluster with tables; tests/spark runs the same calls."""
+RUNNABLE = [
+    page
+    for page in PAGES
+    if page not in (*MADE, CLUSTER) and any(block.language in ("python", "sh") for block in blocks(read(page)))
+]
+VISITS = "at,page,country,visitor\n" + "".join(
+    f"2026-03-01T{hour:02}:{minute:02}:00Z,{('home', 'docs')[minute % 2]},{('at', 'de')[hour % 2]},v{minute % 5}\n"
+    for hour in range(3)
+    for minute in range(0, 60, 7)
+)
+
+
+@contextlib.contextmanager
+def scene(page: str, folder: Path) -> Iterator[dict[str, str]]:
+    """What a page takes for granted: words to replace in its examples."""
+    (folder / "visits.csv").write_text(VISITS, encoding="utf-8")
+    if page != "docs/service.md":
+        yield {}
+        return
+    with Harness(folder / "service") as harness:
+        yield {"http://127.0.0.1:8000": harness.url, "$ADMIN": harness.admin, "token)": f"{harness.admin!r})"}
+
+
+@pytest.mark.parametrize("page", RUNNABLE)
+def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "curl " in read(page) and shutil.which("curl") is None:
+        pytest.skip("no curl here: its examples are not tried")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    with scene(page, tmp_path) as words:
+        for block in blocks(read(page)):
+            text = block.text
+            for old, new in words.items():
+                text = text.replace(old, new)
+            if block.language == "python":
+                run_python(page, block, text, names)
+            elif block.language == "sh":
+                run_shell(page, block, text)
+
+
+def run_python(page: str, block: Block, text: str, names: dict[str, Any]) -> None:
+    lines = text.splitlines()
+    for statement in ast.parse(text).body:
+        code = ast.Module([statement], type_ignores=[])
+        where = f"{page}, line {block.line + statement.lineno - 1}"
+        comment = re.search(r"#\s*(-?[\d,]*\.?\d+)(?=[\s:;,]|$)", lines[(statement.end_lineno or 1) - 1])
+        if isinstance(statement, ast.Expr) and comment and "print" not in ast.unparse(statement):
+            value = eval(compile(ast.Expression(statement.value), where, "eval"), names)  # noqa: S307 - our own pages
+            assert agrees(value, comment[1]), f"{where}: gives {value}, not {comment[1]}"
+        else:
+            exec(compile(code, where, "exec"), names)  # noqa: S102 - our own pages
+
+
+def run_shell(page: str, block: Block, text: str) -> None:
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, f"{page}, line {block.line}: {done.stderr}"
+
+
+def agrees(value: float, shown: str) -> bool:
+    """Whether a number is what is shown, to the digits shown (rounded to nearest or up)."""
+    shown = shown.replace(",", "")
+    unit = 10.0 ** -len(shown.partition(".")[2])
+    return float(shown) - 0.999 * unit < float(value) < float(shown) + 0.5000001 * unit
+
+
+def test_a_wrong_comment_is_found() -> None:
+    block = Block(language="python", text="", line=1)
+    run_python("page", block, "1 / 8  # 0.125\n1 / 3  # 0.33 or so\n", {})
+    with pytest.raises(AssertionError, match=r"page, line 2: gives 0.2, not 0.3"):
+        run_python("page", block, "1 / 4  # 0.25\n1 / 5  # 0.3\n", {})
+    with pytest.raises(AssertionError, match="page, line 1"):
+        run_shell("page", block, "false\n")
