@@ -9,7 +9,7 @@ from pathlib import Path
 
 import fadecount as fc
 from fadecount.errors import FadecountError
-from fadecount.streams import Description, FileFence, SQLiteStore, Store, Stream, Ticks, Unit, close_due
+from fadecount.streams import ClockGuard, Description, FileFence, SQLiteStore, Store, Stream, Ticks, Unit
 from tests.neighbours.harness import Published
 
 TICK = 60
@@ -133,7 +133,7 @@ def _do(stream: Stream, act: Act) -> str:
         if act.what == "declare":
             stream.declare(["late"])
             return "declared"
-        chunks = close_due(stream, now + 10**9 if act.what == "jump" else now)
+        chunks = ClockGuard().close_due(stream, now + 10**9 if act.what == "jump" else now)
         return f"closed {[(chunk.first_tick, len(chunk.values)) for chunk in chunks]}"
     except FadecountError as error:
         return f"{type(error).__name__}: {error}"
