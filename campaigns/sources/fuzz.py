@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fadecount.errors import FadecountError
-from fadecount.sources import Reason, SourceOptions, SourceReport, read_lines
+from fadecount.sources import Reason, SourceOptions, SourceReport, read_live
 from fadecount.sources.files import count_stream
 from fadecount.sources.options import Format
 
@@ -65,10 +65,9 @@ PIECES = [
 ]
 REASONS = "|".join(re.escape(reason.text) for reason in Reason)
 MESSAGE = re.compile(
-    rf"fuzz, line \d+: (?:{REASONS}); correct it, or skip bad rows \(--on-bad skip\)"
+    rf"fuzz, line \d+: (?:{REASONS}); a run leaves this row out"
     r"|fuzz, line 1: the header cannot be read; a CSV file begins with the names of its columns"
     r"|fuzz: the column '[tknp]' (?:is not|appears more than once) in the header \(\d+ columns\); check its name"
-    r"|fuzz is empty; (?:a CSV file begins with a header|there is nothing to count)"
 )
 
 
@@ -76,13 +75,13 @@ def check(data: bytes) -> None:
     """Read one input in every way; raises if a promise is broken. The first byte chooses the options."""
     choice, body = (data[0], data[1:]) if data else (0, b"")
     kind, options = KINDS[(choice & 0x3F) % len(KINDS)]
-    stopped = _attempt(body, kind, options, SourceReport())
+    checked = _attempt(body, kind, options, SourceReport(), stop=True)
     report = SourceReport()
-    counts = _attempt(body, kind, replace(options, on_bad="skip"), report)
+    counts = _attempt(body, kind, options, report)
     if counts is None:
-        assert stopped is None, "a header that stops skipping must stop everything"
+        assert checked is None, "a header that stops a run must stop the check"
     else:
-        assert (stopped is None) == (report.rows_skipped > 0), "stop and skip disagree on whether a row is bad"
+        assert (checked is None) == (report.rows_skipped > 0), "run and check disagree on whether a row is bad"
         good = report.rows_read - report.rows_skipped - report.rows_dropped
         assert sum(counts.values()) <= good * options.max_amount
         assert options.amount is not None or sum(counts.values()) == good, "rows were lost or counted twice"
@@ -90,21 +89,24 @@ def check(data: bytes) -> None:
         _live(body, kind, options)
 
 
-def _attempt(body: bytes, kind: Format, options: SourceOptions, report: SourceReport) -> dict[tuple[int, int], int] | None:
+def _attempt(
+    body: bytes, kind: Format, options: SourceOptions, report: SourceReport, *, stop: bool = False
+) -> dict[tuple[int, int], int] | None:
     try:
-        return count_stream(io.BytesIO(body), "fuzz", kind, options, report)
+        return count_stream(io.BytesIO(body), "fuzz", kind, options, report, stop=stop)
     except FadecountError as error:
         _check_error(error)
         return None
 
 
 def _live(body: bytes, kind: Format, options: SourceOptions) -> None:
-    reading = read_lines(io.BytesIO(body), replace(options, format=kind), lambda: 1_800_000_000.0, source="fuzz")
+    reading = read_live(io.BytesIO(body), replace(options, format=kind), clock=lambda: 1_800_000_000.0, source="fuzz")
     last = None
     try:
-        for batch in filter(len, reading):
-            assert last is None or batch.ticks[0] >= last, "ticks went back"
-            last = batch.ticks[-1]
+        for batch in reading:
+            assert last is None or batch.open_tick >= last, "ticks went back"
+            last = batch.open_tick
+            assert all(row[0] >= last for row in batch.rows), "an event counts in a tick that is over"
     except FadecountError as error:
         _check_error(error)
 
@@ -169,7 +171,7 @@ def run_differential(inputs: int, seed: int) -> int:
             path.write_bytes(data[1:])
             try:
                 taken += agree(path, options)
-                taken += agree(path, replace(options, on_bad="skip"))
+                taken += agree(path, replace(options, first_tick=0, end_tick=1 << 20))
             except BaseException:
                 print("input:", data, file=sys.stderr)
                 raise

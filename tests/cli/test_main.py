@@ -102,3 +102,15 @@ def test_a_reader_that_has_gone_is_no_traceback() -> None:
     assert child.wait(timeout=120) == 1
     assert child.stderr.read() == ""
     child.stderr.close()
+
+
+def test_options_are_taken_by_their_full_names_only(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ["run", "x.csv", "--tic", "1h"],
+        ["streams", "export", "x", "--key", "main"],
+        ["token", "create", "--rol", "admin"],
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        assert ended.value.code == 2
+        assert "unrecognized arguments" in (error := capsys.readouterr().err) or "required" in error

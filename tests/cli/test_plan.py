@@ -67,7 +67,7 @@ def test_the_picture(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
     ("words", "line"),
     [
         (["--tick", "1m", "--horizon", "1y"], "a plan needs targets, mean_error or max_error"),
-        (["--horizon", "1y", "--loss", "1h=1"], "--horizon must be a number of steps where --tick is not given"),
+        (["--horizon", "1y", "--loss", "1h=1"], "--horizon must be a number of steps"),
         (["--tick", "soon", "--loss", "1h=1"], "--tick must be a positive duration"),
         (["--tick", "1m", "--loss", "1h"], "--loss must be AGE=LOSS"),
         (["--tick", "1m", "--loss", "1h=much"], "--loss must be a number"),

@@ -55,39 +55,91 @@ def test_a_one_off_run_releases_every_tick_with_an_interval(folder: Path, capsys
     assert not (folder / "user").exists()
 
 
-def test_newer_data_continue_and_the_same_data_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_newer_data_continue_and_released_ticks_are_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
-    before = (folder / "one.csv").read_bytes()
-    assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 1
-    error = capsys.readouterr().err
-    assert "released up to 2026-03-01T10:00:00Z" in error
-    assert error.count("\n") == 1
-    assert (folder / "one.csv").read_bytes() == before, "a refused run must leave the older file alone"
-    assert main(["run", "second.csv", *STORED, "--output", "two.jsonl"]) == 0
+    capsys.readouterr()
+    assert main(["run", "first.csv", *STORED, "--output", "again.csv"]) == 0
+    assert "600 rows left out: the time is before the first tick that is counted" in capsys.readouterr().err
+    assert not (folder / "again.csv").exists(), "nothing is released again"
+    write_events(folder / "grown.csv", 0, 900)
+    assert main(["run", "grown.csv", *STORED, "--output", "two.jsonl"]) == 0
     rows = [json.loads(line) for line in (folder / "two.jsonl").read_text().splitlines()]
     assert [row["tick"] for row in rows[::3]] == [f"2026-03-01T{hour:02}:00:00Z" for hour in range(10, 15)]
     assert [row["key"] for row in rows[:3]] == ["home", "help", "other"]
-    assert abs(rows[-1]["value"] - 280) < 40
+    assert abs(rows[-1]["value"] - 300) < 40
 
 
-def test_events_of_released_ticks_can_be_skipped(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_releases_is_replaced_only_by_force_or_goes_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
-    write_events(folder / "grown.csv", 0, 720)
-    assert main(["run", "grown.csv", *STORED, "--skip-released", "--output", "two.csv"]) == 0
-    assert len(read(folder / "two.csv")) == 2 * 3
-    assert "were left out" in capsys.readouterr().err
+    before = (folder / "one.csv").read_text()
+    assert main(["run", "second.csv", *STORED, "--output", "one.csv"]) == 1
+    assert "--output must be a new file" in capsys.readouterr().err
+    assert (folder / "one.csv").read_text() == before
+    assert main(["run", "second.csv", *STORED, "--output", "one.csv", "--append"]) == 0
+    assert (folder / "one.csv").read_text().startswith(before)
+    assert main(["streams", "export", "pages", "--state", "state", "--output", "all.csv"]) == 0
+    assert (folder / "all.csv").read_text() == (folder / "one.csv").read_text()
+    assert main(["streams", "export", "pages", "--state", "state", "--output", "all.csv"]) == 1
+    assert main(["streams", "export", "pages", "--state", "state", "--output", "all.csv", "--force"]) == 0
+    assert main(["run", "first.csv", *STORED, "--output", "one.parquet", "--append"]) == 1
 
 
-def test_a_refused_file_releases_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_rows_are_left_out_one_by_one_and_check_names_the_first(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (folder / "first.csv").open("a") as file:
         file.write("not a time,home\n")
-    assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 1
+    assert main(["run", "first.csv", *STORED, "--check"]) == 1
     assert "line 602" in capsys.readouterr().err
-    assert not (folder / "one.csv").exists()
-    assert main(["streams", "show", "pages", "--state", "state", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["ticks_released"] == 0
-    assert main(["run", "first.csv", *STORED, "--on-bad", "skip", "--output", "one.csv"]) == 0
-    assert "1 row skipped" in capsys.readouterr().err
+    assert not (folder / "state").exists()
+    assert main(["run", "second.csv", *STORED, "--check"]) == 0
+    assert "240 rows" in capsys.readouterr().out
+    assert main(["run", "-", *STORED, "--check"]) == 1
+    assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
+    assert "1 row left out: the time is missing or cannot be read" in capsys.readouterr().err
+
+
+def test_a_run_ends_with_the_unit_and_its_losses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--tick", "1h", "--time", "at", "--epsilon", "0.1"]
+    assert main(["run", "first.csv", *words]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("fadecount: the first and last tick show when the first and last events were")
+    assert lines[1] == "fadecount: nothing is kept: the losses of runs on the same data add up; --state DIR keeps the stream"
+    assert lines[2].startswith("fadecount: privacy loss (ε) for one event: at most 0.10 when it is released, ")
+    assert lines[2].endswith(" after a year") and len(lines) == 3
+    assert main(["run", "first.csv", *words, "--start", "2026-03-01", "--until", "2026-03-02", "--state", "state"]) == 0
+    assert len(capsys.readouterr().err.splitlines()) == 1, "a range that was asked for shows nothing"
+
+
+@pytest.mark.parametrize("name", ["none.csv", "header.csv", "none.jsonl"])
+def test_an_input_without_events_releases_its_empty_ticks(folder: Path, name: str) -> None:
+    (folder / name).write_text("at,page\n" if name == "header.csv" else "")
+    words = ["--start", "2026-03-01", "--until", "2026-03-01T05:00", "--output", "one.csv"]
+    assert main(["run", name, *STORED, *words]) == 0
+    assert len(read(folder / "one.csv")) == 5 * 3
+    assert main(["run", name, *[word.replace("pages", "other") for word in STORED], "--output", "two.csv"]) == 0
+    assert not (folder / "two.csv").exists(), "without a range and without events there is nothing to release"
+
+
+def test_events_outside_the_range_change_nothing_and_are_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--tick", "1h", "--time", "at", "--epsilon", "50", "--start", "2026-03-01T02:00", "--until", "2026-03-01T05:00"]
+    assert main(["run", "first.csv", *words]) == 0
+    captured = capsys.readouterr()
+    assert [row["value"] for row in csv.DictReader(captured.out.splitlines())] == ["60", "120", "180"]
+    assert "120 rows left out: the time is before the first tick that is counted" in captured.err
+    assert "300 rows left out: the time is after the last tick that is counted" in captured.err
+
+
+def test_a_stream_keeps_its_start(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    start = ["--start", "2026-03-01"]
+    assert main(["run", "first.csv", *STORED, *start, "--output", "one.csv"]) == 0
+    assert main(["run", "second.csv", *STORED, *start, "--output", "two.csv"]) == 0
+    assert main(["run", "second.csv", *STORED, "--start", "2026-03-01T01:00", "--output", "three.csv"]) == 1
+    assert "start must be 2026-03-01T00:00:00Z, where 'pages' began" in capsys.readouterr().err
+
+
+def test_a_range_of_too_many_ticks_is_taken_for_a_wrong_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "far.csv").write_text("at\n2026-03-01\n9000-01-01\n")
+    assert main(["run", "far.csv", "--tick", "1s", "--time", "at", "--epsilon", "1", "--output", "one.csv"]) == 1
+    assert "range must be at most 50,000,000 ticks" in capsys.readouterr().err
 
 
 def test_new_keys_are_declared_and_others_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,14 +155,17 @@ def test_new_keys_are_declared_and_others_are_refused(folder: Path, capsys: pyte
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--tick", "1d"], "--tick must be 3600 s in UTC"),
+        (["--tick", "1d"], "tick must be 3600 s in UTC"),
         (["--epsilon", "1"], "is fixed, got another one"),
         (["--amount", "n", "--max-amount", "3"], "protected unit must be one event"),
+        (["--person", "who"], "protected unit must be one event"),
     ],
 )
 def test_a_stream_cannot_become_another(folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
-    assert main(["run", "second.csv", *STORED, *words]) == 1
+    (folder / "third.csv").write_text("at,page,n,who\n2026-03-01T12:00,home,1,ann\n")
+    capsys.readouterr()
+    assert main(["run", "third.csv", *STORED, *words]) == 1
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
@@ -159,10 +214,12 @@ def test_parquet_output(folder: Path) -> None:
         (["missing.csv"], "missing.csv"),
         (["first.csv.gz"], "unpack the file first"),
         (["first.csv", "--output", "one.xls"], "--output must be"),
-        (["first.csv", "--state", "state", "--start", "2026-03-02"], "is to begin at 2026-03-02T00:00:00Z"),
         (["first.csv", "--output", "no/such/folder/one.csv"], "a file that can be written"),
         (["first.csv", "--time", "when"], "when"),
-        (["first.csv", "--per-person", "many"], "--per-person must be"),
+        (["first.csv", "--person", "page", "--per-person", "many"], "--per-person must be"),
+        (["first.csv", "--per-person", "3"], "--person must be given with --per-person"),
+        (["first.csv", "--output", "first.csv"], "another file than the input"),
+        (["-"], "format must be csv or jsonl for a pipe"),
         (["first.csv", "--monotone", "0"], "--monotone must be"),
         (["first.csv", "--start", "soon"], "--start must be"),
         (["first.csv", "--name", "a/b"], "stream name must be"),

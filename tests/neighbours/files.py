@@ -41,7 +41,7 @@ def publish(kind: str, scene: Scene, folder: Path) -> Published:
 
 
 def _words(scene: Scene, place: str, folder: Path, number: int, until: int, *, pipe: bool, jsonl: bool) -> list[str]:
-    words = ["run", place, "--tick", f"{scene.tick_seconds}s", "--time", "time", "--on-bad", "skip"]
+    words = ["run", place, "--tick", f"{scene.tick_seconds}s", "--time", "time"]
     words += ["--state", str(folder / "state"), "--fence", str(folder / "fence"), "--name", "s"]
     words += ["--output", str(folder / f"out{number}.csv"), "--until", _iso(scene, until)]
     words += [*MECHANISMS[scene.mechanism], "--start", _iso(scene, scene.first)] if number == 0 else []

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fadecount.errors import BadRowError, FadecountError, InputError, MissingExtraError
-from fadecount.sources import Reason, SourceOptions, SourceReport, files, read_file
+from fadecount.sources import Reason, SourceOptions, SourceReport, check_file, files, read_file
 from fadecount.sources.files import read_plain
 from tests.sources.test_plain import BAD_ROWS, ROW_OPTIONS, counted, options, written
 
@@ -43,11 +43,10 @@ def agree(path: Path, chosen: SourceOptions) -> bool:
     return took
 
 
-@pytest.mark.parametrize("on_bad", ["stop", "skip"])
 @pytest.mark.parametrize(("row", "reason"), BAD_ROWS)
-def test_bad_rows_are_the_same_ones(tmp_path: Path, row: bytes, reason: Reason, on_bad: str) -> None:
+def test_bad_rows_are_the_same_ones(tmp_path: Path, row: bytes, reason: Reason) -> None:
     path = written(tmp_path, b'time,key,n,who\n2026-03-01,a,2,"x"\n' + row + b"\n2026-03-01,b,3,y\n")
-    took = agree(path, options(**ROW_OPTIONS, on_bad=on_bad))
+    took = agree(path, options(**ROW_OPTIONS))
     assert took or reason < Reason.TIME, "only files of odd shape go to the plain reader"
 
 
@@ -75,7 +74,7 @@ ROW = st.one_of(
 @given(
     st.lists(ROW, max_size=8),
     st.sampled_from(["\n", "\r\n"]),
-    st.sampled_from([{}, {"on_bad": "skip"}, {"on_bad": "skip", "other": "b"}, {"on_bad": "skip", "person": None}]),
+    st.sampled_from([{}, {"other": "b"}, {"person": None}, {"first_tick": 492_000, "end_tick": 492_300}]),
     st.sampled_from([{}, {"zone": "Europe/Vienna"}, {"zone": "Europe/Vienna", "tick_seconds": 86_400}, {"time_unit": "s"}]),
 )
 def test_any_file_is_read_alike(tmp_path: Path, rows: list[Any], ending: str, changes: Any, times: Any) -> None:
@@ -139,6 +138,12 @@ def test_parquet_dates_and_naive_times_are_local(tmp_path: Path) -> None:
     assert counted(path, options(time="moment", zone="Europe/Vienna")) == [(TICK - 1, 0, 1)]
 
 
+def test_a_parquet_file_without_rows_has_no_events(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    pl.DataFrame({"time": [], "who": []}, schema={"time": pl.String, "who": pl.String}).write_parquet(path)
+    assert counted(path, options()) == counted(path, options(person="who")) == []
+
+
 PARQUET_BAD: list[tuple[dict[str, list[Any]], Reason]] = [
     ({"time": [MOMENT, None]}, Reason.TIME),
     ({"time": [float(SECONDS), float("nan")]}, Reason.TIME),
@@ -165,9 +170,9 @@ def test_parquet_bad_rows(tmp_path: Path, changes: dict[str, list[Any]], reason:
     good = {"time": [MOMENT, MOMENT], "key": ["a", "b"], "n": [1, 1], "who": ["p", "q"]}
     pl.DataFrame({**good, **changes}).write_parquet(path)
     with pytest.raises(BadRowError) as caught:
-        next(read_file(path, options(**ROW_OPTIONS)))
-    assert str(caught.value) == f"events.parquet, row 2: {reason.text}; correct it, or skip bad rows (--on-bad skip)"
-    reading = read_file(path, options(**ROW_OPTIONS, on_bad="skip"))
+        check_file(path, options(**ROW_OPTIONS))
+    assert str(caught.value) == f"events.parquet, row 2: {reason.text}; a run leaves this row out"
+    reading = read_file(path, options(**ROW_OPTIONS))
     assert [batch.counts.tolist() for batch in reading] == [[1]]
     assert dict(reading.report.skipped) == {reason: 1}
 
@@ -207,11 +212,10 @@ def test_parquet_files_that_are_none_or_lack_columns_or_hold_lists(tmp_path: Pat
         b"null\n",
     ],
 )
-@pytest.mark.parametrize("on_bad", ["stop", "skip"])
-def test_endings_and_quotes_at_the_edges(tmp_path: Path, body: bytes, on_bad: str) -> None:
-    agree(written(tmp_path, b"time\n" + body), options(on_bad=on_bad))
+def test_endings_and_quotes_at_the_edges(tmp_path: Path, body: bytes) -> None:
+    agree(written(tmp_path, b"time\n" + body), options())
     wide = b"\n".join(line + b",a" if line.strip() else line for line in body.split(b"\n"))
-    agree(written(tmp_path, b"time,key\n" + wide), options(on_bad=on_bad, key="key", keys=("a",)))
+    agree(written(tmp_path, b"time,key\n" + wide), options(key="key", keys=("a",)))
 
 
 @pytest.mark.parametrize("kind", [pl.Int8, pl.UInt8, pl.Int64, pl.UInt64, pl.Float32, pl.Decimal(10, 2), pl.String])
@@ -220,4 +224,5 @@ def test_parquet_amounts_of_every_type(tmp_path: Path, kind: Any) -> None:
     pl.DataFrame({"time": [MOMENT, MOMENT], "n": pl.Series([3, 4]).cast(kind)}).write_parquet(path)
     assert counted(path, options(amount="n", max_amount=1 << 31)) == [(TICK, 0, 7)]
     with pytest.raises(BadRowError, match=f"row 2: {Reason.ABOVE.text}"):
-        counted(path, options(amount="n", max_amount=3))
+        check_file(path, options(amount="n", max_amount=3))
+    assert check_file(path, options(amount="n", max_amount=4)).rows_read == 2

@@ -1,22 +1,25 @@
-"""Live pipes: which tick an event counts in, when ticks are complete, what happens to late and bad rows."""
+"""Live sources: which tick an event counts in, when ticks are over, what happens to late, early and bad rows."""
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fadecount.errors import BadRowError, InputError, ParameterError
-from fadecount.sources import Reading, Reason, SourceOptions, read_lines
+from fadecount.errors import InputError, ParameterError
+from fadecount.sources import GrowingFile, LiveReading, Reason, SourceOptions, read_live
 
 NOON = 1_700_000_000 // 60 * 60
+FIRST = NOON // 60
 
 
 def options(**changes: Any) -> SourceOptions:
-    return SourceOptions(**{"tick_seconds": 60, **changes})
+    return SourceOptions(**{"tick_seconds": 60, "format": "jsonl", **changes})
 
 
 class Pipe(io.RawIOBase):
@@ -34,106 +37,148 @@ class Pipe(io.RawIOBase):
         return line.encode() + b"\n" if line else b""
 
 
-def reading_of(lines: Iterable[tuple[float, str]], chosen: SourceOptions) -> Reading:
+def reading_of(lines: Iterable[tuple[float, str]], chosen: SourceOptions, **more: Any) -> LiveReading:
     pipe = Pipe(lines)
-    return read_lines(pipe, chosen, pipe.clock)  # type: ignore[arg-type]
+    return read_live(pipe, chosen, clock=pipe.clock, **more)
 
 
-def totals(reading: Reading) -> dict[tuple[int, int], int]:
+def totals(reading: LiveReading) -> dict[tuple[int, int], int]:
     sums: dict[tuple[int, int], int] = {}
     last = -1
     for batch in reading:
-        for tick, key, count in zip(batch.ticks.tolist(), batch.keys.tolist(), batch.counts.tolist(), strict=True):
-            assert tick >= last, "ticks went back"
-            last = tick
+        for tick, key, count, _ in batch.rows:
+            assert tick >= last, "an event counts in a tick that is over"
             sums[tick, key] = sums.get((tick, key), 0) + count
+        assert batch.open_tick >= last, "ticks went back"
+        last = batch.open_tick
     return sums
 
 
-def test_without_a_time_column_the_arrival_decides_and_time_never_goes_back() -> None:
-    lines = [(NOON, "key"), (NOON, "a"), (NOON + 59.9, "a"), (NOON + 60, "b"), (NOON - 10**6, "b"), (NOON + 240, "a")]
-    first = NOON // 60
-    found = totals(reading_of(lines, options(key="key", keys=("a", "b"))))
-    assert {place: count for place, count in found.items() if count} == {
-        (first, 0): 2,
-        (first + 1, 1): 2,
-        (first + 4, 0): 1,
-    }
+def at(moment: float, time: float) -> tuple[float, str]:
+    return moment, f'{{"t": {time}}}'
 
 
-def test_late_events_count_in_the_open_tick_and_grace_keeps_it_open() -> None:
-    times = [NOON, NOON + 70, NOON + 10, NOON + 100, NOON + 59]
-    lines = [(NOON + 200, f'{{"t": {moment}}}') for moment in times]
-    first = NOON // 60
-    assert totals(reading_of(lines, options(time="t"))) == {(first, 0): 1, (first + 1, 0): 4}
-    assert totals(reading_of(lines, options(time="t", grace_seconds=30))) == {(first - 1, 0): 0, (first, 0): 2, (first + 1, 0): 3}
-    assert totals(reading_of(lines, options(time="t", grace_seconds=90))) == {
-        (first - 2, 0): 0,
-        (first - 1, 0): 0,
-        (first, 0): 3,
-    } | {(first + 1, 0): 2}
+def test_without_a_time_column_the_arrival_decides() -> None:
+    lines = [(NOON, "key"), (NOON, "a"), (NOON + 59.9, "a"), (NOON + 60, "b"), (NOON + 240, "a")]
+    found = totals(reading_of(lines, options(key="key", keys=("a", "b"), format="csv"), open_tick=FIRST))
+    assert found == {(FIRST, 0): 2, (FIRST + 1, 1): 1, (FIRST + 4, 0): 1}
 
 
-def test_a_person_is_bounded_in_the_tick_that_counts() -> None:
-    lines = [(NOON + 100, f'{{"t": {moment}, "who": "ann"}}') for moment in (NOON, NOON + 60, NOON + 1, NOON + 61)]
-    reading = reading_of(lines, options(time="t", person="who", per_person=1))
-    assert totals(reading) == {(NOON // 60, 0): 1, (NOON // 60 + 1, 0): 1}
-    assert reading.report.rows_dropped == 2
+def test_the_clock_alone_closes_ticks_and_grace_keeps_them_open() -> None:
+    lines = [at(NOON + 1, NOON), at(NOON + 59, NOON + 59), at(NOON + 61, NOON + 59), at(NOON + 61, NOON + 61)]
+    assert totals(reading_of(lines, options(time="t"), open_tick=FIRST)) == {(FIRST, 0): 2, (FIRST + 1, 0): 2}
+    assert totals(reading_of(lines, options(time="t", grace_seconds=5), open_tick=FIRST)) == {(FIRST, 0): 3, (FIRST + 1, 0): 1}
 
 
-def test_a_time_far_ahead_of_the_clock_is_a_bad_row() -> None:
-    lines = [(NOON, f'{{"t": {moment}}}') for moment in (NOON, NOON + 3600, NOON + 5)]
-    reading = reading_of(lines, options(time="t", on_bad="skip"))
-    assert totals(reading) == {(NOON // 60, 0): 2}
-    assert dict(reading.report.skipped) == {Reason.FUTURE: 1}
+@pytest.mark.parametrize("ahead", [0, 60, 61, 3600, 10**8])
+def test_an_event_ahead_of_the_clock_moves_no_other(ahead: int) -> None:
+    others = [at(NOON + second, NOON + second) for second in range(10, 50)]
+    early = at(NOON + 5, NOON + 5 + ahead)
+    chosen = options(time="t")
+    without, with_it = (totals(reading_of(lines, chosen, open_tick=FIRST)) for lines in (others, [early, *others]))
+    changed = {place: with_it[place] - without.get(place, 0) for place in with_it if with_it[place] != without.get(place, 0)}
+    assert without == {(FIRST, 0): 40}
+    assert changed == ({((NOON + 5 + ahead) // 60, 0): 1} if ahead <= 60 else {})
 
 
-def test_a_bad_row_stops_after_what_came_before_it() -> None:
-    reading = reading_of([(NOON, "key"), (NOON, "a"), (NOON, "kanarie7"), (NOON, "a")], options(key="key", keys=("a",)))
-    assert [batch.counts.tolist() for batch in [next(reading)]] == [[1]]
-    with pytest.raises(BadRowError) as caught:
-        next(reading)
-    assert caught.value.number == 3
-    assert "kanarie7" not in str(caught.value)
+def test_rows_before_the_stream_and_bad_rows_are_left_out_by_themselves() -> None:
+    lines = [at(NOON, NOON - 1), (NOON, '{"t": "kanarie7"}'), (NOON, "kanarie7"), at(NOON, NOON), at(NOON, NOON + 7200)]
+    reading = reading_of(lines, options(time="t", first_tick=FIRST, end_tick=FIRST + 10), open_tick=FIRST)
+    assert totals(reading) == {(FIRST, 0): 1}
+    assert dict(reading.report.skipped) == {Reason.BEFORE: 1, Reason.TIME: 1, Reason.OBJECT: 1, Reason.FUTURE: 1}
+    assert reading.report.rows_read == 5
 
 
-def test_ticks_pass_and_rows_are_handed_on_while_the_pipe_is_silent() -> None:
+def test_persons_are_handed_on_as_keyed_digests() -> None:
+    lines = [(NOON, f'{{"t": {NOON}, "who": "{who}"}}') for who in ("ann", "bob", "ann")]
+    chosen = options(time="t", person="who")
+    digests = [
+        [
+            row[3]
+            for batch in reading_of(lines, options(time="t", person="who"), open_tick=FIRST, person_key=key)
+            for row in batch.rows
+        ]
+        for key in (b"a" * 32, b"a" * 32, b"b" * 32)
+    ]
+    assert digests[0] == digests[1] != digests[2]
+    assert digests[0][0] == digests[0][2] != digests[0][1]
+    assert "ann" not in repr(next(reading_of(lines, chosen, open_tick=FIRST)))
+
+
+def test_ticks_pass_while_the_pipe_is_silent() -> None:
     inward, outward = os.pipe()
     now = float(NOON)
     with os.fdopen(inward, "rb") as stream, os.fdopen(outward, "wb", buffering=0) as writer:
-        reading = read_lines(stream, options(key="key", keys=("a",)), lambda: now)
+        reading = read_live(stream, options(key="key", keys=("a",), format="csv"), clock=lambda: now)
         writer.write(b"key\na\na\n")
         counts = 0
         while counts < 2:
-            counts += int(next(reading).counts.sum())
-        assert len(next(reading)) == 0, "silence is told, so that the reader can stop"
+            counts += sum(row[2] for row in next(reading).rows)
+        assert next(reading).open_tick == FIRST
         now += 120
-        batch = next(batch for batch in reading if len(batch))
-        assert (batch.ticks.tolist(), batch.counts.tolist()) == ([NOON // 60 + 2], [0])
+        assert next(batch for batch in reading if batch.open_tick > FIRST).open_tick == FIRST + 2
         writer.close()
-        assert sum(len(batch) for batch in reading) == 0
+        assert sum(len(batch.rows) for batch in reading) == 0
 
 
 def test_a_pipe_that_breaks_is_an_error_after_what_came_before() -> None:
-    def lines() -> Iterable[tuple[float, str]]:
-        yield from [(NOON, "key"), (NOON, "a")]
+    def lines() -> Iterator[tuple[float, str]]:
+        yield at(NOON, NOON)
         raise OSError(5, "Input/output error")
 
-    reading = reading_of(lines(), options(key="key", keys=("a",)))
-    assert next(reading).counts.tolist() == [1]
+    reading = reading_of(lines(), options(time="t"), open_tick=FIRST)
+    assert next(reading).rows == [(FIRST, 0, 1, b"")]
     with pytest.raises(InputError, match="standard input cannot be read: Input/output error"):
         next(reading)
 
 
-EMPTY: list[tuple[str, Callable[[], SourceOptions]]] = [("csv", lambda: options(format="csv")), ("any", options)]
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_an_empty_pipe_has_no_events(kind: str) -> None:
+    assert totals(reading_of([], options(format=kind))) == {}
 
 
-@pytest.mark.parametrize(("name", "chosen"), EMPTY)
-def test_an_empty_pipe_is_an_error(name: str, chosen: Callable[[], SourceOptions]) -> None:
-    with pytest.raises(InputError, match="standard input is empty"):
-        totals(reading_of([], chosen()))
+@pytest.mark.parametrize("kind", ["parquet", None])
+def test_the_format_of_a_pipe_is_said_not_guessed(kind: str | None) -> None:
+    with pytest.raises(ParameterError, match="format must be csv or jsonl for a pipe"):
+        read_live(io.BytesIO(), options(format=kind))
 
 
-def test_parquet_cannot_be_piped() -> None:
-    with pytest.raises(ParameterError, match="format must be csv or jsonl"):
-        read_lines(io.BytesIO(), options(format="parquet"))
+def read_some(path: Path, chosen: SourceOptions, position: int, rows: int, **more: Any) -> tuple[dict[tuple[int, int], int], int]:
+    """Follow a file until so many rows were read; their counts, and the position behind them."""
+    lines = GrowingFile(path, chosen, position)
+    reading = read_live(lines, chosen, backlog=lines.size, **more)
+    sums: dict[tuple[int, int], int] = {}
+    for batch in reading:
+        for tick, key, count, _ in batch.rows:
+            sums[tick, key] = sums.get((tick, key), 0) + count
+        if reading.report.rows_read >= rows:
+            lines.close()
+            return sums, batch.position
+    raise AssertionError("the file ended")
+
+
+def test_a_growing_file_goes_on_at_its_position_and_waits_for_unfinished_lines(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text(f"t\n{NOON}\n{NOON + 60}\n{NOON + 61}")
+    chosen = options(time="t", format="csv")
+    clock = {"clock": lambda: float(NOON + 600), "open_tick": FIRST}
+    sums, position = read_some(path, chosen, 0, 2, **clock)
+    assert sums == {(FIRST, 0): 1, (FIRST + 1, 0): 1}, "what is there already is placed by its own time"
+    assert path.read_bytes()[position:] == str(NOON + 61).encode(), "the unfinished line is not read yet"
+    with path.open("a") as file:
+        file.write(f"\n{NOON + 62}\n")
+    sums, position = read_some(path, chosen, position, 2, **clock)
+    assert sums == {(FIRST + 1, 0): 2}
+    assert position == path.stat().st_size
+    with pytest.raises(InputError, match="is shorter than what was read of it"):
+        GrowingFile(path, chosen, position + 1)
+
+
+def test_closing_a_growing_file_ends_its_thread(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(f'{{"t": {NOON}}}\n')
+    before = set(threading.enumerate())
+    read_some(path, options(time="t"), 0, 1, clock=lambda: float(NOON), open_tick=FIRST)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(timeout=10)
+        assert not thread.is_alive()

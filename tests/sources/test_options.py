@@ -21,7 +21,6 @@ from fadecount.sources import SourceOptions
         ({"grace_seconds": -1}, "grace_seconds"),
         ({"max_line_bytes": 1}, "max_line_bytes"),
         ({"time_unit": "ns"}, "time_unit"),
-        ({"on_bad": "ignore"}, "on_bad"),
         ({"format": "xlsx"}, "format"),
         ({"separator": ",,"}, "separator"),
         ({"zone": "Mars/Olympus"}, "zone"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 
 from fadecount.errors import BadRowError, InputError, ParameterError
-from fadecount.sources import Reason, SourceOptions, files, read_file
-from fadecount.sources.reading import ROWS_PER_BATCH
+from fadecount.sources import Reason, SourceOptions, check_file, files, read_file, read_history
+from fadecount.sources.files import Earlier, read_plain
+from fadecount.sources.reading import ROWS_PER_BATCH, SourceReport
+from fadecount.sources.rows import fingerprint
 
 HOUR = 3600
 CANARY = "kanarie7"
@@ -112,32 +115,75 @@ ROW_OPTIONS = {"key": "key", "keys": ("a", "b"), "amount": "n", "max_amount": 9,
 
 
 @pytest.mark.parametrize(("row", "reason"), BAD_ROWS)
-def test_a_bad_row_stops_before_anything_is_yielded_or_is_counted_as_skipped(tmp_path: Path, row: bytes, reason: Reason) -> None:
+def test_a_bad_row_is_left_out_by_itself_and_named_to_its_owner_alone(tmp_path: Path, row: bytes, reason: Reason) -> None:
     path = written(tmp_path, b'time,key,n,who\n2026-03-01,a,2,"x"\n' + row + b"\n2026-03-01,b,3,y\n")
     reading = read_file(path, options(**ROW_OPTIONS))
+    assert sum(int(batch.counts.sum()) for batch in reading) == 5
+    assert dict(reading.report.skipped) == {reason: 1}
+    assert reading.report.rows_read == 3
+    assert reading.report.lines() == [f"1 row left out: {reason.text}"]
     with pytest.raises(BadRowError) as caught:
-        next(reading)
+        check_file(path, options(**ROW_OPTIONS))
     assert caught.value.number == 3
-    assert str(caught.value) == f"events.csv, line 3: {reason.text}; correct it, or skip bad rows (--on-bad skip)"
-    skipping = read_file(path, options(**ROW_OPTIONS, on_bad="skip"))
-    assert sum(int(batch.counts.sum()) for batch in skipping) == 5
-    assert dict(skipping.report.skipped) == {reason: 1}
-    assert skipping.report.rows_read == 3
-    assert skipping.report.lines() == [f"1 row skipped: {reason.text}"]
+    assert str(caught.value) == f"events.csv, line 3: {reason.text}; a run leaves this row out"
+
+
+def test_rows_outside_the_wanted_ticks_are_left_out_and_are_no_mistakes(tmp_path: Path) -> None:
+    path = written(tmp_path, "time\n" + "\n".join(str(hour * HOUR) for hour in (1, 5, 6, 7, 9, 9)))
+    chosen = options(time_unit="s", first_tick=5, end_tick=7)
+    reading = read_file(path, chosen)
+    assert counted(path, chosen) == [(5, 0, 1), (6, 0, 1)]
+    list(reading)
+    assert dict(reading.report.skipped) == {Reason.BEFORE: 1, Reason.AFTER: 3}
+    assert check_file(path, chosen).rows_read == 6
+
+
+def test_a_pipe_of_history_is_read_to_its_end_like_a_file(tmp_path: Path) -> None:
+    text = "time,who\n7200,ann\n0,bob\n7201,ann\n"
+    chosen = options(time_unit="s", person="who", format="csv")
+    reading = read_history(io.BytesIO(text.encode()), chosen)
+    rows = [(*each,) for batch in reading for each in zip(batch.ticks.tolist(), batch.counts.tolist(), strict=True)]
+    assert rows == [(0, 1), (2, 1)]
+    assert reading.report.rows_dropped == 1
+    assert list(read_history(io.BytesIO(b""), chosen)) == []
+    with pytest.raises(ParameterError, match="format must be csv or jsonl for a pipe"):
+        read_history(io.BytesIO(b""), options())
+    with pytest.raises(ParameterError, match="time must be"):
+        read_history(io.BytesIO(b""), options(time=None, format="csv"))
+
+    class Broken(io.BytesIO):
+        def readline(self, size: int | None = -1, /) -> bytes:
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(InputError, match="standard input cannot be read: Input/output error"):
+        list(read_history(Broken(), chosen))
+
+
+def test_what_earlier_runs_counted_of_a_person_is_part_of_the_limit(tmp_path: Path) -> None:
+    path = written(tmp_path, "time,who\n" + "0,ann\n0,ann\n0,bob\n3600,ann\n" * 2)
+    chosen = options(time_unit="s", person="who", per_person=3, first_tick=0)
+    known = {fingerprint("ann", b"k" * 32): 2}
+    earlier = Earlier(key=b"k" * 32, counted=lambda people: np.array([known.get(each, 0) for each in people], dtype=np.int64))
+    for reader in (True, False):
+        if reader:
+            batches = list(read_file(path, chosen, earlier=earlier))
+        else:
+            batches = list(read_plain(path, "csv", chosen, SourceReport(), earlier))
+        assert [batch.counts.tolist() for batch in batches] == [[3, 2]], "one of ann and two of bob; then two of ann"
 
 
 @pytest.mark.parametrize("line", ["[1]", "{", '{"time": NaN}', "[" * 5000, '"time"', "\ufeff{}"])
 def test_lines_that_are_no_json_objects(tmp_path: Path, line: str) -> None:
     path = written(tmp_path, '{"time": 0}\n' + line + "\n", "events.ndjson")
     with pytest.raises(BadRowError, match=f"line 2: {Reason.OBJECT.text}"):
-        list(read_file(path, options(time_unit="s")))
+        check_file(path, options(time_unit="s"))
 
 
 @pytest.mark.parametrize("value", ["true", "null", "{}", "[1]", "1e3"])
 def test_json_values_that_are_no_times(tmp_path: Path, value: str) -> None:
     path = written(tmp_path, '{"time": ' + value + "}\n", "events.jsonl")
     with pytest.raises(BadRowError, match=f"line 1: {Reason.TIME.text}"):
-        list(read_file(path, options(time_unit="s")))
+        check_file(path, options(time_unit="s"))
 
 
 def test_a_missing_column_is_named_and_the_header_is_not_echoed(tmp_path: Path) -> None:
@@ -150,21 +196,19 @@ def test_a_missing_column_is_named_and_the_header_is_not_echoed(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("header", [b"\xff\n", b'"time\n', b"t" * 200, b"time\0\n"])
-def test_an_unreadable_header_is_refused_even_when_skipping(tmp_path: Path, header: bytes) -> None:
+def test_an_unreadable_header_is_refused(tmp_path: Path, header: bytes) -> None:
     path = written(tmp_path, header + b"\n1970-01-01\n")
     with pytest.raises(InputError, match="the header cannot be read"):
-        list(read_file(path, options(on_bad="skip", max_line_bytes=100)))
+        list(read_file(path, options(max_line_bytes=100)))
 
 
-def test_files_that_are_not_there_or_empty_or_of_unknown_format(tmp_path: Path) -> None:
+def test_files_that_are_not_there_or_of_unknown_format(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="No such file"):
         read_file(tmp_path / "none.csv", options())
-    with pytest.raises(InputError, match=r"events\.csv is empty"):
-        read_file(written(tmp_path, ""), options())
     with pytest.raises(InputError, match="is not a file"):
         read_file(tmp_path, options(format="csv"))
-    with pytest.raises(InputError, match="is empty"):
-        list(read_file(written(tmp_path, "\n\n"), options()))
+    assert counted(written(tmp_path, ""), options()) == counted(written(tmp_path, "\n\n"), options()) == []
+    assert counted(written(tmp_path, "", "e.jsonl"), options()) == []
     with pytest.raises(ParameterError, match="format must be one of"):
         read_file(written(tmp_path, "x", "events.txt"), options())
     with pytest.raises(ParameterError, match="time must be"):

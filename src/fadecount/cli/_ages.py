@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import Literal
 
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import bad_parameter
 
 _OLDEST = 1 << 60
-_HUMAN = tuple(UNITS[unit] * count for count, unit in ((1, "m"), (1, "h"), (1, "d"), (1, "w"), (1, "mo"), (1, "y"), (10, "y")))
+_HUMAN = (UNITS["m"], UNITS["h"], UNITS["d"], UNITS["w"], UNITS["mo"], UNITS["y"], 10 * UNITS["y"])
 DEFAULT_STEPS = 10**6
 
 
@@ -22,14 +23,21 @@ def tick_seconds_from(arguments: argparse.Namespace) -> int | None:
     return None if arguments.tick is None else parse_duration(arguments.tick, name="--tick")
 
 
-def steps_from(text: str, tick_seconds: int | None, *, name: str, minimum: int = 0) -> int:
-    """A number of steps: written as one, or (with a tick) as a duration of at least one step."""
+def steps_from(
+    text: str, tick_seconds: int | None, *, name: str, minimum: int = 0, rounding: Literal["up", "down"] = "down"
+) -> int:
+    """A number of steps: written as one, or (with a tick) as a duration, which is rounded to whole steps.
+
+    ``rounding="down"`` is for ages to look up and for windows: it needs at least one whole step. ``rounding="up"`` is for
+    limits: a limit at a later age is the stricter one.
+    """
     if text.strip().isascii() and text.strip().isdigit():
         steps = int(text)
     elif tick_seconds is None:
         raise bad_parameter(name, text, "a number of steps", "give --tick to use durations such as 1d")
     else:
-        steps = parse_duration(text, name=name) // tick_seconds
+        seconds = parse_duration(text, name=name)
+        steps = seconds // tick_seconds if rounding == "down" else -(-seconds // tick_seconds)
         minimum = max(minimum, 1)
     if not minimum <= steps < _OLDEST:
         raise bad_parameter(name, text, f"from {minimum} to 2**60 - 1 steps", "a step is as long as --tick says")

@@ -102,7 +102,9 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("events")
     group.add_argument("--tick", required=True, metavar="LENGTH", help="length of a tick: 1m, 1h, 1d, ...")
     group.add_argument("--zone", default="UTC", help="time zone of times without an offset, and of ticks of whole days")
-    group.add_argument("--time", metavar="COL", help="column of the time (a file needs it; a pipe goes by the clock without it)")
+    group.add_argument(
+        "--time", metavar="COL", help="column of the time (a file needs it; without it, rows of a pipe count as they arrive)"
+    )
     group.add_argument(
         "--time-unit", choices=("auto", "iso", "s", "ms", "us"), default="auto", help="ISO 8601, or Unix time in a unit"
     )
@@ -113,11 +115,10 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--amount", metavar="COL", help="column of the amount, a whole number (default: every event counts 1)")
     group.add_argument("--max-amount", type=int, default=1, metavar="N", help="largest amount; the noise grows in proportion")
     group.add_argument("--person", metavar="COL", help="column of a person's id; ids are never stored")
-    group.add_argument("--per-person", default="1/tick", metavar="N/tick", help="rows of a person that count in a tick")
-    group.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="format of the input (default: by its ending)")
+    group.add_argument("--per-person", metavar="N/tick", help="rows of a person that count in a tick (default: 1/tick)")
+    group.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="format of the input (a pipe needs it)")
     group.add_argument("--separator", default=",", help="separator of a CSV file: , ; | or a tab")
-    group.add_argument("--on-bad", choices=("stop", "skip"), default="stop", help="what to do at a row that cannot be read")
-    group.add_argument("--grace", metavar="LENGTH", help="pipes with event times: how long to wait for late events")
+    group.add_argument("--grace", metavar="LENGTH", help="live sources: how long to wait for late events by the clock")
 
 
 def source_options(arguments: argparse.Namespace) -> SourceOptions:
@@ -135,10 +136,9 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
         amount=arguments.amount,
         max_amount=arguments.max_amount,
         person=arguments.person,
-        per_person=_per_person(arguments.per_person),
+        per_person=_per_person(arguments),
         format=arguments.format,
         separator=arguments.separator,
-        on_bad=arguments.on_bad,
         grace_seconds=parse_duration(arguments.grace, name="--grace") if arguments.grace else 0,
     )
 
@@ -161,7 +161,12 @@ def _keys(arguments: argparse.Namespace) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _per_person(text: str) -> int:
+def _per_person(arguments: argparse.Namespace) -> int:
+    text = arguments.per_person
+    if text is None:
+        return 1
+    if arguments.person is None:
+        raise ParameterError("--person must be given with --per-person; it names the column of a person's id")
     found = re.fullmatch(r"(\d{1,7})(/tick)?", text.strip())
     if not found:
         raise bad_parameter("--per-person", text, "a number of rows per tick", "such as 1/tick")
@@ -238,10 +243,10 @@ def open_reader(arguments: argparse.Namespace) -> Reader:
     return Reader.of_file(Path(arguments.state) / FILE_NAME)
 
 
-def parse_time(text: str, zone: str, *, name: str) -> float:
-    """A moment as Unix seconds; without an offset it is in the given zone."""
+def parse_time(text: str, zone: str, *, name: str) -> datetime:
+    """A moment; without an offset it is in the given zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise bad_parameter(name, text, "a time in ISO 8601", "such as 2026-03-01T10:00 or 2026-03-01T10:00:00+01:00") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))).timestamp()
+    return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))

@@ -12,7 +12,9 @@ import importlib
 import os
 import pkgutil
 import sys
+from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 import fadecount
 from fadecount import cli
@@ -32,13 +34,21 @@ def commands() -> dict[str, ModuleType]:
     }
 
 
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="fadecount", description="Running counts with differential privacy that fades on a published schedule."
-    )
+class Parser(argparse.ArgumentParser):
+    """A parser that takes options by their full names only: an abbreviation could one day mean another option."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{**settings, "allow_abbrev": False})
+
+
+def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
+    """The parser of all commands. If ``words`` begin with a command, only that one gets its options."""
+    parser = Parser(prog="fadecount", description="Running counts with differential privacy that fades on a published schedule.")
     parser.add_argument("--version", action="version", version=f"fadecount {fadecount.__version__}")
     choices = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
-    for name, module in commands().items():
+    found = commands()
+    wanted = [words[0]] if words and words[0] in found else list(found)
+    for name, module in found.items():
         summary, _, details = (module.__doc__ or "").strip().partition("\n")
         one = choices.add_parser(
             name,
@@ -47,21 +57,23 @@ def build_parser() -> argparse.ArgumentParser:
             epilog=details.strip("\n"),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.add_arguments(one)
+        if name in wanted:
+            module.add_arguments(one)
         one.set_defaults(run=module.run)
     return parser
 
 
 def main(words: list[str] | None = None) -> int:
     """Run one command; 0 when it succeeded, 1 when it was refused, 2 when its words were wrong."""
-    arguments = build_parser().parse_args(words)
+    words = sys.argv[1:] if words is None else words
+    arguments = build_parser(words).parse_args(words)
     try:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except FadecountError as error:
         print(f"fadecount: {error}", file=sys.stderr)
         return FAILED
-    except BrokenPipeError:  # whoever read the output has gone, as in `fadecount curve … | head`
+    except BrokenPipeError:  # the reader of the output has gone, as in `fadecount curve … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:

@@ -24,6 +24,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from fadecount.cli._ages import steps_from
 from fadecount.durations import format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import short_loss
@@ -121,15 +122,8 @@ def _loss(text: str, tick: int | None) -> tuple[int, float]:
 
 
 def _steps(name: str, text: str, tick: int | None) -> int:
-    """A number of steps, or a duration rounded up to whole steps (an age rounded up is the stricter limit)."""
-    if re.fullmatch(r"\s*\d{1,19}\s*", text):
-        return int(text)
-    seconds = parse_duration(text, name=name)
-    if tick is None:
-        raise bad_parameter(
-            name, text, "a number of steps where --tick is not given", "say how long a step is, such as --tick 1m"
-        )
-    return -(-seconds // tick)
+    """Rounded up to whole steps: an age rounded up is the stricter limit."""
+    return steps_from(text, tick, name=name, rounding="up")
 
 
 def _number(name: str, text: str, part: str, remedy: str) -> float:

@@ -1,12 +1,20 @@
 """Count the events of a file or pipe privately, and release the running counts.
 
+A file, or a pipe with --time, is read to its end. With --follow, or a pipe
+without --time, ticks are released as they pass by the clock. Rows that cannot
+be read are left out one by one; --check looks for them first.
+
 examples:
   fadecount run visits.csv --tick 1h --time at --epsilon 0.1
   fadecount run visits.csv --tick 1d --time at --key page --keys home,help \\
-      --other --epsilon 0.1 --exponent 2 --state ~/counts --output out.csv
+      --other --epsilon 0.1 --exponent 2 --state ~/counts \\
+      --start 2026-03-01 --until 2026-04-01 --output out.csv
   fadecount run newer.csv --tick 1d --time at --key page --keys home,help \\
       --other --state ~/counts --name visits --output newer-out.csv
-  tail -f log.jsonl | fadecount run - --tick 1m --epsilon 0.1 --state ~/counts
+  fadecount run log.jsonl --follow --tick 1m --time at --epsilon 0.1 \\
+      --state ~/counts
+  tail -f log.jsonl | fadecount run - --format jsonl --tick 1m --epsilon 0.1 \\
+      --state ~/counts
 """
 
 from __future__ import annotations
@@ -15,20 +23,19 @@ import argparse
 import re
 import signal
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO
 
-from fadecount.cli._inputs import is_pipe, measured, open_reading
 from fadecount.cli._options import (
+    GIVEN,
     add_event_options,
     add_fork_option,
     add_mechanism_options,
     add_monotone_option,
     add_store_options,
     is_stored,
+    mechanism_from,
     monotone_view,
     open_store,
     parse_time,
@@ -36,13 +43,17 @@ from fadecount.cli._options import (
 )
 
 if TYPE_CHECKING:
-    from fadecount.sources import Reading, SourceOptions, TickBatch
-    from fadecount.streams import Monotone, Store, Stream
+    from fadecount.runs import Run
+    from fadecount.sources import SourceOptions
+    from fadecount.streams import Monotone
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("input", metavar="INPUT", help="a .csv, .jsonl or .parquet file, or - for standard input, line by line")
-    parser.add_argument("--follow", action="store_true", help="go on reading as the file grows, until interrupted")
+    parser.add_argument("input", metavar="INPUT", help="a .csv, .jsonl or .parquet file, or - for standard input")
+    parser.add_argument(
+        "--follow", action="store_true", help="count events as they come, by the clock, until interrupted; a restart goes on"
+    )
+    parser.add_argument("--check", action="store_true", help="release nothing: name the first row of a file that cannot be read")
     add_event_options(parser)
     add_mechanism_options(parser)
     add_store_options(parser)
@@ -52,139 +63,128 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--output", metavar="FILE", default="-", help=".csv, .jsonl or .parquet (default: -, CSV on standard output)"
     )
+    group.add_argument("--force", action="store_true", help="replace the file of releases that is there")
+    group.add_argument("--append", action="store_true", help="write behind what the file of releases (.csv, .jsonl) holds")
     group.add_argument(
         "--start", metavar="TIME", help="when a new stream begins (default: with its first event, which this reveals)"
     )
-    group.add_argument("--until", metavar="TIME", help="release empty ticks up to this time too (default: up to the last event)")
-    group.add_argument("--skip-released", action="store_true", help="leave out events of ticks that are released already")
+    group.add_argument(
+        "--until", metavar="TIME", help="release the ticks before this time (default: up to the last event, which this reveals)"
+    )
     add_monotone_option(group)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.cli._streams import open_or_create
-
-    options = source_options(arguments)
-    _check_releases(arguments, options)
-    name = arguments.name or _default_name(arguments.input)
-    with open_store(arguments) as store:
-        reading = open_reading(arguments, options)
-        stream = open_or_create(store, name, options, arguments)
-        return _Run(arguments, store, stream).all(reading)
-
-
-def _check_releases(arguments: argparse.Namespace, options: SourceOptions) -> None:
-    """Refuse what would fail after the first release: a release cannot be taken back."""
-    from fadecount.streams import Ticks
+    from fadecount import runs
     from fadecount.streams.export import check_output
 
-    check_output(arguments.output, source=None if is_pipe(arguments) else arguments.input)
-    if arguments.monotone is not None:
-        monotone_view(arguments.monotone)
-    if arguments.until is not None:
-        Ticks(tick_seconds=options.tick_seconds, zone=options.zone).at(parse_time(arguments.until, options.zone, name="--until"))
+    options = source_options(arguments)
+    piped, zone = arguments.input == "-", options.zone
+    if arguments.check:
+        return _check(arguments, options)
+    source = None if piped else arguments.input
+    check_output(arguments.output, source=source, force=arguments.force, append=arguments.append)
+    view = None if arguments.monotone is None else monotone_view(arguments.monotone)
+    given = any(getattr(arguments, each) is not None for each in GIVEN)
+    start, until = (
+        None if text is None else parse_time(text, zone, name=option)
+        for text, option in ((arguments.start, "--start"), (arguments.until, "--until"))
+    )
+    for moment in (start, until):
+        if moment is not None:
+            options.ticks.at(moment.timestamp())
+    name = arguments.name or _default_name(arguments.input)
+    with open_store(arguments) as store:
+        mechanism = None
+        if given or name not in store.names():
+            mechanism = mechanism_from(arguments, tick_seconds=options.tick_seconds)
+        under_way = runs.run(
+            _standard_input() if piped else arguments.input,
+            options,
+            store=store,
+            name=name,
+            mechanism=mechanism,
+            start=start,
+            until=until,
+            follow=arguments.follow,
+            finish=not is_stored(arguments),
+            accept_extra_loss=arguments.accept_extra_loss,
+        )
+        return _release(arguments, under_way, view)
 
 
-class _Run:
-    """One run: from batches to committed ticks to lines of output."""
+def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
+    from fadecount.errors import ParameterError
+    from fadecount.sources import check_file
 
-    def __init__(self, arguments: argparse.Namespace, store: Store, stream: Stream) -> None:
-        from fadecount.streams import Feed, LiveFeed
+    if arguments.input == "-":
+        raise ParameterError("--check must be given with a file; a pipe can be read once only")
+    report = check_file(arguments.input, options)
+    print(f"{report.rows_read:,} rows, every one can be read")
+    return 0
 
-        self._arguments, self._stream = arguments, stream
-        self._reader = store.reader()
-        skip = arguments.skip_released or arguments.follow
-        self._feed = LiveFeed(stream) if is_pipe(arguments) else Feed(stream, skip_released=skip)
-        self._ends = not (is_pipe(arguments) and is_stored(arguments))
-        self._stopped = self._waiting = False
-        self._monotone: Monotone | None = None
 
-    def all(self, reading: Reading) -> int:
-        from fadecount.cli._progress import Progress, waiting
-        from fadecount.streams.export import ReleaseWriter
+def _release(arguments: argparse.Namespace, under_way: Run, view: Monotone | None) -> int:
+    from fadecount.cli._progress import Progress, waiting
+    from fadecount.streams.export import ReleaseWriter
 
-        description = self._stream.description
-        live, kept = is_pipe(self._arguments) or self._arguments.follow, is_stored(self._arguments)
-        if live:
-            batches, ticks = iter(reading), None
-        else:
-            with waiting("reading"):
-                batches, ticks = measured(reading)
-        before = signal.signal(signal.SIGINT, self._stop)
-        try:
-            with (
-                ReleaseWriter(self._arguments.output, description.name, description.ticks, kept=kept) as writer,
-                Progress("releasing", total=ticks) as bar,
-            ):
-                for first, last in self._released(batches):
-                    self._write(writer, first, last)
-                    bar.advance(last - first + 1, note=f"{self._stream.status.steps:,} ticks")
-        finally:
-            signal.signal(signal.SIGINT, before)
-        self._report(reading.report.lines())
-        return 130 if self._stopped else 0
+    description, kept = under_way.stream.description, is_stored(arguments)
+    releasing = stopped = False
 
-    def _released(self, batches: Iterator[TickBatch]) -> Iterator[tuple[int, int]]:
-        """The first and last tick of each committed and published chunk, until told to stop."""
-        for batch in self._arriving(batches):
-            for chunk in self._feed.add(batch.ticks, batch.keys, batch.counts):
-                yield chunk.first_tick, chunk.last_tick
-                if self._stopped:
-                    return
-        if self._stopped:
-            return
-        for chunk in self._feed.finish() if self._ends and not self._arguments.follow else ():
-            yield chunk.first_tick, chunk.last_tick
-        if self._arguments.until is not None and not self._stopped:
-            ticks = self._stream.description.ticks
-            end = ticks.at(parse_time(self._arguments.until, ticks.zone, name="--until")) - 1
-            for chunk in self._stream.close_through(end):
-                yield chunk.first_tick, chunk.last_tick
-
-    def _arriving(self, batches: Iterator[TickBatch]) -> Iterator[TickBatch]:
-        """The batches; while waiting for one, nothing is under way, so that an interruption ends the wait at once."""
-        while not self._stopped:
-            self._waiting = True
-            try:
-                batch = next(batches, None)
-            except KeyboardInterrupt:
-                self._stopped = True
-                return
-            finally:
-                self._waiting = False
-            if batch is None:
-                return
-            yield batch
-
-    def _write(self, writer: Any, first: int, last: int) -> None:
-        name = self._stream.description.name
-        pieces = self._reader.releases(name, since=first, until=last)
-        if self._arguments.monotone is not None:
-            pieces = (replace(piece, values=self._view(first).through(piece.values)) for piece in pieces)
-        writer.write(pieces, self._reader.keys(name))
-
-    def _view(self, first: int) -> Monotone:
-        """The view of everything before this run, to be continued."""
-        if self._monotone is None:
-            self._monotone = monotone_view(self._arguments.monotone)
-            for piece in self._reader.releases(self._stream.description.name, until=first - 1):
-                self._monotone.through(piece.values)
-        return self._monotone
-
-    def _stop(self, _number: int, _frame: FrameType | None) -> None:
-        if self._stopped or self._waiting:
+    def stop(_number: int, _frame: object) -> None:
+        nonlocal stopped
+        if stopped or not releasing:
             raise KeyboardInterrupt
-        self._stopped = True
+        stopped = True
+        under_way.stop()
 
-    def _report(self, lines: list[str]) -> None:
-        for line in lines:
-            print(f"fadecount: {line}", file=sys.stderr)
-        if getattr(self._feed, "skipped", 0) and not self._arguments.follow:
-            print("fadecount: events of ticks released before were left out", file=sys.stderr)
-        status = self._stream.status
-        if self._stopped and status.published_tick is not None:
-            end = status.description.ticks.shown(status.published_tick + 1)
-            kept = "; all of it is committed" if is_stored(self._arguments) else ""
-            print(f"fadecount: stopped; released up to {end}{kept}", file=sys.stderr)
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        with waiting("reading"):
+            expected = under_way.ticks_expected
+        releasing = True
+        with (
+            ReleaseWriter(
+                arguments.output, description.name, description.ticks, kept=kept, force=arguments.force, append=arguments.append
+            ) as writer,
+            Progress("releasing", total=expected) as bar,
+        ):
+            keys = under_way.stream.keys
+            for piece in under_way:
+                if view is not None:
+                    piece = replace(piece, values=under_way.seen_through(view, piece))
+                writer.write([piece], keys)
+                bar.advance(len(piece.values), note=f"{under_way.stream.status.steps:,} ticks")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    _report(under_way, kept=kept, stopped=stopped)
+    return 130 if stopped else 0
+
+
+def _report(under_way: Run, *, kept: bool, stopped: bool) -> None:
+    for line in under_way.report.lines():
+        _say(line)
+    if under_way.shows_range:
+        _say("the first and last tick show when the first and last events were; --start and --until decide that instead")
+    status = under_way.stream.status
+    if stopped and status.published_tick is not None:
+        end = status.description.ticks.shown(status.published_tick + 1)
+        _say(f"stopped; released up to {end}{'; all of it is committed' if kept else ''}")
+    if not kept:
+        _say("nothing is kept: the losses of runs on the same data add up; --state DIR keeps the stream")
+    _say(under_way.summary())
+
+
+def _say(line: str) -> None:
+    print(f"fadecount: {line}", file=sys.stderr)
+
+
+def _standard_input() -> BinaryIO:
+    """Standard input with a buffer of its own: a thread may still wait in it when Python closes that of ``sys.stdin``."""
+    try:
+        return open(sys.stdin.fileno(), "rb", closefd=False)
+    except (OSError, ValueError):  # a stand-in that is no file
+        return sys.stdin.buffer
 
 
 def _default_name(place: str) -> str:

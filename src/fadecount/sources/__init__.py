@@ -5,9 +5,23 @@ standard library), ``frames`` and ``columns`` (a file, polars) or ``live`` (a pi
 stated once; the fast reader is held to them by comparison with the plain one.
 """
 
-from fadecount.sources.files import read_file
-from fadecount.sources.live import read_lines
+from fadecount.sources.files import check_file, read_file, read_history, require_file
+from fadecount.sources.live import GrowingFile, LiveBatch, LiveReading, read_live
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.reading import Reading, Reason, SourceReport, TickBatch
 
-__all__ = ["Reading", "Reason", "SourceOptions", "SourceReport", "TickBatch", "read_file", "read_lines"]
+__all__ = [
+    "GrowingFile",
+    "LiveBatch",
+    "LiveReading",
+    "Reading",
+    "Reason",
+    "SourceOptions",
+    "SourceReport",
+    "TickBatch",
+    "check_file",
+    "read_file",
+    "read_history",
+    "read_live",
+    "require_file",
+]

@@ -9,6 +9,7 @@ from typing import Any, cast
 import polars as pl
 
 from fadecount.errors import InputError
+from fadecount.noise import unpredictable
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.reading import Reason
 from fadecount.sources.rows import (
@@ -124,18 +125,20 @@ FIRST_BAD = -(1 << 62)
 One number per row, because grouping by one column takes half the time of grouping by two.
 """
 LAST_BAD = FIRST_BAD + 100
+_FIRST = -(1 << 61)
 
 
 def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.LazyFrame:
     """One row per row of the input: its place (see ``FIRST_BAD``), its amount where there are amounts, its number where it
-    has one, and, where persons are bounded, its tick and its person as a hash.
+    has one, and, where persons are bounded, its tick and its person as two hashes.
     """
     assert options.time is not None
     rows = rows.with_columns(
         _seconds(options.time, schema[options.time], options).alias(".seconds"),
         _key(options, schema).alias(".key"),
         _amount(options, schema).alias(".amount"),
-        _person(options, schema).alias(".person"),
+        _person(options, schema, unpredictable(8)).alias(".person"),
+        _person(options, schema, unpredictable(8)).alias(".twin"),
     ).with_columns(_tick(options).alias(".tick"))
     bad = (
         pl.when(pl.col(".seconds").is_null())
@@ -146,6 +149,10 @@ def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.
         .then(FIRST_BAD - pl.col(".amount"))
         .when(pl.col(".person").is_null())
         .then(FIRST_BAD + Reason.PERSON)
+        .when(pl.col(".tick") < (_FIRST if options.first_tick is None else options.first_tick))
+        .then(FIRST_BAD + Reason.BEFORE)
+        .when(pl.col(".tick") >= (-_FIRST if options.end_tick is None else options.end_tick))
+        .then(FIRST_BAD + Reason.AFTER)
     )
     place = bad.otherwise(pl.col(".tick") * max(1, len(options.keys)) + pl.col(".key"))
     return rows.select(
@@ -153,6 +160,8 @@ def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.
         amount=".amount",
         tick=".tick",
         person=".person",
+        twin=".twin",
+        name=pl.lit("") if options.person is None else _text(options.person, schema[options.person]),
         **({"number": "number"} if "number" in schema else {}),
     )
 
@@ -228,12 +237,12 @@ def _amount(options: SourceOptions, schema: pl.Schema) -> pl.Expr:
     )
 
 
-def _person(options: SourceOptions, schema: pl.Schema) -> pl.Expr:
-    """A hash of the person; null where it is missing."""
+def _person(options: SourceOptions, schema: pl.Schema, key: bytes) -> pl.Expr:
+    """A hash of the person under a secret key; null where the person is missing. Two under two keys stand for the person."""
     if options.person is None:
         return pl.lit(0, dtype=pl.UInt64)
     text = _text(options.person, schema[options.person])
-    return pl.when(text != "").then(text.hash(seed=1))
+    return pl.when(text != "").then(text.hash(seed=int.from_bytes(key)))
 
 
 def _text(name: str, kind: pl.DataType) -> pl.Expr:

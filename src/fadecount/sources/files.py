@@ -6,118 +6,203 @@ bad rows. Where polars is installed, ``frames`` reads what it can faster, by the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+import numpy.typing as npt
+
 from fadecount.errors import InputError, MissingExtraError, bad_parameter
 from fadecount.sources.lines import LineParser, csv_header, csv_parser, json_parser, numbered_lines
 from fadecount.sources.options import Format, SourceOptions
-from fadecount.sources.reading import Reading, Reason, SourceReport, TickBatch, bad_row, batches_of
+from fadecount.sources.reading import OUTSIDE, Reading, Reason, SourceReport, TickBatch, bad_row, batches_of
 from fadecount.sources.rows import RowJudge
+
+Counted = Callable[[Sequence[bytes]], "npt.NDArray[np.int64]"]
+"""How many events of each person (by digest) count in the first wanted tick already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """What earlier runs have counted of persons in the first wanted tick, which is still open: their digests have this key."""
+
+    key: bytes
+    counted: Counted
 
 
 class People:
-    """How often each person was counted in each tick: fingerprints only, in memory only."""
+    """How often each person was counted in each tick: digests only, in memory only."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, earlier: Earlier | None = None) -> None:
         self._limit = 0 if options.person is None else options.per_person
+        self._first, self._earlier = options.first_tick, earlier
         self._seen: dict[tuple[int, bytes], int] = {}
 
     def accepts(self, tick: int, person: bytes) -> bool:
         """Whether one more row of this person counts in this tick; if so it is noted."""
         if not self._limit:
             return True
-        seen = self._seen.get((tick, person), 0)
+        seen = self._seen.get((tick, person))
+        if seen is None:
+            seen = int(self._earlier.counted([person])[0]) if self._earlier is not None and tick == self._first else 0
         if seen >= self._limit:
             return False
         self._seen[tick, person] = seen + 1
         return True
 
-    def forget_before(self, tick: int) -> None:
-        """Drop every note about ticks before this one."""
-        if self._limit:
-            self._seen = {place: count for place, count in self._seen.items() if place[0] >= tick}
 
-
-def read_plain(path: Path, kind: Format, options: SourceOptions, report: SourceReport) -> Iterator[TickBatch]:
+def read_plain(
+    path: Path, kind: Format, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None
+) -> Iterator[TickBatch]:
     """The counts of a CSV or JSON lines file. The whole file is judged before the first batch is yielded.
 
     Memory grows with the number of distinct pairs of tick and key (and of tick and person), not with the number of rows.
     """
     with path.open("rb") as stream:
-        counts = count_stream(stream, path.name, kind, options, report)
+        counts = count_stream(stream, path.name, kind, options, report, earlier)
     yield from batches_of(counts)
 
 
 def count_stream(
-    stream: BinaryIO, source: str, kind: Format, options: SourceOptions, report: SourceReport
+    stream: BinaryIO,
+    source: str,
+    kind: Format,
+    options: SourceOptions,
+    report: SourceReport,
+    earlier: Earlier | None = None,
+    *,
+    stop: bool = False,
 ) -> dict[tuple[int, int], int]:
-    """The sums per (tick, key) of everything that a stream of bytes holds; ``source`` is its name in messages."""
+    """The sums per (tick, key) of everything that a stream of bytes holds; ``source`` is its name in messages.
+
+    With ``stop``, the first bad row is raised as an error.
+    """
     lines = numbered_lines(stream, options.max_line_bytes)
     parse = parser_for(kind, lines, options, source)
-    judge, people = RowJudge(options), People(options)
+    judge, people = RowJudge(options, None if earlier is None else earlier.key), People(options, earlier)
     tick_of = options.ticks.at
     counts: dict[tuple[int, int], int] = {}
     for number, line in lines:
         report.rows_read += 1
         texts = line if isinstance(line, Reason) else parse(line)
         event = texts if isinstance(texts, Reason) else judge(texts)
-        if isinstance(event, Reason):
-            if options.on_bad == "stop":
-                raise bad_row(source, "line", number, event)
-            report.skipped[event] += 1
+        outcome = event if isinstance(event, Reason) else outside(tick_of(event.seconds), options) or event
+        if isinstance(outcome, Reason):
+            if stop and outcome not in OUTSIDE:
+                raise bad_row(source, "line", number, outcome)
+            report.skipped[outcome] += 1
             continue
-        place = (tick_of(event.seconds), event.key)
-        if people.accepts(place[0], event.person):
-            counts[place] = counts.get(place, 0) + event.amount
+        place = (tick_of(outcome.seconds), outcome.key)
+        if people.accepts(place[0], outcome.person):
+            counts[place] = counts.get(place, 0) + outcome.amount
         else:
             report.rows_dropped += 1
     return counts
+
+
+def outside(tick: int, options: SourceOptions) -> Reason | None:
+    """Why an event of this tick is not counted, if it is outside the wanted ticks."""
+    if options.first_tick is not None and tick < options.first_tick:
+        return Reason.BEFORE
+    return Reason.AFTER if options.end_tick is not None and tick >= options.end_tick else None
 
 
 def parser_for(kind: Format, lines: Iterator[tuple[int, bytes | Reason]], options: SourceOptions, source: str) -> LineParser:
     """The parser of the lines that follow; for CSV this takes the header from ``lines``."""
     if kind == "csv":
         _, header = next(lines, (0, None))
+        if header is None:
+            return json_parser(())  # there are no lines to parse
         return csv_parser(*csv_header(header, options, source), options.separator)
     return json_parser(options.columns)
 
 
-def require_content(path: Path) -> None:
-    """Refuse a path that is no readable file, or an empty one. A pipe is not opened: a byte taken from it would be lost."""
+def require_file(path: Path) -> None:
+    """Refuse a path that is no readable file. A pipe is not opened: a byte taken from it would be lost."""
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is not a file; a pipe is read as standard input")
     try:
-        with path.open("rb") as stream:
-            empty = not stream.read(1)
+        path.open("rb").close()
     except OSError as error:
         reason = error.strerror
     else:
-        if not empty:
-            return
-        raise InputError(f"{path.name} is empty; there is nothing to count")
+        return
     raise InputError(f"{path} cannot be read: {reason}")
 
 
-def read_file(path: str | Path, options: SourceOptions) -> Reading:
+def read_file(path: str | Path, options: SourceOptions, *, earlier: Earlier | None = None) -> Reading:
     """The counts of the events in a file, as batches in the order of time; rows may stand in the file in any order.
 
-    Guarantees: with ``on_bad="stop"``, a bad row raises :class:`~fadecount.errors.BadRowError` before any batch is yielded, so
-    nothing of a bad file is counted; no message holds a value of a row. Memory grows with the number of distinct pairs of tick
-    and key (and of tick and person, where persons are bounded), not with the number of rows. With and without polars, the
-    batches and the report are the same.
+    Guarantees: a row that cannot be read is left out and changes nothing else; an empty file has no events; no message holds a
+    value of a row. Memory grows with the number of distinct pairs of tick and key (and of tick and person, where persons are
+    bounded), not with the number of rows. With and without polars, the batches and the report are the same.
     """
+    path, kind = _checked(path, options)
+    report = SourceReport()
+    return Reading(_batches(path, kind, options, report, earlier), report)
+
+
+def check_file(path: str | Path, options: SourceOptions) -> SourceReport:
+    """Read a file for its owner only: raises :class:`~fadecount.errors.BadRowError` at the first bad row.
+
+    What it says depends on single rows, so it must not decide what is released, nor reach anybody else.
+    """
+    path, kind = _checked(path, options)
+    report = SourceReport()
+    if kind == "parquet":
+        from fadecount.sources import frames
+
+        frames.read_parquet(path, options, report, stop=True)
+        return report
+    with path.open("rb") as stream:
+        count_stream(stream, path.name, kind, options, report, stop=True)
+    return report
+
+
+def _checked(path: str | Path, options: SourceOptions) -> tuple[Path, Format]:
     path = Path(path)
     if options.time is None:
         raise bad_parameter("time", None, "the name of a column", "the rows of a file are placed by their time")
     kind = options.format_of(path)
-    require_content(path)
+    require_file(path)
     if kind == "parquet" and not has_polars():
         raise MissingExtraError(f"{path.name}: reading Parquet needs polars; install fadecount[files]")
+    if kind == "csv":
+        with path.open("rb") as stream:
+            parser_for(kind, numbered_lines(stream, options.max_line_bytes), options, path.name)
+    return path, kind
+
+
+def read_history(
+    stream: BinaryIO, options: SourceOptions, *, earlier: Earlier | None = None, source: str = "standard input"
+) -> Reading:
+    """The counts of a pipe that is read to its end, as :func:`read_file` does with a file. ``options.format`` must be given."""
+    if options.time is None:
+        raise bad_parameter("time", None, "the name of a column", "the rows of a history are placed by their time")
+    kind = line_format(options)
     report = SourceReport()
-    return Reading(_batches(path, kind, options, report), report)
+
+    def batches() -> Iterator[TickBatch]:
+        try:
+            counts = count_stream(stream, source, kind, options, report, earlier)
+        except OSError as error:
+            reason = error.strerror
+        else:
+            yield from batches_of(counts)
+            return
+        raise InputError(f"{source} cannot be read: {reason}")
+
+    return Reading(batches(), report)
+
+
+def line_format(options: SourceOptions) -> Format:
+    """The format of a pipe. It is never guessed from the first row: a bad one would decide about all others."""
+    if options.format not in ("csv", "jsonl"):
+        raise bad_parameter("format", options.format, "csv or jsonl for a pipe", "say it with --format; Parquet is read by path")
+    return options.format
 
 
 def has_polars() -> bool:
@@ -125,9 +210,11 @@ def has_polars() -> bool:
     return find_spec("polars") is not None
 
 
-def _batches(path: Path, kind: Format, options: SourceOptions, report: SourceReport) -> Iterator[TickBatch]:
+def _batches(
+    path: Path, kind: Format, options: SourceOptions, report: SourceReport, earlier: Earlier | None
+) -> Iterator[TickBatch]:
     try:
-        batches = _fast(path, kind, options, report) or read_plain(path, kind, options, report)
+        batches = _fast(path, kind, options, report, earlier) or read_plain(path, kind, options, report, earlier)
         yield from batches
     except OSError as error:
         reason = error.strerror
@@ -136,10 +223,13 @@ def _batches(path: Path, kind: Format, options: SourceOptions, report: SourceRep
     raise InputError(f"{path} cannot be read: {reason}")
 
 
-def _fast(path: Path, kind: Format, options: SourceOptions, report: SourceReport) -> Iterator[TickBatch] | None:
-    """What polars makes of the file, or None where the plain reader has the word."""
+def _fast(
+    path: Path, kind: Format, options: SourceOptions, report: SourceReport, earlier: Earlier | None
+) -> Iterator[TickBatch] | None:
+    """What polars makes of the file, or None where the plain reader must read it."""
     if kind == "jsonl" or not has_polars():
         return None
     from fadecount.sources import frames
 
-    return frames.read_parquet(path, options, report) if kind == "parquet" else frames.read_csv(path, options, report)
+    read = frames.read_parquet if kind == "parquet" else frames.read_csv
+    return read(path, options, report, earlier)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,18 @@ from fadecount.sources.options import SourceOptions
 from fadecount.sources.reading import Reason
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Lines(Protocol):
+    """What lines are read from: a file, a pipe, or a file that grows."""
+
+    def readline(self, size: int = -1, /) -> bytes: ...
+
+
 LineParser = Callable[[bytes], "list[str] | Reason"]
 
 
-def numbered_lines(stream: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes | Reason]]:
+def numbered_lines(stream: Lines, max_bytes: int) -> Iterator[tuple[int, bytes | Reason]]:
     """Every line that is not blank, with its number from 1 and without its ending. Holds at most one line in memory."""
     number = 0
     room = max_bytes + 2 + len(BYTE_ORDER_MARK)

@@ -1,4 +1,8 @@
-"""Events from a pipe, line by line, as they happen: the standard library alone."""
+"""Events as they happen, line by line, from a pipe or a file that grows: the standard library alone.
+
+In which tick an event counts depends on its own time, on its own arrival and on the clock, never on other events. Ticks pass
+by the clock: a tick is over ``grace_seconds`` past its end, whether or not anything arrives.
+"""
 
 from __future__ import annotations
 
@@ -6,161 +10,249 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import BinaryIO
 
-from fadecount.errors import InputError, bad_parameter
-from fadecount.sources.files import People, parser_for
-from fadecount.sources.lines import numbered_lines
+from fadecount.errors import InputError
+from fadecount.sources.files import line_format, outside, parser_for, require_file
+from fadecount.sources.lines import Lines, numbered_lines
 from fadecount.sources.options import SourceOptions
-from fadecount.sources.reading import Reading, Reason, SourceReport, TickBatch, bad_row, batches_of, no_rows
+from fadecount.sources.reading import Reason, SourceReport
 from fadecount.sources.rows import Event, RowJudge
+
+FLUSH_ROWS = 10_000
+LINES_WAITING = 10_000
+LOOK_SECONDS = 0.2
+AHEAD_SECONDS = 60
+"""How far a time may be ahead of the clock, beside the grace: clocks of different machines differ a little."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LiveBatch:
+    """Some events, and how far time and reading have come.
+
+    Each row of ``rows`` is (tick, position of the key, amount, digest of the person); no tick is before ``open_tick`` of the
+    batch before. Where persons do not matter, the rows of one tick and key are added up. Once the rows are stored, every tick
+    before ``open_tick`` may be closed. ``position`` is the number of bytes read so far: everything before it is in this batch or
+    an earlier one.
+    """
+
+    rows: list[tuple[int, int, int, bytes]]
+    open_tick: int
+    position: int
+
+    def __repr__(self) -> str:
+        return f"LiveBatch({len(self.rows)} rows)"  # the counts are what is protected: never shown
+
+
+class LiveReading(Iterator[LiveBatch]):
+    """Batches to iterate over, one at least every second, and the report so far."""
+
+    def __init__(self, batches: Iterator[LiveBatch], report: SourceReport) -> None:
+        self._batches = batches
+        self.report = report
+
+    def __next__(self) -> LiveBatch:
+        return next(self._batches)
+
+
+def read_live(
+    stream: Lines,
+    options: SourceOptions,
+    *,
+    clock: Callable[[], float] = time.time,
+    open_tick: int | None = None,
+    backlog: int = 0,
+    person_key: bytes | None = None,
+    source: str = "standard input",
+) -> LiveReading:
+    """The counts of events that arrive line by line; ``options.format`` must be given, CSV has a header.
+
+    Without a time column, an event belongs to the tick in which it arrives. With one, it belongs to its own tick, or, if that is
+    over, to the oldest tick that is not: ``open_tick`` at first (by default the oldest open one by the clock). An event more than
+    a minute and ``grace_seconds`` ahead of the clock is left out by itself. ``clock`` gives Unix seconds.
+
+    A ``stream`` with a ``position`` holds ``backlog`` bytes already: these are read before any tick passes, so that after a
+    downtime each event still finds its tick.
+
+    Persons are not counted here: that needs to outlast the process, so the stream does it. ``person_key`` keys their digests.
+
+    Guarantees: ticks pass while nothing arrives; what was read is yielded within about a second, or 10,000 rows.
+    """
+    line_format(options)
+    report = SourceReport()
+    return LiveReading(
+        _batches(stream, options, clock, open_tick, backlog, RowJudge(options, person_key), source, report), report
+    )
 
 
 class OpenTicks:
-    """Adds events to open ticks, never to complete ones. It has no clock of its own: moments are handed in."""
+    """Adds events to open ticks, never to those that are over. It has no clock of its own: moments are handed in."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, open_tick: int | None) -> None:
         self._options = options
-        self._tick_of = options.ticks.at
-        self._people = People(options)
-        self._counts: dict[tuple[int, int], int] = {}
-        self._first_open: int | None = None
-        self.rows = 0
+        self._rows: list[tuple[int, int, int, bytes]] = []
+        self._open = open_tick
 
-    def pass_to(self, moment: float) -> None:
-        """Complete every tick that ends by this moment. Time that goes back changes nothing."""
-        tick = self._tick_of(int(moment // 1))
-        if self._first_open is None or tick > self._first_open:
-            self._first_open = tick
-            self._people.forget_before(tick)
-            self._counts.setdefault((tick, 0), 0)
+    def __len__(self) -> int:
+        return len(self._rows)
 
-    def add(self, event: Event, now: float) -> bool | Reason:
-        """Count an event that arrived at ``now``: True, or False if it is beyond its person's limit, or why it is bad."""
+    def pass_to(self, now: float) -> None:
+        """Let every tick pass that is over at this moment, by the clock. Time that goes back changes nothing."""
+        tick = self._oldest(now)
+        self._open = tick if self._open is None else max(tick, self._open)
+
+    def add(self, event: Event, now: float, *, catching_up: bool = False) -> Reason | None:
+        """Count an event that arrived at ``now``, or say why it is left out.
+
+        While ``catching_up``, ticks that are over by the clock but not closed yet still take their events.
+        """
         options = self._options
         if options.time is None:
-            self.pass_to(now)
-            tick = self._tick_of(int(now // 1))
+            tick = options.ticks.at(int(now // 1))
+        elif event.seconds > now + options.grace_seconds + AHEAD_SECONDS:
+            return Reason.FUTURE
         else:
-            if event.seconds > now + options.grace_seconds + options.tick_seconds:
-                return Reason.FUTURE  # else one wrong clock would complete the ticks of everybody
-            self.pass_to(event.seconds - options.grace_seconds)
-            tick = self._tick_of(event.seconds)
-        assert self._first_open is not None
-        place = (max(tick, self._first_open), event.key)
-        if not self._people.accepts(place[0], event.person):
-            return False
-        self._counts[place] = self._counts.get(place, 0) + event.amount
-        self.rows += 1
-        return True
+            tick = options.ticks.at(event.seconds)
+        reason = outside(tick, options)
+        if reason is None:
+            assert self._open is not None
+            counted_in = max(tick, self._open, tick if catching_up else self._oldest(now))
+            self._rows.append((counted_in, event.key, event.amount, event.person))
+        return reason
 
-    def take(self, *, everything: bool = False) -> Iterator[TickBatch]:
-        """What waits for complete ticks and for the first open one; ``everything`` at the end of the input."""
-        first = self._first_open
-        ready = {place: count for place, count in self._counts.items() if everything or (first is not None and place[0] <= first)}
-        self._counts = {place: count for place, count in self._counts.items() if place not in ready}
-        self.rows = 0
-        yield from batches_of(ready)
+    def take(self, position: int) -> LiveBatch:
+        """Everything counted since the last time."""
+        rows, self._rows = self._rows, []
+        if self._options.person is None:
+            sums: dict[tuple[int, int], int] = {}
+            for tick, key, amount, _ in rows:
+                sums[tick, key] = sums.get((tick, key), 0) + amount
+            rows = [(tick, key, amount, b"") for (tick, key), amount in sums.items()]
+        assert self._open is not None
+        return LiveBatch(rows, self._open, position)
 
-
-FLUSH_SECONDS = 1.0
-FLUSH_ROWS = 10_000
-LINES_WAITING = 10_000
-
-_Arrival = tuple[int, "bytes | Reason", float]
+    def _oldest(self, now: float) -> int:
+        """The oldest tick that is not over, by the clock."""
+        return self._options.ticks.at(int((now - self._options.grace_seconds) // 1))
 
 
-def read_lines(
-    stream: BinaryIO,
-    options: SourceOptions,
-    clock: Callable[[], float] = time.time,
-    *,
-    source: str = "standard input",
-) -> Reading:
-    """The counts of events that arrive line by line: CSV with a header, or JSON lines (told apart by the first line).
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """A line, the moment at which it came, and the position behind it."""
 
-    Without a time column, an event belongs to the tick in which it arrives, and ticks pass even while nothing arrives. With
-    one, ticks pass as the times of the events do, ``grace_seconds`` behind the latest; an event for a tick that has passed
-    counts in the open one. ``clock`` gives Unix seconds.
-
-    Guarantees: ticks never go back; a tick that is about to be counted is announced with a count of zero, which says that all
-    earlier ones are complete; what was read is yielded within about a second, or 10,000 rows; while nothing arrives, a batch
-    without rows is yielded every second, so that whoever iterates can look up and stop. At a bad row with
-    ``on_bad="stop"``, everything before it is yielded and then :class:`~fadecount.errors.BadRowError` is raised.
-    """
-    if options.format == "parquet":
-        raise bad_parameter("format", options.format, "csv or jsonl for a pipe", "read a Parquet file by its path")
-    report = SourceReport()
-    return Reading(_batches(stream, options, clock, source, report), report)
+    line: bytes | Reason
+    now: float
+    position: int
 
 
 def _batches(
-    stream: BinaryIO, options: SourceOptions, clock: Callable[[], float], source: str, report: SourceReport
-) -> Iterator[TickBatch]:
+    stream: Lines,
+    options: SourceOptions,
+    clock: Callable[[], float],
+    open_tick: int | None,
+    backlog: int,
+    judge: RowJudge,
+    source: str,
+    report: SourceReport,
+) -> Iterator[LiveBatch]:
     arrivals: queue.Queue[_Arrival | OSError | None] = queue.Queue(LINES_WAITING)
-    ticks, judge, parse = OpenTicks(options), RowJudge(options), None
-    flushed = time.monotonic()
-    failure: InputError | None = None
-    if options.time is None:
+    ticks, parse = OpenTicks(options, open_tick), None
+    position = getattr(stream, "position", 0)
+    if options.format == "jsonl":
+        parse = parser_for("jsonl", iter(()), options, source)
+    catching_up = position < backlog and open_tick is not None
+    if not catching_up:
         ticks.pass_to(clock())
+    second = int(clock()) + 1  # ticks pass at whole seconds, whenever events arrive
     threading.Thread(target=_listen, args=(stream, options, clock, arrivals), daemon=True).start()
+    failure: InputError | None = None
     while True:
         try:
-            arrival = arrivals.get(timeout=FLUSH_SECONDS)
+            arrival = arrivals.get(timeout=min(1.0, max(0.0, second - clock())))
         except queue.Empty:
-            if options.time is None:
-                ticks.pass_to(clock())
-            waiting = list(ticks.take())
-            yield from waiting or [no_rows()]
-            flushed = time.monotonic()
+            catching_up = False  # an unfinished last line is waited for like any other
+            ticks.pass_to(clock())
+            yield ticks.take(position)
+            second = int(clock()) + 1
             continue
         if arrival is None:
             break
         if isinstance(arrival, OSError):
             failure = InputError(f"{source} cannot be read: {arrival.strerror}")
             break
-        number, line, now = arrival
         if parse is None:
-            header, parse = _first_line(line, options, source)
-            if header:
-                continue
+            parse = parser_for("csv", iter([(1, arrival.line)]), options, source)
+            continue
+        if arrival.now >= second:
+            if not catching_up:
+                ticks.pass_to(int(arrival.now))
+            yield ticks.take(position)
+            second = int(arrival.now) + 1
+        position = max(position, arrival.position)
         report.rows_read += 1
-        texts = line if isinstance(line, Reason) else parse(line)
+        texts = arrival.line if isinstance(arrival.line, Reason) else parse(arrival.line)
         event = texts if isinstance(texts, Reason) else judge(texts)
-        outcome = event if isinstance(event, Reason) else ticks.add(event, now)
-        if isinstance(outcome, Reason):
-            if options.on_bad == "stop":
-                failure = bad_row(source, "line", number, outcome)
-                break
+        outcome = event if isinstance(event, Reason) else ticks.add(event, arrival.now, catching_up=catching_up)
+        catching_up = catching_up and position < backlog
+        if outcome is not None:
             report.skipped[outcome] += 1
-        elif not outcome:
-            report.rows_dropped += 1
-        if ticks.rows >= FLUSH_ROWS or time.monotonic() - flushed >= FLUSH_SECONDS:
-            yield from ticks.take()
-            flushed = time.monotonic()
-    yield from ticks.take(everything=True)
+        if len(ticks) >= FLUSH_ROWS:
+            yield ticks.take(position)
+    ticks.pass_to(clock())
+    yield ticks.take(position)
     if failure is not None:
         raise failure
-    if parse is None:
-        raise InputError(f"{source} is empty; there is nothing to count")
 
 
 def _listen(
-    stream: BinaryIO, options: SourceOptions, clock: Callable[[], float], arrivals: queue.Queue[_Arrival | OSError | None]
+    stream: Lines, options: SourceOptions, clock: Callable[[], float], arrivals: queue.Queue[_Arrival | OSError | None]
 ) -> None:
     """Reads in a thread of its own, so that ticks pass while it waits; each line is stamped when it arrives."""
     try:
-        for number, line in numbered_lines(stream, options.max_line_bytes):
-            arrivals.put((number, line, clock()))
+        for _, line in numbered_lines(stream, options.max_line_bytes):
+            arrivals.put(_Arrival(line, clock(), getattr(stream, "position", 0)))
         arrivals.put(None)
     except OSError as error:
         arrivals.put(error)
-    except ValueError:  # the stream was closed on our side: whoever did that wants to end
+    except ValueError:  # the stream was closed on our side: the caller wants to end
         arrivals.put(None)
 
 
-def _first_line(line: bytes | Reason, options: SourceOptions, source: str) -> tuple[bool, Callable[[bytes], list[str] | Reason]]:
-    """Whether the first line is a header, and the parser for the others."""
-    is_object = isinstance(line, bytes) and line.startswith(b"{")
-    kind = options.format or ("jsonl" if is_object else "csv")
-    return kind == "csv", parser_for(kind, iter([(1, line)]), options, source)
+class GrowingFile:
+    """A file that is read line by line as it grows; an unfinished line is waited for.
+
+    Reading goes on at ``position``; the header of a CSV file is read first all the same.
+    """
+
+    def __init__(self, path: str | Path, options: SourceOptions, position: int = 0) -> None:
+        path = Path(path)
+        require_file(path)
+        self._file: BinaryIO = path.open("rb")
+        self.size = path.stat().st_size
+        if position > self.size:
+            self._file.close()
+            raise InputError(f"{path} is shorter than what was read of it; follow another file under another --name")
+        self._header = self._file.readline(options.max_line_bytes) if position and options.format == "csv" else b""
+        self.position = position
+        self._file.seek(position)
+
+    def readline(self, size: int = -1, /) -> bytes:
+        """The next line, or its first ``size`` bytes; waits until there is one."""
+        if self._header:
+            header, self._header = self._header, b""
+            return header
+        parts: list[bytes] = []
+        while True:
+            part = self._file.readline(size - sum(map(len, parts)) if size >= 0 else -1)
+            parts.append(part)
+            self.position += len(part)
+            if part.endswith(b"\n") or (size >= 0 and sum(map(len, parts)) >= size):
+                return b"".join(parts)
+            if not part:
+                time.sleep(LOOK_SECONDS)
+
+    def close(self) -> None:
+        """End reading; a thread that waits for a line ends too."""
+        self._file.close()

@@ -1,4 +1,4 @@
-"""What a source is: which columns mean what, how time becomes ticks, what happens to a row that cannot be read."""
+"""What a source is: which columns mean what, how time becomes ticks, and which ticks are wanted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from fadecount.streams import Ticks
 
 Format = Literal["csv", "jsonl", "parquet"]
 TimeUnit = Literal["auto", "iso", "s", "ms", "us"]
-OnBad = Literal["stop", "skip"]
 
 SUFFIXES: dict[str, Format] = {
     ".csv": "csv",
@@ -36,8 +35,11 @@ class SourceOptions:
     undeclared key. Of one ``person``, the first ``per_person`` rows of each tick count and the others are dropped.
 
     A time without an offset is taken in ``zone``. The tick of a moment is its Unix seconds divided by ``tick_seconds``,
-    rounded down; ticks of whole days take local seconds instead, so that they begin at midnight in ``zone``. In a live
-    pipe, a tick stays open until an event arrives that is ``grace_seconds`` past its end.
+    rounded down; ticks of whole days take local seconds instead, so that they begin at midnight in ``zone``. Of a live source,
+    a tick stays open until ``grace_seconds`` past its end by the clock.
+
+    A row that cannot be read is left out by itself, and so is one before ``first_tick`` or from ``end_tick`` on; the report
+    says how many. No other row changes because of it.
     """
 
     tick_seconds: int
@@ -53,8 +55,9 @@ class SourceOptions:
     per_person: int = 1
     format: Format | None = None
     separator: str = ","
-    on_bad: OnBad = "stop"
     grace_seconds: int = 0
+    first_tick: int | None = None
+    end_tick: int | None = None
     max_line_bytes: int = 65_536
 
     def __post_init__(self) -> None:
@@ -64,7 +67,6 @@ class SourceOptions:
         require_integer("grace_seconds", self.grace_seconds, minimum=0, maximum=LARGEST_TICK, remedy="0 waits for nobody")
         require_integer("max_line_bytes", self.max_line_bytes, minimum=64, maximum=1 << 24, remedy="65536 suits most files")
         _require_choice("time_unit", self.time_unit, ("auto", "iso", "s", "ms", "us"))
-        _require_choice("on_bad", self.on_bad, ("stop", "skip"))
         _require_choice("format", self.format, (None, "csv", "jsonl", "parquet"))
         _require_choice("separator", self.separator, (",", ";", "\t", "|"))
         self._check_columns()

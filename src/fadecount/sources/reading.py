@@ -66,12 +66,17 @@ class Reason(IntEnum):
     NEGATIVE = 11
     ABOVE = 12
     PERSON = 13
+    BEFORE = 14
+    AFTER = 15
 
     @property
     def text(self) -> str:
         """The reason in words."""
         return _TEXTS[self]
 
+
+OUTSIDE = (Reason.BEFORE, Reason.AFTER)
+"""Reasons that are no mistakes of a row."""
 
 _TEXTS = {
     Reason.OVERLONG: "the line is too long (max_line_bytes)",
@@ -87,6 +92,8 @@ _TEXTS = {
     Reason.NEGATIVE: "the amount is negative",
     Reason.ABOVE: "the amount is above max_amount",
     Reason.PERSON: "the person is missing",
+    Reason.BEFORE: "the time is before the first tick that is counted",
+    Reason.AFTER: "the time is after the last tick that is counted",
 }
 
 
@@ -94,7 +101,8 @@ _TEXTS = {
 class SourceReport:
     """Tallies of one input, for its owner. They are exact and therefore not for publication.
 
-    ``rows_read`` counts every row, bad ones included; ``rows_dropped`` the good rows beyond ``per_person``.
+    ``rows_read`` counts every row, bad ones included; ``rows_dropped`` the good rows beyond ``per_person``; ``skipped`` says why
+    rows were left out.
     """
 
     rows_read: int = 0
@@ -103,12 +111,12 @@ class SourceReport:
 
     @property
     def rows_skipped(self) -> int:
-        """How many rows were skipped, for all reasons together."""
+        """How many rows were left out, for all reasons together."""
         return self.skipped.total()
 
     def lines(self) -> list[str]:
-        """One line per reason, the most frequent first: ``3 rows skipped: the key is not declared``."""
-        return [f"{count:,} row{'s' * (count != 1)} skipped: {reason.text}" for reason, count in self.skipped.most_common()]
+        """One line per reason, the most frequent first: ``3 rows left out: the key is not declared``."""
+        return [f"{count:,} row{'s' * (count != 1)} left out: {reason.text}" for reason, count in self.skipped.most_common()]
 
 
 class Reading(Iterator[TickBatch]):
@@ -124,4 +132,4 @@ class Reading(Iterator[TickBatch]):
 
 def bad_row(source: str, place: str, number: int, reason: Reason) -> BadRowError:
     """The error for one row: where it stands and what is wrong, never what it says."""
-    return BadRowError(f"{source}, {place} {number}: {reason.text}; correct it, or skip bad rows (--on-bad skip)", number=number)
+    return BadRowError(f"{source}, {place} {number}: {reason.text}; a run leaves this row out", number=number)

@@ -17,6 +17,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from fadecount.noise import unpredictable
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.reading import Reason
 
@@ -135,11 +136,12 @@ class Event(NamedTuple):
 class RowJudge:
     """Judges the texts of a row, given in the order of ``options.columns``. Keeps nothing between rows."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, person_key: bytes | None = None) -> None:
         self._options = options
         self._read_time = time_reader(options)
         self._key_index = {key: index for index, key in enumerate(options.keys)}
         self._other = None if options.other is None else self._key_index[options.other]
+        self._person_key = person_key or unpredictable(32)
         columns = options.columns
         self._at = {name: columns.index(name) for name in columns}
 
@@ -165,7 +167,7 @@ class RowJudge:
             name = texts[at[options.person]]
             if not name:
                 return Reason.PERSON
-            person = fingerprint(name)
+            person = fingerprint(name, self._person_key)
         assert seconds is not None and key is not None
         return Event(seconds, key, amount, person)
 
@@ -178,6 +180,9 @@ def read_amount(text: str, max_amount: int) -> int | Reason:
     return amount if amount <= max_amount else Reason.ABOVE
 
 
-def fingerprint(person: str) -> bytes:
-    """A digest of fixed size that stands for a person while a tick is open; the text itself is let go."""
-    return blake2b(person.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def fingerprint(person: str, key: bytes) -> bytes:
+    """A digest of fixed size that stands for a person while a tick is open; the text itself is not kept.
+
+    It is keyed: nobody outside can find two people with the same digest.
+    """
+    return blake2b(person.encode("utf-8", "surrogatepass"), digest_size=16, key=key).digest()

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, Literal, Self, TextIO
 
 from fadecount.errors import FadecountError, bad_parameter
 from fadecount.streams.reader import Releases
@@ -20,8 +20,11 @@ COLUMNS = ("stream", "tick", "key", "value", "low", "high")
 SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
-def check_output(output: str | None, *, source: str | None = None) -> str:
-    """The format of what is written there; refused before anything is released, if it cannot be written or is the input."""
+def check_output(output: str | None, *, source: str | None = None, force: bool = False, append: bool = False) -> str:
+    """The format of what is written there; refused before anything is released, if it cannot be written or is the input.
+
+    A file that is there is replaced only with ``force``: a release that is overwritten may be the only copy of it.
+    """
     if output in (None, "-"):
         return "csv"
     path = Path(str(output))
@@ -32,6 +35,10 @@ def check_output(output: str | None, *, source: str | None = None) -> str:
         raise bad_parameter("--output", output, "a file that can be written", "check the folder and its permissions")
     if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
         raise bad_parameter("--output", output, "another file than the input", "it would be overwritten")
+    if append and kind == "parquet":
+        raise bad_parameter("--output", output, "a .csv or .jsonl file to append to", "write another .parquet file")
+    if path.exists() and not force and not append:
+        raise bad_parameter("--output", output, "a new file", "--append writes behind what is there, --force replaces it")
     if kind == "parquet":
         _polars()
     return kind
@@ -43,9 +50,12 @@ class ReleaseWriter:
     ``kept`` says whether the releases are in a store too, where they can be read if writing fails.
     """
 
-    def __init__(self, output: str | None, stream: str, ticks: Ticks, *, kept: bool = True) -> None:
+    def __init__(
+        self, output: str | None, stream: str, ticks: Ticks, *, kept: bool = True, force: bool = False, append: bool = False
+    ) -> None:
         self._stream, self._ticks, self._kept = stream, ticks, kept
-        self._kind = check_output(output)
+        self._kind = check_output(output, force=force, append=append)
+        self._mode: Literal["a", "w"] = "a" if append else "w"
         self._path = None if output in (None, "-") else Path(str(output))
         self._frames: list[Any] = []
         self._file: TextIO | None = None
@@ -53,8 +63,8 @@ class ReleaseWriter:
     def _opened(self) -> TextIO:
         """The file, from the first release on: a run that is refused leaves an older file alone."""
         if self._file is None:
-            self._file = sys.stdout if self._path is None else self._path.open("w", encoding="utf-8", newline="")
-            if self._kind == "csv":
+            self._file = sys.stdout if self._path is None else self._path.open(self._mode, encoding="utf-8", newline="")
+            if self._kind == "csv" and (self._path is None or self._path.stat().st_size == 0):
                 self._file.write(",".join(COLUMNS) + "\n")
         return self._file
 

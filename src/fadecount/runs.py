@@ -1,0 +1,354 @@
+"""Count the events of a file or pipe privately: the library form of ``fadecount run``.
+
+>>> import io, fadecount as fc
+>>> from fadecount.runs import run
+>>> from fadecount.sources import SourceOptions
+>>> from fadecount.streams import SQLiteStore
+>>> visits = io.BytesIO(b"at\\n2026-03-01T10:10\\n2026-03-01T10:50\\n2026-03-01T12:30\\n")
+>>> options = SourceOptions(tick_seconds=3600, time="at", format="csv")
+>>> with SQLiteStore.in_memory() as store:
+...     for piece in run(visits, options, store=store, name="visits", mechanism=fc.Gradual(epsilon=50.0)):
+...         print(piece.first_tick, piece.values[:, 0].tolist())
+492322 [2, 2, 3]
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO, Literal, cast
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.durations import UNITS
+from fadecount.errors import ClockError, ParameterError, bad_parameter
+from fadecount.mechanisms import Mechanism
+from fadecount.rounding import shown_loss
+from fadecount.sources import (
+    GrowingFile,
+    Reading,
+    SourceOptions,
+    SourceReport,
+    TickBatch,
+    read_file,
+    read_history,
+    read_live,
+    require_file,
+)
+from fadecount.sources.files import Earlier
+from fadecount.sources.lines import Lines
+from fadecount.streams import Batch, Chunk, Monotone, ReadPosition, Releases, Store, Stream, Unit
+from fadecount.streams.chunks import CELLS
+from fadecount.streams.description import ONLY_KEY
+from fadecount.streams.stream import LARGEST_GAP
+
+Row = tuple[int, int, int, bytes]
+"""Tick, position of the key, amount, digest of the person."""
+
+
+def run(
+    source: str | Path | BinaryIO,
+    options: SourceOptions,
+    *,
+    store: Store,
+    name: str,
+    mechanism: Mechanism | None = None,
+    start: datetime | None = None,
+    until: datetime | None = None,
+    follow: bool = False,
+    finish: bool = False,
+    accept_extra_loss: bool = False,
+    clock: Callable[[], float] = time.time,
+) -> Run:
+    """Feed a stream from a source; iterate over the result to do it, piece by piece of published releases.
+
+    ``source`` is the path of a file, or an open binary stream (a pipe). A source is **history** or **live**:
+
+    - A file, or a pipe with a time column, is history. It is read to its end; then its ticks are released.
+    - With ``follow``, or without a time column, it is live. Ticks are released as they pass by the clock.
+
+    ``start`` (for a new stream) and ``until`` say which ticks are released; events outside are left out and reported. Without
+    them the range runs from the first to the last event of a history, which shows when these were; a live stream begins with
+    the tick in which it is started.
+
+    A live source that ends leaves its open ticks to the next run; with ``finish`` they are closed up to that of the clock, for a
+    stream that ends with its source.
+
+    ``mechanism`` is the promise for one protected unit (see :func:`unit_of`). It may be left out for a stream that exists; a
+    different mechanism, tick or unit is refused.
+
+    Guarantees: each piece is committed before it is yielded, and stopping between two loses nothing. Rows that cannot be read
+    are left out one by one. Which ticks are released, and when, depends on ``start``, ``until`` and the clock only, wherever
+    these are given. Of a followed file, how far it was read is stored together with what was read.
+    """
+    live = follow or options.time is None
+    ticks, path = options.ticks, Path(source) if isinstance(source, str | Path) else None
+    if follow and options.time is None:
+        raise ParameterError("time must be given to follow a source; name the column of the time (--time)")
+    if path is not None and live:
+        require_file(path)
+        options = replace(options, format=options.format_of(path))
+    begin, end = (None if moment is None else ticks.at(_seconds(moment, options.zone)) for moment in (start, until))
+    if not live:
+        _history(source, options)  # what is missing is said before a stream is created
+    known = name in store.names()
+    stream = store.open_or_create(
+        name,
+        tick=ticks,
+        mechanism=mechanism,
+        keys=options.keys or (ONLY_KEY,),
+        unit=unit_of(options),
+        start_tick=ticks.at(clock()) if live and begin is None else begin,
+        accept_extra_loss=accept_extra_loss,
+    )
+    first = stream.status.first_tick
+    if known and first is not None and begin not in (None, first):
+        raise bad_parameter("start", ticks.shown(begin or 0), f"{ticks.shown(first)}, where {name!r} began", "leave it out")
+    if live:
+        return _LiveRun(source, replace(options, first_tick=first, end_tick=end), store, stream, clock, finish=finish)
+    options = replace(options, first_tick=stream.open_tick, end_tick=end)
+    earlier = None if options.person is None else Earlier(key=stream.person_key, counted=stream.persons_counted)
+    return _HistoryRun(_history(source, options, earlier), options, store, stream)
+
+
+def unit_of(options: SourceOptions) -> Unit:
+    """Who is protected by a run with these options: one event, or one person within a tick."""
+    of: Literal["event", "person"] = "event" if options.person is None else "person"
+    return Unit(of=of, amount=options.max_amount, events=1 if options.person is None else options.per_person)
+
+
+class Run(Iterator[Releases]):
+    """A run under way: iterate over it. What it yields is committed and published."""
+
+    def __init__(self, options: SourceOptions, store: Store, stream: Stream) -> None:
+        self.options, self.stream, self.reader = options, stream, store.reader()
+        self._pieces = self._published()
+        self._stopped = self._viewed = False
+
+    @property
+    def report(self) -> SourceReport:
+        """What became of the rows so far. It is exact, so it is for the owner of the events only."""
+        raise NotImplementedError
+
+    @property
+    def ticks_expected(self) -> int | None:
+        """How many ticks will be released, if that is known."""
+        return None
+
+    @property
+    def shows_range(self) -> bool:
+        """Whether the first or last tick that is released shows when the first or last events were."""
+        return False
+
+    def seen_through(self, view: Monotone, piece: Releases) -> NDArray[np.int64]:
+        """The values of the next piece through a view, which is brought up to all that was released before this run."""
+        if not self._viewed:
+            for earlier in self.reader.releases(self.stream.description.name, until=piece.first_tick - 1):
+                view.through(earlier.values)
+            self._viewed = True
+        return view.through(piece.values)
+
+    def stop(self) -> None:
+        """End the run between two ticks; everything up to there is committed."""
+        self._stopped = True
+
+    def summary(self) -> str:
+        """One line for the reader of the releases: the protected unit, and its loss now, after a month and after a year."""
+        description = self.stream.description
+        seconds = description.ticks.tick_seconds
+        ages = [0, *(max(1, -(-UNITS[unit] // seconds)) for unit in ("mo", "y"))]
+        now, month, year = (shown_loss(loss) for loss in self.reader.curve(description.name, ages))
+        return (
+            f"privacy loss (ε) for {description.unit.text}: at most {now} when it is released, "
+            f"{month} after a month, {year} after a year"
+        )
+
+    def __next__(self) -> Releases:
+        return next(self._pieces)
+
+    def _published(self) -> Iterator[Releases]:
+        name = self.stream.description.name
+        for chunk in self._chunks():
+            yield from self.reader.releases(name, since=chunk.first_tick, until=chunk.last_tick)
+            if self._stopped:
+                return
+
+    def _chunks(self) -> Iterator[Chunk]:
+        raise NotImplementedError
+
+
+class _HistoryRun(Run):
+    """A file, or a pipe with times: read to its end, then released."""
+
+    def __init__(self, reading: Reading, options: SourceOptions, store: Store, stream: Stream) -> None:
+        super().__init__(options, store, stream)
+        self._reading = reading
+        self._batches: list[TickBatch] | None = None
+
+    @property
+    def report(self) -> SourceReport:
+        return self._reading.report
+
+    @property
+    def shows_range(self) -> bool:
+        return self.options.first_tick is None or self.options.end_tick is None
+
+    @property
+    def ticks_expected(self) -> int | None:
+        batches, end, first = self._read(), self.options.end_tick, self._first()
+        last = end - 1 if end is not None else (int(batches[-1].ticks[-1]) if batches else None)
+        return None if first is None or last is None else max(0, last - first + 1)
+
+    def _read(self) -> list[TickBatch]:
+        """Everything is read before anything is released: a source that fails in the middle releases nothing."""
+        if self._batches is None:
+            self._batches = list(self._reading)
+        return self._batches
+
+    def _chunks(self) -> Iterator[Chunk]:
+        """The ticks in transactions of one size, wherever the events are."""
+        batches = self._read()
+        ticks, keys, counts = (
+            np.concatenate([getattr(batch, name) for batch in batches]) if batches else np.empty(0, dtype=np.int64)
+            for name in ("ticks", "keys", "counts")
+        )
+        first, expected, width = self._first(), self.ticks_expected, self.stream.status.width
+        if first is None or expected is None:
+            return
+        if expected > LARGEST_GAP:
+            raise ClockError(f"range must be at most {LARGEST_GAP:,} ticks, got {expected:,}; check the times, or give --until")
+        size = max(1, CELLS // width)
+        for begin in range(first, first + expected, size):
+            rows = np.zeros((min(size, first + expected - begin), width), dtype=np.int64)
+            low, high = np.searchsorted(ticks, [begin, begin + len(rows)])
+            np.add.at(rows, (ticks[low:high] - begin, keys[low:high]), counts[low:high])
+            yield from self.stream.release(begin, rows)
+
+    def _first(self) -> int | None:
+        """The first tick to release: the open one, or, of a stream that has not begun, that of the first event."""
+        begin, batches = self.stream.open_tick, self._read()
+        return begin if begin is not None or not batches else int(batches[0].ticks[0])
+
+
+class _LiveRun(Run):
+    """A pipe, or a file that grows: ticks are released as they pass by the clock.
+
+    Events of ticks that are not open yet wait in the stored position, so that nothing is lost or counted twice by a restart.
+    """
+
+    def __init__(
+        self,
+        source: str | Path | BinaryIO,
+        options: SourceOptions,
+        store: Store,
+        stream: Stream,
+        clock: Callable[[], float],
+        *,
+        finish: bool,
+    ) -> None:
+        super().__init__(options, store, stream)
+        self._clock, self._finish = clock, finish
+        path = Path(source) if isinstance(source, str | Path) else None
+        self._source = "-" if path is None else str(path.resolve())
+        self._keys = stream.keys
+        self._waiting: dict[int, list[Row]] = {}
+        self._position = self._restore()
+        lines: Lines = GrowingFile(path, options, self._position) if path is not None else cast(BinaryIO, source)
+        self._lines = lines
+        self._reading = read_live(
+            lines,
+            options,
+            clock=clock,
+            open_tick=stream.open_tick,
+            backlog=lines.size if isinstance(lines, GrowingFile) else 0,
+            person_key=stream.person_key,
+            source=self._source if path is not None else "standard input",
+        )
+
+    @property
+    def report(self) -> SourceReport:
+        return self._reading.report
+
+    def _chunks(self) -> Iterator[Chunk]:
+        try:
+            yield from self._arriving()
+        finally:
+            if isinstance(self._lines, GrowingFile):
+                self._lines.close()
+
+    def _arriving(self) -> Iterator[Chunk]:
+        end = self.options.end_tick
+        for batch in self._reading:
+            for row in batch.rows:
+                self._waiting.setdefault(row[0], []).append(row)
+            target = batch.open_tick if end is None else min(end, batch.open_tick)
+            yield from self._pass_to(target, batch.position)
+            if self._stopped or target == end:
+                return
+        if self._finish:
+            last = self.options.ticks.at(self._clock())
+            for tick in [tick for tick in self._waiting if tick > last]:
+                self._waiting.setdefault(last, []).extend(self._waiting.pop(tick))
+            yield from self._pass_to(last + 1 if end is None else min(end, last + 1), self._position)
+
+    def _pass_to(self, target: int, position: int) -> Iterator[Chunk]:
+        """Store what is to be counted in the open tick, and close ticks up to ``target``, one by one where events wait."""
+        while True:
+            begin = self.stream.open_tick
+            assert begin is not None
+            self._count([tick for tick in self._waiting if tick <= begin], position)
+            last = min([target, *self._waiting]) - 1
+            if last < begin:
+                return
+            for chunk in _through(self.stream, last):
+                yield chunk
+                if self._stopped:
+                    return
+
+    def _count(self, ticks: list[int], position: int) -> None:
+        rows = [row for tick in ticks for row in self._waiting.pop(tick)]
+        if not rows and position == self._position:
+            return
+        self._position = position
+        waiting = [[tick, key, amount, person.hex()] for each in self._waiting.values() for tick, key, amount, person in each]
+        body = json.dumps({"position": position, "waiting": waiting}).encode()
+        where = ReadPosition(source=self._source, body=body)
+        if self.options.person is None:
+            sums: dict[str, int] = {}
+            for _, key, amount, _ in rows:
+                sums[self._keys[key]] = sums.get(self._keys[key], 0) + amount
+            self.stream.add_many([Batch(counts=sums)], position=where)
+        else:
+            keys, amounts = (np.array([row[at] for row in rows], dtype=np.int64) for at in (1, 2))
+            self.report.rows_dropped += len(rows) - self.stream.add_rows(keys, amounts, [row[3] for row in rows], position=where)
+
+    def _restore(self) -> int:
+        """How far an earlier run has read, and the events that it has read but not counted yet."""
+        body = self.stream.position(self._source)
+        if body is None:
+            return 0
+        found = json.loads(body)
+        for tick, key, amount, person in found["waiting"]:
+            self._waiting.setdefault(tick, []).append((tick, key, amount, bytes.fromhex(person)))
+        return int(found["position"])
+
+
+def _through(stream: Stream, tick: int) -> Iterator[Chunk]:
+    """Close the open tick and every later one up to ``tick``."""
+    return stream.release(tick, np.empty((0, stream.status.width), dtype=np.int64), through=tick)
+
+
+def _history(source: str | Path | BinaryIO, options: SourceOptions, earlier: Earlier | None = None) -> Reading:
+    if isinstance(source, str | Path):
+        return read_file(source, options, earlier=earlier)
+    return read_history(source, options, earlier=earlier)
+
+
+def _seconds(moment: datetime, zone: str) -> float:
+    return (moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))).timestamp()

@@ -1,0 +1,34 @@
+"""How many modules one run passes through: a new reader must be able to follow an event from file to file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+LARGEST = 50
+
+PROGRAM = """
+import sys, threading
+from fadecount.cli.main import main
+seen = {}
+def watch(frame, event, _):
+    name = frame.f_globals.get("__name__", "")
+    if event == "call" and name.startswith("fadecount.") and frame.f_code.co_name != "<module>":
+        seen.setdefault(name)
+threading.setprofile(watch)
+sys.setprofile(watch)
+status = main(sys.argv[1:])
+sys.setprofile(None)
+assert status == 0
+print("\\n".join(seen))
+"""
+
+
+def test_a_run_on_a_small_file_passes_few_modules(tmp_path: Path) -> None:
+    (tmp_path / "visits.csv").write_text("at\n2026-03-01T10:00\n2026-03-01T12:00\n")
+    words = ["run", "visits.csv", "--tick", "1h", "--time", "at", "--epsilon", "0.1", "--output", "out.csv"]
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+    modules = done.stdout.split()
+    assert len(modules) > 10
+    assert len(modules) <= LARGEST, f"{len(modules)}: {modules}"

@@ -1,0 +1,221 @@
+"""Runs as library calls: files, pipes and growing files into a stream, with a clock that the test sets."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fadecount as fc
+from fadecount import runs
+from fadecount.errors import InputError, ParameterError
+from fadecount.runs import Run, run, unit_of
+from fadecount.sources import GrowingFile, SourceOptions
+from fadecount.streams import FileFence, SQLiteStore, Store
+
+NOON = 1_772_366_400  # 2026-03-01T12:00:00Z
+FIRST = NOON // 60
+EXACT = fc.Gradual(epsilon=60.0)
+"""So little noise that none is ever seen: the chance that one of a thousand draws is not 0 is below 10**-22."""
+
+
+def options(**changes: Any) -> SourceOptions:
+    return SourceOptions(**{"tick_seconds": 60, "time": "t", "format": "jsonl", **changes})
+
+
+def line(time: float, **more: Any) -> str:
+    return json.dumps({"t": time, **more}) + "\n"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with SQLiteStore(tmp_path / "state" / "s.db", fence=FileFence(tmp_path / "fence")) as opened:
+        yield opened
+
+
+class Clock:
+    """Unix seconds as the test sets them; rows are read when it stands where the test wants them to arrive."""
+
+    def __init__(self, now: float = NOON) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def values(store: Store, name: str = "s") -> list[list[int]]:
+    pieces = [piece.values for piece in store.reader().releases(name)]
+    return np.concatenate(pieces).tolist() if pieces else []
+
+
+class ScriptedFile(GrowingFile):
+    """A file whose lines arrive at the moments that they say themselves; the process is killed at its end."""
+
+    clock: Clock
+    old = False
+    """Whether its lines are taken to have been there before the process began."""
+
+    def __init__(self, path: str | Path, options: SourceOptions, position: int = 0) -> None:
+        super().__init__(path, options, position)
+        self._end = self.size
+        self.size = self.size if self.old else 0
+
+    def readline(self, size: int = -1, /) -> bytes:
+        if not self._header and self._file.tell() == self._end:
+            return b""
+        line = super().readline(size)
+        self.clock.now = json.loads(line)["arrives"]
+        return line
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(ScriptedFile, "clock", made, raising=False)
+    monkeypatch.setattr(runs, "GrowingFile", ScriptedFile)
+    return made
+
+
+def follow(path: Path, store: Store, clock: Clock, **changes: Any) -> Run:
+    """Follow a file until its present end, then end as a killed process would: nothing is closed early."""
+    start = datetime.fromtimestamp(NOON, UTC)
+    under_way = run(path, options(**changes), store=store, name="s", mechanism=EXACT, follow=True, clock=clock, start=start)
+    list(under_way)
+    return under_way
+
+
+def rows(*moments: tuple[float, float], **more: Any) -> str:
+    return "".join(json.dumps({"arrives": NOON + arrival, "t": NOON + time, **more}) + "\n" for arrival, time in moments)
+
+
+def test_a_followed_file_is_counted_once_whatever_the_restarts(tmp_path: Path, store: Store, clock: Clock) -> None:
+    path = tmp_path / "log.jsonl"
+    script = [(second, second - 30 * (second % 7 == 0)) for second in range(1, 400)]
+    whole = rows(*script)
+    path.write_text(whole)
+    follow(path, store, clock, grace_seconds=20)
+    expected = values(store)
+    lines = whole.splitlines(keepends=True)
+    for name, cuts in {"two": (150,), "five": (1, 100, 200, 201, 399), "all": tuple(range(1, 399, 7))}.items():
+        again, before, clock.now = tmp_path / f"{name}.jsonl", 0, NOON
+        with SQLiteStore(tmp_path / name / "s.db", fence=FileFence(tmp_path / f"{name}-fence")) as other:
+            for cut in (*cuts, len(lines)):
+                with again.open("a") as file:
+                    file.write("".join(lines[before:cut]))
+                follow(again, other, clock, grace_seconds=20)
+                before = cut
+            shown = values(other)
+        assert [row[0] for row in shown][: len(expected)] == [row[0] for row in expected]
+
+
+def test_a_restart_with_another_grace_decides_nothing_anew(tmp_path: Path, store: Store, clock: Clock) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(rows((10, 10), (70, 50), (75, 75)))
+    follow(path, store, clock, grace_seconds=30)  # the first tick is open until 12:01:30
+    assert values(store) == []
+    with path.open("a") as file:
+        file.write(rows((80, 55), (130, 130), (200, 190)))
+    follow(path, store, clock, grace_seconds=0)
+    assert values(store) == [[2], [4], [5]], "the late row of the second run counts in the second tick; none counts twice"
+    with path.open("a") as file:
+        file.write(rows((245, 100), (310, 310)))
+    follow(path, store, clock, grace_seconds=59)
+    assert values(store) == [[2], [4], [5], [7]], "released ticks stay; a late row counts in the oldest open one"
+
+
+def test_rows_already_there_find_their_ticks_after_a_downtime(
+    tmp_path: Path, store: Store, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(rows((1, 1)))
+    follow(path, store, clock)
+    with path.open("a") as file:
+        file.write(rows((7200, 70), (7200, 130), (7200, 131), (7200, 7200)))
+    clock.now = NOON + 7200
+    monkeypatch.setattr(ScriptedFile, "old", True)
+    under_way = follow(path, store, clock)
+    assert [row[0] for row in values(store)[:4]] == [1, 2, 4, 4]
+    assert not under_way.report.skipped
+
+
+def test_a_cap_holds_per_released_tick_over_restarts_and_late_rows(tmp_path: Path, store: Store, clock: Clock) -> None:
+    path = tmp_path / "log.jsonl"
+    changes: dict[str, Any] = {"person": "who", "per_person": 3}
+    path.write_text(rows(*((1 + at, 0) for at in range(5)), who="ann"))
+    follow(path, store, clock, **changes)
+    with path.open("a") as file:
+        file.write(rows((30, 0), (31, 31), who="ann") + rows((32, 0), who="bob"))
+        file.write(rows(*((61 + at, at) for at in range(12)), who="ann"))
+        file.write(rows((130, 130), who="bob"))
+    follow(path, store, clock, **changes)
+    assert values(store) == [[4], [7]], "three of ann and one of bob; then three late ones of ann"
+    assert store.reader().status("s").description.unit.text == "one person within a tick, at most 3 events"
+    with pytest.raises(ParameterError, match="protected unit must be"):
+        follow(path, store, clock)
+
+
+class Pipe(io.RawIOBase):
+    """Lines that arrive at given moments."""
+
+    def __init__(self, lines: Sequence[tuple[float, str]], clock: Clock) -> None:
+        self._lines, self._clock = iter(lines), clock
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        self._clock.now, text = next(self._lines, (self._clock.now, ""))
+        return text.encode()
+
+
+def piped(lines: Sequence[tuple[float, str]], store: Store, **more: Any) -> Run:
+    clock = Clock()
+    chosen = options(**more.pop("changes", {}))
+    made = run(Pipe(lines, clock), chosen, store=store, name="s", mechanism=EXACT, clock=clock, **more)  # type: ignore[arg-type]
+    list(made)
+    return made
+
+
+def test_a_pipe_by_the_clock_and_its_end(store: Store) -> None:
+    lines = [(NOON + 1, "{}\n"), (NOON + 59, "{}\n"), (NOON + 61, "{}\n"), (NOON + 190, "{}\n")]
+    piped(lines, store, changes={"time": None})
+    assert values(store) == [[2], [3], [3]], "a stored stream keeps its open tick"
+    with SQLiteStore.in_memory() as other:
+        piped(lines, other, changes={"time": None}, finish=True)
+        assert values(other) == [[2], [3], [3], [4]], "one that ends with its source closes the tick of the clock"
+        until = datetime.fromtimestamp(NOON + 120, UTC)
+    with SQLiteStore.in_memory() as other:
+        piped(lines, other, changes={"time": None}, until=until)
+        assert values(other) == [[2], [3]]
+
+
+@pytest.mark.parametrize("early", [NOON - 3600, NOON + 30, NOON + 80, NOON + 10**6])
+def test_one_row_moves_no_other_into_another_tick(store: Store, early: int) -> None:
+    others = [(NOON + at, line(NOON + at)) for at in range(10, 130)]
+    with SQLiteStore.in_memory() as with_it:
+        for each, lines in ((store, others), (with_it, [(NOON + 5.0, line(early)), *others])):
+            piped(lines, each, follow=True)
+        difference = np.array(values(with_it)) - np.array(values(store))
+    assert difference.ravel().tolist() in ([0, 0], [1, 1], [0, 1])
+
+
+def test_history_asks_for_a_time_and_the_library_names_its_unit(store: Store) -> None:
+    with pytest.raises(ParameterError, match="time must be given to follow"):
+        run("x.csv", options(time=None), store=store, name="s", mechanism=EXACT, follow=True)
+    with pytest.raises(InputError, match="No such file"):
+        run("x.jsonl", options(), store=store, name="s", mechanism=EXACT, follow=True)
+    assert store.names() == []
+    assert unit_of(options(person="who", per_person=2, amount="n", max_amount=3)).sensitivity == 6
+
+
+def test_a_capped_history_goes_on_where_a_live_run_left_its_open_tick(tmp_path: Path, store: Store, clock: Clock) -> None:
+    path = tmp_path / "log.jsonl"
+    changes: dict[str, Any] = {"person": "who", "per_person": 3}
+    path.write_text(rows((1, 0), (2, 0), who="ann"))
+    follow(path, store, clock, **changes)
+    more = io.BytesIO(rows((0, 5), (0, 6), (0, 70), who="ann").encode())
+    list(run(more, options(**changes), store=store, name="s"))
+    assert values(store) == [[3], [4]]
