@@ -14,7 +14,7 @@ from tests.neighbours.harness import Published, violations
 from tests.neighbours.intakes import INTAKES
 from tests.neighbours.silence import silence
 
-PAIRS = {"service": 30}
+PAIRS = {"service": 30, "spark": 200}
 SEVERAL = 10
 NOT_YET = {*files.KINDS, "service"}
 """Intakes that are known to violate; ``make neighbours`` shows how."""

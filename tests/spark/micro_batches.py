@@ -78,8 +78,8 @@ class Operator:
 
     def run(self, batch: MicroBatch) -> dict[tuple[int, str], tuple[int, int, int]]:
         """Execute one micro-batch: (value, low, high) of each (tick, key) that it releases."""
-        tick, processor = self.job.identity.tick_seconds, self.processor()
-        rows = [(self.shard_of(key), (moment - START) // tick, key) for moment, key in batch.events]
+        start, tick, processor = self.job.identity.start_seconds, self.job.identity.tick_seconds, self.processor()
+        rows = [(self.shard_of(key), (moment - start) // tick, key) for moment, key in batch.events]
         for shard in sorted({row[0] for row in rows}):
             some = pd.DataFrame([row[1:] for row in rows if row[0] == shard], columns=["tick", "key"])
             self.handle.setGroupingKey(shard)
@@ -91,7 +91,7 @@ class Operator:
             for expiry in [each for each in timers.listTimers(shard) if each <= batch.watermark]:
                 for frame in processor.handleExpiredTimer((shard,), TimerValues(-1, batch.watermark), ExpiredTimerInfo(expiry)):
                     for row in frame.itertuples():
-                        place = ((int(row.tick.timestamp()) - START) // tick, row.key)
+                        place = ((int(row.tick.timestamp()) - start) // tick, row.key)
                         assert place not in found
                         found[place] = (row.value, row.low, row.high)
                 timers.deleteTimer(shard, expiry)
