@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from campaigns.crash.check import Account
-from campaigns.crash.worker import MECHANISMS, STEPS, Site, live
+from campaigns.crash.worker import MECHANISMS, STEPS, UNITS, Site, live
 
 LIVES_PER_STORE = 250
 _OPERATIONS = 40
@@ -79,6 +79,7 @@ def campaign(folder: Path, kills: int, seed: int, new_url: Callable[[], str] | N
         site = Site(
             folder=folder / f"store{tally.stores}",
             mechanism=MECHANISMS[tally.stores % len(MECHANISMS)],
+            unit=chance.choice(UNITS),
             url=new_url() if new_url else None,
         )
         site.folder.mkdir(parents=True)

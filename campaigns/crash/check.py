@@ -1,12 +1,14 @@
-"""Does the store agree with the journal? Nothing lost, nothing doubled, nothing changed, nothing drawn again."""
+"""Does the store agree with the journal? Nothing lost, nothing doubled, nothing changed, nothing drawn again, no cap passed."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import numpy as np
 from tests.streams.scripted import names_in_use
 
 from campaigns.crash.journal import Record
-from campaigns.crash.worker import FIRST_TICK, MOST_KEYS, NAME, Site, counts_of
+from campaigns.crash.worker import FIRST_TICK, MOST_KEYS, NAME, Site, counts_of, person_of, position_of
 from fadecount.errors import StoreError
 
 Variable = tuple[int, int, int]
@@ -26,6 +28,8 @@ class Account:
         self._counted: set[str] = set()
         self._sums = [np.zeros(MOST_KEYS, dtype=np.int64)]
         self._waiting = np.zeros(MOST_KEYS, dtype=np.int64)
+        self._used: Counter[str] = Counter()
+        self._position, self._written = "", False
         self._closing: int | None = None
         self.rows: list[list[int]] = []
         self.unanswered: list[str] = []
@@ -76,6 +80,8 @@ class Account:
         assert record["width"] == self._width or (self._declaring and record["width"] == self._width + 1)
         self._width = record["width"]
         self._closing, self._declaring = None, False
+        self._written = record["position"] != self._position
+        assert not self._written or record["position"] == position_of(self.unanswered), "a position that nobody sent"
 
     def _on_sent(self, record: Record) -> None:
         self.unanswered = record["ids"]
@@ -83,16 +89,27 @@ class Account:
 
     def _on_answered(self, record: Record) -> None:
         assert record["ids"] == self.unanswered
-        self.unanswered = []
+        self.unanswered, self._position = [], position_of(record["ids"])
+        written, self._written = self._written, False
         for each, fresh in zip(record["ids"], record["fresh"], strict=True):
             self.answers += 1
             self.repeats += not fresh
             if each in self._counted:
                 assert not fresh, "a batch that was acknowledged before was counted again"
                 continue
+            assert fresh is not written, "what was read and how far it was read were not stored together"
             self._counted.add(each)
-            for at, count in enumerate(counts_of(each, 2).values()):
-                self._waiting[at] += count
+            self._count(each)
+
+    def _count(self, batch: str) -> None:
+        """Add a batch to the open tick; of one person only so many events."""
+        unit = self._site.unit
+        person = person_of(batch, unit)
+        for at, count in enumerate(counts_of(batch, 2).values()):
+            taken = count if person is None else min(count, unit.events - self._used[person])
+            self._waiting[at] += taken
+            if person is not None:
+                self._used[person] += taken
 
     def _on_closing(self, record: Record) -> None:
         self._closing = record["last"]
@@ -113,6 +130,7 @@ class Account:
         while len(self.rows) < steps:
             self._sums.append(self._sums[-1] + self._waiting)
             self._waiting = np.zeros(MOST_KEYS, dtype=np.int64)
+            self._used.clear()
             self.rows.append(self._expected(len(self.rows) + 1))
 
     def _expected(self, step: int) -> list[int]:

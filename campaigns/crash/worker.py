@@ -12,7 +12,20 @@ from pathlib import Path
 
 import fadecount as fc
 from campaigns.crash.journal import Journal, JournalNoise
-from fadecount.streams import Batch, Description, FileFence, PostgresStore, Reader, SQLiteStore, Store, Stream, Ticks
+from fadecount.streams import (
+    Batch,
+    Description,
+    FileFence,
+    PostgresStore,
+    Reader,
+    ReadPosition,
+    SQLiteStore,
+    Store,
+    Stream,
+    Ticks,
+    Unit,
+    inputs,
+)
 from fadecount.streams.database import Checkpoints
 
 STEPS = (
@@ -41,7 +54,13 @@ MECHANISMS = (
     fc.Linear(epsilon=0.5),
     fc.Binary(epsilon=1.0, horizon=1 << 20),
 )
-NAME, FIRST_TICK = "doors", 1000
+UNITS = (Unit(), Unit(of="person", events=300))
+"""The cap is reached: a batch holds up to 510 events of one of three persons."""
+
+NAME, FIRST_TICK, SOURCE = "doors", 1000, "journal"
+FOLD_BYTES = 1500
+"""So small that what is accepted is added up in every tick of some length."""
+
 MOST_KEYS = 30
 
 
@@ -51,6 +70,7 @@ class Site:
 
     folder: Path
     mechanism: fc.Mechanism
+    unit: Unit = UNITS[0]
     url: str | None = None
 
     def open(self, checkpoints: Checkpoints) -> Store:
@@ -83,15 +103,26 @@ class Killer(Checkpoints):
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
+def position_of(ids: list[str]) -> str:
+    """How far the source has been read once these batches are accepted."""
+    return ",".join(ids)
+
+
 def counts_of(batch: str, keys: int) -> dict[str, int]:
     """What a batch holds follows from its id."""
     digest = hashlib.blake2b(batch.encode(), digest_size=8).digest()
     return {f"key{at}": digest[at % 8] for at in range(keys)}
 
 
+def person_of(batch: str, unit: Unit) -> str | None:
+    """Whose events a batch holds, where the stream protects persons."""
+    return f"person{sum(batch.encode()) % 3}" if unit.of == "person" else None
+
+
 def live(site: Site, step: str | None, passing: int, unanswered: list[str], next_batch: int, operations: int, seed: int) -> None:
     """Open the store, repeat what was not answered, then go on: batches, ticks, gaps, new keys, repeated ids."""
     journal = Journal(site.journal)
+    inputs.FOLD_BYTES = FOLD_BYTES
     try:
         _live(site, journal, Killer(step, passing), unanswered, next_batch, operations, seed)
     except BaseException:
@@ -108,9 +139,10 @@ def _live(
     if NAME in store.names():
         stream = store.open(NAME)
     else:
-        description = Description(name=NAME, mechanism=site.mechanism, ticks=Ticks(tick_seconds=60))
+        description = Description(name=NAME, mechanism=site.mechanism, ticks=Ticks(tick_seconds=60), unit=site.unit)
         stream = store.create(description, keys=["key0", "key1"], start_tick=FIRST_TICK)
-    journal.write("opened", steps=stream.status.steps, width=stream.status.width)
+    read = (stream.position(SOURCE) or b"").decode()
+    journal.write("opened", steps=stream.status.steps, width=stream.status.width, position=read)
     sender = _Sender(stream, journal, noise)
     sender.send(unanswered)
     chance = random.Random(seed)
@@ -137,7 +169,9 @@ class _Sender:
         if ids:
             width = self._stream.status.width
             self._journal.write("sent", ids=ids)
-            fresh = self._stream.add_many([Batch(counts=counts_of(each, 2), id=each) for each in ids])
+            unit = self._stream.description.unit
+            batches = [Batch(counts=counts_of(each, 2), id=each, person=person_of(each, unit)) for each in ids]
+            fresh = self._stream.add_many(batches, position=ReadPosition(source=SOURCE, body=position_of(ids).encode()))
             self._journal.write("answered", ids=ids, fresh=fresh, width=width)
 
     def close(self, ticks: int) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns.crash import campaign as crash
+from campaigns.crash import worker
 from campaigns.crash.campaign import campaign
 
 from fadecount.counters.counter import counter_of
@@ -60,13 +62,27 @@ def test_kills_on_postgres(folder: Path, postgres_url: str) -> None:
 
 def test_it_notices_batches_counted_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs.Intake, "_remember", lambda _intake, ids, _tick: [True] * len(ids))
-    with pytest.raises(AssertionError, match=r"counted again|not what inputs and noise say|not those committed"):
+    with pytest.raises(AssertionError, match=r"counted again|stored together|not what inputs and noise say|not those committed"):
         campaign(folder, 100, 1, None)
 
 
 def test_it_notices_lost_inputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream, "take_inputs", lambda _database, _seal, _uid, _stream, width: np.zeros(width, dtype=np.int64))
     with pytest.raises(AssertionError, match=r"not those committed|not what inputs and noise say"):
+        campaign(folder, 100, 1, None)
+
+
+def test_it_notices_a_cap_that_is_passed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crash, "UNITS", [worker.UNITS[1]])
+    monkeypatch.setattr(inputs.Intake, "_capped", lambda _intake, persons: np.ones(len(persons), dtype=np.bool_))
+    with pytest.raises(AssertionError, match=r"not those committed|not what inputs and noise say"):
+        campaign(folder, 100, 1, None)
+
+
+def test_it_notices_a_position_that_is_not_stored_with_what_was_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = inputs.Intake._write
+    monkeypatch.setattr(inputs.Intake, "_write", lambda intake, taken, _position: written(intake, taken, None))
+    with pytest.raises(AssertionError, match=r"were not stored together|nobody sent"):
         campaign(folder, 100, 1, None)
 
 

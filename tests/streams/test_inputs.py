@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -127,6 +128,22 @@ def test_a_single_event_of_a_capped_person_can_change_two_counts_by_one_each() -
     rows = [(0, 0, 1), (0, 1, 1)]
     change = _counts(rows, cap=1) - _counts(rows[1:], cap=1)
     np.testing.assert_array_equal(change[0], [1, -1, 0])
+
+
+def test_a_day_of_25_hours_is_one_tick_with_one_cap() -> None:
+    """Clocks went back in New York on 2026-11-01: ten past midnight and ten to midnight are 24 hours and 40 minutes apart."""
+    days = Ticks(tick_seconds=86400, zone="America/New_York")
+    early, late = (datetime.fromisoformat(f"2026-11-01T{at}").timestamp() for at in ("00:10-04:00", "23:50-05:00"))
+    assert late - early > 86400
+    assert days.at(early) == days.at(late)
+    with SQLiteStore.in_memory() as store:
+        store._noise = NamedNoise()
+        description = Description(name="doors", mechanism=MECHANISM, ticks=days, unit=Unit(of="person"))
+        stream = store.create(description, start_tick=days.at(early))
+        for at in (early, late):
+            stream.add({"all": 1}, person="ann", at=at)
+        values = stream.close_through(days.at(early))[0].values
+    np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[1]])))
 
 
 def test_persons_are_stored_under_a_secret_of_the_stream(backend: Backend) -> None:

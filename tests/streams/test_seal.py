@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 import fadecount as fc
 from fadecount.errors import FadecountError, ParameterError, StoreError
@@ -97,3 +99,17 @@ def test_keys_come_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: p
             seal_from(tmp_path / bad)
     with pytest.raises(ParameterError, match="key length must be 32 bytes"):
         Sealed(b"short")
+
+
+def test_every_body_has_a_key_of_its_own() -> None:
+    """Opened with the standard's formulas alone: HKDF by two calls of HMAC, AES-GCM with a nonce of zeros."""
+    key = os.urandom(32)
+    bodies = [Sealed(key).close(b"counts", "store/stream/state") for _ in range(200)]
+    salts = {body[9:41] for body in bodies}
+    assert len(salts) == len(bodies)
+    head, salt, rest = bodies[0][:9], bodies[0][9:41], bodies[0][41:]
+    pseudorandom = hmac.digest(salt, key, "sha256")
+    derived = hmac.digest(pseudorandom, b"fadecount body\x01", "sha256")
+    assert AESGCM(derived).decrypt(bytes(12), rest, head + b"store/stream/state") == b"counts"
+    with pytest.raises(StoreError, match="damaged"):
+        Sealed(key).open(head + bodies[1][9:41] + rest, "store/stream/state")

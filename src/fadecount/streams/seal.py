@@ -1,9 +1,10 @@
-"""True counts at rest: plain, or sealed with AES-256-GCM.
+"""True counts at rest: plain, or sealed with AES-256-GCM under a key of its own for every body.
 
-A sealed body is one version byte, the first 8 bytes of the key's fingerprint, a random 96-bit nonce and the ciphertext with
-its tag. What the body is (store, stream, kind, number) is authenticated with it, so bodies cannot be swapped. Random nonces
-are safe for 2**32 bodies per key: rotate the key before that (at five bodies per tick and one tick per second, after 27
-years).
+A sealed body is one version byte, the first 8 bytes of the key's fingerprint, a random salt of 32 bytes and the ciphertext with
+its tag. The key of a body is HKDF-SHA256 of the given key and the salt (RFC 5869). So each derived key seals one body, and the
+nonce of AES-GCM is always zero: there is no number of nonces to count, and no key that must be rotated in time. Two bodies share
+a key only if two salts of 256 random bits are equal. What the body is (store, stream, kind, number) is authenticated with it, so
+bodies cannot be swapped.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from pathlib import Path
 from typing import Protocol
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from fadecount.errors import StoreError, bad_parameter
 from fadecount.noise import unpredictable
@@ -23,7 +26,8 @@ from fadecount.noise import unpredictable
 KEY_VARIABLE = "FADECOUNT_KEY"
 _VERSION = 1
 _FINGERPRINT = 8
-_NONCE = 12
+_SALT = 32
+_NONCE = bytes(12)
 _CHECKSUM = 16
 
 
@@ -59,7 +63,7 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """AES-256-GCM under one key of 32 bytes."""
+    """AES-256-GCM under keys that are derived, one for each body, from one key of 32 bytes."""
 
     key: bytes = field(repr=False)
 
@@ -74,19 +78,21 @@ class Sealed:
 
     def close(self, body: bytes, about: str) -> bytes:
         """Seal a body, bound to its place."""
-        nonce = unpredictable(_NONCE)
-        head = bytes([_VERSION]) + bytes.fromhex(self.fingerprint)
-        return head + nonce + AESGCM(self.key).encrypt(nonce, body, head + about.encode())
+        head, salt = bytes([_VERSION]) + bytes.fromhex(self.fingerprint), unpredictable(_SALT)
+        return head + salt + self._cipher(salt).encrypt(_NONCE, body, head + about.encode())
 
     def open(self, body: bytes, about: str) -> bytes:
-        """Open a body, or refuse one that was changed or moved."""
-        head, nonce = body[: 1 + _FINGERPRINT], body[1 + _FINGERPRINT : 1 + _FINGERPRINT + _NONCE]
+        """The body, or a :class:`StoreError` if it is damaged, of another place, or sealed with another key."""
+        head, salt = body[: 1 + _FINGERPRINT], body[1 + _FINGERPRINT : 1 + _FINGERPRINT + _SALT]
         if head != bytes([_VERSION]) + bytes.fromhex(self.fingerprint):
             raise StoreError("state must be sealed with the given key, got another one; give the key it was sealed with")
         try:
-            return AESGCM(self.key).decrypt(nonce, body[1 + _FINGERPRINT + _NONCE :], head + about.encode())
+            return self._cipher(salt).decrypt(_NONCE, body[1 + _FINGERPRINT + _SALT :], head + about.encode())
         except (InvalidTag, ValueError) as error:
             raise StoreError("sealed state is damaged; take an intact copy of the store") from error
+
+    def _cipher(self, salt: bytes) -> AESGCM:
+        return AESGCM(HKDF(hashes.SHA256(), length=32, salt=salt, info=b"fadecount body").derive(self.key))
 
 
 def _checksum(body: bytes, about: str) -> bytes:
