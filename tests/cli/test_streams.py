@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 import fadecount as fc
 from fadecount.cli.main import main
+from fadecount.streams import Reader
 from tests.cli.test_run import STORED, folder
 
 __all__ = ["folder"]
@@ -69,6 +72,29 @@ def test_delete_needs_a_word_and_is_final(stored: Path, capsys: pytest.CaptureFi
     assert main(["streams", "delete", "pages", "--state", "state", "--yes"]) == 0
     assert main(["run", "first.csv", *STORED]) == 1
     assert "never used in this store" in capsys.readouterr().err
+
+
+def test_catching_up_needs_a_word(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The stream ended long ago: with its word, the operator releases every tick since then."""
+    assert main(["streams", "catch-up", "pages", "--state", "state"]) == 1
+    assert "the clock is right" in capsys.readouterr().err
+    assert main(["streams", "catch-up", "pages", "--state", "state", "--yes"]) == 0
+    assert "ticks released" in capsys.readouterr().out
+    with Reader.of_file(stored / "state" / "streams.db") as reader:
+        status = reader.status("pages")
+    assert status.published_tick is not None
+    assert status.description.ticks.at(time.time()) - 1 - status.published_tick in (0, 1)
+
+
+def test_in_a_year_counts_from_now(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["streams", "show", "pages", "--state", "state", "--item", "2026-03-01T10:00", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    with Reader.of_file(stored / "state" / "streams.db") as reader:
+        status = reader.status("pages")
+    ticks = status.description.ticks
+    now, tick = ticks.at(time.time()), ticks.at(datetime(2026, 3, 1, 10, tzinfo=UTC).timestamp())
+    wanted = [status.loss.mechanism.loss(now + 24 * days - tick) for days in (364, 366)]
+    assert wanted[0] <= shown["loss_in_a_year"] <= wanted[1]
 
 
 def test_keys_are_rotated(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Clocks that jump by ten years close nothing; small corrections and downtimes are taken as they are."""
+"""Clocks that jump close nothing, whatever the length of a tick; small corrections and downtimes are taken as they are."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ClockError
-from fadecount.streams import Description, SQLiteStore, Ticks, close_due
+from fadecount.streams import ClockGuard, ClockState, Description, SQLiteStore, Ticks
+from fadecount.streams.clock import LARGEST_LAG, LONGEST_DOWNTIME
 
 NOW = 1_800_000_000
 TEN_YEARS = 315_360_000
+GUARD = ClockGuard()
 
 
 @pytest.mark.parametrize("tick_seconds", [1, 60, 86400])
@@ -18,19 +20,51 @@ def test_ticks_are_closed_by_the_clock(tick_seconds: int) -> None:
     description = Description(name="doors", mechanism=fc.Gradual(epsilon=1.0), ticks=ticks)
     with SQLiteStore.in_memory() as store:
         stream = store.create(description)
+        assert stream.catch_up(NOW) == 0, "a stream that has not begun has nothing to catch up with"
         begin = ticks.at(NOW)
-        assert [chunk.last_tick for chunk in close_due(stream, NOW)] == [begin - 1]
-        assert close_due(stream, NOW) == []
-        assert [chunk.last_tick for chunk in close_due(stream, NOW + 3 * tick_seconds)] == [begin + 2]
+        assert [chunk.last_tick for chunk in GUARD.close_due(stream, NOW)] == [begin - 1]
+        assert GUARD.close_due(stream, NOW) == []
+        assert [chunk.last_tick for chunk in GUARD.close_due(stream, NOW + 3 * tick_seconds)] == [begin + 2]
         steps = stream.status.steps
-        assert close_due(stream, NOW + 2 * tick_seconds) == [], "a small correction closes nothing and is no error"
-        for jump in (-TEN_YEARS, TEN_YEARS):
-            with pytest.raises(ClockError, match="clock must") as refused:
-                close_due(stream, NOW + jump)
+        corrected = ticks.start_seconds(begin + 3) - 1800
+        assert GUARD.close_due(stream, corrected) == [], "a small correction closes nothing and is no error"
+        assert stream.catch_up(NOW) == 0
+        for jump, words in ((-TEN_YEARS, "behind the last release"), (TEN_YEARS, "past the end of the open tick")):
+            with pytest.raises(ClockError, match=words) as refused:
+                GUARD.close_due(stream, NOW + jump)
             assert "\n" not in str(refused.value)
         assert stream.status.steps == steps
-        later = NOW + 20 * 86400
-        assert close_due(stream, later)[-1].last_tick == ticks.at(later) - 1
+        later = NOW + 6 * 86400
+        assert GUARD.close_due(stream, later)[-1].last_tick == ticks.at(later) - 1, "the clock is right again"
         if tick_seconds > 1:
             far = NOW + TEN_YEARS
-            assert close_due(stream, far, largest_gap_seconds=2 * TEN_YEARS)[-1].last_tick == ticks.at(far) - 1
+            assert stream.catch_up(far) == ticks.at(far) - ticks.at(later)
+            assert stream.open_tick == ticks.at(far)
+
+
+@pytest.mark.parametrize("tick_seconds", [1, 60, 86400, 30 * 86400])
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_the_limits_are_in_seconds_for_every_tick(tick_seconds: int, zone: str) -> None:
+    ticks = Ticks(tick_seconds=tick_seconds, zone=zone)
+    tick = ticks.at(NOW)
+    begin, end = ticks.start_seconds(tick), ticks.start_seconds(tick + 1)
+    for now, state in (
+        (begin - LARGEST_LAG - 1, ClockState.BEHIND),
+        (begin - LARGEST_LAG, ClockState.FINE),
+        (begin, ClockState.FINE),
+        (end + LONGEST_DOWNTIME, ClockState.FINE),
+        (end + LONGEST_DOWNTIME + 1, ClockState.AHEAD),
+        (end + TEN_YEARS, ClockState.AHEAD),
+    ):
+        reading = GUARD.read(ticks, tick, now)
+        assert reading.state is state
+        assert bool(reading.text) == (state is not ClockState.FINE)
+        assert reading.due == (ticks.at(now) - 1 if state is ClockState.FINE and now >= end else None)
+
+
+def test_a_jump_of_ten_years_releases_no_tick_and_the_operator_can_say_that_it_is_right() -> None:
+    """With ticks of a minute, five million of them were released at once."""
+    minutes = Ticks(tick_seconds=60)
+    reading = GUARD.read(minutes, minutes.at(NOW), NOW + TEN_YEARS)
+    assert (reading.state, reading.due) == (ClockState.AHEAD, None)
+    assert "streams catch-up" in reading.text

@@ -52,3 +52,14 @@ def test_what_is_no_sensitivity_is_refused(bad: object) -> None:
 def test_a_budget_that_would_be_too_small_is_refused() -> None:
     with pytest.raises(fc.errors.ParameterError, match="epsilon must be between"):
         fc.Gradual(epsilon=0.5).for_sensitivity(1 << 40)
+
+
+def test_the_loss_of_several_histories_is_rounded_up_once() -> None:
+    mechanism = fc.Gradual(epsilon=0.1, exponent=2.0)
+    assert mechanism.composed_loss(7) == mechanism.loss(7)
+    for sensitivity, histories in ((3, 1), (1, 3), (7, 5)):
+        exact = Fraction(mechanism.loss(7)) * sensitivity * histories
+        found = Fraction(mechanism.composed_loss(7, sensitivity=sensitivity, histories=histories))
+        assert exact <= found <= exact * (1 + Fraction(1, 1 << 52))
+    assert fc.Gradual(epsilon=0.125).composed_loss(0, histories=2) == 0.25, "what is exact is not rounded"
+    assert math.isinf(fc.Designed(budgets=(math.inf, 1.0)).composed_loss(0, histories=2))

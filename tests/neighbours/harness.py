@@ -27,7 +27,7 @@ class Scene:
     """Everything that is public about an input, and its rows in the order of arrival.
 
     ``first`` and ``end`` are the ticks from and before which releases are asked for. ``cuts`` says where the rows are divided:
-    into files that are counted one after another, or at the moments when a live process is killed and started again.
+    into files that are counted one after another, or where a live process is killed and, after a downtime, started again.
     """
 
     seed: int
@@ -41,6 +41,7 @@ class Scene:
     mechanism: str = "gradual"
     graces: tuple[int, ...] = (0,)
     cuts: tuple[int, ...] = ()
+    downtimes: tuple[float, ...] = ()
     rows: tuple[Row, ...] = ()
 
     @property

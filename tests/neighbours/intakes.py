@@ -36,15 +36,15 @@ def _files(kind: str, seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
         made = pair(seed)
         left = files.publish(kind, made.without, folder / f"{seed}-without")
         right = files.publish(kind, made.with_unit, folder / f"{seed}-with")
-        yield _verdict(seed, left, right, made.scene.unit_amount)
+        yield _verdict(seed, left, right, largest=made.scene.unit_amount, keys=made.scene.per_person or 1)
 
 
 def _library(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
     for seed in seeds:
         made = library.program(seed)
-        left = library.publish(made.mechanism, made.without, folder / f"{seed}-without")
-        right = library.publish(made.mechanism, made.with_unit, folder / f"{seed}-with")
-        yield _verdict(seed, left, right)
+        left = library.publish(made, made.without, folder / f"{seed}-without")
+        right = library.publish(made, made.with_unit, folder / f"{seed}-with")
+        yield _verdict(seed, left, right, largest=made.unit.sensitivity, keys=made.unit.events)
 
 
 def _service(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
@@ -68,8 +68,8 @@ def _spark(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
         yield _verdict(seed, left, right)
 
 
-def _verdict(seed: int, left: Published, right: Published, largest: int = 1) -> Verdict:
-    return Verdict(seed, violations(left, right, largest=largest), differs(left, right))
+def _verdict(seed: int, left: Published, right: Published, *, largest: int = 1, keys: int = 1) -> Verdict:
+    return Verdict(seed, violations(left, right, largest=largest, keys=keys), differs(left, right))
 
 
 INTAKES: Mapping[str, Intake] = {

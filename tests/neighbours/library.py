@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 import fadecount as fc
 from fadecount.errors import FadecountError
-from fadecount.streams import Description, FileFence, SQLiteStore, Store, Stream, Ticks, close_due
+from fadecount.streams import ClockGuard, Description, FileFence, SQLiteStore, Store, Stream, Ticks, Unit
 from tests.neighbours.harness import Published
 
 TICK = 60
@@ -22,6 +23,9 @@ MECHANISMS: dict[str, fc.Mechanism] = {
 }
 
 
+UNITS = (Unit(), Unit(), Unit(amount=5), Unit(of="person", events=1), Unit(of="person", events=2, amount=3))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
     """What the program does at a moment: add an event (``key``), look at the clock, declare a key, or start again."""
@@ -29,53 +33,70 @@ class Act:
     at: float
     what: str
     key: str = "a"
+    amount: int = 1
     id: str | None = None
+    person: str | None = None
     own: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
+    """What a program does, and what it does more for one protected unit."""
+
     seed: int
     mechanism: str
+    unit: Unit
     without: tuple[Act, ...]
-    unit: Act
+    more: tuple[Act, ...]
 
     @property
     def with_unit(self) -> tuple[Act, ...]:
-        return tuple(sorted((*self.without, self.unit), key=lambda act: act.at))
+        return tuple(sorted((*self.without, *self.more), key=lambda act: act.at))
 
 
 def program(seed: int) -> Program:
     chance = random.Random(seed)
+    unit = chance.choice(UNITS)
     span = chance.randint(1, 6) * TICK
-    acts = [_add(chance, span, number) for number in range(chance.choice((0, 1, 6, 12)))]
-    acts += [Act(at=tick * TICK + chance.choice((0, 0.1, 59)), what="clock") for tick in range(1, span // TICK + 1)]
-    acts += [
-        Act(at=round(chance.uniform(0, span), 2), what=what)
-        for what in chance.sample(("restart", "restart", "declare", "jump"), 2)
-    ]
-    unit = replace(_add(chance, span, 99), own=True)
+    acts = [Act(at=tick * TICK + chance.choice((0, 0.1, 59)), what="clock") for tick in range(1, span // TICK + 1)]
+    chosen = chance.sample(("restart", "restart", "declare", "jump"), 2)
+    acts += [Act(at=round(chance.uniform(0, span), 2), what=what) for what in chosen]
+    looks = sorted(act.at for act in acts if act.what in ("clock", "jump"))
+    adds = [_add(chance, unit, 0, span, number) for number in range(chance.choice((0, 1, 6, 12)))]
+    low, high = chance.choice([*pairwise((0.0, *looks))])
+    more = [replace(_add(chance, unit, low, high, 90 + number), own=True) for number in range(4 if unit.of == "person" else 1)]
+    if unit.of == "person":  # all that one person did between two looks at the clock, which is within one tick
+        more = [replace(act, person="ann") for act in more]
+        adds = [act for act in adds if act.person != "ann" or not low <= act.at <= high]
     return Program(
         seed=seed,
         mechanism=chance.choice(sorted(MECHANISMS)),
-        without=tuple(sorted([*acts, Act(at=span + 1, what="clock")], key=lambda act: act.at)),
         unit=unit,
+        without=tuple(sorted([*acts, *adds, Act(at=span + 1, what="clock")], key=lambda act: act.at)),
+        more=tuple(more),
     )
 
 
-def _add(chance: random.Random, span: int, number: int) -> Act:
-    key = chance.choice(("a", "a", "b", "late", "nobody", ""))
-    return Act(at=round(chance.uniform(0, span), 2), what="add", key=key, id=chance.choice((None, f"id {number}")))
+def _add(chance: random.Random, unit: Unit, low: float, high: float, number: int) -> Act:
+    return Act(
+        at=round(chance.uniform(low, high), 3),
+        what="add",
+        key=chance.choice(("a", "a", "b", "late", "nobody", "")),
+        amount=chance.choice((1, unit.amount)),
+        id=chance.choice((None, f"id {number}")),
+        person=chance.choice(("ann", "bob")) if unit.of == "person" else None,
+    )
 
 
-def publish(mechanism: str, acts: tuple[Act, ...], folder: Path) -> Published:
+def publish(program: Program, acts: tuple[Act, ...], folder: Path) -> Published:
+    """What readers see, and what the program is told where it does not act for the unit."""
     folder.mkdir(parents=True)
-    ticks = Ticks(tick_seconds=TICK)
+    ticks, mechanism = Ticks(tick_seconds=TICK), MECHANISMS[program.mechanism]
     moments: list[object] = []
     messages: list[object] = []
     store = _open(folder)
     stream = store.create(
-        Description(name="s", mechanism=MECHANISMS[mechanism], ticks=ticks), keys=("a", "b"), start_tick=BEGIN // TICK
+        Description(name="s", mechanism=mechanism, ticks=ticks, unit=program.unit), keys=("a", "b"), start_tick=BEGIN // TICK
     )
     for act in acts:
         if act.what == "restart":
@@ -108,11 +129,11 @@ def _do(stream: Stream, act: Act) -> str:
     now = BEGIN + act.at
     try:
         if act.what == "add":
-            return str(stream.add({act.key: 1}, id=act.id))
+            return str(stream.add({act.key: act.amount}, id=act.id, person=act.person))
         if act.what == "declare":
             stream.declare(["late"])
             return "declared"
-        chunks = close_due(stream, now + 10**9 if act.what == "jump" else now)
+        chunks = ClockGuard().close_due(stream, now + 10**9 if act.what == "jump" else now)
         return f"closed {[(chunk.first_tick, len(chunk.values)) for chunk in chunks]}"
     except FadecountError as error:
         return f"{type(error).__name__}: {error}"

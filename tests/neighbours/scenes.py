@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from tests.neighbours.harness import Pair, Row, Scene
 
@@ -14,16 +16,19 @@ BAD_AMOUNTS = ("", "x", "-1", "1.5", "1e3", "99999", "9" * 30)
 UNKNOWN_KEYS = ("", "z", "A", " a", "other ")
 
 
-def pair(seed: int, *, people: bool = True, amounts: bool = True, live: bool = False) -> Pair:
-    """The pair of this seed; without ``people`` or ``amounts`` no scene has them, and ``live`` rows arrive near their time."""
+def pair(seed: int, *, people: bool = True, amounts: bool = True, live: bool = False, timed: bool = True) -> Pair:
+    """The pair of this seed; without ``people`` or ``amounts`` no scene has them.
+
+    ``live`` rows arrive near their time; where they are not ``timed``, their arrival is their time.
+    """
     chance = random.Random(seed)
     scene = _settings(chance, seed, people=people, amounts=amounts, live=live)
     rows = [] if chance.random() < 0.12 else [_row(chance, scene, live) for _ in range(chance.randint(1, 14))]
-    unit = _unit(chance, scene, live)
+    place = partial(_place, scene, live=live, timed=timed)
+    unit = _unit(chance, scene, live, place)
     if scene.per_person is not None:
-        ticks = {_place(scene, row, live) for row in unit}
-        person = unit[0].person
-        rows = [row for row in rows if row.person != person or _place(scene, row, live) not in ticks]
+        ticks = {place(row) for row in unit}
+        rows = [row for row in rows if row.person != unit[0].person or place(row) not in ticks]
     if live:
         rows.sort(key=lambda row: row.arrival)
     scene = replace(scene, rows=tuple(rows))
@@ -31,7 +36,7 @@ def pair(seed: int, *, people: bool = True, amounts: bool = True, live: bool = F
 
 
 def _settings(chance: random.Random, seed: int, *, people: bool, amounts: bool, live: bool) -> Scene:
-    tick_seconds = chance.choice((60, 3600, 86_400))
+    tick_seconds = chance.choice((5, 20, 60) if live else (60, 3600, 86_400))
     first = BEGIN // tick_seconds
     ticks = chance.randint(1, 6)
     keys = chance.choice(((), (), ("a",), ("a", "b"), ("a", "b", "c")))
@@ -45,6 +50,7 @@ def _settings(chance: random.Random, seed: int, *, people: bool, amounts: bool, 
         max_amount=chance.choice((None, None, 1, 5)) if amounts else None,
         per_person=chance.choice((None, None, 1, 2)) if people else None,
         mechanism=chance.choice(("gradual", "gradual", "delayed", "linear", "refresh", "binary")),
+        downtimes=tuple(round(chance.choice((0, 0.3, 1, 3.5)) * tick_seconds, 2) for _ in range(2)),
         graces=tuple(chance.choice((0, 7, tick_seconds // 2, 3 * tick_seconds)) for _ in range(3)),
         cuts=tuple(sorted(chance.sample(range(first + 1, first + ticks + 1), min(ticks, chance.choice((0, 0, 1, 2)))))),
     )
@@ -78,25 +84,27 @@ def _row(chance: random.Random, scene: Scene, live: bool) -> Row:
     )
 
 
-def _unit(chance: random.Random, scene: Scene, live: bool) -> list[Row]:
+def _unit(chance: random.Random, scene: Scene, live: bool, place: Callable[[Row], int | None]) -> list[Row]:
     """One event; or, where people are capped, all that one person did in one tick."""
     first = _row(chance, scene, live)
     if scene.per_person is None:
         return [first]
     first = replace(first, person=chance.choice(("ann", "bob", "new")))
-    wanted = _place(scene, first, live)
+    wanted = place(first)
     rows = [first]
     for _ in range(20):
         row = replace(_row(chance, scene, live), person=first.person)
         if chance.random() < 0.5:
             row = replace(row, time=first.time, arrival=first.arrival)
-        if _place(scene, row, live) == wanted and len(rows) < 5:
+        if place(row) == wanted and len(rows) < 5:
             rows.append(row)
     return rows
 
 
-def _place(scene: Scene, row: Row, live: bool) -> int | None:
+def _place(scene: Scene, row: Row, *, live: bool, timed: bool) -> int | None:
     """The tick in which a row counts if it counts: its own; of a live intake, never one that was closed when it arrived."""
+    if not timed:
+        return int(row.arrival) // scene.tick_seconds
     try:
         seconds = int(row.time) if row.time.isdigit() else int(datetime.fromisoformat(row.time).timestamp())
     except ValueError:

@@ -11,10 +11,12 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import FenceError, ParameterError, StoreError
-from fadecount.streams import Description, FileFence, Reader, ServerFence, SQLiteStore, Store, Ticks, fence_from
+from fadecount.rounding import shown_loss
+from fadecount.streams import Description, FileFence, PostgresStore, Reader, ServerFence, SQLiteStore, Store, Ticks, fence_from
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark, default_folder
-from fadecount.streams.forks import Fork, loss_with_forks
+from fadecount.streams.forks import Fork, StreamLoss, loss_with_forks
+from fadecount.streams.postgres import PostgresDatabase
 from tests.streams.backends import Backend
 
 MECHANISM = fc.Gradual(epsilon=0.5)
@@ -75,45 +77,103 @@ def test_a_lost_fence_is_refused(forked: Path) -> None:
 
 def test_an_accepted_fork_goes_on_and_every_loss_holds_it(forked: Path) -> None:
     with open_copy(forked, "old") as store:
-        stream = store.open("doors", accept_extra_loss=True)
+        stream = store.open("doors", other_histories=1)
         stream.close_through(15)
     with Reader.of_file(forked / "old" / "streams.db") as reader:
         assert reader.status("doors").forks == (Fork(last_step=20),)
         assert reader.loss("doors", 5) == 2 * MECHANISM.loss(15)
         assert reader.loss("doors", 20) == 2 * MECHANISM.loss(0)
-        assert reader.loss("doors", 21, ticks_from_now=10) == MECHANISM.loss(4)
-        assert reader.loss("doors", 5, ticks_from_now=100) == 2 * MECHANISM.loss(110)
+        assert reader.loss("doors", 21, at=60.0 * 26) == MECHANISM.loss(4)
+        assert reader.loss("doors", 5, at=60.0 * 116) == 2 * MECHANISM.loss(110)
     with open_copy(forked) as store, pytest.raises(FenceError):
         store.open("doors")
 
 
 def test_forks_add_up_over_both_histories(forked: Path) -> None:
     with open_copy(forked, "old") as store:
-        store.open("doors", accept_extra_loss=True).close_through(15)
+        store.open("doors", other_histories=1).close_through(15)
     with open_copy(forked) as store:
-        forks = store.open("doors", accept_extra_loss=True).status.forks
+        with pytest.raises(FenceError, match="must be at least 2, got 1"):
+            store.open("doors", other_histories=1)
+        forks = store.open("doors", other_histories=2).status.forks
     assert forks == (Fork(last_step=20), Fork(last_step=15))
 
 
 def test_without_a_fence_the_fork_is_charged_to_every_event(forked: Path) -> None:
     shutil.rmtree(forked / "fence")
     with open_copy(forked) as store:
-        store.open("doors", accept_extra_loss=True).close_through(30)
+        store.open("doors", other_histories=1).close_through(30)
     with Reader.of_file(forked / "state" / "streams.db") as reader:
         most = 2 * MECHANISM.loss(fc.mechanisms.LONGEST)  # nobody knows how far the other history went
         assert reader.loss("doors", 29) == most
         assert reader.curve("doors", [0, 3]) == [most, most]
 
 
+def test_a_fence_lost_twice_has_three_histories(forked: Path) -> None:
+    """An old copy and a lost fence each know nothing of the other: the operator states how many histories there are."""
+    shutil.rmtree(forked / "fence")
+    with open_copy(forked) as store:
+        store.open("doors", other_histories=1).close_through(30)
+    shutil.rmtree(forked / "fence")
+    with open_copy(forked, "old") as store:
+        with pytest.raises(FenceError, match="--other-histories 1 or more"):
+            store.open("doors")
+        stream = store.open("doors", other_histories=2)
+        assert stream.status.forks == (Fork(last_step=None),) * 2
+        assert stream.status.loss.histories == 3
+        assert store.reader().loss("doors", 5) == 3 * MECHANISM.loss(fc.mechanisms.LONGEST)
+    with open_copy(forked, "old") as store:
+        assert store.open("doors", other_histories=2).status.loss.histories == 3, "a number that is known already changes nothing"
+
+
+def test_more_histories_may_be_stated_than_are_known(forked: Path) -> None:
+    with open_copy(forked, "old") as store:
+        assert store.open("doors", other_histories=3).status.forks == (Fork(last_step=20), *[Fork(last_step=None)] * 2)
+    with open_copy(forked, "old") as store:
+        assert store.open("doors").status.loss.histories == 4
+
+
+def test_a_missing_mark_is_explained_before_the_remedy(forked: Path) -> None:
+    shutil.rmtree(forked / "fence")
+    with open_copy(forked) as store, pytest.raises(FenceError) as raised:
+        store.open("doors")
+    said = str(raised.value)
+    assert str(forked / "fence") in said
+    assert said.index("another user or HOME") < said.index("--other-histories")
+    assert "\n" not in said
+
+
+def test_one_rule_for_the_loss_in_all_histories() -> None:
+    """A loss of exactly 0.25 in two histories is 0.25 at every place, not a little more, which would be shown as 0.26."""
+    mechanism = fc.Gradual(epsilon=0.125)
+    plain = StreamLoss(mechanism=mechanism, steps=10)
+    assert [plain.at_age(age) for age in range(5)] == [plain.of_step(10 - age) for age in range(5)]
+    forked = StreamLoss(mechanism=mechanism, forks=(Fork(last_step=10),), steps=10)
+    assert forked.at_age(0) == forked.of_step(10) == 0.25
+    assert shown_loss(forked.at_age(0)) == shown_loss(0.25)
+    assert forked.of_step(11) == 0.0
+    assert forked.of_step(11, through=11) == 0.125
+    assert forked.of_step(5, through=3) == forked.of_step(5), "what is published stays published"
+    unknown = StreamLoss(mechanism=mechanism, sensitivity=3, forks=(Fork(last_step=None),), steps=10)
+    assert unknown.at_age(7) == unknown.of_step(1) == 6 * mechanism.loss(fc.mechanisms.LONGEST)
+
+
+def test_releases_ahead_of_the_clock_count() -> None:
+    """Step 100 is published while the clock says that step 10 is the last one over: an event of age 0 is 90 ticks older."""
+    loss = StreamLoss(mechanism=fc.Gradual(epsilon=0.125), steps=100)
+    assert loss.at_age(0, due=10) == loss.mechanism.loss(90)
+    assert loss.at_age(0, due=100) == loss.at_age(0, due=200) == loss.at_age(0)
+
+
 def test_damaged_forks_are_refused(forked: Path) -> None:
     with open_copy(forked, "old") as store:
-        store.open("doors", accept_extra_loss=True).close_through(30)
+        store.open("doors", other_histories=1).close_through(30)
     for forks in ("[16]", "[]", "[20, 3]"):
         with sqlite3.connect(forked / "old" / "streams.db") as database:
             database.execute("UPDATE streams SET forks = ?", (forks,))
         database.close()
         with open_copy(forked, "old") as store, pytest.raises(FenceError, match="forks of stream 'doors' differ"):
-            store.open("doors", accept_extra_loss=True)
+            store.open("doors", other_histories=3)
 
 
 def test_a_stream_that_has_lost_its_mark_is_refused_also_before_its_first_step(tmp_path: Path) -> None:
@@ -126,7 +186,7 @@ def test_a_stream_that_has_lost_its_mark_is_refused_also_before_its_first_step(t
     with open_copy(tmp_path, "old") as store:
         with pytest.raises(FenceError, match="has no mark in the fence"):
             store.open("doors")
-        assert store.open("doors", accept_extra_loss=True).status.forks == (Fork(last_step=None),)
+        assert store.open("doors", other_histories=1).status.forks == (Fork(last_step=None),)
 
 
 def test_the_bound_of_a_fork_covers_the_exact_joint_loss() -> None:
@@ -231,6 +291,27 @@ def test_the_fence_lies_outside_the_store(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(list((tmp_path / "user" / "fadecount").glob("*.mark"))) == 1
     monkeypatch.delenv("XDG_STATE_HOME")
     assert default_folder() == Path.home() / ".local" / "state" / "fadecount"
+
+
+def test_a_fence_that_is_restored_with_the_store_is_named_or_refused(postgres_url: str, tmp_path: Path) -> None:
+    with SQLiteStore(tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence")) as store:
+        assert "on one file system" in str(store.fence_warning)
+    fence = ServerFence(postgres_url)
+    with SQLiteStore(tmp_path / "state" / "streams.db", fence=fence) as store:
+        assert store.fence_warning is None
+    for url in (postgres_url, f"{postgres_url}&options=-csearch_path%3Dpublic"):
+        with pytest.raises(ParameterError, match="fence must be outside the store's own database"):
+            PostgresStore(url, fence=fence)
+    other = PostgresDatabase(postgres_url, writes=True)
+    other.change("CREATE DATABASE beside")
+    other.close()
+    beside = postgres_url.replace("/postgres?", "/beside?")
+    assert beside != postgres_url
+    with PostgresStore(beside, fence=fence) as store:
+        assert "on one PostgreSQL server" in str(store.fence_warning)
+    with PostgresStore(beside, fence=FileFence(tmp_path / "fence")) as store:
+        assert store.fence_warning is None
+    fence.close()
 
 
 def test_the_fence_in_a_second_database(postgres_url: str, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_losses_grow_with_sensitivity_and_age(tmp_path: Path) -> None:
         for tick, age in ((27, 2), (10, 19), (5, 19)):
             shown, exact = reader.loss("doors", tick), 3 * mechanism.loss(age)
             assert exact <= shown <= exact * (1 + 1e-15)
-        assert reader.loss("doors", 27, ticks_from_now=1000) == pytest.approx(3.0, abs=1e-12)
+        assert reader.loss("doors", 27, at=60.0 * 1030) == pytest.approx(3.0, abs=1e-12)
         assert all(low <= high for low, high in pairwise(reader.curve("doors", list(range(40)))))
 
 

@@ -5,6 +5,7 @@ examples:
   fadecount streams show visits --state ~/counts --item 2026-03-01T10:00
   fadecount streams curve visits --state ~/counts
   fadecount streams export visits --state ~/counts --since 2026-03-01
+  fadecount streams catch-up visits --state ~/counts --yes
   fadecount streams delete visits --state ~/counts --yes
   fadecount streams rotate --state ~/counts --key-file old --new-key-file new
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 from fadecount.cli._options import add_monotone_option, add_store_options, monotone_view, open_reader, open_store, parse_time
@@ -36,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("show", "one stream, or what has been lost about an event at a time"),
         ("curve", "what is lost about an event, by its age"),
         ("export", "write published releases to a file"),
+        ("catch-up", "release all ticks that are over, after the clock seemed to be too far ahead"),
         ("delete", "remove a stream; what observers have seen, they keep"),
         ("rotate", "seal the state of a store with another key"),
     ):
@@ -54,11 +57,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made["export"].add_argument("--force", action="store_true", help="replace the file that is there")
     add_monotone_option(made["export"])
     made["delete"].add_argument("--yes", action="store_true", help="do it without asking")
+    made["catch-up"].add_argument("--yes", action="store_true", help="the clock of this machine is right")
     made["rotate"].add_argument("--new-key-file", metavar="FILE", help="the new key (default: no key, state is not sealed)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    action = {"list": _list, "show": _show, "curve": _curve, "export": _export, "delete": _delete, "rotate": _rotate}
+    action = {
+        "list": _list,
+        "show": _show,
+        "curve": _curve,
+        "export": _export,
+        "catch-up": _catch_up,
+        "delete": _delete,
+        "rotate": _rotate,
+    }
     action[arguments.action](arguments)
     return 0
 
@@ -112,8 +124,7 @@ def _summary(status: Status) -> dict[str, Any]:
 def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
     name, ticks = status.description.name, status.description.ticks
     tick = ticks.at(parse_time(text, ticks.zone, name="--item").timestamp())
-    ahead = -(-_YEAR // ticks.tick_seconds)
-    now, later = reader.loss(name, tick), reader.loss(name, tick, ticks_from_now=ahead)
+    now, later = reader.loss(name, tick), reader.loss(name, tick, at=time.time() + _YEAR)
     sentence = (
         f"An event in the tick of {ticks.shown(tick)}: "
         f"at most {shown_loss(now)} is lost now, at most {shown_loss(later)} in a year. "
@@ -150,6 +161,15 @@ def _export(arguments: argparse.Namespace) -> None:
             view = None if arguments.monotone is None else monotone_view(arguments.monotone)
             pieces = reader.releases(arguments.name, since=since, until=until, view=view)
             writer.write(pieces, reader.keys(arguments.name))
+
+
+def _catch_up(arguments: argparse.Namespace) -> None:
+    if not arguments.yes:
+        raise ParameterError("--yes must be given: it says that the clock is right; released ticks cannot be taken back")
+    open_reader(arguments).close()
+    with open_store(arguments) as store:
+        closed = store.open(arguments.name).catch_up(time.time())
+    print(f"{arguments.name}: {closed:,} ticks released")
 
 
 def _delete(arguments: argparse.Namespace) -> None:

@@ -134,6 +134,19 @@ class Mechanism(ABC):
         losses = np.asarray(self._position_loss(now - distinct, distinct), dtype=np.float64)
         return sum_rounded_up(losses[inverse].tolist())
 
+    def composed_loss(self, age: int, *, sensitivity: int = 1, histories: int = 1) -> float:
+        """The loss at an age of a unit that changes a count by up to ``sensitivity``, after so many ``histories`` of the outputs.
+
+        Histories share the noise drawn before they parted and have their own after it (see :mod:`fadecount.streams.forks`).
+        Guarantees: an upper bound, rounded up once; equal to :meth:`loss` for one history and a sensitivity of 1.
+        """
+        loss = self.loss(age)
+        if math.isinf(loss):
+            return loss
+        total = Fraction(loss) * sensitivity * histories
+        shown = float(total)
+        return shown if Fraction(shown) >= total else math.nextafter(shown, math.inf)
+
     def for_sensitivity(self, sensitivity: int) -> Self:
         """The same promise for a unit that can change the count of a step by up to ``sensitivity`` instead of 1.
 

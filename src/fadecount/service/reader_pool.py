@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -105,7 +105,12 @@ class ReaderPool:
         return self._ask(ask)
 
     def loss(self, name: str, tick: int, ticks_from_now: int) -> float:
-        return self._ask(lambda reader: reader.loss(name, tick, ticks_from_now=ticks_from_now))
+        def ask(reader: Reader) -> float:
+            status = reader.status(name)
+            steps = status.published_steps + ticks_from_now
+            return replace(status.loss, steps=steps).of_step(max(1, status.step_of(tick)))
+
+        return self._ask(ask)
 
     def close(self) -> None:
         with self._guard:

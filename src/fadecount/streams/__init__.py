@@ -1,10 +1,11 @@
 """Durable streams: ticks in, committed releases out, in a store that survives anything."""
 
 from fadecount.streams.chunks import Chunk
-from fadecount.streams.clock import close_due
+from fadecount.streams.clock import ClockGuard, ClockReading, ClockState
 from fadecount.streams.description import Description
 from fadecount.streams.feeds import Feed, LiveFeed
 from fadecount.streams.fence import Fence, FileFence, ServerFence, fence_from
+from fadecount.streams.forks import Fork, StreamLoss
 from fadecount.streams.inputs import Batch, Intake, ReadPosition
 from fadecount.streams.reader import Monotone, Reader, Releases
 from fadecount.streams.seal import Plain, Seal, Sealed, seal_from
@@ -16,10 +17,14 @@ from fadecount.streams.unit import Unit
 __all__ = [
     "Batch",
     "Chunk",
+    "ClockGuard",
+    "ClockReading",
+    "ClockState",
     "Description",
     "Feed",
     "Fence",
     "FileFence",
+    "Fork",
     "Intake",
     "LiveFeed",
     "Monotone",
@@ -34,9 +39,9 @@ __all__ = [
     "ServerFence",
     "Store",
     "Stream",
+    "StreamLoss",
     "Ticks",
     "Unit",
-    "close_due",
     "fence_from",
     "seal_from",
 ]

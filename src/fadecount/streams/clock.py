@@ -1,32 +1,87 @@
-"""Which ticks are over, by a clock that may be wrong."""
+"""Which ticks are over, by a clock that may be wrong: one policy, in seconds, for every tick length.
+
+A tick that is closed cannot be opened again, so a wrong clock must not close any. A clock that is ahead looks like downtime; the
+longer it seems, the less likely downtime is. So up to a limit the ticks that were missed are closed. Beyond it the stream stops
+releasing until the clock is right again, or until the operator says that it is (:meth:`Stream.catch_up`).
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
 
 from fadecount.errors import ClockError
 from fadecount.streams.chunks import Chunk
 from fadecount.streams.stream import Stream
+from fadecount.streams.ticks import Ticks
 
-LARGEST_CATCH_UP = 30 * 86400
-"""Seconds of downtime that are made up for without asking."""
+LONGEST_DOWNTIME = 7 * 86400
+"""Seconds after the end of the open tick up to which missed ticks are closed without asking."""
 
 LARGEST_LAG = 3600
-"""Seconds by which a clock may be set back without an error."""
+"""Seconds by which a clock may be behind the last release before that is reported."""
 
 
-def close_due(stream: Stream, now: float, *, largest_gap_seconds: int = LARGEST_CATCH_UP) -> list[Chunk]:
-    """Close the ticks that are over at ``now`` (Unix seconds), also those missed in a downtime, and return their releases.
+class ClockState(StrEnum):
+    """How a clock stands to a stream."""
 
-    A clock that is far off closes nothing: one that lags behind what is released, or one so far ahead that the gap is longer than
-    any downtime should be, raises a :class:`ClockError`. A stream that has not begun begins with the tick before ``now``.
+    FINE = "fine"
+    BEHIND = "behind"
+    AHEAD = "ahead"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockReading:
+    """What a clock says about a stream: its state, the last tick that may be closed (None: there is none), and why."""
+
+    state: ClockState
+    due: int | None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockGuard:
+    """Decides from the clock which ticks of a stream may be closed.
+
+    ``fine``: every tick that is over may be closed. ``behind``: the clock is more than ``largest_lag_seconds`` before the end of
+    the last release; nothing is due until it is right. ``ahead``: the open tick seems to be over for more than
+    ``longest_downtime_seconds``; nothing is closed until the clock is right, or the operator says that it is.
+
+    >>> guard, minutes = ClockGuard(), Ticks(tick_seconds=60)
+    >>> guard.read(minutes, 100, 6130.0)
+    ClockReading(state=<ClockState.FINE: 'fine'>, due=101, text='')
+    >>> guard.read(minutes, 100, 6130.0 + 10 * 365 * 86400).state
+    <ClockState.AHEAD: 'ahead'>
     """
-    ticks, begin = stream.description.ticks, stream.open_tick
-    last = ticks.at(now) - 1
-    if begin is None:
-        return stream.close_through(last)
-    ahead = now - ticks.start_seconds(begin)
-    if -ahead > max(LARGEST_LAG, 2 * ticks.tick_seconds):
-        raise ClockError(f"clock must not be behind the last release, got {-ahead:.0f} s; nothing closes until it is set right")
-    if ahead > max(largest_gap_seconds, 2 * ticks.tick_seconds):
-        bound = f"within {largest_gap_seconds} s of the open tick"
-        raise ClockError(f"clock must be {bound}, got {ahead:.0f} s; set it right, or allow the gap")
-    return stream.close_through(last) if last >= begin else []
+
+    longest_downtime_seconds: int = LONGEST_DOWNTIME
+    largest_lag_seconds: int = LARGEST_LAG
+
+    def read(self, ticks: Ticks, open_tick: int | None, now: float) -> ClockReading:
+        """What the clock (``now``, Unix seconds) says about a stream with this open tick (None: it has not begun)."""
+        due = ticks.at(now) - 1
+        if open_tick is None:
+            return ClockReading(state=ClockState.FINE, due=due)
+        overdue = now - ticks.start_seconds(open_tick + 1)
+        if overdue > self.longest_downtime_seconds:
+            text = (
+                f"the clock is {overdue:.0f} s past the end of the open tick (limit {self.longest_downtime_seconds} s): "
+                "nothing is released until the clock is right; if it is right, say so: fadecount streams catch-up NAME --yes"
+            )
+            return ClockReading(state=ClockState.AHEAD, due=None, text=text)
+        lag = ticks.start_seconds(open_tick) - now
+        if lag > self.largest_lag_seconds:
+            text = f"the clock is {lag:.0f} s behind the last release: nothing is released until it is right"
+            return ClockReading(state=ClockState.BEHIND, due=None, text=text)
+        return ClockReading(state=ClockState.FINE, due=due if due >= open_tick else None)
+
+    def close_due(self, stream: Stream, now: float) -> list[Chunk]:
+        """Close the ticks that are over at ``now``, also those missed in a downtime, and return their releases.
+
+        A clock that is far off closes nothing and raises a :class:`ClockError`. A stream that has not begun begins with the tick
+        before ``now``.
+        """
+        reading = self.read(stream.description.ticks, stream.open_tick, now)
+        if reading.state is not ClockState.FINE:
+            raise ClockError(reading.text)
+        return [] if reading.due is None else stream.close_through(reading.due)

@@ -29,6 +29,7 @@ from fadecount.streams.forks import Fork
 from fadecount.streams.postgres import PostgresDatabase
 from fadecount.streams.status import Status, read_status
 
+AS_MANY_AS_KNOWN = -1
 _TABLES = ("CREATE TABLE IF NOT EXISTS fadecount_fence (uid TEXT PRIMARY KEY, mark TEXT NOT NULL)",)
 
 
@@ -50,11 +51,15 @@ class Mark:
             forks = tuple(Fork(last_step=None if each is None else int(each)) for each in found["forks"])
             return cls(commit_id=str(found["commit_id"]), steps=int(found["steps"]), forks=forks)
         except (ValueError, KeyError, TypeError) as error:
-            raise FenceError("fence is damaged; restore it, or open the store with --accept-extra-loss") from error
+            raise FenceError("fence is damaged; restore it, or remove it and state --other-histories") from error
 
 
 class Fence(Protocol):
     """Keeps one mark per stream, durably, apart from the store."""
+
+    @property
+    def where(self) -> str:
+        """Where the marks are, for messages: without a password."""
 
     def read(self, uid: str) -> Mark | None:
         """The mark of a stream, or None."""
@@ -79,6 +84,11 @@ class FileFence:
     def folder(self) -> Path:
         """Where the marks are."""
         return self._folder
+
+    @property
+    def where(self) -> str:
+        """The folder, for messages."""
+        return str(self._folder)
 
     def read(self, uid: str) -> Mark | None:
         """The mark of a stream, or None."""
@@ -132,22 +142,27 @@ class ServerFence:
     """One row per stream in a PostgreSQL database that is not restored together with the store's own."""
 
     def __init__(self, url: str) -> None:
-        self._database = PostgresDatabase(url, writes=True, tables=_TABLES)
+        self.database = PostgresDatabase(url, writes=True, tables=_TABLES)
+
+    @property
+    def where(self) -> str:
+        """The database, for messages."""
+        return f"PostgreSQL database {self.database.name!r}"
 
     def read(self, uid: str) -> Mark | None:
         """The mark of a stream, or None."""
-        rows = self._database.query("SELECT mark FROM fadecount_fence WHERE uid = ?", (uid,))
+        rows = self.database.query("SELECT mark FROM fadecount_fence WHERE uid = ?", (uid,))
         return Mark.from_json(rows[0][0]) if rows else None
 
     def move(self, uid: str, expected: str | None, mark: Mark) -> None:
         """Replace the mark of a stream, durably."""
-        with self._database.transaction():
-            rows = self._database.query("SELECT mark FROM fadecount_fence WHERE uid = ? FOR UPDATE", (uid,))
+        with self.database.transaction():
+            rows = self.database.query("SELECT mark FROM fadecount_fence WHERE uid = ? FOR UPDATE", (uid,))
             check(Mark.from_json(rows[0][0]) if rows else None, expected)
             if rows:
-                self._database.change("UPDATE fadecount_fence SET mark = ? WHERE uid = ?", (mark.to_json(), uid))
+                self.database.change("UPDATE fadecount_fence SET mark = ? WHERE uid = ?", (mark.to_json(), uid))
                 return
-            made = self._database.change(
+            made = self.database.change(
                 "INSERT INTO fadecount_fence (uid, mark) VALUES (?, ?) ON CONFLICT (uid) DO NOTHING", (uid, mark.to_json())
             )
             if not made:  # another process made the first mark in the meantime
@@ -155,14 +170,14 @@ class ServerFence:
 
     def close(self) -> None:
         """Close the connection."""
-        self._database.close()
+        self.database.close()
 
 
-def fence_from(status: str | Path | None) -> Fence:
+def fence_from(where: str | Path | None) -> Fence:
     """The fence at an address: ``postgresql://...``, a folder, or (None) the user's state folder."""
-    if isinstance(status, str) and status.startswith(("postgresql://", "postgres://")):
-        return ServerFence(status)
-    return FileFence(status)
+    if isinstance(where, str) and where.startswith(("postgresql://", "postgres://")):
+        return ServerFence(where)
+    return FileFence(where)
 
 
 def check(found: Mark | None, expected: str | None) -> None:
@@ -189,9 +204,12 @@ def publish(database: Database, fence: Fence | None, status: Status, expected: s
 
 
 def recover(
-    database: Database, fence: Fence | None, name: str, checkpoint: Checkpoints, *, accept_extra_loss: bool = False
+    database: Database, fence: Fence | None, name: str, checkpoint: Checkpoints, *, other_histories: int | None = None
 ) -> Status:
-    """The stream's status once it agrees with the fence; a store that is behind it is refused, or marked with a fork."""
+    """The stream's status once it agrees with the fence; a store that is behind it is refused, or marked with its forks.
+
+    ``other_histories`` is the operator's word on how many other histories of the stream were published, all in all.
+    """
     status = read_status(database, name)
     if fence is None:
         return status
@@ -200,9 +218,7 @@ def recover(
     if mark is not None and not _agree(status, mark):
         raise FenceError(f"forks of stream {name!r} differ between store and fence; take an intact copy of the store")
     if found is None or found not in (status.commit_id, status.previous_commit_id):
-        if not accept_extra_loss:
-            raise _refusal(status, mark)
-        status = _forked(database, status, mark)
+        status = _forked(database, status, mark, _forks(status, mark, fence, other_histories))
     if found == status.commit_id and status.published_tick == status.last_tick:
         return status
     return publish(database, fence, status, found, checkpoint)
@@ -215,27 +231,71 @@ def _agree(status: Status, mark: Mark) -> bool:
     return same and (mark.commit_id != status.commit_id or status.forks == mark.forks)
 
 
-def _forked(database: Database, status: Status, mark: Mark | None) -> Status:
-    """Write the fork down before anything else: from here on every loss that is shown holds it."""
-    forks = [*status.forks, *(mark.forks[len(status.forks) :] if mark else ()), Fork(last_step=mark.steps if mark else None)]
+def _forks(status: Status, mark: Mark | None, fence: Fence, stated: int | None) -> tuple[Fork, ...]:
+    """The other histories: those that store and fence know of, the one just found, and as many more as the operator states."""
+    last = Fork(last_step=mark.steps if mark else None)
+    known = (*status.forks, *(mark.forks[len(status.forks) :] if mark else ()), last)
+    if stated is None:
+        raise _refusal(status, mark, fence, len(known))
+    if stated == AS_MANY_AS_KNOWN:
+        return known
+    if stated < len(known):
+        raise FenceError(
+            f"other histories of stream {status.description.name!r} must be at least {len(known)}, got {stated}; "
+            "count one for each time that an older store, or a store without its fence, was allowed to go on, this time included"
+        )
+    return (*known, *[Fork(last_step=None)] * (stated - len(known)))
+
+
+def _forked(database: Database, status: Status, mark: Mark | None, forks: tuple[Fork, ...]) -> Status:
+    """Write the forks down before anything else: from here on every loss that is shown holds them."""
     commit_id, previous = unpredictable(16).hex(), mark.commit_id if mark else None
     with database.transaction():
         database.change(
             "UPDATE streams SET forks = ?, commit_id = ?, previous_commit_id = ? WHERE id = ?",
             (json.dumps([fork.last_step for fork in forks]), commit_id, previous, status.id),
         )
-    return replace(status, forks=tuple(forks), commit_id=commit_id, previous_commit_id=previous)
+    return replace(status, forks=forks, commit_id=commit_id, previous_commit_id=previous)
 
 
 def _mark(status: Status) -> Mark:
     return Mark(commit_id=status.commit_id, steps=status.steps, forks=status.forks)
 
 
-def _refusal(status: Status, mark: Mark | None) -> FenceError:
+def _refusal(status: Status, mark: Mark | None, fence: Fence, known: int) -> FenceError:
     name = status.description.name
-    remedy = "use the latest store, or accept that what was lost counts again with --accept-extra-loss"
+    remedy = f"else every loss grows: go on with --other-histories {known}"
     if mark is None:
-        return FenceError(f"stream {name!r} has no mark in the fence; bring the fence along with the store; else {remedy}")
+        return FenceError(
+            f"stream {name!r} has no mark in the fence at {fence.where}; likely another user or HOME, another --fence, or a "
+            "store that was moved without its fence: use the fence it had. If it is lost, state how many other histories of the "
+            f"stream may have been published, all in all: --other-histories {known} or more, and every loss grows"
+        )
     return FenceError(
-        f"stream {name!r} is at step {status.steps}, but another history of it was published up to step {mark.steps}; {remedy}"
+        f"stream {name!r} is at step {status.steps}, but another history of it was published up to step {mark.steps} (fence at "
+        f"{fence.where}); use the latest store, {remedy}"
     )
+
+
+def shared_fate(store: str | Path | PostgresDatabase, fence: Fence) -> str | None:
+    """One line if one backup is likely to hold both the store and its fence, so that restoring it goes unnoticed; else None."""
+    if isinstance(store, PostgresDatabase):
+        if isinstance(fence, ServerFence) and fence.database.server == store.server:
+            return (
+                "store and fence are on one PostgreSQL server: if a backup of the whole server is restored, that goes unnoticed"
+            )
+        return None
+    if isinstance(fence, FileFence) and _device(Path(store)) == _device(fence.folder):
+        return (
+            f"store and fence ({fence.where}) are on one file system: if a backup of all of it is restored, that goes unnoticed; "
+            "--fence puts the fence elsewhere"
+        )
+    return None
+
+
+def _device(path: Path) -> int:
+    """The file system of a path, or of the first folder above it that exists."""
+    path = path.resolve()
+    while not path.exists():
+        path = path.parent
+    return path.stat().st_dev

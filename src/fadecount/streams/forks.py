@@ -1,27 +1,24 @@
-"""What a second history costs.
+"""What a stream has lost about a unit, in all of its histories.
 
-An operator may open a store that is older than what was published (``--accept-extra-loss``). From then on there are two
-histories of the stream: the published one, up to some step ``last``, and the one that goes on from the store. They share
-the noise variables drawn before they parted; later intervals have one variable in each.
+An operator may open a store that is older than what was published. From then on there are two histories of the stream: the
+published one, up to some step ``last``, and the one that goes on from the store. They share the noise variables drawn before they
+parted; later intervals have one variable in each.
 
-The bound. Let an event be counted at step ``j``. To turn all that was published of both histories into what it would have
-been without the event, take the shift of the noise that the exact loss is made of (docs/theory.md, section 4), for the
-later of the two ends, and apply it to the variables of both histories. Shared variables are shifted once, others once in
-each history. So the loss is at most twice the loss at the age that the later end gives. An event after ``last`` is in one
-history only and costs what it always costs. An event that the second history counts at a later step than the first has, in
-each history, at most the loss at its greater age, and uses only variables drawn after it. With several forks, each adds one
-such loss.
+The bound. Let an event be counted at step ``j``. To turn all that was published of both histories into what it would have been
+without the event, take the shift of the noise that the exact loss is made of (docs/theory.md, section 4), for the later end,
+and apply it to the variables of both histories. Shared variables are shifted once, others once in each history. So the loss
+is at most twice the loss at the age that the later end gives. An event after ``last`` is in one history only and costs what it
+always costs. An event that the second history counts at a later step than the first has, in each history, at most the loss at its
+greater age, and uses only variables drawn after it. With several other histories, each adds one such loss.
 
 If the fence is lost, nobody knows how far the other history went: then ``last_step`` is None, and the loss is that of the
-greatest age there can be, in both histories.
+greatest age there can be, in all histories. Nor does anybody know how many histories there were: the operator states it.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 from fadecount.checks import LONGEST
 from fadecount.mechanisms import Mechanism
@@ -34,6 +31,51 @@ class Fork:
     last_step: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamLoss:
+    """The privacy loss of a stream for one protected unit, given everything published: the one rule for every output.
+
+    ``steps`` are published of this history, ``forks`` are the others. Every figure is an upper bound, rounded up.
+
+    >>> import fadecount as fc
+    >>> loss = StreamLoss(mechanism=fc.Gradual(epsilon=0.125), forks=(Fork(last_step=20),), steps=15)
+    >>> loss.histories, loss.of_step(5) == 2 * loss.mechanism.loss(15), loss.at_age(0) == 2 * loss.mechanism.loss(5)
+    (2, True, True)
+    """
+
+    mechanism: Mechanism
+    sensitivity: int = 1
+    forks: tuple[Fork, ...] = ()
+    steps: int = 0
+
+    @property
+    def histories(self) -> int:
+        """How many histories of the stream were published, this one included."""
+        return 1 + len(self.forks)
+
+    def of_step(self, step: int, *, through: int | None = None) -> float:
+        """The loss of a unit counted at ``step``, by all that is published, and by all that will be through step ``through``."""
+        last = max(self.steps, self.steps if through is None else through)
+        others = [fork.last_step for fork in self.forks if fork.last_step is None or fork.last_step >= step]
+        if step > last and not others:
+            return 0.0
+        ends = [last, *(step + LONGEST if end is None else end for end in others)]
+        return self._total(max(ends) - step, len(ends))
+
+    def at_age(self, age: int, *, due: int | None = None) -> float:
+        """The loss of a unit of that age in ticks, wherever it stands in the stream: all histories count.
+
+        The age is counted up to step ``due``, the last one that is over by the clock (by default the last one published).
+        Releases that are ahead of it, here or in another history, make the unit that much older.
+        """
+        clock = self.steps if due is None else due
+        ends = [clock, self.steps, *(LONGEST + clock if fork.last_step is None else fork.last_step for fork in self.forks)]
+        return self._total(age + max(ends) - clock, self.histories)
+
+    def _total(self, age: int, histories: int) -> float:
+        return self.mechanism.composed_loss(min(LONGEST, max(0, age)), sensitivity=self.sensitivity, histories=histories)
+
+
 def ticks_ahead(forks: Sequence[Fork], last_step: int) -> int:
     """By how many ticks the longest other history is ahead of this one; if nobody knows, as many as there can be."""
     return max([0, *(LONGEST if fork.last_step is None else fork.last_step - last_step for fork in forks)])
@@ -41,10 +83,4 @@ def ticks_ahead(forks: Sequence[Fork], last_step: int) -> int:
 
 def loss_with_forks(mechanism: Mechanism, sensitivity: int, forks: Sequence[Fork], step: int, last_step: int) -> float:
     """What is lost about an event counted at ``step``, given all releases up to ``last_step`` and all forks; rounded up."""
-    if step > last_step and not any(fork.last_step is None or fork.last_step >= step for fork in forks):
-        return 0.0
-    others = [fork.last_step for fork in forks if fork.last_step is None or fork.last_step >= step]
-    ends = [last_step, *(step + LONGEST if end is None else end for end in others)]
-    total = len(ends) * Fraction(mechanism.loss(max(0, max(ends) - step))) * sensitivity
-    shown = float(total)
-    return shown if Fraction(shown) >= total else math.nextafter(shown, math.inf)
+    return StreamLoss(mechanism=mechanism, sensitivity=sensitivity, forks=tuple(forks), steps=last_step).of_step(step)

@@ -44,6 +44,20 @@ class PostgresDatabase(GuardedConnection):
         except psycopg.Error as error:
             raise self._failure(error) from error
 
+    @property
+    def name(self) -> str:
+        """The name of the database."""
+        return str(self.query("SELECT current_database()")[0][0])
+
+    @property
+    def server(self) -> str:
+        """What tells one running server from another, by whatever address it was reached."""
+        return str(self.query("SELECT extract(epoch FROM pg_postmaster_start_time())::text")[0][0])
+
+    def is_same_as(self, other: PostgresDatabase) -> bool:
+        """Whether two connections are to one database, in whatever schema."""
+        return (self.server, self.name) == (other.server, other.name)
+
     def _create(self, tables: Sequence[str]) -> None:
         with self.transaction():
             self.query("SELECT pg_advisory_xact_lock(?)", (_CREATION_LOCK,))

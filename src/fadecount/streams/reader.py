@@ -15,7 +15,6 @@ from fadecount.errors import StoreError
 from fadecount.mechanisms.noise_law import half_widths
 from fadecount.streams.chunks import Chunk, read_chunks
 from fadecount.streams.database import Database
-from fadecount.streams.forks import loss_with_forks
 from fadecount.streams.postgres import PostgresDatabase
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.status import Status, read_keys, read_status, stream_names
@@ -120,23 +119,20 @@ class Reader:
         if expected <= last:
             raise StoreError("stored releases are incomplete; take an intact copy of the store")
 
-    def loss(self, name: str, tick: int, *, ticks_from_now: int = 0) -> float:
-        """What is lost about an event in a tick, given all releases published by then; an upper bound, rounded up.
+    def loss(self, name: str, tick: int, *, at: float | None = None) -> float:
+        """What is lost about a unit in a tick, given all releases published so far; an upper bound, rounded up.
 
-        ``ticks_from_now`` looks ahead. An event that came late was counted later and has lost at most this.
+        ``at`` (Unix seconds) looks ahead: all ticks that are over by then are counted as published. A unit that came late was
+        counted later and has lost at most this.
         """
         status = self.status(name)
-        description = status.description
-        step = max(1, status.step_of(tick))
-        last = status.published_steps + ticks_from_now
-        return loss_with_forks(description.mechanism, description.sensitivity, status.forks, step, last)
+        through = None if at is None else status.step_of(status.description.ticks.at(at) - 1)
+        return status.loss.of_step(max(1, status.step_of(tick)), through=through)
 
     def curve(self, name: str, ages: Sequence[int]) -> list[float]:
-        """The loss at each age in ticks of an event of that age now (forks included)."""
-        status = self.status(name)
-        mechanism, sensitivity = status.description.mechanism, status.description.sensitivity
-        steps = status.published_steps
-        return [loss_with_forks(mechanism, sensitivity, status.forks, steps - age, steps) for age in ages]
+        """The loss at each age in ticks of a unit of that age, in all histories."""
+        loss = self.status(name).loss
+        return [loss.at_age(age) for age in ages]
 
     def close(self) -> None:
         """Close the connection."""

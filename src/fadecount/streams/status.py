@@ -11,7 +11,7 @@ from typing import Any
 from fadecount.errors import StoreError
 from fadecount.streams.database import Database
 from fadecount.streams.description import Description
-from fadecount.streams.forks import Fork
+from fadecount.streams.forks import Fork, StreamLoss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,17 @@ class Status:
     def published_steps(self) -> int:
         """How many steps readers can see."""
         return 0 if self.published_tick is None or self.first_tick is None else self.published_tick - self.first_tick + 1
+
+    @property
+    def loss(self) -> StreamLoss:
+        """What has been lost by all that is published, in all histories."""
+        description = self.description
+        return StreamLoss(
+            mechanism=description.mechanism,
+            sensitivity=description.sensitivity,
+            forks=self.forks,
+            steps=self.published_steps,
+        )
 
     def step_of(self, tick: int) -> int:
         """The step (from 1) that a tick is; below 1 for ticks before the stream."""

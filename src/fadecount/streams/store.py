@@ -13,7 +13,7 @@ from fadecount.mechanisms import Mechanism
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.database import FORMAT, Checkpoints, Database
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
-from fadecount.streams.fence import Fence, FileFence, Mark
+from fadecount.streams.fence import AS_MANY_AS_KNOWN, Fence, FileFence, Mark, ServerFence, shared_fate
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
 from fadecount.streams.postgres import PostgresDatabase
 from fadecount.streams.reader import Reader
@@ -34,6 +34,8 @@ class Store:
         self._wait = lock_wait_seconds
         self._noise: NoiseSource | None = None
         self._checkpoint = Checkpoints()
+        self.fence_warning: str | None = None
+        """One line if one backup is likely to hold both the store and its fence; to be shown when a stream is created."""
         try:
             self._uid = self._check_format()
         except BaseException:
@@ -101,12 +103,17 @@ class Store:
                 self._fence.move(uid, None, Mark(commit_id=status.commit_id, steps=0))
         return self.open(name)
 
-    def open(self, name: str, *, accept_extra_loss: bool = False) -> Stream:
-        """A stream for writing. Refused while another process writes to it, and if the fence knows of later releases."""
+    def open(self, name: str, *, other_histories: int | None = None, accept_extra_loss: bool = False) -> Stream:
+        """A stream for writing. Refused while another process writes to it, and if the fence knows of later releases.
+
+        A store that is older than what was published, or that has lost its fence, goes on only if the operator states how many
+        other histories of the stream were published, all in all (``other_histories``). Every loss then includes them. For a
+        stream that is the latest, the number changes nothing.
+        """
         uid = read_status(self._database, name).uid
         self._database.lock(uid, self._wait)
         try:
-            return Stream(self._tools(), name, accept_extra_loss=accept_extra_loss)
+            return Stream(self._tools(), name, other_histories=AS_MANY_AS_KNOWN if accept_extra_loss else other_histories)
         except BaseException:
             self._database.unlock(uid)
             raise
@@ -120,6 +127,7 @@ class Store:
         keys: Iterable[str] = (ONLY_KEY,),
         unit: Unit = ONE_EVENT,
         start_tick: int | None = None,
+        other_histories: int | None = None,
         accept_extra_loss: bool = False,
     ) -> Stream:
         """The stream of that name, for writing: the one that exists, if it is what is asked for, or a new one.
@@ -138,7 +146,7 @@ class Store:
             description = Description(name=name, mechanism=scaled, ticks=tick, unit=unit)
             return self.create(description, keys=names, start_tick=start_tick)
         _check_same(read_status(self._database, name).description, tick, mechanism, unit)
-        stream = self.open(name, accept_extra_loss=accept_extra_loss)
+        stream = self.open(name, other_histories=other_histories, accept_extra_loss=accept_extra_loss)
         known = stream.keys
         if names[: len(known)] != known:
             raise ParameterError(f"keys of stream {name!r} must begin with those declared so far; add new ones at the end")
@@ -219,6 +227,7 @@ class SQLiteStore(Store):
         if isinstance(barrier, FileFence) and barrier.folder.resolve().is_relative_to(folder):
             raise bad_parameter("fence", str(barrier.folder), "outside the store's folder", "a backup must not take both along")
         super().__init__(SQLiteDatabase(path, writes=True), seal or Plain(), barrier, 0.0)
+        self.fence_warning = shared_fate(path, barrier)
 
     @staticmethod
     def in_memory() -> Store:
@@ -230,4 +239,9 @@ class PostgresStore(Store):
     """A store in a PostgreSQL database; several processes may use it, each stream has one writer at a time."""
 
     def __init__(self, url: str, *, fence: Fence | None = None, seal: Seal | None = None, lock_wait_seconds: float = 5.0) -> None:
-        super().__init__(PostgresDatabase(url, writes=True), seal or Plain(), fence or FileFence(), lock_wait_seconds)
+        database, barrier = PostgresDatabase(url, writes=True), fence or FileFence()
+        if isinstance(barrier, ServerFence) and barrier.database.is_same_as(database):
+            database.close()
+            raise bad_parameter("fence", barrier.where, "outside the store's own database", "a backup must not take both along")
+        super().__init__(database, seal or Plain(), barrier, lock_wait_seconds)
+        self.fence_warning = shared_fate(database, barrier)

@@ -47,10 +47,10 @@ class Stream:
     says is read again. Calls from several threads are serialized.
     """
 
-    def __init__(self, tools: Tools, name: str, *, accept_extra_loss: bool = False) -> None:
+    def __init__(self, tools: Tools, name: str, *, other_histories: int | None = None) -> None:
         self._tools = tools
         self._guard = threading.RLock()
-        self._status = recover(tools.database, tools.fence, name, tools.checkpoint, accept_extra_loss=accept_extra_loss)
+        self._status = recover(tools.database, tools.fence, name, tools.checkpoint, other_histories=other_histories)
         self._intake = Intake(tools.database, tools.seal, name, checkpoints=tools.checkpoint)
         self._loaded: tuple[Counter, StoredState] | None = None
         self._load()
@@ -178,6 +178,17 @@ class Stream:
         self._recover()
         nothing = np.empty((0, self._status.width), dtype=np.int64)
         return list(self.release(tick, nothing, largest_gap=largest_gap, through=tick))
+
+    def catch_up(self, now: float) -> int:
+        """Close every tick that is over at ``now`` (Unix seconds), however many: the operator's word that the clock is right.
+
+        Returns how many were closed. They cannot be opened again: what was published stays published.
+        """
+        begin, last = self.open_tick, self.description.ticks.at(now) - 1
+        if begin is None or last < begin:
+            return 0
+        nothing = np.empty((0, self._status.width), dtype=np.int64)
+        return sum(len(chunk.values) for chunk in self.release(last, nothing, largest_gap=last - begin + 2, through=last))
 
     def release(
         self, first_tick: int, inputs: NDArray[np.int64], *, largest_gap: int = LARGEST_GAP, through: int | None = None
