@@ -1,7 +1,7 @@
 """Write the reference pages again: ``make docs``. The tests compare the files with what this makes.
 
 ``docs/cli.md`` comes from the parsers that ``--help`` shows, ``docs/library.md`` from the docstrings of all public names,
-and the tree in ``docs/architecture.md`` from the first lines of the modules.
+``docs/openapi.json`` from the structs of the service, and the tree in ``docs/architecture.md`` from the modules' first lines.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from fadecount.cli.main import build_parser
+from fadecount.service.openapi import openapi_document
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -127,6 +128,7 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "cli.md": commands_page(),
         DOCS / "library.md": library_page(),
+        DOCS / "openapi.json": openapi_document().decode(),
         architecture: architecture_page(architecture.read_text(encoding="utf-8")),
     }
 

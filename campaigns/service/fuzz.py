@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.service.process import ServeProcess
 
 import fadecount as fc
-from fadecount.service.operations import static_files
+from fadecount.service.openapi import openapi_document
 
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 
@@ -24,7 +24,7 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, ServeProcess(Path(name), "--max-body", "100000") as service:
         document = Path(name) / "openapi.json"
-        document.write_bytes(static_files()["openapi.json"][0])
+        document.write_bytes(openapi_document())
         with fc.Client(service.url, service.admin) as client:
             for stream in ("load", "0"):
                 client.create(stream, tick="1s", mechanism=fc.Gradual(epsilon=0.1, exponent=1.0), keys=("a", "0"))

@@ -11,11 +11,12 @@ from fadecount.mechanisms import Binary, Designed, Gradual, Linear, Mechanism, R
 
 if TYPE_CHECKING:
     from fadecount.planning import Person, Plan, design, plan
-    from fadecount.service.client import Client
+    from fadecount.service.client import AsyncClient, Client
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncClient",
     "Binary",
     "Client",
     "Counter",
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "AsyncClient": "fadecount.service.client",
     "Client": "fadecount.service.client",
     "Person": "fadecount.planning",
     "Plan": "fadecount.planning",

@@ -169,7 +169,7 @@ def _closed(side: _Side, names: dict[str, Play], number: int) -> bool:
     """Whether every stream has released the tick of this number, or all the ticks that its mechanism has."""
     for name, play in names.items():
         horizon = MECHANISMS[play.mechanism].schedule.horizon
-        last = side.harness.service._releases.facts(name).last_tick
+        last = side.harness.facts(name).last_tick
         if last is None or last - BEGIN // TICK < (number if horizon is None else min(number, horizon - 1)):
             return False
     return True
@@ -182,7 +182,7 @@ def _look(side: _Side, ask: Any, names: dict[str, Play]) -> None:
             status, headers, body = ask("GET", f"/v1/streams/{name}{route}", None, side.reader, None)
             if route == "/releases":
                 rows = body["releases"]
-                side.moments.setdefault(name, []).append([(row["start"], row["key"]) for row in rows])
+                side.moments.setdefault(name, []).append([(row["tick"], row["key"]) for row in rows])
                 _keep(side, name, rows)
                 body = len(rows)
             elif route == "/releases/latest" and status == 200:
@@ -196,8 +196,8 @@ def _keep(side: _Side, name: str, rows: list[dict[str, Any]]) -> None:
     values: dict[str, list[int]] = {}
     widths: dict[str, list[tuple[int, int]]] = {}
     for row in rows:
-        values.setdefault(row["start"], []).append(row["value"])
-        widths.setdefault(row["start"], []).append((row["value"] - row["low"], row["high"] - row["value"]))
+        values.setdefault(row["tick"], []).append(row["value"])
+        widths.setdefault(row["tick"], []).append((row["value"] - row["low"], row["high"] - row["value"]))
     side.values[name] = {at: tuple(each) for at, each in enumerate(values.values())}
     side.widths[name] = {at: tuple(each) for at, each in enumerate(widths.values())}
 

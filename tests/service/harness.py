@@ -18,6 +18,7 @@ from fadecount.service.app import Service
 from fadecount.service.clock import Clock
 from fadecount.service.http import allowed_hosts
 from fadecount.service.limits import Limits
+from fadecount.service.reader_pool import Facts
 from fadecount.service.server import make_server
 from fadecount.service.settings import Settings, Storage
 from fadecount.service.tokens import Role
@@ -117,13 +118,21 @@ class Harness:
         with self.client() as client:
             client.create(name, tick=tick, mechanism=mechanism, keys=keys)
 
+    def facts(self, name: str) -> Facts:
+        """The public facts of a stream, as the service knows them."""
+        return asyncio.run_coroutine_threadsafe(self.service.pool.facts(name), self.service._loop).result(20)
+
+    @property
+    def live_readers(self) -> int:
+        return int(self.service.metrics.live_readers._value.get())
+
     def close_tick(self, count: int = 1, *, name: str = "doors") -> None:
         """Let ``count`` ticks go by and wait until the last is released."""
-        facts = self.service._releases.facts(name)
+        facts = self.facts(name)
         assert isinstance(self.clock, StillClock) and facts.last_tick is not None
         last = facts.last_tick + count
         self.clock.moment = facts.ticks.start_seconds(last + 1) + 0.5
-        wait_for(lambda: (self.service._releases.facts(name).last_tick or 0) >= last)
+        wait_for(lambda: (self.facts(name).last_tick or 0) >= last)
 
     def request(
         self, method: str, path: str, body: bytes | str | None = None, *, token: str | None = None, **headers: str

@@ -90,7 +90,7 @@ def test_metrics_are_for_readers_of_everything(harness: Harness) -> None:
 
 
 def test_health_and_page_need_no_token_and_hold_no_data(harness: Harness) -> None:
-    for path in ("/", "/healthz", "/readyz", "/static/main.js", "/static/openapi.json", "/v1/openapi.json"):
+    for path in ("/", "/healthz", "/readyz", "/static/main.js", "/v1/openapi.json"):
         reply = harness.request("GET", path)
         assert reply.status == 200
         assert b"doors" not in reply.body

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 from fadecount.service.http import CONTENT_POLICY, SECURITY_HEADERS
 from tests.service.harness import Harness
 from tests.service.hostile import CANARY, HOSTILE_BODIES
@@ -113,3 +115,21 @@ def test_streams_that_cannot_be(harness: Harness) -> None:
     for change in ODD_STREAMS:
         assert harness.post("/v1/streams", {**good, **change}).status == 400, change
     assert harness.post("/v1/streams", good).status == 201
+
+
+def test_what_two_programs_could_read_differently_is_refused(harness: Harness) -> None:
+    """Two headers where one is meant, and a slash that is one only after decoding."""
+    good = f"Authorization: Bearer {harness.admin}"
+    for lines in ((good, "Authorization: Bearer fc_a_b"), ("Authorization: Bearer fc_a_b", good), (good, good)):
+        assert status_of(harness, "GET /v1/streams HTTP/1.1", *lines) == 400
+    assert status_of(harness, "GET /v1/streams HTTP/1.1", good) == 200
+    assert status_of(harness, "GET /v1/streams%2Fdoors HTTP/1.1", good) == 404
+    assert status_of(harness, f"GET http://127.0.0.1:{harness.port}/v1/streams HTTP/1.1", good) == 200
+    assert status_of(harness, "GET /v1/streams#/v1/streams/doors HTTP/1.1", good) == 400
+
+
+def status_of(harness: Harness, *lines: str) -> int:
+    with socket.create_connection(("127.0.0.1", harness.port), timeout=10) as connection:
+        whole = [*lines, f"Host: 127.0.0.1:{harness.port}", "Connection: close", "", ""]
+        connection.sendall("\r\n".join(whole).encode())
+        return int(connection.recv(65536).split(b" ")[1])

@@ -1,11 +1,20 @@
-"""The client before several processes: one that cannot do it sends it to another."""
+"""The clients: what breaks is repeated, elsewhere if need be, and both say and do the same."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import threading
+from collections.abc import Coroutine
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
 
 import fadecount as fc
+from fadecount.service.client import AsyncClient, Client, ServiceError
+from tests.service.faulty import LossyProxy
+from tests.service.harness import EXACT, Harness
 
 
 class _Balanced(BaseHTTPRequestHandler):
@@ -39,3 +48,77 @@ def test_a_repeated_request_takes_another_connection() -> None:
             client.declare("doors", ["c"])
         server.shutdown()
     assert _Balanced.connections == 2
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    """On a loop of its own thread: another test may have left one running in this thread."""
+    found: list[Any] = []
+
+    def inside() -> None:
+        try:
+            found.append(asyncio.run(work))
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=inside)
+    thread.start()
+    thread.join(60)
+    assert found, "it takes too long"
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    return found[0]
+
+
+def test_both_clients_have_the_same_calls() -> None:
+    def calls(kind: type[Any]) -> dict[str, list[str]]:
+        return {name: list(inspect.signature(getattr(kind, name)).parameters) for name in dir(kind) if not name.startswith("_")}
+
+    blocking = calls(Client)
+    assert blocking.pop("close") == ["self"]
+    assert calls(AsyncClient) == blocking
+
+
+def test_the_asynchronous_client(harness: Harness) -> None:
+    async def first() -> None:
+        async with AsyncClient(harness.url, harness.admin) as client:
+            assert await client.create("gates", tick="1m", mechanism=EXACT, keys=["a", "b"])
+            await client.declare("gates", ["c"])
+            assert await client.add("gates", {"a": 3, "c": 4}, id="one")
+            assert not await client.add("gates", {"a": 3, "c": 4}, id="one")
+            assert [each.name for each in await client.streams()] == ["doors", "gates"]
+            assert (await client.stream("gates")).keys == ("a", "b", "c")
+
+    async def second() -> list[int]:
+        async with AsyncClient(harness.url, harness.admin) as client:
+            assert [row.value async for row in client.releases("gates")] == [3, 0, 4]
+            assert [row.value for row in await client.latest("gates")] == [3, 0, 4]
+            assert await client.loss("gates", "1h") == 2**14 * 6
+            ticks = client.live("gates")
+            _, counts = await anext(ticks)
+            await ticks.aclose()
+            with pytest.raises(ServiceError, match="nothing here"):
+                await anext(client.live("absent"))
+            return [row.value for row in counts]
+
+    run(first())
+    harness.close_tick(name="gates")
+    assert run(second()) == [3, 0, 4]
+
+
+def test_the_asynchronous_client_repeats_what_gets_lost(harness: Harness) -> None:
+    async def send(url: str) -> None:
+        client = AsyncClient(url, harness.admin)
+        for _ in range(6):
+            assert await client.add("doors", {"a": 1}) in (True, False)
+        with pytest.raises(ServiceError, match="declared"):
+            await client.add("doors", {"unknown": 1})
+        nobody = AsyncClient("http://127.0.0.1:1", attempts=2)
+        with pytest.raises(ServiceError, match="cannot be reached"):
+            await nobody.streams()
+
+    with LossyProxy(harness.port, lose_every=2) as proxy:
+        run(send(proxy.url))
+        assert proxy.lost >= 3
+    harness.close_tick()
+    with harness.client() as client:
+        assert client.latest("doors")[0].value == 6

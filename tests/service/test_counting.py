@@ -40,13 +40,23 @@ def test_one_key_retried_by_many_clients_counts_once(harness: Harness) -> None:
 
 
 def test_a_repeated_key_counts_once_across_ticks_and_restarts(tmp_path: Path) -> None:
-    clock = StillClock()
+    clock, token = StillClock(), None
     for _ in range(3):
-        with Harness(tmp_path, clock=clock) as harness, harness.client() as client:
-            if not client.streams():
-                harness.create()
-            client.add("doors", {"a": 5}, id="once")
-            assert total(harness) == 5
+        with Harness(tmp_path, clock=clock) as harness:
+            token = token or harness.token("admin")
+            with harness.client(token) as client:
+                if not client.streams():
+                    harness.create()
+                client.add("doors", {"a": 5}, id="once")
+                assert total(harness) == 5
+
+
+def test_an_idempotency_key_belongs_to_a_token(harness: Harness) -> None:
+    """One writer can neither ask whether another has sent an id, nor keep it from counting."""
+    with harness.client(harness.token("writer")) as one, harness.client(harness.token("writer", "doors")) as two:
+        assert [one.add("doors", {"a": 1}, id="same"), two.add("doors", {"a": 10}, id="same")] == [True, True]
+        assert [one.add("doors", {"a": 1}, id="same"), two.add("doors", {"a": 10}, id="same")] == [False, False]
+    assert total(harness) == 11
 
 
 def test_answers_that_get_lost_are_repeated_and_count_once(harness: Harness) -> None:
@@ -120,7 +130,13 @@ def test_a_plan_holds_for_its_tick_only(harness: Harness) -> None:
     plan = {**json.loads(planned.best.mechanism.to_json()), "plan": {"version": 1, **plan_dict(planned, planned.best)}}
     refused = harness.post("/v1/streams", {"name": "planned", "tick": "1s", "plan": plan})
     assert (refused.status, refused.json()["code"]) == (400, "wrong_tick")
-    assert harness.post("/v1/streams", {"name": "planned", "tick": "1m", "plan": plan}).status == 201
+    with harness.client() as client:
+        with pytest.raises(fc.errors.ParameterError, match="tick must be 1 minute"):
+            client.create("planned", tick="1s", plan=plan)
+        assert client.create("planned", tick="1m", plan=plan)
+        with pytest.raises(fc.errors.ParameterError, match="mechanism must be given, or a plan"):
+            client.create("planned", tick="1m")
+    assert harness.post("/v1/streams", {"name": "planned", "tick": "1m", "plan": plan}).status == 200
 
 
 def test_downtime_is_caught_up_and_nothing_released_changes(tmp_path: Path) -> None:
@@ -134,8 +150,8 @@ def test_downtime_is_caught_up_and_nothing_released_changes(tmp_path: Path) -> N
     with Harness(tmp_path, clock=clock) as harness, harness.client() as client:
         wait_for(lambda: harness.service.writer.lag_seconds() == 0.0)
         after = list(client.releases("doors", key="a"))
-        assert list(client.releases("doors", until=after[5].start)) == before
-        starts = [row.start for row in after]
+        assert list(client.releases("doors", until=after[5].tick)) == before
+        starts = [row.tick for row in after]
         assert len(starts) == len(set(starts)) >= 7005 and starts == sorted(starts)
 
 
@@ -152,17 +168,24 @@ def test_a_clock_that_jumps_back_closes_nothing_twice(harness: Harness) -> None:
     assert total(harness) == 2
 
 
-def test_a_clock_far_ahead_closes_nothing_until_it_is_right(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("tick", "jump"), [("1s", 8 * 86400), ("1m", 10 * 365 * 86400), ("1d", 10 * 86400)])
+def test_a_clock_far_ahead_closes_nothing_until_it_is_right(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, tick: str, jump: int
+) -> None:
     clock = StillClock()
     with Harness(tmp_path, clock=clock) as harness, harness.client() as client:
-        harness.create(tick="1s")
-        clock.moment += 10 * 365 * 86400
-        wait_for(lambda: "far ahead" in caplog.text)
+        harness.create(tick=tick)
+        clock.moment += jump
+        wait_for(lambda: "stream doors stops: the clock is" in caplog.text)
         assert client.add("doors", {"a": 1})
         assert list(client.releases("doors")) == []
-        clock.moment = START + 2
+        unready = harness.request("GET", "/readyz")
+        assert unready.status == 503 and b"the clock is far ahead" in unready.body
+        assert harness.request("GET", "/v1/streams/doors", token=harness.admin).json()["clock"] == "ahead"
+        clock.moment = START + 2 * {"1s": 1, "1m": 60, "1d": 86400}[tick]
         wait_for(lambda: len(list(client.releases("doors", key="a"))) == 2)
-        assert caplog.text.count("far ahead") == 1
+        assert caplog.text.count("stops: the clock is") == 1
+        wait_for(lambda: harness.request("GET", "/readyz").status == 200)
 
 
 def test_a_stream_that_ends_leaves_the_others_alone(harness: Harness) -> None:

@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 
 import fadecount as fc
 from fadecount.service.fading_curve import FadingCurve, curve_ages, monthly_refresh, sentence
-from fadecount.streams.forks import Fork, loss_with_forks, ticks_ahead
+from fadecount.streams.forks import Fork, StreamLoss
+
+
+def curve(mechanism: fc.Mechanism, sensitivity: int = 1) -> FadingCurve:
+    return FadingCurve(stream=StreamLoss(mechanism=mechanism, sensitivity=sensitivity), tick_seconds=60)
 
 
 @pytest.mark.parametrize("tick_seconds", [1, 60, 3600, 86400, 7 * 86400])
@@ -21,22 +25,22 @@ def test_the_comparison_has_the_same_error(tick_seconds: int) -> None:
 
 
 def test_the_curve_never_falls_and_holds_what_is_stated() -> None:
-    fading = FadingCurve(mechanism=fc.Gradual(epsilon=0.1, exponent=2.0), tick_seconds=60)
-    curve = fading.curve()
-    losses = [point["loss"] for point in curve]
+    fading = curve(fc.Gradual(epsilon=0.1, exponent=2.0))
+    points = fading.curve()
+    losses = [point.loss for point in points]
     assert losses == sorted(losses)
-    ages = {point["age_seconds"]: point["loss"] for point in curve}
-    assert all(ages[each["age_seconds"]] == each["loss"] for each in fading.statements())
+    ages = {point.age_seconds: point.loss for point in points}
+    assert all(ages[each.age_seconds] == each.loss for each in fading.statements())
     assert set(curve_ages(60)) == set(ages)
 
 
 def test_a_factor_multiplies_every_loss() -> None:
-    plain = FadingCurve(mechanism=fc.Gradual(epsilon=0.1, exponent=2.0), tick_seconds=60)
-    twice = FadingCurve(mechanism=plain.mechanism, tick_seconds=60, factor=2)
+    plain = curve(fc.Gradual(epsilon=0.1, exponent=2.0))
+    twice = curve(plain.mechanism, sensitivity=2)
     for one, two in zip(plain.curve(), twice.curve(), strict=True):
-        assert 2 * one["loss"] <= two["loss"] <= 2 * one["loss"] * (1 + 1e-12)
+        assert 2 * one.loss <= two.loss <= 2 * one.loss * (1 + 1e-12)
     once, both = plain.refresh(), twice.refresh()
-    assert once and both and both["points"][0]["loss"] >= 2 * once["points"][0]["loss"]
+    assert once and both and both.points[0].loss >= 2 * once.points[0].loss
 
 
 @given(
@@ -45,14 +49,14 @@ def test_a_factor_multiplies_every_loss() -> None:
 def test_the_curve_covers_every_fork(ends: list[int | None], steps: int, age: int, sensitivity: int) -> None:
     """What the page says of an age is never less than what the store says of an event of that age."""
     mechanism, forks = fc.Gradual(epsilon=0.5, exponent=2.0), [Fork(last_step=end) for end in ends]
-    fading = FadingCurve(
-        mechanism=mechanism, tick_seconds=60, factor=sensitivity * (1 + len(forks)), ahead=ticks_ahead(forks, steps)
-    )
-    assert fading.loss(60 * age) >= loss_with_forks(mechanism, sensitivity, forks, steps - age, steps)
+    stream = StreamLoss(mechanism=mechanism, sensitivity=sensitivity, forks=tuple(forks), steps=steps)
+    for due in (None, steps, steps - 3, steps + 3):  # a clock that is right, behind the releases, and ahead of them
+        late = 0 if due is None else due - steps
+        assert FadingCurve(stream=stream, tick_seconds=60, due=due).loss(60 * age) >= stream.of_step(max(1, steps - age + late))
 
 
 def test_without_a_refresh_to_compare_with_there_is_none() -> None:
-    unreachable = FadingCurve(mechanism=fc.Gradual(epsilon=2.0**-30, exponent=1.0), tick_seconds=1)
+    unreachable = FadingCurve(stream=StreamLoss(mechanism=fc.Gradual(epsilon=2.0**-30, exponent=1.0)), tick_seconds=1)
     assert unreachable.refresh() is None
     assert unreachable.curve()
 

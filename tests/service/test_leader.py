@@ -10,8 +10,9 @@ import pytest
 import fadecount as fc
 from fadecount.service import leader as leader_module
 from fadecount.service.leader import Leader
+from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem
-from fadecount.streams import Batch, Description, FileFence, SQLiteStore, Ticks
+from fadecount.streams import Description, FileFence, SQLiteStore, Ticks
 from tests.service.harness import START, StillClock
 
 EXACT = fc.Gradual(epsilon=2.0**14)
@@ -25,10 +26,14 @@ def clock() -> StillClock:
 @pytest.fixture
 def leader(tmp_path: Path, clock: StillClock) -> Iterator[Leader]:
     store = SQLiteStore(tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence"))
-    made = Leader(store, clock, on_tick=lambda *_: None, accept_extra_loss=False)
+    made = Leader(store, clock, on_tick=lambda *_: None)
     made.create(Description(name="doors", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
     yield made
     made.close()
+
+
+def send(leader: Leader, counts: dict[str, int], now: float, batch_id: str | None = None) -> list[bool | Problem]:
+    return leader.accept("doors", [(SentEvents(counts), batch_id)], now)
 
 
 def released(leader: Leader) -> list[int]:
@@ -36,12 +41,16 @@ def released(leader: Leader) -> list[int]:
 
 
 def test_an_event_after_the_end_of_a_tick_counts_in_the_next(leader: Leader, clock: StillClock) -> None:
-    leader.accept("doors", [Batch(counts={"a": 1})])
-    clock.moment += 60.01  # nobody has closed the tick yet
-    leader.accept("doors", [Batch(counts={"a": 10})])
+    send(leader, {"a": 1}, clock.moment)
+    clock.moment += 60.01
+    with pytest.raises(Problem, match="catching up"):  # nobody has closed the tick yet
+        send(leader, {"a": 10}, clock.moment)
+    assert released(leader) == []
+    leader.close_due(clock.moment)
+    send(leader, {"a": 10}, clock.moment)
     assert released(leader) == [1]
     clock.moment += 60
-    leader.close_due()
+    leader.close_due(clock.moment)
     assert released(leader) == [1, 11]
 
 
@@ -49,12 +58,27 @@ def test_while_a_stream_catches_up_events_are_to_be_sent_again(
     leader: Leader, clock: StillClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leader_module, "MOST_TICKS_AT_ONCE", 3)
+    monkeypatch.setattr(leader_module, "LONGEST_TURN", 0.0)
     clock.moment += 5 * 60
+    leader._bring_up(leader._streams["doors"], clock.moment)
     with pytest.raises(Problem) as caught:
-        leader.accept("doors", [Batch(counts={"a": 1}, id="one")])
+        send(leader, {"a": 1}, clock.moment, "one")
     assert (caught.value.status, released(leader)) == (503, [0, 0, 0])
-    assert leader.accept("doors", [Batch(counts={"a": 1}, id="one")]) == [True]
-    assert leader.accept("doors", [Batch(counts={"a": 1}, id="one")]) == [False]
+    monkeypatch.setattr(leader_module, "LONGEST_TURN", 1.0)
+    leader.close_due(clock.moment)
+    assert send(leader, {"a": 1}, clock.moment, "one") == [True]
+    assert send(leader, {"a": 1}, clock.moment, "one") == [False]
     clock.moment += 60
-    leader.close_due()
+    leader.close_due(clock.moment)
     assert released(leader) == [0, 0, 0, 0, 0, 1]
+
+
+def test_a_wrong_batch_is_refused_by_itself_and_before_the_others_are_written(leader: Leader, clock: StillClock) -> None:
+    sent = [(SentEvents({key: 1}), None) for key in ("a", "unknown", "a")]
+    first, wrong, last = leader.accept("doors", sent, clock.moment)
+    assert (first, last) == (True, True) and isinstance(wrong, Problem) and wrong.code == "unknown_key"
+    many = leader.accept("doors", [(SentEvents({"a": 1}, largest_amount=2), None)], clock.moment)
+    assert isinstance(many[0], Problem) and many[0].code == "wrong_amount"
+    clock.moment += 60
+    leader.close_due(clock.moment)
+    assert released(leader) == [2]

@@ -50,7 +50,7 @@ def test_canaries_show_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture,
                 reply = harness.request("GET", read, token=token)
                 seen.append(reply.body + json.dumps(dict(reply.headers)).encode())
         seen.append(harness.request("GET", f"/v1/streams/doors/releases?key={UNDECLARED}", token=reader).body)
-    seen += [body for body, _ in static_files().values()]
+    seen += [body for body, _, _ in static_files().values()]
     captured = capfd.readouterr()
     logs = "\n".join(record.getMessage() for record in caplog.records)
     seen += [logs.encode(), captured.out.encode(), captured.err.encode()]

@@ -149,7 +149,7 @@ def test_a_live_reader_that_does_not_read_is_let_go(tight: Harness) -> None:
         connection.sendall(request.encode())
         for _ in range(400):
             tight.close_tick(20)
-            if tight.service.metrics.live_readers == 0:
+            if tight.live_readers == 0:
                 break
             time.sleep(0.01)
-        assert tight.service.metrics.live_readers == 0
+        assert tight.live_readers == 0

@@ -31,8 +31,8 @@ def following(harness: Harness, after: int | None = None) -> Iterator[Iterator[t
         while piece := answer.read1(65536):
             for id_, event, data in frames.feed(piece):
                 found = json.loads(data)
-                assert event == "tick" and int(id_ or "") == found["tick"]
-                yield found["tick"], [row["value"] for row in found["releases"]]
+                assert event == "tick" and int(id_ or "") == found["id"]
+                yield found["id"], [row["value"] for row in found["releases"]]
 
     try:
         yield read()
@@ -80,13 +80,13 @@ def test_many_readers_share_one_frame(harness: Harness) -> None:
     threads = [threading.Thread(target=follow) for _ in range(20)]
     for thread in threads:
         thread.start()
-    wait_for(lambda: harness.service.metrics.live_readers == 20)
+    wait_for(lambda: harness.live_readers == 20)
     for _ in range(3):
         harness.close_tick()
     for thread in threads:
         thread.join()
     assert len(results) == 20 and all(each == results[0] for each in results)
-    wait_for(lambda: harness.service.metrics.live_readers == 0)
+    wait_for(lambda: harness.live_readers == 0)
 
 
 def test_readers_are_let_go_when_the_service_ends(harness: Harness) -> None:
@@ -99,7 +99,7 @@ def test_readers_are_let_go_when_the_service_ends(harness: Harness) -> None:
 
 def test_asking_for_the_head_alone_holds_nothing(harness: Harness) -> None:
     assert harness.request("HEAD", "/v1/streams/doors/live", token=harness.admin).status == 200
-    assert harness.service.metrics.live_readers == 0
+    assert harness.live_readers == 0
 
 
 def test_the_client_goes_on_after_the_last_tick(harness: Harness) -> None:

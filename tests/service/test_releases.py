@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from tests.service.harness import Harness
+from tests.service.harness import Harness, StillClock, wait_for
 
 COUNTS = (3, 0, 5, 2, 7)
 
@@ -45,18 +45,18 @@ def test_every_release_in_pages_of_any_size(filled: Harness) -> None:
             suffix = f"&cursor={cursor}" if cursor else ""
             page = filled.request("GET", f"/v1/streams/doors/releases?limit={limit}{suffix}").json()
             assert len(page["releases"]) <= limit
-            rows += [(row["start"], row["key"], row["value"]) for row in page["releases"]]
+            rows += [(row["tick"], row["key"], row["value"]) for row in page["releases"]]
             cursor = page["next"]
         assert [value for _, key, value in rows if key == "a"] == totals(1)
         assert [value for _, key, value in rows if key == "b"] == totals(2)
-        assert len({(start, key) for start, key, _ in rows}) == 10
+        assert len({(tick, key) for tick, key, _ in rows}) == 10
 
 
 def test_key_and_range(filled: Harness) -> None:
     path = "/v1/streams/doors/releases?key=b&since=2023-11-14T22:14:00Z&until=2023-11-14T22:17:00%2B00:00"
     assert [row["value"] for row in filled.request("GET", path).json()["releases"]] == totals(2)[1:4]
     between = "/v1/streams/doors/releases?key=a&since=2023-11-14T22:14:01Z&until=2023-11-14T23:16:01%2B01:00"
-    assert [row["start"][14:16] for row in filled.request("GET", between).json()["releases"]] == ["15", "16"]
+    assert [row["tick"][14:16] for row in filled.request("GET", between).json()["releases"]] == ["15", "16"]
     assert filled.request("GET", "/v1/streams/doors/releases?key=c").status == 404
     later = filled.request("GET", "/v1/streams/doors/releases?since=2030-01-01T00:00:00Z")
     assert later.json() == {"releases": [], "next": None}
@@ -67,7 +67,12 @@ def test_csv(filled: Harness) -> None:
     rows = list(csv.DictReader(io.StringIO(reply.body.decode())))
     assert reply.headers["content-type"].startswith("text/csv")
     assert [int(row["value"]) for row in rows] == totals(1)
-    assert rows[0]["tick_start"] == "2023-11-14T22:13:00Z" and rows[0]["stream"] == "doors"
+    assert rows[0]["tick"] == "2023-11-14T22:13:00Z" and rows[0]["stream"] == "doors"
+    part = filled.request("GET", "/v1/streams/doors/releases?key=a&limit=2", accept="text/csv")
+    assert part.headers["link"].startswith("<?key=a&limit=2&cursor=")
+    link = part.headers["link"].split(">")[0].lstrip("<")
+    rest = filled.request("GET", f"/v1/streams/doors/releases{link}", accept="text/csv")
+    assert [int(row["value"]) for row in csv.DictReader(io.StringIO(rest.body.decode()))] == totals(1)[2:4]
     both = filled.request("GET", "/v1/streams/doors/releases", accept="application/json, text/csv")
     assert both.headers["content-type"] == "application/json"
 
@@ -94,14 +99,14 @@ def test_what_needs_a_token_is_kept_privately(harness: Harness) -> None:
 
 def test_latest(filled: Harness) -> None:
     found = filled.request("GET", "/v1/streams/doors/releases/latest").json()
-    assert found["start"] == "2023-11-14T22:17:00Z"
+    assert found["tick"] == "2023-11-14T22:17:00Z"
     assert [(row["key"], row["value"]) for row in found["releases"]] == [("a", 17), ("b", 34)]
 
 
 def test_a_stream_without_releases(shown: Harness) -> None:
     assert shown.request("GET", "/v1/streams/doors/releases").json() == {"releases": [], "next": None}
     assert shown.request("GET", "/v1/streams/doors/releases/latest").status == 404
-    assert shown.request("GET", "/v1/streams/doors").json()["last_start"] is None
+    assert shown.request("GET", "/v1/streams/doors").json()["last_tick"] is None
 
 
 def test_keys_declared_later_begin_later(filled: Harness) -> None:
@@ -130,3 +135,24 @@ def test_losses_are_those_of_the_mechanism(tmp_path: Path) -> None:
         assert [each["loss"] for each in later["losses"]] == [mechanism.loss(4)]
         future = harness.request("GET", "/v1/streams/doors/privacy?time=2040-01-01T00:00:00Z").json()
         assert future["losses"][0]["loss"] == 0
+
+
+def test_releases_ahead_of_the_clock_count(tmp_path: Path) -> None:
+    """After a jump ahead that nobody noticed, and the clock set right, an event has lost what was released meanwhile too."""
+    mechanism = fc.Gradual(epsilon=0.125, exponent=1.0)
+    with Harness(tmp_path, public=True) as harness:
+        harness.create(mechanism=mechanism)
+        begun = harness.clock.now()
+        harness.close_tick(5000)
+        assert isinstance(harness.clock, StillClock)
+        harness.clock.moment = begun + 60
+        released, tick = 5000, "2023-11-14T22:13:30Z"
+        aged = harness.request("GET", "/v1/streams/doors/privacy?age=1m").json()["loss"]
+        assert aged >= mechanism.loss(released - 1)
+        for query in (f"time={tick}", f"time={tick}&at=2023-11-14T22:15:00Z"):
+            losses = harness.request("GET", f"/v1/streams/doors/privacy?{query}").json()["losses"]
+            assert losses[0]["loss"] == mechanism.loss(released - 1)
+        curve = harness.request("GET", "/v1/streams/doors/privacy").json()["curve"]
+        assert curve[0]["loss"] >= mechanism.loss(released - 1)
+        wait_for(lambda: harness.request("GET", "/readyz").status == 503)
+        assert harness.request("GET", "/v1/streams/doors").json()["clock"] == "behind"

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from fadecount.service.leader import Leader
+from fadecount.service.parsing import SentEvents
+from fadecount.service.problems import Problem
 from fadecount.streams import Batch, Description, FileFence, PostgresStore, Store, Stream, Ticks
-from tests.service.harness import EXACT, StillClock
+from tests.service.harness import EXACT, START, StillClock
 from tests.service.test_leaders import database
 
 __all__ = ["database"]
@@ -71,15 +73,36 @@ def test_a_stream_that_another_process_leads_at_once_is_created_all_the_same(
 ) -> None:
     """The other process looks for streams just between the creation and the lead."""
     store = open_store()
-    desks = [Leader(each, StillClock(), on_tick=lambda *_: None, accept_extra_loss=False) for each in (store, open_store())]
+    leaders = [Leader(each, StillClock(), on_tick=lambda *_: None) for each in (store, open_store())]
     open_stream = store.open
 
     def open_late(name: str, *, accept_extra_loss: bool = False) -> Stream:
-        desks[1].find_streams()
+        leaders[1].find_streams()
         return open_stream(name, accept_extra_loss=accept_extra_loss)
 
     monkeypatch.setattr(store, "open", open_late)
-    assert desks[0].create(described("doors"), ["a"])
-    assert not desks[0].create(described("doors"), ["a"])
-    assert desks[0].accept("doors", [Batch(counts={"a": 1})]) == [True]
-    assert (list(desks[0]._streams), list(desks[1]._streams)) == ([], ["doors"])
+    assert leaders[0].create(described("doors"), ["a"])
+    assert not leaders[0].create(described("doors"), ["a"])
+    assert leaders[0].accept("doors", [(SentEvents({"a": 1}), None)], START) == [True]
+    assert (list(leaders[0]._streams), list(leaders[1]._streams)) == ([], ["doors"])
+
+
+def test_two_processes_that_create_one_name_make_one_stream(open_store: Callable[[], Store]) -> None:
+    leaders = [Leader(open_store(), StillClock(), on_tick=lambda *_: None) for _ in range(2)]
+    made: list[bool] = []
+    for number in range(10):
+        name = f"doors{number}"
+        together(*(lambda leader=leader, name=name: made.append(leader.create(described(name), ["a"])) for leader in leaders))
+    assert sum(made) == 10 and len(made) == 20
+
+
+def test_keys_declared_at_a_process_that_does_not_lead(open_store: Callable[[], Store]) -> None:
+    """It says so, unless there is nothing to declare; and it counts under keys that the other one has declared since."""
+    one, two = (Leader(open_store(), StillClock(), on_tick=lambda *_: None) for _ in range(2))
+    one.create(described("doors"), ["a"])
+    assert two.accept("doors", [(SentEvents({"a": 1}), None)], START) == [True]
+    two.declare("doors", ["a"])
+    with pytest.raises(Problem, match="another process leads"):
+        two.declare("doors", ["b"])
+    one.declare("doors", ["b"])
+    assert two.accept("doors", [(SentEvents({"b": 1}), None)], START) == [True]

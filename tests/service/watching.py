@@ -62,7 +62,7 @@ class Follower:
     def _run(self) -> None:
         with fc.Client(self._service.url, self._service.admin) as client:
             for tick, counts in client.live("noisy"):
-                self._seen.append((tick, counts[0].start, counts[0].value))
+                self._seen.append((tick, counts[0].tick, counts[0].value))
                 if self._stopped:
                     return
 
@@ -99,9 +99,9 @@ def under_load(folder: Path, database: str, *options: str) -> Iterator[tuple[Ser
         seen = follower.seen()
         rows = list(client.releases("noisy"))
         assert [tick for tick, _, _ in seen] == list(range(seen[0][0], seen[-1][0] + 1))
-        assert {(start, value) for _, start, value in seen} <= {(row.start, row.value) for row in rows}
+        assert {(start, value) for _, start, value in seen} <= {(row.tick, row.value) for row in rows}
         assert rows[: len(before)] == before
-        starts = [row.start for row in rows]
+        starts = [row.tick for row in rows]
         assert len(starts) > len(before) and starts == sorted(set(starts))
         assert {status for _, status, _ in watch.seen} <= {200, 404, 503}
         assert all(retry for _, status, retry in watch.seen if status == 503)

@@ -1,1 +1,25 @@
-"""The service: HTTP in and out of durable streams, tokens and roles, and a page to look at."""
+"""The service: HTTP in and out of durable streams, tokens and roles, and a page to look at.
+
+``serve(Settings(storage=Storage(folder=...)), "127.0.0.1", 8000)`` is what ``fadecount serve`` does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fadecount.service.limits import Limits
+    from fadecount.service.server import serve
+    from fadecount.service.settings import Settings, Storage
+
+__all__ = ["Limits", "Settings", "Storage", "serve"]
+_HOMES = {"serve": "server", "Limits": "limits", "Settings": "settings", "Storage": "settings"}
+
+
+def __getattr__(name: str) -> Any:
+    """Loaded on first use: the client needs none of it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

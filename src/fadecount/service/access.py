@@ -35,18 +35,24 @@ class Access:
         self._tokens = tokens
         self._public = public
 
-    def allow(self, authorization: str | None, action: Action, stream: str | None) -> None:
-        """Return if the request may do ``action`` on ``stream`` (None: on no stream in particular), raise a Problem if not."""
+    def allow(self, authorization: str | None, action: Action, stream: str | None) -> Grant | None:
+        """What allows the request to do ``action`` on ``stream`` (None: on no stream in particular); raises a Problem if nothing
+        does. The grant is None where no token is needed."""
         if authorization is None and self._public and action is Action.READ:
-            return
+            return None
         grant = self._grant(authorization)
         if action not in ALLOWED[grant.role] or (grant.stream is not None and grant.stream != stream):
             raise forbidden()
+        return grant
 
     def allow_some(self, authorization: str | None, action: Action) -> None:
         """Refuse a token that allows ``action`` on no stream at all, before its body is read."""
         if action not in ALLOWED[self._grant(authorization).role]:
             raise forbidden()
+
+    def still(self, grant: Grant | None) -> bool:
+        """Whether a grant that was given before has not been revoked since."""
+        return grant is None or self._tokens.is_valid(grant)
 
     def visible(self, authorization: str | None) -> str | None:
         """The one stream that a reader of the list may see, or None for all of them."""

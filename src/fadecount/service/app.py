@@ -1,4 +1,4 @@
-"""The application: every route, and around all of them what no route may forget."""
+"""The application: every route, what is around all of them, and the writer and readers behind them."""
 
 from __future__ import annotations
 
@@ -6,47 +6,45 @@ import asyncio
 import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import unquote
 
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
-from starlette.routing import Match
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fadecount.service.access import Access
-from fadecount.service.http import Gone, Guard, Message, Receive, Scope, Send, send_problem
-from fadecount.service.lane import LaneCycle, finish
+from fadecount.service.http import Guard, problem_answer
 from fadecount.service.leader import Leader
 from fadecount.service.limits import RateLimit
 from fadecount.service.live import Broadcaster, frame_maker, live_route
 from fadecount.service.metrics import Metrics
 from fadecount.service.operations import operation_routes
-from fadecount.service.problems import Problem, from_starlette, not_found, noted, wrong_host
-from fadecount.service.read_routes import ReadContext, reader_routes
+from fadecount.service.problems import Problem, from_starlette
+from fadecount.service.read_routes import ReadContext, list_streams, read_routes
 from fadecount.service.reader_pool import ReaderPool
 from fadecount.service.settings import Settings, open_reader, open_store
-from fadecount.service.write_routes import WriteContext
+from fadecount.service.write_routes import WriteContext, create_stream, write_routes
 from fadecount.service.writer import Writer
 
 log = logging.getLogger("fadecount.service")
-LOOK_SECONDS = 1.0
-_PREFIX = "/v1/streams/"
+LOOK_SECONDS = 0.5
+"""How often changes by others are looked for: revoked tokens, and ticks that other processes published."""
 
 
 class Service:
-    """An ASGI application with its writer, its readers and its live broadcaster."""
+    """An ASGI application with its writer, its readers and its live connections."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.metrics = Metrics()
         self._rate = RateLimit(settings.limits.requests_per_second, settings.limits.burst)
-        self._threads = ThreadPoolExecutor(4, thread_name_prefix="fadecount reader")
-        self._releases = ReaderPool(lambda: open_reader(settings.storage))
-        access = Access(settings.storage.tokens(), public=settings.public)
-        reading = ReadContext(
-            releases=self._releases, access=access, clock=settings.clock, public=settings.public, threads=self._threads
-        )
-        self._reading = reading
-        self.broadcaster = Broadcaster(frame_maker(reading))
+        self._parsers = ThreadPoolExecutor(2, thread_name_prefix="fadecount parser")
+        self._tokens = settings.storage.tokens()
+        access = Access(self._tokens, public=settings.public)
+        self.pool = ReaderPool(lambda: open_reader(settings.storage))
         self.writer = Writer(
             self._open_leader,
             settings.clock,
@@ -54,21 +52,40 @@ class Service:
             most_waiting=settings.limits.waiting_batches,
             reconnects=settings.storage.database is not None,
         )
-        self._writing = WriteContext(writer=self.writer, access=access, limits=settings.limits)
-        routes = [
-            *reader_routes(reading),
-            live_route(reading, self.broadcaster, self.metrics),
-            *operation_routes(reading, self.metrics, lambda: self.writer.ready, self.writer.lag_seconds),
+        self._reads = ReadContext(
+            pool=self.pool,
+            access=access,
+            clock=settings.clock,
+            public=settings.public,
+            clock_trouble=self.writer.clock_trouble,
+        )
+        self._writes = WriteContext(writer=self.writer, access=access, limits=settings.limits, parsers=self._parsers)
+        self.broadcaster = Broadcaster(frame_maker(self._reads))
+        self.routes = [
+            Route("/v1/streams", self._streams, methods=["GET", "POST"]),
+            *read_routes(self._reads),
+            live_route(self._reads, self.broadcaster, self.metrics),
+            *write_routes(self._writes),
+            *operation_routes(access, self.metrics, self.writer.trouble),
         ]
-        self.routes = routes
-        self._guard = Guard(self._answer, settings.hosts)
+        reading = [route for route in self.routes if "GET" in (route.methods or ())]
+        patterns: dict[object, str] = {route.endpoint: route.path for route in reading}
+        self._application = Starlette(
+            routes=self.routes,
+            middleware=[
+                Middleware(Guard, hosts=settings.hosts, before=self._count_request),
+                Middleware(_Counted, metrics=self.metrics, patterns=patterns),
+            ],
+            exception_handlers={Problem: _refusal, HTTPException: _refusal},
+        )
+        self._application.router.redirect_slashes = False
+        self.metrics.ready.set_function(lambda: float(self.writer.trouble() is None))
+        self.metrics.streams.set_function(lambda: float(self.writer.stream_count()))
+        self.metrics.lag.set_function(lambda: round(self.writer.lag_seconds(), 1))
         self._looking: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await self._guard(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1000})
+        await self._application(scope, receive, send)
 
     async def start(self) -> None:
         """Open the store, or raise what is wrong with it."""
@@ -77,7 +94,7 @@ class Service:
         self._looking = asyncio.create_task(self._look())
 
     async def stop(self, seconds: float = 20.0) -> bool:
-        """Acknowledge what was taken, let live readers go, close the store; False if the store did not answer in time."""
+        """Acknowledge what was taken, end live connections, close the store; False if the store did not answer in time."""
         self.broadcaster.close()
         if self._looking:
             self._looking.cancel()
@@ -93,102 +110,81 @@ class Service:
 
     def _close(self) -> None:
         self.writer.stop()
-        self._threads.shutdown(wait=True)
-        self._releases.close()
+        self._parsers.shutdown(wait=True)
+        self.pool.close()
 
     def _open_leader(self) -> Leader:
         settings = self._settings
         return Leader(
-            open_store(settings.storage), settings.clock, on_tick=self._closed, accept_extra_loss=settings.accept_extra_loss
+            open_store(settings.storage),
+            settings.clock,
+            on_tick=self._closed,
+            on_change=self._changed,
+            accept_extra_loss=settings.accept_extra_loss,
         )
 
     def _closed(self, stream: str, tick: int) -> None:
-        self.metrics.ticks_closed += 1
-        self._loop.call_soon_threadsafe(self.broadcaster.nudge, stream, tick)
+        """On the writing thread: a tick has been published."""
+        self.metrics.ticks_closed.inc()
+        self._loop.call_soon_threadsafe(self._published, stream, tick)
+
+    def _changed(self, stream: str) -> None:
+        """On the writing thread: what is public about a stream has changed."""
+        self._loop.call_soon_threadsafe(self.pool.forget, stream)
+
+    def _published(self, stream: str, tick: int) -> None:
+        self.pool.forget(stream)
+        self.broadcaster.nudge(stream, tick)
 
     async def _look(self) -> None:
-        """Find what other processes have published."""
+        """Find what others have done: tokens that were revoked, and ticks that other processes published."""
+        tokens = self._tokens.version
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            with contextlib.suppress(Problem):
-                for name in await self._reading.ask(self._releases.names):
-                    facts = await self._reading.ask(self._releases.facts, name)
-                    if facts.last_tick is not None:
-                        self.broadcaster.nudge(name, facts.last_tick)
+            if self._tokens.version != tokens:
+                tokens = self._tokens.version
+                self.broadcaster.wake_all()
+            if self._settings.storage.database is not None:
+                with contextlib.suppress(Problem):
+                    await self._find_published()
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Route a request; whatever goes wrong becomes a Problem, and a log line without values."""
-        begun = False
+    async def _find_published(self) -> None:
+        """Only what somebody here has asked about is compared."""
+        known = self.pool.known()
+        if not known and not self.broadcaster.has_streams:
+            return
+        for name, tick, keys in await self.pool.ask(lambda reader: reader.published()):
+            if known.get(name, (tick, keys)) != (tick, keys):
+                self.pool.forget(name)
+            if tick is not None and self.broadcaster.latest(name) is not None:
+                self.broadcaster.nudge(name, tick)
 
-        async def send_noted(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            if message["type"] == "http.response.start" and scope.get("fadecount.route"):
-                self.metrics.answered(scope["fadecount.route"], message["status"])
+    def _count_request(self, scope: Scope) -> None:
+        self._rate.take(scope["client"][0] if scope.get("client") else "local")
+
+    async def _streams(self, request: Request) -> Response:
+        if request.method == "POST":
+            return await create_stream(self._writes, request)
+        return await list_streams(self._reads, request)
+
+
+class _Counted:
+    """Counts the answers of reading routes."""
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, patterns: dict[object, str]) -> None:
+        self._app, self._metrics, self._patterns = app, metrics, patterns
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_counted(message: Message) -> None:
+            if message["type"] == "http.response.start" and scope["method"] in ("GET", "HEAD"):
+                pattern = self._patterns.get(scope.get("endpoint"))
+                if pattern is not None:
+                    self._metrics.answered(pattern, message["status"])
             await send(message)
 
-        try:
-            client = scope["client"][0] if scope.get("client") else "local"
-            self._rate.take(client)
-            await self._route(scope, receive, send_noted)
-        except (Gone, ClientDisconnect):
-            return
-        except Problem as problem:
-            if not begun:
-                await send_problem(send_noted, problem)
-        except HTTPException as error:
-            if not begun:
-                await send_problem(send_noted, from_starlette(error))
-        except Exception as error:
-            answer = noted(error)
-            if not begun:
-                await send_problem(send_noted, answer)
-
-    def lane(self, scope: Scope, body: bytes, cycle: LaneCycle) -> None:
-        """Small event requests, the short way: the same checks in the same order as for all others."""
-        try:
-            if not self._guard.allows(scope):
-                raise wrong_host()
-            self._rate.take(scope["client"][0] if scope.get("client") else "local")
-            name, _, action = _raw_rest(scope).partition("/")
-            if action != "events" or not scope["path"].startswith(_PREFIX):
-                raise not_found()
-            headers, stream = dict(scope["headers"]), unquote(name)
-            self._writing.may_write(headers, stream)
-            self._writing.accept(headers, stream, body).add_done_callback(lambda done: finish(done, cycle))
-        except Problem as problem:
-            cycle.refuse(problem)
-        except Exception as error:
-            cycle.refuse(noted(error))
-
-    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path, method = scope["path"], scope["method"]
-        if path.startswith(_PREFIX) and method == "POST":
-            name, _, action = _raw_rest(scope).partition("/")
-            if action == "events":
-                await self._writing.events(scope, receive, send, unquote(name))
-                return
-            if action == "keys":
-                await self._writing.keys(scope, receive, send, unquote(name))
-                return
-        elif path == "/v1/streams" and method == "POST":
-            await self._writing.create(scope, receive, send)
-            return
-        for route in self.routes:
-            match, child = route.matches(scope)
-            if match is not Match.NONE:
-                if match is Match.PARTIAL:
-                    methods = "GET, HEAD, POST" if route.path == "/v1/streams" else "GET, HEAD"
-                    raise Problem(405, "wrong_method", f"this route takes {methods}", headers={"Allow": methods})
-                scope.update(child)
-                scope["fadecount.route"] = route.path
-                await route.handle(scope, receive, send)
-                return
-        if path.startswith(_PREFIX) and _raw_rest(scope).partition("/")[2] in ("events", "keys"):
-            raise Problem(405, "wrong_method", "this route takes POST", headers={"Allow": "POST"})
-        raise not_found()
+        await self._app(scope, receive, send_counted)
 
 
-def _raw_rest(scope: Scope) -> str:
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    return raw.decode("ascii", "replace").partition("?")[0].removeprefix(_PREFIX)
+def _refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem | HTTPException)
+    return problem_answer(error if isinstance(error, Problem) else from_starlette(error))

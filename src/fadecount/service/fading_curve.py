@@ -1,6 +1,6 @@
 """The fading curve in words: what has been lost about an event, as a person can read it. Every figure is rounded up.
 
-A loss ``x`` is turned into a guess: whoever held it for as likely as not that an event happened can, after seeing everything
+A loss ``x`` is turned into a guess: someone who held it for as likely as not that an event happened can, after seeing everything
 that was published, be at most ``e**x / (1 + e**x)`` sure. That is the loss itself, read by Bayes' rule; nothing is lost in the
 reading.
 """
@@ -8,21 +8,21 @@ reading.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from fadecount.checks import LONGEST
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Mechanism, Refresh
 from fadecount.rounding import shown_loss, shown_sureness
+from fadecount.service.answers import ComparedPoint, Comparison, PrivacyOfEvent, Statement, TimedLoss
 from fadecount.service.parsing import Query, tick_at
 from fadecount.service.problems import bad_request
-from fadecount.service.reader_pool import Facts, ReaderPool
+from fadecount.service.reader_pool import Facts
+from fadecount.streams.forks import StreamLoss
 
 MONTH, YEAR = UNITS["mo"], UNITS["y"]
 LONGEST_SECONDS = 100 * YEAR
@@ -32,51 +32,46 @@ _POINTS_PER_DECADE = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FadingCurve:
-    """How a stream fades: its mechanism, its tick, and by what its losses are multiplied.
+    """How a stream fades: the loss of its unit in all histories, and the length of its ticks.
 
-    The factor is the sensitivity of the stream times the number of its histories: an old backup that was opened on purpose
-    publishes everything before it once more (see :mod:`fadecount.streams.forks`). Where another history went on for longer than
-    this one has so far, events are ``ahead`` ticks older there.
+    Ages are counted up to step ``due``, the last one that is over by the clock (None: the last one published).
     """
 
-    mechanism: Mechanism
+    stream: StreamLoss
     tick_seconds: int
-    factor: int = 1
-    ahead: int = 0
+    due: int | None = None
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.stream.mechanism
 
     def loss(self, age_seconds: float) -> float:
         """The loss of an event that happened that long ago, for the worst moment within its tick: rounded up to whole ticks."""
-        return self.loss_at(math.ceil(age_seconds / self.tick_seconds))
+        return self.stream.at_age(math.ceil(age_seconds / self.tick_seconds), due=self.due)
 
-    def loss_at(self, age_ticks: int) -> float:
-        return self._scaled(self.mechanism.loss(min(LONGEST, age_ticks + self.ahead)))
-
-    def _scaled(self, loss: float) -> float:
-        return loss if self.factor == 1 or not loss else math.nextafter(loss * self.factor, math.inf)
-
-    def statement(self, age_seconds: float) -> dict[str, Any]:
+    def statement(self, age_seconds: int) -> Statement:
         """The loss at an age, in figures and in a sentence."""
         loss = self.loss(age_seconds)
         label = format_duration(age_seconds)
-        return {
-            "age_seconds": age_seconds,
-            "age": label,
-            "loss": loss,
-            "shown": shown_loss(loss),
-            "sure": shown_sureness(loss),
-            "meaning": meaning(loss),
-            "sentence": sentence(f"An event from {label} ago", loss),
-        }
+        return Statement(
+            age_seconds=age_seconds,
+            age=label,
+            loss=loss,
+            shown=shown_loss(loss),
+            sure=shown_sureness(loss),
+            meaning=meaning(loss),
+            sentence=sentence(f"An event from {label} ago", loss),
+        )
 
-    def statements(self) -> list[dict[str, Any]]:
+    def statements(self) -> list[Statement]:
         """The ages that people ask about, from one tick on."""
         return [self.statement(seconds) for seconds in _LANDMARKS if seconds >= self.tick_seconds]
 
-    def curve(self) -> list[dict[str, Any]]:
+    def curve(self) -> list[Statement]:
         """The loss at ages from one tick to a hundred years, evenly spaced in their logarithm."""
         return [self.statement(seconds) for seconds in curve_ages(self.tick_seconds)]
 
-    def refresh(self) -> dict[str, Any] | None:
+    def refresh(self) -> Comparison | None:
         """The same ages under a monthly budget refresh with the same typical error over a year: what practice would do.
 
         None if no refresh within the bounds of its parameters has that error.
@@ -85,26 +80,26 @@ class FadingCurve:
             baseline = monthly_refresh(self.mechanism, self.tick_seconds)
         except ParameterError:
             return None
-        ticks = np.array([math.ceil(seconds / self.tick_seconds) for seconds in curve_ages(self.tick_seconds)], dtype=np.int64)
-        losses = [self._scaled(loss) for loss in np.atleast_1d(np.asarray(baseline.loss(ticks))).tolist()]
-        points = [{"loss": loss, "shown": shown_loss(loss), "sure": shown_sureness(loss)} for loss in losses]
-        return {
-            "window_ticks": baseline.window,
-            "epsilon_current": baseline.epsilon_current,
-            "epsilon_past": baseline.epsilon_past,
-            "typical_error": round(self.typical_error(), 1),
-            "points": points,
-        }
+        ages = [math.ceil(seconds / self.tick_seconds) for seconds in curve_ages(self.tick_seconds)]
+        sensitivity, histories = self.stream.sensitivity, self.stream.histories
+        losses = [baseline.composed_loss(age, sensitivity=sensitivity, histories=histories) for age in ages]
+        return Comparison(
+            window_ticks=baseline.window,
+            epsilon_current=baseline.epsilon_current,
+            epsilon_past=baseline.epsilon_past,
+            typical_error=round(self.typical_error(), 1),
+            points=[ComparedPoint(loss=loss, shown=shown_loss(loss), sure=shown_sureness(loss)) for loss in losses],
+        )
 
     def typical_error(self) -> float:
         """The root of the mean squared error of the noise over a year of ticks."""
         return math.sqrt(self.mechanism.mse(_year(self.tick_seconds)))
 
 
-def curve_of(facts: Facts) -> FadingCurve:
-    """The curve of a stream, over all of its histories."""
-    factor = facts.sensitivity * facts.histories
-    return FadingCurve(mechanism=facts.mechanism, tick_seconds=facts.ticks.tick_seconds, factor=factor, ahead=facts.ahead)
+def curve_of(facts: Facts, now: float) -> FadingCurve:
+    """The curve of a stream, over all of its histories, with the releases that are ahead of the clock."""
+    due = facts.status.step_of(facts.ticks.at(now) - 1)
+    return FadingCurve(stream=facts.status.loss, tick_seconds=facts.ticks.tick_seconds, due=due)
 
 
 @lru_cache(maxsize=64)
@@ -137,7 +132,7 @@ def meaning(loss: float) -> str:
     """What a loss means for a guess."""
     if loss == 0:
         return "nothing has been published about it yet."
-    guess = "Whoever would have guessed fifty-fifty whether it happened can, from everything published since,"
+    guess = "Someone who would have guessed fifty-fifty whether it happened can, from everything published since,"
     sure = shown_sureness(loss)
     return f"{guess} be all but certain." if sure.startswith("over") else f"{guess} be at most {sure} sure."
 
@@ -145,8 +140,8 @@ def meaning(loss: float) -> str:
 _LATER = (("now", 0), ("in a day", UNITS["d"]), ("in a month", UNITS["mo"]), ("in a year", UNITS["y"]))
 
 
-def moment_answer(releases: ReaderPool, facts: Facts, query: Query, now: float) -> dict[str, Any]:
-    """The body for ``?time=...`` and ``?time=...&at=...``."""
+def privacy_of_event(facts: Facts, query: Query, now: float) -> PrivacyOfEvent:
+    """The body for ``?time=...`` and ``?time=...&at=...``. Releases that are ahead of the clock count at every time."""
     moment, at = query.moment("time"), query.moment("at")
     if moment is None or "age" in query:
         raise bad_request("bad_query", "give age, or time, or time and at")
@@ -155,17 +150,23 @@ def moment_answer(releases: ReaderPool, facts: Facts, query: Query, now: float) 
     if at is None:
         views = [(words, max(0, facts.ticks.at(now + seconds) - 1 - last) if seconds else 0) for words, seconds in _LATER]
     else:
-        views = [(f"at {_shown(at)}", tick_at(facts.ticks, at, "at") - 1 - last)]
-    losses = [(words, releases.loss(facts.name, tick, ticks)) for words, ticks in views]
+        ticks = tick_at(facts.ticks, at, "at") - 1 - last
+        views = [(f"at {_shown(at)}", max(0, ticks) if facts.ahead_of_clock(now) else ticks)]
+    step, published = max(1, facts.status.step_of(tick)), facts.status.loss
+    losses = [(words, replace(published, steps=published.steps + ticks).of_step(step)) for words, ticks in views]
     subject = f"An event at {_shown(moment)}"
-    return {
-        "stream": facts.name,
-        "time": _shown(moment),
-        "losses": [
-            {"when": words, "loss": loss, "shown": shown_loss(loss), "sure": shown_sureness(loss)} for words, loss in losses
-        ],
-        "sentence": " ".join(sentence(f"{subject}, {words}", loss) for words, loss in losses),
-    }
+    return PrivacyOfEvent(
+        stream=facts.name,
+        unit=unit_text(facts),
+        time=_shown(moment),
+        losses=[TimedLoss(when=words, loss=loss, shown=shown_loss(loss), sure=shown_sureness(loss)) for words, loss in losses],
+        sentence=" ".join(sentence(f"{subject}, {words}", loss) for words, loss in losses),
+    )
+
+
+def unit_text(facts: Facts) -> str:
+    """What the stated losses are about."""
+    return facts.status.description.unit.text
 
 
 def _shown(seconds: float) -> str:

@@ -1,26 +1,21 @@
-"""HTTP: which hosts are answered, what every answer carries, how bodies are read and answers made."""
+"""HTTP: which requests are answered at all, what every answer carries, how bodies are read and answers made."""
 
 from __future__ import annotations
 
 import csv
 import hashlib
 import io
-import json
 import zlib
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from starlette.requests import Request
+import msgspec
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fadecount.service.limits import Limits
-from fadecount.service.problems import MEDIA_TYPE, Problem, bad_request, too_large, wrong_host
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Scope = MutableMapping[str, Any]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from fadecount.service.problems import MEDIA_TYPE, Problem, bad_request, not_found, noted, too_large, wrong_host
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
@@ -35,94 +30,97 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 )
+FOR_EVER = "max-age=31536000, immutable"
+FRESH = "no-cache"
+NEVER = "no-store"
+_GZIP = 31
+_ONCE = (b"host", b"authorization", b"content-type", b"content-encoding", b"idempotency-key")
+"""Headers of which a second one could be read by one program and not by another."""
+
+
+class ClientGone(Exception):  # noqa: N818 - a client that left is no error
+    """The client closed the connection; there is nobody to answer."""
 
 
 class Guard:
-    """Wraps an application: refuses foreign host names, adds the security headers to every answer.
+    """Wraps the application: refuses foreign host names, adds the security headers, and turns every failure into an answer.
 
     A browser can be made to send requests to any address under a name of an attacker's choosing (DNS rebinding); it cannot be
-    made to send another Host. So a name that was not allowed gets 421, before anything else looks at the request.
+    made to send another Host. So a name that was not allowed gets 421, before anything else looks at the request. What nobody
+    foresaw becomes a status 500 and a line in the log, both without values.
     """
 
-    def __init__(self, application: Application, hosts: frozenset[str]) -> None:
-        self._application = application
+    def __init__(self, app: ASGIApp, *, hosts: frozenset[str], before: Callable[[Scope], None]) -> None:
+        self._app, self._before = app, before
         self._hosts = frozenset(host.lower().encode() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._application(scope, receive, send)
-            return
+        begun = False
 
         async def send_guarded(message: Message) -> None:
+            nonlocal begun
+            begun = True
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS]
             await send(message)
 
-        if self.allows(scope):
-            await self._application(scope, receive, send_guarded)
-        else:
-            await send_problem(send_guarded, wrong_host())
+        try:
+            self._check(scope)
+            self._before(scope)
+            await self._app(scope, receive, send_guarded)
+        except (ClientGone, ClientDisconnect):
+            return
+        except Exception as error:
+            problem = error if isinstance(error, Problem) else noted(error)
+            if not begun:
+                await problem_answer(problem)(scope, receive, send_guarded)
 
-    def allows(self, scope: Scope) -> bool:
-        """Whether the request names one host, and one that is served here."""
-        found = None
-        for name, value in scope["headers"]:
-            if name == b"host":
-                if found is not None:
-                    return False
-                found = value
-        return found is not None and found.lower() in self._hosts
-
-
-async def send_problem(send: Send, problem: Problem) -> None:
-    """Answer with a refusal."""
-    headers = [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
-    await send_bytes(send, problem.status, problem.body(), MEDIA_TYPE, (*headers, (b"cache-control", b"no-store")))
-
-
-async def send_bytes(
-    send: Send, status: int, body: bytes, media_type: str, headers: tuple[tuple[bytes, bytes], ...] = ()
-) -> None:
-    """Answer with a whole body."""
-    start = [(b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body)), *headers]
-    await send({"type": "http.response.start", "status": status, "headers": start})
-    await send({"type": "http.response.body", "body": body})
+    def _check(self, scope: Scope) -> None:
+        seen = [name for name, _ in scope["headers"] if name in _ONCE]
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            raise wrong_host()
+        if len(seen) != len(set(seen)):
+            raise bad_request("repeated_header", "Authorization, Content-Type and Idempotency-Key may be sent once")
+        if b"%2f" in scope["raw_path"].lower():
+            raise not_found()
 
 
 def allowed_hosts(host: str, port: int, extra: tuple[str, ...] = ()) -> frozenset[str]:
-    """The Host headers to answer: the address listened on, the loopback names, what the operator adds; with and without port."""
-    names = {host, "localhost", "127.0.0.1", "[::1]", *extra} - {"0.0.0.0", "::", ""}  # noqa: S104 - not a name anyone may use
-    return frozenset(name for each in names for name in (each, f"{each}:{port}"))
+    """The Host headers to answer: the address listened on, the loopback names, what the operator adds; with and without port.
+
+    >>> sorted(allowed_hosts("::1", 8000, ("counts.example.org", "localhost:8080")))[:3]
+    ['127.0.0.1', '127.0.0.1:8000', '[::1]']
+    """
+    own = {f"[{host}]" if ":" in host else host, "localhost", "127.0.0.1", "[::1]"} - {"0.0.0.0", "[::]", ""}  # noqa: S104 - not names
+    return frozenset(name for each in own | set(extra) for name in (each, f"{each}:{port}"))
 
 
-_GZIP = 31
+def problem_answer(problem: Problem) -> Response:
+    """A refusal as it is sent."""
+    return Response(problem.body(), problem.status, {**problem.headers, "Cache-Control": NEVER}, MEDIA_TYPE)
 
 
-class Gone(Exception):  # noqa: N818 - a client that left is no error
-    """The client closed the connection; there is nobody to answer."""
-
-
-async def read_body(receive: Receive, headers: dict[bytes, bytes], limits: Limits) -> bytes:
-    """The whole body, unpacked; refused as soon as it is known to be too large. How long it may take, the protocol bounds."""
-    declared = headers.get(b"content-length", b"")
+async def read_body(request: Request, limits: Limits) -> bytes:
+    """The whole body as it was sent; refused as soon as it is known to be too large. The protocol bounds its time."""
+    declared = request.headers.get("content-length", "")
     if declared.isdigit() and (len(declared) > 18 or int(declared) > limits.body_bytes):
         raise too_large(limits.body_bytes)
-    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
-    if encoding not in (b"identity", b"gzip"):
+    if request.headers.get("content-encoding", "identity").strip().lower() not in ("identity", "gzip"):
         raise Problem(415, "unsupported_encoding", "Content-Encoding must be gzip or absent")
-    packed, more = b"", True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Gone
-        packed += message.get("body", b"")
-        more = message.get("more_body", False)
-        if len(packed) > limits.body_bytes:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > limits.body_bytes:
             raise too_large(limits.body_bytes)
-    return _unpacked(packed, limits.body_bytes) if encoding == b"gzip" else packed
+    return bytes(body)
 
 
-def _unpacked(packed: bytes, limit: int) -> bytes:
+def is_packed(request: Request) -> bool:
+    return request.headers.get("content-encoding", "identity").strip().lower() == "gzip"
+
+
+def unpacked(packed: bytes, limit: int) -> bytes:
     """Unpacks at most ``limit`` bytes: a bomb costs no more memory than an honest body."""
     unpacker = zlib.decompressobj(_GZIP)
     try:
@@ -136,31 +134,44 @@ def _unpacked(packed: bytes, limit: int) -> bytes:
     return body
 
 
-FOR_EVER = "max-age=31536000, immutable"
-FRESH = "no-cache"
-NEVER = "no-store"
+def json_answer(value: object, *, status: int = 200, cache: str = NEVER) -> Response:
+    return Response(msgspec.json.encode(value), status, {"Cache-Control": cache}, "application/json")
 
 
-def as_json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tagged:
+    """A body with its entity tag, ready for any number of readers. A closed range never changes, so it may be kept for ever."""
+
+    body: bytes
+    media_type: str
+    tag: str
+    closed: bool
+    next_cursor: str | None = None
+
+    @classmethod
+    def of(cls, body: bytes, media_type: str, *, closed: bool = False, next_cursor: str | None = None) -> Tagged:
+        tag = f'"{hashlib.sha256(media_type.encode() + body).hexdigest()[:32]}"'
+        return cls(body=body, media_type=media_type, tag=tag, closed=closed, next_cursor=next_cursor)
+
+    def answer(self, request: Request, *, public: bool) -> Response:
+        """The body, or status 304 if the client has it."""
+        cache = f"{'public' if public else 'private'}, {FOR_EVER if self.closed else FRESH}"
+        headers = {"ETag": self.tag, "Cache-Control": cache, "Vary": "Accept, Authorization"}
+        if self.next_cursor:
+            headers["Link"] = f'<{_with_cursor(request, self.next_cursor)}>; rel="next"'
+        known = {each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")}
+        if self.tag in known:
+            return Response(status_code=304, headers=headers)
+        return Response(self.body, headers=headers, media_type=self.media_type)
 
 
-def json_answer(value: Any, *, status: int = 200, cache: str = NEVER) -> Response:
-    return Response(as_json(value), status, {"Cache-Control": cache}, "application/json")
+def _with_cursor(request: Request, cursor: str) -> str:
+    """The same query, from a cursor on; relative, so that it is right behind a proxy."""
+    kept = [each for each in request.url.query.split("&") if each and not each.startswith("cursor=")]
+    return "?" + "&".join([*kept, f"cursor={cursor}"])
 
 
-def tagged(request: Request, body: bytes, media_type: str, *, closed: bool, public: bool) -> Response:
-    """An answer with an entity tag: 304 if the client has it. A closed range never changes, so it may be kept for ever."""
-    tag = f'"{hashlib.sha256(media_type.encode() + body).hexdigest()[:32]}"'
-    scope = "public" if public else "private"
-    headers = {"ETag": tag, "Cache-Control": f"{scope}, {FOR_EVER if closed else FRESH}", "Vary": "Accept, Authorization"}
-    known = {each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")}
-    if tag in known:
-        return Response(status_code=304, headers=headers)
-    return Response(body, headers=headers, media_type=media_type)
-
-
-def as_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+def as_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(header)

@@ -11,18 +11,23 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from fadecount.service.http import as_json
+from fadecount.service.access import Action
 from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import Query
 from fadecount.service.problems import bad_request, unavailable
-from fadecount.service.read_routes import ReadContext, tick_object
+from fadecount.service.read_routes import ReadContext, released_tick
 from fadecount.service.sse import HEARTBEAT, MEDIA_TYPE, frame
+from fadecount.service.tokens import Grant
 
 KEPT_FRAMES = 64
+HEARTBEAT_SECONDS = 15.0
+RETRY_MILLISECONDS = 2000
+MOST_READERS = 512
 
 
 class Broadcaster:
@@ -31,7 +36,7 @@ class Broadcaster:
     def __init__(self, make_frame: Callable[[str, int], Awaitable[bytes | None]]) -> None:
         self._make_frame = make_frame
         self._latest: dict[str, int] = {}
-        self._changed = asyncio.Event()
+        self._changed: dict[str, asyncio.Event] = {}
         self._frames: OrderedDict[tuple[str, int], asyncio.Future[bytes | None]] = OrderedDict()
         self.closed = False
 
@@ -39,30 +44,39 @@ class Broadcaster:
         """A tick has been published (here, or found to have been by another process)."""
         if tick > self._latest.get(stream, tick - 1):
             self._latest[stream] = tick
-            changed, self._changed = self._changed, asyncio.Event()
-            changed.set()
+            self._wake(stream)
+
+    @property
+    def has_streams(self) -> bool:
+        """Whether anybody has asked for a stream."""
+        return bool(self._latest)
 
     def latest(self, stream: str) -> int | None:
         return self._latest.get(stream)
 
-    def close(self) -> None:
-        """Let every live reader go."""
-        self.closed = True
-        self._changed.set()
+    def wake_all(self) -> None:
+        """Let every reader look again, whether it may still read."""
+        for stream in list(self._changed):
+            self._wake(stream)
 
-    async def newer(self, stream: str, than: int | None, timeout: float) -> bool:
-        """Wait until the stream has a tick after ``than`` (None: any); False if it took too long, or the broadcaster closed."""
+    def close(self) -> None:
+        """End every live connection."""
+        self.closed = True
+        self.wake_all()
+
+    def _wake(self, stream: str) -> None:
+        if changed := self._changed.pop(stream, None):
+            changed.set()
+
+    async def change(self, stream: str, timeout: float) -> bool:
+        """Wait until something about the stream has changed; False if it took too long."""
+        changed = self._changed.setdefault(stream, asyncio.Event())
         try:
             async with asyncio.timeout(timeout):
-                while not self.closed and not self._has_newer(stream, than):
-                    await self._changed.wait()
+                await changed.wait()
         except TimeoutError:
             return False
-        return not self.closed
-
-    def _has_newer(self, stream: str, than: int | None) -> bool:
-        latest = self._latest.get(stream)
-        return latest is not None and (than is None or latest > than)
+        return True
 
     async def frame(self, stream: str, tick: int) -> bytes | None:
         """The frame of a published tick, made once for all readers."""
@@ -78,27 +92,26 @@ class Broadcaster:
             raise
 
 
-HEARTBEAT_SECONDS = 15.0
-RETRY_MILLISECONDS = 2000
-MOST_READERS = 512
-
-
-def frame_maker(reading: ReadContext) -> Callable[[str, int], Awaitable[bytes | None]]:
+def frame_maker(context: ReadContext) -> Callable[[str, int], Awaitable[bytes | None]]:
     """Makes the frame of a published tick, reading it from the store."""
 
     async def make(name: str, tick: int) -> bytes | None:
-        facts = await reading.ask(reading.releases.facts, name)
-        found = await reading.ask(tick_object, reading.releases, facts, tick)
-        return frame(as_json(found).decode(), event="tick", number=tick) if found["releases"] else None
+        facts = await context.pool.facts(name)
+        found = await context.pool.ask(lambda reader: released_tick(reader, facts, tick))
+        return frame(msgspec.json.encode(found).decode(), event="tick", number=tick) if found.releases else None
 
     return make
 
 
-def live_route(reading: ReadContext, broadcaster: Broadcaster, metrics: Metrics) -> Route:
+def live_route(context: ReadContext, broadcaster: Broadcaster, metrics: Metrics) -> Route:
+    readers = 0
+
     async def live(request: Request) -> Response:
-        facts = await reading.facts(request)
+        name = request.path_params["name"]
+        grant = context.access.allow(request.headers.get("authorization"), Action.READ, name)
+        facts = await context.pool.facts(name, request)
         Query(request.scope["query_string"], frozenset())
-        if broadcaster.closed or metrics.live_readers >= MOST_READERS:
+        if broadcaster.closed or readers >= MOST_READERS:
             raise unavailable("too many live readers; try again later", seconds=5)
         after = _last_seen(request)
         if facts.last_tick is not None:
@@ -109,31 +122,39 @@ def live_route(reading: ReadContext, broadcaster: Broadcaster, metrics: Metrics)
             after = max(after, facts.first_tick - 1)
         if request.method == "HEAD":
             return Response(headers={"Cache-Control": "no-store"}, media_type=MEDIA_TYPE)
-        answer = StreamingResponse(_frames(facts.name, after, broadcaster, metrics), media_type=MEDIA_TYPE)
+        answer = StreamingResponse(counted(facts.name, after, grant), media_type=MEDIA_TYPE)
         answer.headers.update({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         return answer
+
+    async def counted(name: str, after: int | None, grant: Grant | None) -> AsyncIterator[bytes]:
+        nonlocal readers
+        readers += 1
+        metrics.live_readers.set(readers)
+        try:
+            async for each in _frames(name, after, broadcaster, lambda: context.access.still(grant)):
+                yield each
+        finally:
+            readers -= 1
+            metrics.live_readers.set(readers)
 
     return Route("/v1/streams/{name}/live", live, methods=["GET"])
 
 
-async def _frames(name: str, after: int | None, broadcaster: Broadcaster, metrics: Metrics) -> AsyncIterator[bytes]:
-    metrics.live_readers += 1
-    try:
-        yield b"retry: %d\n\n" % RETRY_MILLISECONDS
-        while not broadcaster.closed:
-            latest = broadcaster.latest(name)
-            if latest is None or (after is not None and latest <= after):
-                if not await broadcaster.newer(name, after, HEARTBEAT_SECONDS) and not broadcaster.closed:
-                    yield HEARTBEAT
-                continue
-            after = latest - 1 if after is None else after
-            for tick in range(after + 1, min(latest, after + KEPT_FRAMES) + 1):
-                made = await broadcaster.frame(name, tick)
-                after = tick
-                if made is not None:
-                    yield made
-    finally:
-        metrics.live_readers -= 1
+async def _frames(name: str, after: int | None, broadcaster: Broadcaster, may_read: Callable[[], bool]) -> AsyncIterator[bytes]:
+    """The frames after a tick, until the service ends or the token is revoked."""
+    yield b"retry: %d\n\n" % RETRY_MILLISECONDS
+    while not broadcaster.closed and may_read():
+        latest = broadcaster.latest(name)
+        if latest is None or (after is not None and latest <= after):
+            if not await broadcaster.change(name, HEARTBEAT_SECONDS):
+                yield HEARTBEAT
+            continue
+        after = latest - 1 if after is None else after
+        for tick in range(after + 1, min(latest, after + KEPT_FRAMES) + 1):
+            made = await broadcaster.frame(name, tick)
+            after = tick
+            if made is not None:
+                yield made
 
 
 def _last_seen(request: Request) -> int | None:

@@ -1,153 +1,174 @@
-"""Reading what a client sent: JSON without its traps, typed fields, query parameters. No refusal repeats a value.
+"""Reading what a client sent: bodies as structs that parse, check and describe themselves, and query parameters.
 
-Refused, each with a constant message: bytes that are not UTF-8 or begin with a byte-order mark, ``NaN`` and the infinities,
-numbers that overflow (``1e999``) or have too many digits, an object that names a field twice, nesting deeper than
-``MOST_DEPTH``, a text with half a surrogate pair, and anything after the value.
+No refusal repeats a value. Refused besides what the structs say: an object that names a field twice, nesting deeper than the
+parser goes, numbers out of range, text that is not Unicode, and anything after the value.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from datetime import UTC, datetime
-from typing import Any, NoReturn
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
-from fadecount.service.problems import bad_request
+from fadecount.service.problems import Problem, bad_request
 from fadecount.streams.ticks import Ticks
-
-MOST_DEPTH = 16
-MOST_DIGITS = 40
-
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
-_NOT_BRACKETS = re.compile(rb"[^\[\]{}]+")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def parse(body: bytes) -> Any:
-    """The value that ``body`` holds, or a Problem with status 400 that repeats none of it."""
-    if body.count(b"[") + body.count(b"{") > MOST_DEPTH and _depth(body) > MOST_DEPTH:
-        raise bad_request("too_deep", f"the JSON must be nested at most {MOST_DEPTH} deep")
-    try:
-        value = _DECODER.decode(body.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise bad_request("not_utf8", "the body must be UTF-8 text") from None
-    except (ValueError, RecursionError):
-        raise bad_request("not_json", "the body must be one JSON value") from None
-    if b"\\u" in body and _has_surrogate(value):
-        raise bad_request("bad_text", "the body has half a surrogate pair; send text that is valid Unicode")
-    return value
-
-
-def parse_lines(body: bytes) -> list[Any]:
-    """The values of JSON lines: one per line, blank lines ignored."""
-    return [parse(line) for line in body.split(b"\n") if line.strip()]
-
-
-def _depth(body: bytes) -> int:
-    brackets = _NOT_BRACKETS.sub(b"", _STRINGS.sub(b"", body))
-    deepest = depth = 0
-    for each in brackets:
-        depth += 1 if each in b"[{" else -1
-        deepest = max(deepest, depth)
-    return deepest
-
-
-def _refuse_constant(_: str) -> NoReturn:
-    raise bad_request("not_finite", "numbers must be finite; NaN and Infinity are not JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text) if len(text) <= MOST_DIGITS else math.inf
-    if math.isinf(number):
-        raise bad_request("number_too_large", f"numbers must be finite and have at most {MOST_DIGITS} characters")
-    return number
-
-
-def _whole(text: str) -> int:
-    if len(text) > MOST_DIGITS:
-        raise bad_request("number_too_large", f"numbers must be finite and have at most {MOST_DIGITS} characters")
-    return int(text)
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) != len(pairs):
-        raise bad_request("duplicate_field", "an object must name each field once")
-    return fields
-
-
-def _has_surrogate(value: Any) -> bool:
-    if isinstance(value, str):
-        return _SURROGATE.search(value) is not None
-    if isinstance(value, dict):
-        return any(_has_surrogate(each) for pair in value.items() for each in pair)
-    return isinstance(value, list) and any(_has_surrogate(each) for each in value)
-
-
-_DECODER = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_without_duplicates
-)
-
 
 MOST_COUNT = 1_000_000
 """The largest count of one entry: it would take 10**12 of them to come near the end of 64 bits."""
 
+MOST_AMOUNT = 1 << 20
+MOST_EVENTS = 50_000
+MOST_KEYS = 100_000
 LONGEST_NAME = 128
+LONGEST_ID = 200
+MOST_ROWS = 10_000
+MOST_STREAMS = 1000
 ONLY_KEY = "all"
 """The key of a stream that was created without keys."""
 
+Body = TypeVar("Body", bound=Struct)
+Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+Keys = Annotated[list[Text], Meta(min_length=1, max_length=MOST_KEYS, description="different from each other; keys are public")]
+JsonObject = dict[str, Any]
 
-def an_object(value: Any, what: str, known: frozenset[str], needed: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """``value`` as an object with known fields only, and every needed one."""
-    if not isinstance(value, dict):
-        raise bad_request("wrong_type", f"{what} must be an object")
-    if not value.keys() <= known:
-        raise bad_request("unknown_field", f"{what} may have the fields {', '.join(sorted(known))}, and no others")
-    if not needed <= value.keys():
-        raise bad_request("missing_field", f"{what} must have the fields {', '.join(sorted(needed))}")
+
+class Event(Struct, forbid_unknown_fields=True):
+    """Something that happened: under a key (by default `all`), so many times (1), each time with an amount (1)."""
+
+    key: Annotated[str, Meta(max_length=LONGEST_NAME)] | UnsetType = UNSET
+    count: Annotated[int, Meta(ge=0, le=MOST_COUNT)] | UnsetType = UNSET
+    amount: Annotated[int, Meta(ge=0, le=MOST_AMOUNT, description="at most what the unit of the stream says")] | UnsetType = UNSET
+
+
+class Events(Struct, forbid_unknown_fields=True):
+    """Events that are counted together, or not at all. A stream that protects persons needs the `person` who caused them."""
+
+    events: Annotated[list[Event], Meta(min_length=1, max_length=MOST_EVENTS)]
+    person: Text | UnsetType = UNSET
+
+
+class SentEvents(Struct):
+    """Events added up: what each key gets, the largest amount, whether every key has one event, and whose they are."""
+
+    counts: dict[str, int]
+    largest_amount: int = 1
+    single: bool = False
+    person: str | None = None
+
+
+class NewUnit(Struct, forbid_unknown_fields=True):
+    """What the stated losses are about: one `event` with an amount up to `amount`, or one `person` within a tick, of whom at
+    most `events` events count."""
+
+    of: Annotated[str, Meta(pattern="^(event|person)$")] | UnsetType = UNSET
+    amount: Annotated[int, Meta(ge=1, le=MOST_AMOUNT)] | UnsetType = UNSET
+    events: Annotated[int, Meta(ge=1, le=MOST_COUNT)] | UnsetType = UNSET
+
+
+class NewStream(Struct, forbid_unknown_fields=True):
+    """A stream to be created: with a mechanism, or with a plan that `fadecount plan --json` wrote."""
+
+    name: Text
+    tick: Annotated[Text, Meta(description="the length of a tick, such as 90s, 1m, 1h or 1d")]
+    keys: Keys | UnsetType = UNSET
+    mechanism: Annotated[JsonObject, Meta(description="as `GET /v1/streams/{name}` shows it")] | UnsetType = UNSET
+    plan: Annotated[JsonObject, Meta(description="a plan's mechanism; its tick must be the stream's")] | UnsetType = UNSET
+    zone: Text | UnsetType = UNSET
+    unit: NewUnit | UnsetType = UNSET
+
+
+class NewKeys(Struct, forbid_unknown_fields=True):
+    """Keys to be declared; known ones stay as they are."""
+
+    keys: Keys
+
+
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
+_SAFE = re.compile(r"(Expected |Object missing required field `\w+`|Number out of range|Integer value out of range)[^'\"]*")
+_DECODERS: dict[type[Struct], msgspec.json.Decoder[Struct]] = {
+    each: msgspec.json.Decoder(each) for each in (Event, Events, NewStream, NewKeys)
+}
+
+
+def parse(body: bytes, kind: type[Body]) -> Body:
+    """The body as a struct, or a Problem with status 400 that repeats none of it."""
+    value = _decoded(body, kind)
+    _check_members(body, _members(value))
     return value
 
 
-def a_list(value: Any, what: str, *, most: int) -> list[Any]:
-    if not isinstance(value, list) or not 1 <= len(value) <= most:
-        raise bad_request("wrong_type", f"{what} must be a list of 1 to {most} entries")
+def parse_events(body: bytes, *, lines: bool, most: int) -> SentEvents:
+    """The events of a body, added up. Too many are refused before they are parsed."""
+    if body.count(b"{") > most + 1 and _STRINGS.sub(b"", body).count(b"{") > most + (0 if lines else 1):
+        raise too_many_events(most)
+    rows = [line for line in body.split(b"\n") if line.strip()] if lines else []
+    whole = Events([_decoded(row, Event) for row in rows]) if lines else _decoded(body, Events)
+    events, person = whole.events, whole.person
+    if not 1 <= len(events) <= most:
+        raise too_many_events(most)
+    sums: dict[str, int] = {}
+    largest, most_times, members = 1, 0, (0 if lines else 1) + (person is not UNSET)
+    for event in events:
+        key, count, amount = event.key, event.count, event.amount
+        members += (key is not UNSET) + (count is not UNSET) + (amount is not UNSET)
+        name = ONLY_KEY if key is UNSET else key
+        each = 1 if amount is UNSET else amount
+        times = 1 if count is UNSET else count
+        sums[name] = sums.get(name, 0) + times * each
+        largest, most_times = max(largest, each), max(most_times, times)
+    _check_members(body, members)
+    single = len(sums) == len(events) and most_times <= 1
+    return SentEvents(sums, largest, single, None if person is UNSET else person)
+
+
+def too_many_events(most: int) -> Problem:
+    return bad_request("wrong_body", f"a request must hold 1 to {most} events; send several smaller ones")
+
+
+def checked_text(value: str, what: str) -> str:
+    """Names end up in pages, files and terminals."""
+    if not value.isprintable():
+        raise bad_request("wrong_text", f"{what} must be printable text")
     return value
 
 
-def a_text(value: Any, what: str, *, longest: int = LONGEST_NAME) -> str:
-    """A text of 1 to ``longest`` printable characters: names end up in pages, files and terminals."""
-    if not isinstance(value, str) or not 1 <= len(value) <= longest or not value.isprintable():
-        raise bad_request("wrong_text", f"{what} must be a text of 1 to {longest} printable characters")
-    return value
+def _decoded(body: bytes, kind: type[Body]) -> Body:
+    try:
+        return _DECODERS[kind].decode(body)  # type: ignore[return-value]
+    except msgspec.ValidationError as error:
+        found = _SAFE.fullmatch(str(error))  # what it says then comes from our types; other messages may quote the body
+        raise bad_request("wrong_body", _sentence(found[0]) if found else "the body has an unknown field or value") from None
+    except (ValueError, RecursionError):  # msgspec.DecodeError is one, and so is text that is not Unicode
+        raise bad_request("not_json", "the body must be one JSON value in UTF-8") from None
 
 
-def events_of(value: Any, *, most: int) -> list[tuple[str, int]]:
-    """The (key, count) pairs of ``{"events": [{"key": "JFK", "count": 3}]}``; a count left out is 1, a key left out is 'all'."""
-    fields = an_object(value, "the body", _BODY, _BODY)
-    return [an_event(each) for each in a_list(fields["events"], "events", most=most)]
+def _sentence(found: str) -> str:
+    reason, _, place = found.partition(" - at `$")
+    where = re.sub(r"\[[^\]]*\]", "[]", place.rstrip("`")).lstrip(".") or "the body"
+    return f"{where} does not fit: {reason.replace('`', '')}; see /v1/openapi.json"
 
 
-def an_event(value: Any) -> tuple[str, int]:
-    """One event, checked at the speed at which batches arrive."""
-    if type(value) is not dict:
-        raise bad_request("wrong_type", "an event must be an object")
-    extra = len(value)
-    key = value.get("key", ONLY_KEY)
-    count = value.get("count", 1)
-    if extra > ("key" in value) + ("count" in value):
-        raise bad_request("unknown_field", "an event may have the fields count, key, and no others")
-    if type(key) is not str or len(key) > LONGEST_NAME:
-        raise bad_request("wrong_text", f"key must be a text of at most {LONGEST_NAME} characters")
-    if type(count) is not int or not 0 <= count <= MOST_COUNT:
-        raise bad_request("wrong_number", f"count must be an integer from 0 to {MOST_COUNT}")
-    return key, count
+def _check_members(body: bytes, found: int) -> None:
+    """The parser keeps the last of two fields of one name; a field that it did not keep is noticed here."""
+    if _STRINGS.sub(b"", body).count(b":") != found:
+        raise bad_request("duplicate_field", "an object must name each field once")
 
 
-_BODY = frozenset({"events"})
+def _members(value: object) -> int:
+    """How many fields the objects of a decoded value have, all together."""
+    if isinstance(value, Struct):
+        found = [getattr(value, name) for name in value.__struct_fields__]
+        given = [each for each in found if each is not UNSET]
+        return sum(1 + _members(each) for each in given)
+    if isinstance(value, dict):
+        return sum(1 + _members(each) for each in value.values())
+    return sum(_members(each) for each in value if not isinstance(each, str)) if isinstance(value, list) else 0
 
 
 LONGEST_QUERY = 2048

@@ -85,4 +85,9 @@ def noted(error: Exception) -> Problem:
 
 def from_starlette(error: HTTPException) -> Problem:
     """A refusal of the router as one of ours."""
-    return not_found() if error.status_code == 404 else Problem(error.status_code, "refused", "the request is not understood")
+    if error.status_code == 404:
+        return not_found()
+    if error.status_code == 405:
+        allowed = dict(error.headers or {})
+        return Problem(405, "wrong_method", f"this route takes {allowed.get('Allow', 'other methods')}", headers=allowed)
+    return Problem(error.status_code, "refused", "the request is not understood")

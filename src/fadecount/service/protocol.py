@@ -1,90 +1,113 @@
-"""The HTTP protocol of uvicorn, with bounds on what comes before a request is complete enough to be routed."""
+"""The HTTP protocol of uvicorn, with bounds on what one connection may take: time, bytes, requests under way."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fadecount.service.http import SECURITY_HEADERS
-from fadecount.service.lane import Lane, LaneCycle, qualifies
 from fadecount.service.limits import Limits
-from fadecount.service.problems import too_slow
+from fadecount.service.problems import MEDIA_TYPE, Problem, bad_request, too_large, too_slow
 
 HEAD_BYTES = 16 * 1024
-_BODY = too_slow().body()
-_TOO_SLOW = b"".join(
-    (
-        b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/problem+json\r\nconnection: close\r\n",
-        *(b"%b: %b\r\n" % header for header in SECURITY_HEADERS),
-        b"content-length: %d\r\n\r\n%b" % (len(_BODY), _BODY),
-    )
-)
+FRAMING_BYTES = 64 * 1024
+"""What the chunks of a body, their extensions and trailers may take besides the body itself, as long as that is not larger."""
+
+MOST_PIPELINED = 16
+"""Requests that may wait on one connection while one is being answered."""
+
+_quiet = logging.getLogger("fadecount.service.protocol")
+_quiet.setLevel(logging.ERROR)  # garbage from anybody must not fill the log
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """Closes a connection whose request takes too long to arrive or whose headers are too large, and one connection too many.
+    """Guarantees, for every connection:
 
-    uvicorn bounds the idle time between requests, not the time before the first one: a client that connects and says nothing, or
-    says it byte by byte, would hold its connection for ever. So would one that asks for much and does not read it: a connection
-    whose unsent bytes do not get fewer is cut off.
+    - every byte runs under a deadline: a request must be complete ``request_seconds`` after its first byte, the next one must
+      begin ``idle_seconds`` after an answer, whatever arrives in between, and a client must read what it asked for;
+    - headers take at most ``HEAD_BYTES``, a whole message at most twice the largest body and a little; trailers are ignored;
+    - at most ``MOST_PIPELINED`` requests wait behind the one that is being answered.
+
+    A connection that breaks a bound gets an answer if none is under way, and is closed.
     """
 
     request_seconds = 10.0
+    idle_seconds = 15.0
     send_seconds = 10.0
     most_connections = 1024
     most_body = 1 << 20
-    lane: Lane | None = None
     _deadline: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
-    _head_bytes = 0
+    _message_bytes = 0
+    _in_message = False
     _in_head = True
+
+    def __init__(self, *arguments: Any, **words: Any) -> None:
+        super().__init__(*arguments, **words)
+        self.logger = _quiet
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self.most_connections:
             transport.abort()
         else:
-            self._arm()
+            self._arm(self.request_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
         self._stop_watching()
+        for cycle, _ in self.pipeline:
+            cycle.disconnected = True
+        self.pipeline.clear()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._in_head:
-            self._head_bytes += len(data)
+        self._message_bytes += len(data)
         super().data_received(data)
-        if self._in_head and self._head_bytes > HEAD_BYTES and not self.transport.is_closing():
-            self.transport.abort()
+        if self.transport.is_closing() or not self._in_message:
+            return
+        if self._in_head and self._message_bytes > HEAD_BYTES:
+            self._refuse(Problem(431, "head_too_large", f"the head of a request must be at most {HEAD_BYTES} bytes"))
+        elif self._message_bytes > HEAD_BYTES + 2 * self.most_body + FRAMING_BYTES:
+            self._refuse(too_large(self.most_body))
 
     def on_message_begin(self) -> None:
-        self._in_head, self._head_bytes = True, 0
-        if self._deadline is None:
-            self._arm()
+        if len(self.pipeline) >= MOST_PIPELINED:
+            raise OverflowError("too many requests wait on one connection")  # the parser stops here
+        self._in_message, self._in_head, self._message_bytes = True, True, 0
+        self._arm(self.request_seconds)
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        free = self.cycle is None or self.cycle.response_complete
-        if self.lane is None or not free or not qualifies(self.parser.get_method(), self.url, self.headers, self.most_body):
-            super().on_headers_complete()
-            return
-        place = {"method": "POST", "path": self.url.decode("latin-1"), "raw_path": self.url, "query_string": b""}
-        self.cycle = LaneCycle(  # type: ignore[assignment]
-            {**self.scope, **place},
-            self.transport,
-            self.server_state.default_headers,
-            self.lane,
-            self.on_response_complete,
-            keep_alive=self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive(),
-        )
+        if b"#" in self.url:
+            raise ValueError("a target has no fragment")
+        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
+        self._in_message = False
         self._disarm()
         super().on_message_complete()
+        if self.cycle is not None and self.cycle.response_complete:  # it was answered before it was complete
+            self._arm(self.idle_seconds)
+
+    def on_response_complete(self) -> None:
+        waiting = bool(self.pipeline)
+        super().on_response_complete()
+        if not (waiting or self._in_message or self.transport.is_closing()):
+            self._arm(self.idle_seconds)
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words
+        """What the parser does not understand, as a refusal like all others."""
+        self._refuse(bad_request("not_http", "the request must be HTTP/1.1 within the limits of this service"))
 
     def pause_writing(self) -> None:
         """The client is slower than the answer: see whether it reads at all."""
@@ -111,30 +134,50 @@ class GuardedProtocol(HttpToolsProtocol):
             self._unread.cancel()
             self._unread = None
 
-    def _arm(self) -> None:
-        self._deadline = self.loop.call_later(self.request_seconds, self._give_up)
-
-    def _give_up(self) -> None:
-        """Say why, if the request got far enough for an answer and has none yet; then close."""
-        if not self._in_head and self.cycle is not None and not self.cycle.response_started:
-            self.transport.write(_TOO_SLOW)
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-        self.transport.close() if not self._in_head else self.transport.abort()
+    def _arm(self, seconds: float) -> None:
+        self._disarm()
+        self._deadline = self.loop.call_later(seconds, self._give_up)
 
     def _disarm(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
+    def _give_up(self) -> None:
+        """Say why, if the request got far enough for an answer and has none yet; then close."""
+        if self._in_message and not self._in_head:
+            self._refuse(too_slow())
+        else:
+            self.transport.abort()
 
-def guarded(limits: Limits, lane: Lane | None) -> type[Any]:
+    def _refuse(self, problem: Problem) -> None:
+        """Answer, if no other answer is under way, and close."""
+        cycle = self.cycle
+        unanswered = cycle is not None and not cycle.response_complete
+        if self.pipeline or (unanswered and (self._in_head or cycle.response_started)):
+            self.transport.abort()
+            return
+        if unanswered:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.transport.write(_raw(problem))
+        self.transport.close()
+
+
+def _raw(problem: Problem) -> bytes:
+    body = problem.body()
+    own = ((b"content-type", MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body)), (b"connection", b"close"))
+    lines = b"".join(b"%b: %b\r\n" % header for header in (*own, (b"cache-control", b"no-store"), *SECURITY_HEADERS))
+    return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (problem.status, HTTPStatus(problem.status).phrase.encode(), lines, body)
+
+
+def guarded(limits: Limits) -> type[Any]:
     """The protocol with these bounds, as a class: uvicorn makes one per connection."""
     settings = {
         "request_seconds": limits.request_seconds,
+        "idle_seconds": limits.idle_seconds,
         "send_seconds": limits.send_seconds,
         "most_connections": limits.connections,
         "most_body": limits.body_bytes,
-        "lane": None if lane is None else staticmethod(lane),
     }
     return type("Guarded", (GuardedProtocol,), settings)

@@ -1,50 +1,56 @@
-"""Routes that read: streams, releases, and what they cost. They see published releases and public facts, nothing else."""
+"""Routes that read: streams, releases, and what they cost. They see published releases and public facts, nothing else.
+
+Each answer is made once per closed tick, on a thread, and kept in memory until the next tick of its stream is closed.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable
-from concurrent.futures import Executor
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from fadecount.service.access import Access, Action
+from fadecount.service.answers import (
+    AgeStatement,
+    PrivacyCurve,
+    ReleasedRow,
+    ReleasedTick,
+    ReleasedValue,
+    ReleasePage,
+    StreamDescription,
+    StreamList,
+    StreamSummary,
+    UnitAnswer,
+)
 from fadecount.service.clock import Clock
-from fadecount.service.fading_curve import FadingCurve, curve_of, moment_answer
-from fadecount.service.http import FRESH, as_csv, as_json, json_answer, tagged, wants_csv
-from fadecount.service.parsing import Query, first_from
-from fadecount.service.problems import not_found
-from fadecount.service.reader_pool import Facts, ReaderPool, Release
+from fadecount.service.fading_curve import curve_of, privacy_of_event, unit_text
+from fadecount.service.http import FRESH, Tagged, as_csv, json_answer, wants_csv
+from fadecount.service.parsing import LONGEST_NAME, MOST_ROWS, MOST_STREAMS, Query, first_from
+from fadecount.service.problems import bad_request, not_found
+from fadecount.service.reader_pool import AnswerCache, Facts, ReaderPool, Release, read_page
+from fadecount.streams.reader import Reader
 
-MOST_ROWS = 10_000
-_ALL = frozenset[str]()
+_NONE = frozenset[str]()
 _RANGE = frozenset({"key", "since", "until", "limit", "cursor"})
-Answer = TypeVar("Answer")
+Maker = Callable[[Reader], Tagged]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadContext:
     """What reading routes work with."""
 
-    releases: ReaderPool
+    pool: ReaderPool
     access: Access
     clock: Clock
     public: bool
-    threads: Executor
-
-    async def ask(self, question: Callable[..., Answer], *arguments: Any) -> Answer:
-        """Ask the store on a thread that may wait for it."""
-        return await asyncio.get_running_loop().run_in_executor(self.threads, question, *arguments)
-
-    async def facts(self, request: Request) -> Facts:
-        """The stream of a request, if the request may read it."""
-        return await self.ask(self.releases.facts, self.allowed(request))
+    clock_trouble: Callable[[str], str | None]
+    """What is wrong with the clock, as far as a stream is concerned."""
+    cache: AnswerCache[Tagged] = field(default_factory=lambda: AnswerCache(lambda each: 500 + len(each.body)))
 
     def allowed(self, request: Request) -> str:
         """The name of the stream of a request, if the request may read it."""
@@ -52,117 +58,140 @@ class ReadContext:
         self.access.allow(request.headers.get("authorization"), Action.READ, name)
         return name
 
+    async def facts(self, request: Request) -> Facts:
+        """The stream of a request, if the request may read it."""
+        return await self.pool.facts(self.allowed(request), request)
 
-def reader_routes(reading: ReadContext) -> list[Route]:
-    """Each route checks the token, then does all of its reading in one go on a thread."""
+    async def kept(self, request: Request, facts: Facts, kind: str, make: Maker) -> Response:
+        """The answer to a request from memory, or made now and kept."""
+        name = (facts.name, kind, request.scope["query_string"])
+        found = self.cache.get(name, facts)
+        if found is None:
+            found = await self.pool.ask(make, request, (*name, facts.last_tick, len(facts.keys)))
+            self.cache.put(name, None if found.closed else facts, found)
+        return found.answer(request, public=self.public)
 
-    def route(path: str, answer: Callable[[Request, Facts], Response]) -> Route:
-        def read(request: Request, name: str) -> Response:
-            return answer(request, reading.releases.facts(name))
 
-        async def handle(request: Request) -> Response:
-            return await reading.ask(read, request, reading.allowed(request))
+def read_routes(context: ReadContext) -> Iterator[Route]:
+    """Each route checks the token, then answers from memory or does all of its reading in one go on a thread."""
 
-        return Route(f"/v1/streams/{{name}}{path}", handle, methods=["GET"])
+    async def describe(request: Request) -> Response:
+        facts = await context.facts(request)
+        Query(request.scope["query_string"], _NONE)
+        shown = description(facts, context.clock.now(), context.clock_trouble(facts.name))
+        return json_answer(shown, cache=FRESH)
 
-    def list_seen(request: Request, only: str | None) -> Response:
-        Query(request.scope["query_string"], _ALL)
-        seen = [name for name in reading.releases.names() if only is None or name == only]
-        return json_answer({"streams": [summary(reading.releases.facts(name)) for name in seen]}, cache=FRESH)
+    async def releases(request: Request) -> Response:
+        facts = await context.facts(request)
+        as_table = wants_csv(request)
+        make = _page_maker(facts, Query(request.scope["query_string"], _RANGE), as_table=as_table)
+        return await context.kept(request, facts, "csv" if as_table else "json", make)
 
-    async def list_streams(request: Request) -> Response:
-        return await reading.ask(list_seen, request, reading.access.visible(request.headers.get("authorization")))
-
-    def describe(request: Request, facts: Facts) -> Response:
-        Query(request.scope["query_string"], _ALL)
-        return json_answer(description(facts, reading.clock.now()), cache=FRESH)
-
-    def releases(request: Request, facts: Facts) -> Response:
-        query = Query(request.scope["query_string"], _RANGE)
-        limit = query.integer("limit", 1000, minimum=1, maximum=MOST_ROWS)
-        position = _position(facts, query.text("key"))
-        begin, end, skip, closed = _range(facts, query)
-        rows: list[Release] = []
-        if begin <= end:
-            rows = reading.releases.page(facts.name, begin, end, skip=skip, limit=limit + 1, position=position)
-        more, rows = len(rows) > limit, rows[:limit]
-        following = f"{rows[-1].tick}.{rows[-1].position + 1}" if more else None
-        return _page(request, facts, rows, following, closed or more, reading.public)
-
-    def latest(request: Request, facts: Facts) -> Response:
-        Query(request.scope["query_string"], _ALL)
+    async def latest(request: Request) -> Response:
+        facts = await context.facts(request)
+        Query(request.scope["query_string"], _NONE)
         if not facts.has_releases or facts.last_tick is None:
             raise not_found("no tick of this stream has ended yet; ask again when one has")
-        body = as_json(tick_object(reading.releases, facts, facts.last_tick))
-        return tagged(request, body, "application/json", closed=False, public=reading.public)
+        tick = facts.last_tick
 
-    def privacy(request: Request, facts: Facts) -> Response:
+        def make(reader: Reader) -> Tagged:
+            return Tagged.of(msgspec.json.encode(released_tick(reader, facts, tick)), "application/json")
+
+        return await context.kept(request, facts, "latest", make)
+
+    async def privacy(request: Request) -> Response:
+        facts = await context.facts(request)
         query = Query(request.scope["query_string"], frozenset({"age", "time", "at"}))
+        now = context.clock.now()
         if "time" in query or "at" in query:
-            return json_answer(moment_answer(reading.releases, facts, query, reading.clock.now()), cache=FRESH)
+            return json_answer(privacy_of_event(facts, query, now), cache=FRESH)
         age = query.age("age")
         if age is not None:
-            return json_answer({"stream": facts.name, **curve_of(facts).statement(age)}, cache=FRESH)
-        return tagged(request, curve_body(facts.name, curve_of(facts)), "application/json", closed=False, public=reading.public)
+            found = msgspec.structs.asdict(curve_of(facts, now).statement(age))
+            return json_answer(AgeStatement(**found, stream=facts.name, unit=unit_text(facts)), cache=FRESH)
+        kind = f"curve {facts.ahead_of_clock(now)}"
+        return await context.kept(request, facts, kind, lambda _: _curve(facts, now))
 
-    return [
-        Route("/v1/streams", list_streams, methods=["GET"]),
-        route("", describe),
-        route("/releases", releases),
-        route("/releases/latest", latest),
-        route("/privacy", privacy),
-    ]
-
-
-def summary(facts: Facts) -> dict[str, Any]:
-    return {"name": facts.name, "tick_seconds": facts.ticks.tick_seconds, "keys": list(facts.keys)}
+    yield Route("/v1/streams/{name}", describe, methods=["GET"])
+    yield Route("/v1/streams/{name}/releases", releases, methods=["GET"])
+    yield Route("/v1/streams/{name}/releases/latest", latest, methods=["GET"])
+    yield Route("/v1/streams/{name}/privacy", privacy, methods=["GET"])
 
 
-def description(facts: Facts, now: float) -> dict[str, Any]:
+async def list_streams(context: ReadContext, request: Request) -> Response:
+    """``GET /v1/streams``: a page of the streams that the request may see."""
+    only = context.access.visible(request.headers.get("authorization"))
+    query = Query(request.scope["query_string"], frozenset({"limit", "cursor"}))
+    limit, after = query.integer("limit", MOST_STREAMS, minimum=1, maximum=MOST_STREAMS), query.text("cursor") or ""
+    if len(after) > LONGEST_NAME:
+        raise bad_request("bad_cursor", "cursor must be one that this service returned")
+
+    def read(reader: Reader) -> list[StreamSummary]:
+        found = reader.summaries(after=after, limit=limit + 1) if only is None else reader.summaries(only=only)
+        return [StreamSummary(name=name, tick_seconds=seconds, key_count=keys) for name, seconds, keys in found]
+
+    found = await context.pool.ask(read, request)
+    following = found[limit - 1].name if len(found) > limit else None
+    return json_answer(StreamList(streams=found[:limit], next=following), cache=FRESH)
+
+
+def description(facts: Facts, now: float, clock: str | None) -> StreamDescription:
     """Everything that is public about a stream."""
-    return {
-        **summary(facts),
-        "zone": facts.ticks.zone,
-        "mechanism": json.loads(facts.mechanism.to_json()),
-        "sensitivity": facts.sensitivity,
-        "histories": facts.histories,
-        "first_start": facts.ticks.shown(facts.first_tick) if facts.has_releases and facts.first_tick is not None else None,
-        "last_start": facts.ticks.shown(facts.last_tick) if facts.has_releases and facts.last_tick is not None else None,
-        "last_tick": facts.last_tick if facts.has_releases else None,
-        "now": facts.ticks.shown(facts.ticks.at(now)),
-    }
-
-
-def tick_object(releases: ReaderPool, facts: Facts, tick: int) -> dict[str, Any]:
-    """One published tick with all its keys: the body of ``latest``, and of a live event."""
-    rows = releases.page(facts.name, tick, tick, skip=0, limit=len(facts.keys) + 1, position=None)
-    return {"tick": tick, "start": facts.ticks.shown(tick), "releases": [_row(facts, row) for row in rows]}
-
-
-@lru_cache(maxsize=64)
-def curve_body(name: str, fading: FadingCurve) -> bytes:
-    return as_json(
-        {
-            "stream": name,
-            "tick_seconds": fading.tick_seconds,
-            "typical_error": round(fading.typical_error(), 1),
-            "statements": fading.statements(),
-            "curve": fading.curve(),
-            "refresh": fading.refresh(),
-        }
+    shown, unit = facts.ticks.shown, facts.status.description.unit
+    return StreamDescription(
+        name=facts.name,
+        tick_seconds=facts.ticks.tick_seconds,
+        zone=facts.ticks.zone,
+        keys=list(facts.keys),
+        mechanism=json.loads(facts.mechanism.to_json()),
+        unit=UnitAnswer(of=unit.of, amount=unit.amount, events=unit.events, sensitivity=unit.sensitivity, text=unit.text),
+        histories=facts.status.loss.histories,
+        first_tick=shown(facts.first_tick) if facts.has_releases and facts.first_tick is not None else None,
+        last_tick=shown(facts.last_tick) if facts.has_releases and facts.last_tick is not None else None,
+        last_id=facts.last_tick if facts.has_releases else None,
+        now=shown(facts.ticks.at(now)),
+        clock=clock,
     )
 
 
-def _row(facts: Facts, row: Release) -> dict[str, Any]:
-    return {"key": facts.keys[row.position], "value": row.value, "low": row.low, "high": row.high}
+def released_tick(reader: Reader, facts: Facts, tick: int) -> ReleasedTick:
+    """One published tick with all its keys: the body of ``latest``, and of a live event."""
+    rows = read_page(reader, facts.name, tick, tick, skip=0, limit=len(facts.keys) + 1, position=None)
+    values = [ReleasedValue(key=facts.keys[row.position], value=row.value, low=row.low, high=row.high) for row in rows]
+    return ReleasedTick(id=tick, tick=facts.ticks.shown(tick), releases=values)
 
 
-def _position(facts: Facts, key: str | None) -> int | None:
-    if key is None:
-        return None
-    if key not in facts.keys:
+def _curve(facts: Facts, now: float) -> Tagged:
+    curve = curve_of(facts, now)
+    found = PrivacyCurve(
+        stream=facts.name,
+        unit=unit_text(facts),
+        tick_seconds=curve.tick_seconds,
+        typical_error=round(curve.typical_error(), 1),
+        statements=curve.statements(),
+        curve=curve.curve(),
+        refresh=curve.refresh(),
+    )
+    return Tagged.of(msgspec.json.encode(found), "application/json")
+
+
+def _page_maker(facts: Facts, query: Query, *, as_table: bool) -> Maker:
+    limit = query.integer("limit", 1000, minimum=1, maximum=MOST_ROWS)
+    key = query.text("key")
+    if key is not None and key not in facts.positions:
         raise not_found()
-    return facts.keys.index(key)
+    position = None if key is None else facts.positions[key]
+    begin, end, skip, closed = _range(facts, query)
+
+    def make(reader: Reader) -> Tagged:
+        rows: list[Release] = []
+        if begin <= end:
+            rows = read_page(reader, facts.name, begin, end, skip=skip, limit=limit + 1, position=position)
+        more, rows = len(rows) > limit, rows[:limit]
+        following = f"{rows[-1].tick}.{rows[-1].position + 1}" if more else None
+        return _page(facts, rows, following, closed=closed or more, as_table=as_table)
+
+    return make
 
 
 def _range(facts: Facts, query: Query) -> tuple[int, int, int, bool]:
@@ -179,14 +208,15 @@ def _range(facts: Facts, query: Query) -> tuple[int, int, int, bool]:
     return begin, end, skip, wanted is not None and wanted <= facts.last_tick
 
 
-def _page(request: Request, facts: Facts, rows: list[Release], following: str | None, closed: bool, public: bool) -> Response:
-    starts = {tick: facts.ticks.shown(tick) for tick in {row.tick for row in rows}}
-    if wants_csv(request):
-        header = ("stream", "tick_start", "key", "value", "low", "high")
-        lines = ((facts.name, starts[row.tick], facts.keys[row.position], row.value, row.low, row.high) for row in rows)
-        answer = tagged(request, as_csv(header, lines), "text/csv; charset=utf-8", closed=closed, public=public)
-        if following:
-            answer.headers["Link"] = f'<?cursor={following}>; rel="next"'
-        return answer
-    shown = [{"start": starts[row.tick], **_row(facts, row)} for row in rows]
-    return tagged(request, as_json({"releases": shown, "next": following}), "application/json", closed=closed, public=public)
+def _page(facts: Facts, rows: list[Release], following: str | None, *, closed: bool, as_table: bool) -> Tagged:
+    ticks = {tick: facts.ticks.shown(tick) for tick in {row.tick for row in rows}}
+    if as_table:
+        header = ("stream", "tick", "key", "value", "low", "high")
+        lines = ((facts.name, ticks[row.tick], facts.keys[row.position], row.value, row.low, row.high) for row in rows)
+        return Tagged.of(as_csv(header, lines), "text/csv; charset=utf-8", closed=closed, next_cursor=following)
+    shown = [
+        ReleasedRow(tick=ticks[row.tick], key=facts.keys[row.position], value=row.value, low=row.low, high=row.high)
+        for row in rows
+    ]
+    page = ReleasePage(releases=shown, next=following)
+    return Tagged.of(msgspec.json.encode(page), "application/json", closed=closed, next_cursor=following)

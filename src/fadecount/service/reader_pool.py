@@ -6,21 +6,32 @@ inputs; import-linter holds them to it.
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from starlette.requests import Request
 
 from fadecount.errors import StoreError
 from fadecount.mechanisms import Mechanism
+from fadecount.service.http import ClientGone
 from fadecount.service.problems import not_found, unavailable
-from fadecount.streams.forks import ticks_ahead
 from fadecount.streams.reader import Reader
+from fadecount.streams.status import Status
 from fadecount.streams.ticks import Ticks
 
 Answer = TypeVar("Answer")
+THREADS = 4
+MOST_WAITING = 256
+"""Reads that may wait for a thread; one more is asked to come back later."""
+
+CACHE_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +39,34 @@ class Facts:
     """What is public about a stream: nothing here depends on events."""
 
     name: str
-    ticks: Ticks
-    mechanism: Mechanism
-    sensitivity: int
+    status: Status
     keys: tuple[str, ...]
-    first_tick: int | None
-    last_tick: int | None
-    histories: int
-    ahead: int
+    positions: dict[str, int] = field(repr=False)
+
+    @property
+    def ticks(self) -> Ticks:
+        return self.status.description.ticks
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return self.status.description.mechanism
+
+    @property
+    def first_tick(self) -> int | None:
+        return self.status.first_tick
+
+    @property
+    def last_tick(self) -> int | None:
+        """The last tick that readers can see."""
+        return self.status.published_tick
 
     @property
     def has_releases(self) -> bool:
         return self.first_tick is not None and self.last_tick is not None and self.last_tick >= self.first_tick
+
+    def ahead_of_clock(self, now: float) -> int:
+        """How many ticks are released that are not over by the clock; 0 unless the clock was set back."""
+        return 0 if self.last_tick is None else max(0, self.last_tick - (self.ticks.at(now) - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,77 +81,84 @@ class Release:
 
 
 class ReaderPool:
-    """Reads with a connection per thread, and with a new one after the database failed."""
+    """Reads on a few threads, each with a connection of its own, and with a new one after the database failed.
+
+    Guarantees: at most ``MOST_WAITING`` reads wait; a read whose client has left does not run; equal reads under way run once.
+    """
 
     def __init__(self, connect: Callable[[], Reader]) -> None:
         self._connect = connect
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fadecount reader")
         self._local = threading.local()
         self._open: list[Reader] = []
         self._guard = threading.Lock()
+        self._shared: dict[Hashable, _Shared[Any]] = {}
+        self._waiting = 0
+        self._facts: dict[str, Facts] = {}
+        self._changes: dict[str, int] = {}
 
-    def names(self) -> list[str]:
-        return self._ask(lambda reader: reader.names())
-
-    def facts(self, name: str) -> Facts:
-        """The public facts of a stream, or a Problem with status 404."""
-
-        def ask(reader: Reader) -> Facts | None:
-            if name not in reader.names():
-                return None
-            status = reader.status(name)
-            description = status.description
-            return Facts(
-                name=name,
-                ticks=description.ticks,
-                mechanism=description.mechanism,
-                sensitivity=description.sensitivity,
-                keys=reader.keys(name),
-                first_tick=status.first_tick,
-                last_tick=status.published_tick,
-                histories=1 + len(status.forks),
-                ahead=ticks_ahead(status.forks, status.published_steps),
-            )
-
-        found = self._ask(ask)
+    async def facts(self, name: str, request: Request | None = None) -> Facts:
+        """The public facts of a stream, from memory until :meth:`forget`; a Problem with status 404 if there is none."""
+        known = self._facts.get(name)
+        if known is not None:
+            return known
+        before = self._changes.get(name, 0)
+        found = await self.ask(lambda reader: read_facts(reader, name), request, ("facts", name, before))
         if found is None:
             raise not_found()
+        if self._changes.get(name, 0) == before:
+            self._facts[name] = found
         return found
 
-    def page(self, name: str, since: int, until: int, *, skip: int, limit: int, position: int | None) -> list[Release]:
-        """At most ``limit`` releases of the ticks ``since .. until``, leaving out the first ``skip`` keys of ``since``."""
+    def forget(self, name: str) -> None:
+        """The stream has changed: what was read of it before is not kept."""
+        self._changes[name] = self._changes.get(name, 0) + 1
+        self._facts.pop(name, None)
 
-        def ask(reader: Reader) -> list[Release]:
-            found: list[Release] = []
-            for release in _each(reader, name, since, until, position):
-                if release.tick > since or release.position >= skip:
-                    found.append(release)
-                    if len(found) == limit:
-                        break
-            return found
+    def known(self) -> dict[str, tuple[int | None, int]]:
+        """The last published tick and the number of keys of every stream whose facts are in memory."""
+        return {name: (facts.last_tick, len(facts.keys)) for name, facts in self._facts.items()}
 
-        return self._ask(ask)
+    async def ask(
+        self, question: Callable[[Reader], Answer], request: Request | None = None, name: Hashable | None = None
+    ) -> Answer:
+        """Ask on a thread. Questions of one ``name`` are asked once; a question whose clients have all left is not asked."""
+        shared: _Shared[Answer] | None = None if name is None else self._shared.get(name)
+        if shared is None:
+            if self._waiting >= MOST_WAITING:
+                raise unavailable("too many reads are waiting; send it again")
+            shared = _Shared(self._threads.submit(self._try, question))
+            self._waiting += 1
+            shared.future.add_done_callback(lambda _: self._ended(name))
+            if name is not None:
+                self._shared[name] = shared
+        shared.readers += 1
+        try:
+            return await _unless_gone(shared.future, request)
+        finally:
+            shared.readers -= 1
+            if not shared.readers:
+                shared.work.cancel()
 
-    def loss(self, name: str, tick: int, ticks_from_now: int) -> float:
-        def ask(reader: Reader) -> float:
-            status = reader.status(name)
-            steps = status.published_steps + ticks_from_now
-            return replace(status.loss, steps=steps).of_step(max(1, status.step_of(tick)))
-
-        return self._ask(ask)
+    def _ended(self, name: Hashable | None) -> None:
+        self._waiting -= 1
+        if name is not None:
+            self._shared.pop(name, None)
 
     def close(self) -> None:
+        self._threads.shutdown(wait=True, cancel_futures=True)
         with self._guard:
             for reader in self._open:
                 reader.close()
             self._open.clear()
 
-    def _ask(self, question: Callable[[Reader], Answer]) -> Answer:
+    def _try(self, question: Callable[[Reader], Answer]) -> Answer:
         """Ask once; if the connection has failed, ask a new one. After that the client may try again."""
         for _ in range(2):
             try:
                 return question(self._reader())
             except StoreError:
-                self._forget()
+                self._drop_connection()
         raise unavailable()
 
     def _reader(self) -> Reader:
@@ -135,7 +169,7 @@ class ReaderPool:
                 self._open.append(reader)
         return reader
 
-    def _forget(self) -> None:
+    def _drop_connection(self) -> None:
         reader: Reader | None = getattr(self._local, "reader", None)
         if reader is not None:
             self._local.reader = None
@@ -143,6 +177,83 @@ class ReaderPool:
             with self._guard:
                 if reader in self._open:
                     self._open.remove(reader)
+
+
+class _Shared(Generic[Answer]):
+    """A read under way, and how many wait for it."""
+
+    __slots__ = ("future", "readers", "work")
+
+    def __init__(self, work: Future[Answer]) -> None:
+        self.work = work
+        self.future = asyncio.wrap_future(work)
+        self.readers = 0
+
+
+async def _unless_gone(future: asyncio.Future[Answer], request: Request | None) -> Answer:
+    """The answer, or :class:`ClientGone` as soon as the client has left."""
+    if request is None or future.done():
+        return await asyncio.shield(future)
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        waited: list[asyncio.Future[Any]] = [future, gone]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        if not future.done():
+            raise ClientGone
+        return future.result()
+    finally:
+        gone.cancel()
+        with suppress(asyncio.CancelledError):
+            await gone
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class AnswerCache(Generic[Answer]):
+    """Answers by what was asked, as long as the facts they were made from hold; at most ``CACHE_BYTES`` of them."""
+
+    def __init__(self, size: Callable[[Answer], int], most_bytes: int = CACHE_BYTES) -> None:
+        self._size, self._most = size, most_bytes
+        self._kept: OrderedDict[Hashable, tuple[Facts | None, Answer]] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, name: Hashable, facts: Facts) -> Answer | None:
+        found = self._kept.get(name)
+        if found is None or (found[0] is not None and found[0] is not facts):
+            return None
+        self._kept.move_to_end(name)
+        return found[1]
+
+    def put(self, name: Hashable, facts: Facts | None, answer: Answer) -> None:
+        """Keep an answer while ``facts`` are the present ones; with None, for ever."""
+        before = self._kept.pop(name, None)
+        self._kept[name] = facts, answer
+        self._bytes += self._size(answer) - (self._size(before[1]) if before else 0)
+        while self._bytes > self._most:
+            _, (_, oldest) = self._kept.popitem(last=False)
+            self._bytes -= self._size(oldest)
+
+
+def read_facts(reader: Reader, name: str) -> Facts | None:
+    """The facts of a stream, or None if there is no such stream."""
+    if not reader.has(name):
+        return None
+    status, keys = reader.status(name), reader.keys(name)
+    return Facts(name=name, status=status, keys=keys, positions={key: at for at, key in enumerate(keys)})
+
+
+def read_page(reader: Reader, name: str, since: int, until: int, *, skip: int, limit: int, position: int | None) -> list[Release]:
+    """At most ``limit`` releases of the ticks ``since .. until``, leaving out the first ``skip`` keys of ``since``."""
+    found: list[Release] = []
+    for release in _each(reader, name, since, until, position):
+        if release.tick > since or release.position >= skip:
+            found.append(release)
+            if len(found) == limit:
+                break
+    return found
 
 
 def _each(reader: Reader, name: str, since: int, until: int, position: int | None) -> Iterator[Release]:

@@ -102,7 +102,7 @@ def make_server(service: Service, settings: Settings) -> _Server:
     limits = settings.limits
     config = uvicorn.Config(
         service,
-        http=guarded(limits, service.lane),
+        http=guarded(limits),
         loop="none",
         lifespan="off",
         ws="none",

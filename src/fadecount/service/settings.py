@@ -27,15 +27,18 @@ class Storage:
 
     @property
     def store_path(self) -> Path:
+        """The file of the embedded store."""
         return self.folder / STORE_NAME
 
     def prepare(self) -> None:
+        """Make the folder, if it is not there."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise StoreError(f"--state {self.folder} cannot be made: {error.strerror}; choose another folder") from error
 
     def tokens(self) -> TokenFile:
+        """The tokens of the service."""
         return TokenFile(self.folder / FILE_NAME)
 
 

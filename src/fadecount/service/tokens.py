@@ -96,11 +96,22 @@ class TokenFile:
         matches = hmac.compare_digest(_hashed(secret), expected)
         return _public(stored) if stored and matches and marker == "fc" else None
 
-    def _current(self) -> dict[str, _Stored]:
+    def is_valid(self, grant: Grant) -> bool:
+        """Whether a grant has not been revoked."""
+        return grant.id in self._current()
+
+    @property
+    def version(self) -> tuple[int, int, int] | None:
+        """Changes whenever the file is written; None without a file."""
         try:
             status = self._path.stat()
-            seen = (status.st_mtime_ns, status.st_size, status.st_ino)
         except FileNotFoundError:
+            return None
+        return status.st_mtime_ns, status.st_size, status.st_ino
+
+    def _current(self) -> dict[str, _Stored]:
+        seen = self.version
+        if seen is None:
             return {}
         if seen != self._seen:
             self._tokens, self._seen = self._read(), seen

@@ -3,113 +3,134 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Mechanism, require_planned_tick
 from fadecount.service.access import Access, Action
-from fadecount.service.http import Receive, Scope, Send, as_json, read_body, send_bytes
+from fadecount.service.answers import Accepted, Created, Declared
+from fadecount.service.http import is_packed, json_answer, read_body, unpacked
 from fadecount.service.limits import Limits
-from fadecount.service.parsing import a_list, a_text, an_event, an_object, events_of, parse, parse_lines
+from fadecount.service.parsing import (
+    LONGEST_ID,
+    ONLY_KEY,
+    JsonObject,
+    NewKeys,
+    NewStream,
+    NewUnit,
+    SentEvents,
+    checked_text,
+    parse,
+    parse_events,
+)
 from fadecount.service.problems import Problem, bad_request
 from fadecount.service.writer import Writer
-from fadecount.streams import Batch, Description, Ticks
+from fadecount.streams import Description, Ticks, Unit
 
-MOST_KEYS = 100_000
-LONGEST_ID = 200
 LONGEST_DELAY = 1_000_000
 """Ticks whose counts wait to be shown are kept one by one."""
 
-_CREATE = frozenset({"name", "tick", "keys", "mechanism", "plan", "zone"})
-ACCEPTED = as_json({"accepted": True, "repeated": False})
-REPEATED = as_json({"accepted": True, "repeated": True})
-_NO_STORE = ((b"cache-control", b"no-store"),)
+LARGEST_ON_LOOP = 1 << 14
+"""Bytes of a body that are parsed at once; a larger one is parsed on a thread, so that nobody else waits for it."""
+
+_LINES = ("application/x-ndjson", "application/jsonl")
+_BAD_STREAM = "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters within their bounds"
+Parsed = TypeVar("Parsed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteContext:
-    """What writing routes work with; each route is an ASGI application of its own, as little as possible around it."""
+    """What writing routes work with."""
 
     writer: Writer
     access: Access
     limits: Limits
+    parsers: Executor
 
-    async def events(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
-        """``POST /v1/streams/{name}/events``: 202 when the events are durable."""
-        headers = dict(scope["headers"])
-        self.may_write(headers, name)
-        if scope["query_string"]:
+    async def body(self, request: Request, kinds: tuple[str, ...], parsed: Callable[[bytes], Parsed]) -> Parsed:
+        """The body of a request, unpacked and parsed."""
+        if media_type(request) not in kinds:
+            raise Problem(415, "unsupported_type", f"Content-Type must be {' or '.join(kinds)}")
+        sent, packed, limit = await read_body(request, self.limits), is_packed(request), self.limits.body_bytes
+        if not packed and len(sent) <= LARGEST_ON_LOOP:
+            return parsed(sent)
+
+        def work() -> Parsed:
+            return parsed(unpacked(sent, limit) if packed else sent)
+
+        return await asyncio.get_running_loop().run_in_executor(self.parsers, work)
+
+
+def write_routes(context: WriteContext) -> Iterator[Route]:
+    limits = context.limits
+
+    async def events(request: Request) -> Response:
+        """202 when the events are durable."""
+        name = request.path_params["name"]
+        grant = context.access.allow(request.headers.get("authorization"), Action.WRITE, name)
+        if request.scope["query_string"]:
             raise bad_request("bad_query", "this route takes no parameters")
-        counted = await self.accept(headers, name, await read_body(receive, headers, self.limits))
-        await send_bytes(send, 202, ACCEPTED if counted else REPEATED, "application/json", _NO_STORE)
+        batch_id, lines = _batch_id(request), media_type(request) in _LINES
 
-    def may_write(self, headers: dict[bytes, bytes], name: str) -> None:
-        self.access.allow(_text(headers, b"authorization"), Action.WRITE, name)
+        def parsed(body: bytes) -> SentEvents:
+            return parse_events(body, lines=lines, most=limits.events_per_request)
 
-    def accept(self, headers: dict[bytes, bytes], name: str, body: bytes) -> asyncio.Future[bool]:
-        """Check a body and hand it to the writer."""
-        batch_id, media_type = _batch_id(headers), _media_type(headers)
-        most = self.limits.events_per_request
-        if media_type == b"application/json":
-            events = events_of(parse(body), most=most)
-        elif media_type in (b"application/x-ndjson", b"application/jsonl"):
-            events = [an_event(each) for each in a_list(parse_lines(body), "the body", most=most)]
-        else:
-            raise Problem(415, "unsupported_type", "Content-Type must be application/json or application/x-ndjson")
-        counts: dict[str, int] = {}
-        for key, count in events:
-            counts[key] = counts.get(key, 0) + count
-        return self.writer.accept(name, Batch(counts=counts, id=batch_id))
+        sent = await context.body(request, ("application/json", *_LINES), parsed)
+        own = None if batch_id is None or grant is None else f"{grant.id}/{batch_id}"
+        counted = await context.writer.accept(name, sent, own)
+        return json_answer(Accepted(accepted=True, repeated=not counted), status=202)
 
-    async def create(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """``POST /v1/streams``: a new stream, which begins with the present tick; repeating it changes nothing."""
-        headers = dict(scope["headers"])
-        authorization = _text(headers, b"authorization")
-        self.access.allow_some(authorization, Action.MANAGE)
-        fields = an_object(await self._json(receive, headers), "the body", _CREATE, frozenset({"name", "tick"}))
-        name = a_text(fields["name"], "name")
-        self.access.allow(authorization, Action.MANAGE, name)
-        description = _description(name, fields)
-        keys = _keys(fields["keys"]) if "keys" in fields else ["all"]
-        created = await self.writer.call(lambda leader: leader.create(description, keys))
-        answer = as_json({"name": name, "repeated": not created})
-        await send_bytes(send, 201 if created else 200, answer, "application/json", _NO_STORE)
+    async def keys(request: Request) -> Response:
+        """Declare more keys; known ones stay as they are."""
+        name = request.path_params["name"]
+        context.access.allow(request.headers.get("authorization"), Action.MANAGE, name)
+        new = await context.body(request, ("application/json",), lambda body: _keys(parse(body, NewKeys).keys))
+        await context.writer.call(lambda leader: leader.declare(name, new))
+        return json_answer(Declared(name=name))
 
-    async def keys(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
-        """``POST /v1/streams/{name}/keys``: declare more keys; known ones are left as they are."""
-        headers = dict(scope["headers"])
-        self.access.allow(_text(headers, b"authorization"), Action.MANAGE, name)
-        fields = an_object(await self._json(receive, headers), "the body", frozenset({"keys"}), frozenset({"keys"}))
-        keys = _keys(fields["keys"])
-        await self.writer.call(lambda leader: leader.declare(name, keys))
-        await send_bytes(send, 200, as_json({"name": name}), "application/json", _NO_STORE)
-
-    async def _json(self, receive: Receive, headers: dict[bytes, bytes]) -> Any:
-        if _media_type(headers) != b"application/json":
-            raise Problem(415, "unsupported_type", "Content-Type must be application/json")
-        return parse(await read_body(receive, headers, self.limits))
+    yield Route("/v1/streams/{name}/events", events, methods=["POST"])
+    yield Route("/v1/streams/{name}/keys", keys, methods=["POST"])
 
 
-def _description(name: str, fields: dict[str, Any]) -> Description:
-    if ("mechanism" in fields) == ("plan" in fields):
+async def create_stream(context: WriteContext, request: Request) -> Response:
+    """``POST /v1/streams``: a new stream, which begins with the present tick; repeating it changes nothing."""
+    authorization = request.headers.get("authorization")
+    context.access.allow_some(authorization, Action.MANAGE)
+
+    def parsed(body: bytes) -> tuple[Description, list[str]]:
+        new = parse(body, NewStream)
+        context.access.allow(authorization, Action.MANAGE, checked_text(new.name, "name"))
+        return _description(new), [ONLY_KEY] if new.keys is UNSET else _keys(new.keys)
+
+    description, keys = await context.body(request, ("application/json",), parsed)
+    created = await context.writer.call(lambda leader: leader.create(description, keys))
+    return json_answer(Created(name=description.name, repeated=not created), status=201 if created else 200)
+
+
+def _description(new: NewStream) -> Description:
+    given = new.plan if isinstance(new.mechanism, UnsetType) else new.mechanism
+    if isinstance(given, UnsetType) or (new.mechanism is not UNSET and new.plan is not UNSET):
         raise bad_request("bad_mechanism", "give mechanism, or plan")
-    tick = a_text(fields["tick"], "tick")
-    zone = a_text(fields.get("zone", "UTC"), "zone")
-    given = fields.get("mechanism", fields.get("plan"))
+    zone = "UTC" if new.zone is UNSET else new.zone
     try:
-        mechanism = Mechanism.from_json(as_json(_marked(given)))
+        mechanism = Mechanism.from_json(msgspec.json.encode(_marked(given)))
         if mechanism.schedule.delay > LONGEST_DELAY:
             raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
-        ticks = Ticks(tick_seconds=parse_duration(tick), zone=zone)
+        ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=zone)
         _check_planned(mechanism, ticks)
-        return Description(name=name, mechanism=mechanism, ticks=ticks)
+        return Description(name=new.name, mechanism=mechanism, ticks=ticks, unit=_unit(new.unit))
     except (ParameterError, TypeError, ValueError, OverflowError):
-        detail = (
-            "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters within their bounds"
-        )
-        raise bad_request("bad_stream", detail) from None
+        raise bad_request("bad_stream", _BAD_STREAM) from None
 
 
 def _check_planned(mechanism: Mechanism, ticks: Ticks) -> None:
@@ -119,36 +140,34 @@ def _check_planned(mechanism: Mechanism, ticks: Ticks) -> None:
         raise bad_request("wrong_tick", "tick must be the one for which the plan was made; plan again for another") from None
 
 
-def _marked(given: Any) -> dict[str, Any]:
+def _unit(new: NewUnit | UnsetType) -> Unit:
+    try:
+        return Unit() if isinstance(new, UnsetType) else Unit.from_json(msgspec.to_builtins(new))
+    except ParameterError:
+        raise bad_request("bad_unit", "unit must be one event, or one person within a tick with at most so many events") from None
+
+
+def _marked(given: JsonObject) -> JsonObject:
     """A mechanism as :meth:`Mechanism.to_json` writes it; the marker and the version may be left out."""
-    if not isinstance(given, dict):
-        raise bad_request("wrong_type", "mechanism must be an object, such as {kind: gradual, epsilon: 0.1, exponent: 1}")
     if any(isinstance(value, bool) for value in given.values()):
         raise bad_request("wrong_number", "parameters of a mechanism must be numbers")
     return {"fadecount": "mechanism", "version": 1, **given}
 
 
-def _keys(value: Any) -> list[str]:
-    keys = [a_text(each, "a key") for each in a_list(value, "keys", most=MOST_KEYS)]
+def _keys(keys: list[str]) -> list[str]:
+    for each in keys:
+        checked_text(each, "a key")
     if len(set(keys)) != len(keys):
         raise bad_request("duplicate_key", "keys must be different from each other")
     return keys
 
 
-def _text(headers: dict[bytes, bytes], name: bytes) -> str | None:
-    value = headers.get(name)
-    return None if value is None else value.decode("latin-1")
+def media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _media_type(headers: dict[bytes, bytes]) -> bytes:
-    return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-
-
-def _batch_id(headers: dict[bytes, bytes]) -> str | None:
-    value = headers.get(b"idempotency-key")
-    if value is None:
-        return None
-    text = value.decode("latin-1")
-    if not 1 <= len(text) <= LONGEST_ID or not (text.isascii() and text.isprintable()):
+def _batch_id(request: Request) -> str | None:
+    text = request.headers.get("idempotency-key")
+    if text is not None and (not 1 <= len(text) <= LONGEST_ID or not (text.isascii() and text.isprintable())):
         raise bad_request("bad_idempotency_key", f"Idempotency-Key must be 1 to {LONGEST_ID} printable ASCII characters")
     return text

@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fadecount.errors import FadecountError, InputError, StoreError
+from fadecount.errors import FadecountError, StoreError
 from fadecount.service.clock import Clock
-from fadecount.service.leader import Leader, refused_input
+from fadecount.service.leader import Leader
 from fadecount.service.metrics import Metrics
+from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import unavailable
-from fadecount.streams import Batch
 
 
 @dataclass(slots=True)
@@ -32,14 +32,10 @@ class Job:
     future: asyncio.Future[Any]
 
 
-def accepted(leader: Leader, stream: str, group: Sequence[Job]) -> list[tuple[Job, Any]]:
-    """One transaction for the group; if somebody's batch is wrong, each on its own, so that only that one is refused."""
+def accepted(leader: Leader, stream: str, group: Sequence[Job], now: float) -> list[tuple[Job, Any]]:
+    """One transaction for the group."""
     try:
-        outcomes: list[Any] = list(leader.accept(stream, [job.work for job in group]))
-    except InputError:
-        if len(group) == 1:
-            return [(group[0], refused_input())]
-        return [each for job in group for each in accepted(leader, stream, [job])]
+        outcomes: list[Any] = list(leader.accept(stream, [job.work for job in group], now))
     except StoreError:
         raise
     except FadecountError as error:
@@ -114,19 +110,30 @@ class Writer:
         if self._leader:
             self._leader.close()
 
-    @property
-    def ready(self) -> bool:
+    def trouble(self) -> str | None:
+        """Why the service is not ready; None if it is. Never waits for the database."""
         leader, since = self._leader, self._busy_since
-        stuck = since is not None and time.monotonic() - since > STUCK_SECONDS
-        return leader is not None and leader.healthy and not stuck and not self.failed.is_set() and not self._stopping
+        if self._stopping:
+            return "the service is ending"
+        if leader is None or self.failed.is_set() or (since is not None and time.monotonic() - since > STUCK_SECONDS):
+            return "the store does not answer; the operator's log says why"
+        return leader.trouble
+
+    def clock_trouble(self, name: str) -> str | None:
+        leader = self._leader
+        return leader.clock_trouble(name) if leader else None
+
+    def stream_count(self) -> int:
+        leader = self._leader
+        return leader.stream_count if leader else 0
 
     def lag_seconds(self) -> float:
         leader = self._leader
         return leader.lag_seconds() if leader else 0.0
 
-    def accept(self, stream: str, batch: Batch) -> asyncio.Future[bool]:
-        """Queue a batch; the future tells, once it is durable, whether it counted (False: this id has counted before)."""
-        return self._submit(stream, batch)
+    def accept(self, stream: str, events: SentEvents, batch_id: str | None) -> asyncio.Future[bool]:
+        """Queue events; the future tells, once they are durable, whether they counted (False: this id has counted before)."""
+        return self._submit(stream, (events, batch_id))
 
     def call(self, work: Callable[[Leader], Any]) -> asyncio.Future[Any]:
         """Run something on the writing thread."""
@@ -169,6 +176,8 @@ class Writer:
         leader = self._leader
         if leader is None:
             leader = self._leader = self._open_leader()
+        now = self._clock.now()  # one time for all: ticks that are over by then are closed before events are counted
+        leader.close_due(now)
         done: list[tuple[Job, Any]] = []
         groups: dict[str, list[Job]] = {}
         try:
@@ -178,20 +187,19 @@ class Writer:
                 else:
                     groups.setdefault(job.stream, []).append(job)
             for stream, group in groups.items():
-                done += accepted(leader, stream, group)
+                done += accepted(leader, stream, group, now)
         finally:
             if done:
                 self._loop.call_soon_threadsafe(resolve, done)
-        if time.monotonic() - self._looked > LONGEST_WAIT:
+        if self._reconnects and time.monotonic() - self._looked > LONGEST_WAIT:
             self._looked = time.monotonic()
             leader.find_streams()
-        leader.close_due()
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
         """Nothing is known about the transaction under way, so the store is let go, and everyone waiting is told to repeat."""
         self._busy_since = None
         log.error("the store failed: %s", type(error).__name__)
-        self._metrics.ticker_failures += 1
+        self._metrics.failures.inc()
         leader, self._leader = self._leader, None
         if leader:
             leader.close()

@@ -205,13 +205,22 @@ class Intake:
             counts = [1] * len(keys)
         return _Events(keys, counts, self._hashes([person]) * len(keys))
 
+    def check(self, batch: Batch) -> None:
+        """Raise the ``InputError`` that :meth:`accept` would raise for a batch; for known keys without the database."""
+        _counts(batch)
+        self._keys(batch)
+        self._check_person(batch.person is not None)
+
     def _keys(self, batch: Batch) -> list[int]:
-        for _ in range(2):
-            try:
-                return [self._positions[key] for key in batch.counts]
-            except KeyError:  # it may have been declared since
-                self._positions = self._read_positions()
-        raise InputError("key must be declared, got an unknown one; declare it first")
+        try:
+            return [self._positions[key] for key in batch.counts]
+        except KeyError:  # it may have been declared since
+            ((width,),) = self._database.query("SELECT width FROM streams WHERE id = ?", (self._id,)) or ((0,),)
+        if width != len(self._positions):
+            self._positions = self._read_positions()
+        if any(key not in self._positions for key in batch.counts):
+            raise InputError("key must be declared, got an unknown one; declare it first")
+        return [self._positions[key] for key in batch.counts]
 
     def _check_person(self, given: bool) -> None:
         wanted = self._description.unit.of == "person"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,25 @@ class Reader:
     def names(self) -> list[str]:
         """The names of all streams, in order."""
         return stream_names(self._database)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a stream of that name."""
+        return bool(self._database.query("SELECT 1 FROM streams WHERE name = ?", (name,)))
+
+    def summaries(self, *, after: str = "", limit: int = 1000, only: str | None = None) -> list[tuple[str, int, int]]:
+        """(name, tick seconds, number of keys) of the streams after a name, in alphabetical order; or of one stream."""
+        if only is not None:
+            rows = self._database.query("SELECT name, description, width FROM streams WHERE name = ?", (only,))
+        else:
+            rows = self._database.query(
+                "SELECT name, description, width FROM streams WHERE name > ? ORDER BY name LIMIT ?", (after, limit)
+            )
+        return [(name, int(json.loads(text)["tick_seconds"]), int(width)) for name, text, width in rows]
+
+    def published(self) -> list[tuple[str, int | None, int]]:
+        """(name, last published tick, number of keys) of every stream."""
+        rows = self._database.query("SELECT name, published_tick, width FROM streams")
+        return [(name, None if tick is None else int(tick), int(width)) for name, tick, width in rows]
 
     def status(self, name: str) -> Status:
         """What the stream is, and where it is in time."""

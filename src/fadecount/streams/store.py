@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -24,6 +24,8 @@ from fadecount.streams.status import read_status, stream_names, write_keys
 from fadecount.streams.stream import Stream, Tools
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import ONE_EVENT, Unit
+
+_CREATION_SECONDS = 5.0
 
 
 class Store:
@@ -68,8 +70,18 @@ class Store:
         names = checked_keys(keys)
         database, name = self._database, description.name
         counter = Counter(description.mechanism, shape=(len(names),))
+        creation = f"create {name}"
+        database.lock(creation, _CREATION_SECONDS)  # another process may be creating the same one
+        try:
+            self._create(description, names, counter, start_tick)
+        finally:
+            database.unlock(creation)
+        return self.open(name)
+
+    def _create(self, description: Description, names: Sequence[str], counter: Counter, start_tick: int | None) -> None:
+        database, name = self._database, description.name
         with database.transaction():
-            if name in self.names():
+            if database.query("SELECT 1 FROM streams WHERE name = ?", (name,)):
                 raise bad_parameter(
                     "stream name", name, "new in this store", "open the stream that exists, or choose another name"
                 )
@@ -101,7 +113,6 @@ class Store:
             state.sign(name)
             if self._fence is not None:  # before the commit: a stream without a mark has lost it
                 self._fence.move(uid, None, Mark(commit_id=status.commit_id, steps=0))
-        return self.open(name)
 
     def open(self, name: str, *, other_histories: int | None = None, accept_extra_loss: bool = False) -> Stream:
         """A stream for writing. Refused while another process writes to it, and if the fence knows of later releases.

@@ -33,7 +33,7 @@ async function showList() {
     name.textContent = each.name;
     const detail = document.createElement("span");
     detail.className = "detail";
-    const keys = each.keys.length > 1 ? `${number(each.keys.length)} keys` : "one count";
+    const keys = each.key_count > 1 ? `${number(each.key_count)} keys` : "one count";
     detail.textContent = `${keys}, released every ${duration(each.tick_seconds)}`;
     link.append(name, detail);
     const item = document.createElement("li");
@@ -53,7 +53,7 @@ async function showStream(name) {
   document.title = `${name}: fadecount`;
   await Promise.all([view.open(facts, privacy, signal), fonts()]);
   only("stream");
-  follow(name, { onTick: (tick) => view.tick(tick), onState: connection, signal, after: facts.last_tick });
+  follow(name, { onTick: (tick) => view.tick(tick), onState: connection, signal, after: facts.last_id });
 }
 
 async function route() {

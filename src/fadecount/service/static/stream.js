@@ -19,12 +19,12 @@ export class StreamView {
   }
 
   async open(facts, privacy, signal) {
-    Object.assign(this, { facts, signal, rows: [], last: facts.last_start ? Date.parse(facts.last_start) : null });
+    Object.assign(this, { facts, signal, rows: [], last: facts.last_tick ? Date.parse(facts.last_tick) : null });
     byId("stream-name").textContent = facts.name;
     byId("tick-words").textContent = duration(facts.tick_seconds);
     this.key = facts.keys[0];
     const fits = ([length]) => length / facts.tick_seconds >= 12 && length / facts.tick_seconds <= MOST_TICKS;
-    const whole = facts.first_start && this.last - Date.parse(facts.first_start) > MOST_TICKS * facts.tick_seconds * 1000;
+    const whole = facts.first_tick && this.last - Date.parse(facts.first_tick) > MOST_TICKS * facts.tick_seconds * 1000;
     this.ranges = [...RANGES.filter(fits), [null, whole ? `last ${number(MOST_TICKS)}` : "all"]];
     this.range = (this.ranges.find(([length]) => length && length / facts.tick_seconds >= 100) ?? this.ranges[0])[0];
     this.keyChoice(facts.keys);
@@ -51,7 +51,7 @@ export class StreamView {
   }
 
   from() {
-    const begin = this.facts.first_start ? Date.parse(this.facts.first_start) : 0;
+    const begin = this.facts.first_tick ? Date.parse(this.facts.first_tick) : 0;
     if (this.last === null) return begin;
     return Math.max(begin, this.last - 1000 * (this.range ?? MOST_TICKS * this.facts.tick_seconds));
   }
@@ -64,16 +64,16 @@ export class StreamView {
       const found = await releases(this.facts.name, { key: this.key, since: new Date(this.from()).toISOString(), until }, this.signal);
       if (this.wanted !== wanted) return;
       const later = this.rows.filter((row) => row.key === this.key && row.time > this.last);
-      this.rows = [...found.map((row) => ({ ...row, time: Date.parse(row.start) })), ...later];
+      this.rows = [...found.map((row) => ({ ...row, time: Date.parse(row.tick) })), ...later];
     }
     this.paint();
   }
 
   tick(tick) {
-    const time = Date.parse(tick.start);
+    const time = Date.parse(tick.tick);
     if (this.last !== null && time <= this.last) return;
     this.last = time;
-    if (!this.facts.first_start) this.facts.first_start = tick.start;
+    if (!this.facts.first_tick) this.facts.first_tick = tick.tick;
     const found = tick.releases.find((row) => row.key === this.key);
     if (found) this.rows.push({ ...found, time });
     this.paint();

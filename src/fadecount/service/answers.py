@@ -1,0 +1,179 @@
+"""What the service answers, as structs: one definition that encodes and describes."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from fadecount.service.parsing import JsonObject
+
+
+class Accepted(Struct):
+    """The events are durable. `repeated`: this token had sent this Idempotency-Key before, so they count once."""
+
+    accepted: bool
+    repeated: bool
+
+
+class Created(Struct):
+    """There is such a stream now. `repeated`: there was one before."""
+
+    name: str
+    repeated: bool
+
+
+class Declared(Struct):
+    """The keys are declared."""
+
+    name: str
+
+
+class StreamSummary(Struct):
+    """A stream in a list."""
+
+    name: str
+    tick_seconds: int
+    key_count: int
+
+
+class StreamList(Struct):
+    """Streams in alphabetical order; `next` is the cursor of the next page, null on the last."""
+
+    streams: list[StreamSummary]
+    next: str | None
+
+
+class UnitAnswer(Struct):
+    """What the stated losses are about."""
+
+    of: str
+    amount: int
+    events: int
+    sensitivity: int
+    text: str
+
+
+class StreamDescription(Struct):
+    """Everything that is public about a stream. Times are the starts of ticks; `clock` is null while it is right."""
+
+    name: str
+    tick_seconds: int
+    zone: str
+    keys: list[str]
+    mechanism: JsonObject
+    unit: UnitAnswer
+    histories: int
+    first_tick: str | None
+    last_tick: str | None
+    last_id: int | None
+    now: str
+    clock: str | None
+
+
+class ReleasedValue(Struct):
+    """A released count: the true one lies from `low` to `high` 95 % of the time."""
+
+    key: str
+    value: int
+    low: int
+    high: int
+
+
+class ReleasedRow(Struct):
+    """A released count with the start of its tick."""
+
+    tick: str
+    key: str
+    value: int
+    low: int
+    high: int
+
+
+class ReleasePage(Struct):
+    """Released counts, oldest first; `next` is the cursor of the next page, null on the last."""
+
+    releases: list[ReleasedRow]
+    next: str | None
+
+
+class ReleasedTick(Struct):
+    """One tick with all its keys; `id` is what a live reader sends back as Last-Event-ID."""
+
+    id: int
+    tick: str
+    releases: list[ReleasedValue]
+
+
+class Statement(Struct):
+    """The privacy loss (ε) at an age: exact or an upper bound, `shown` rounded up."""
+
+    age_seconds: int
+    age: str
+    loss: float
+    shown: str
+    sure: str
+    meaning: str
+    sentence: str
+
+
+class AgeStatement(Statement):
+    """The loss of the stream's unit at the age asked for."""
+
+    stream: str
+    unit: str
+
+
+class ComparedPoint(Struct):
+    """The loss under the comparison at an age of the curve."""
+
+    loss: float
+    shown: str
+    sure: str
+
+
+class Comparison(Struct):
+    """A monthly budget refresh of the same typical error, at the ages of the curve."""
+
+    window_ticks: int
+    epsilon_current: float
+    epsilon_past: float
+    typical_error: float
+    points: list[ComparedPoint]
+
+
+class PrivacyCurve(Struct):
+    """How the losses of a stream grow with age."""
+
+    stream: str
+    unit: str
+    tick_seconds: int
+    typical_error: float
+    statements: list[Statement]
+    curve: list[Statement]
+    refresh: Comparison | None
+
+
+class TimedLoss(Struct):
+    """The loss of an event at a time."""
+
+    when: str
+    loss: float
+    shown: str
+    sure: str
+
+
+class PrivacyOfEvent(Struct):
+    """What has been lost about an event of a given time: now and later, or at a given time."""
+
+    stream: str
+    unit: str
+    time: str
+    losses: list[TimedLoss]
+    sentence: str
+
+
+class ProblemAnswer(Struct):
+    """A refusal (RFC 9457). It repeats nothing that was sent."""
+
+    status: int
+    code: str
+    detail: str

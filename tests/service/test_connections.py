@@ -1,0 +1,152 @@
+"""What one connection may take from everybody else, tried with raw sockets and without a token."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from fadecount.service.http import SECURITY_HEADERS
+from fadecount.service.limits import Limits
+from fadecount.service.protocol import MOST_PIPELINED
+from tests.service.harness import Harness, wait_for
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+CHUNKED = b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+EVENTS = json.dumps({"events": [{"key": "a"}]}).encode()
+
+
+@pytest.fixture
+def tight(tmp_path: Path) -> Iterator[Harness]:
+    with Harness(tmp_path, limits=Limits(body_bytes=50_000, request_seconds=1.0, idle_seconds=0.5, connections=60)) as harness:
+        harness.create()
+        yield harness
+
+
+def connected(harness: Harness) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", harness.port), timeout=10)
+
+
+def rest(connection: socket.socket) -> bytes:
+    """Everything until the server closes."""
+    found = b""
+    try:
+        while piece := connection.recv(65536):
+            found += piece
+    except OSError:
+        pass
+    return found
+
+
+def flood(connection: socket.socket, piece: bytes, most: int) -> int:
+    """Send a piece again and again until the server has had enough; how many bytes it took."""
+    sent = 0
+    try:
+        while sent < most:
+            connection.sendall(piece)
+            sent += len(piece)
+    except OSError:
+        pass
+    return sent
+
+
+@pytest.mark.parametrize("noise", [b"\r\n", b"\r", b"\n", b""])
+def test_nothing_between_requests_holds_a_connection(tight: Harness, noise: bytes) -> None:
+    """Sixty of them would be all that there are."""
+    with ExitStack() as stack:
+        held = [stack.enter_context(connected(tight)) for _ in range(60)]
+        for connection in held:
+            connection.sendall(GET)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+
+        def gone() -> bool:
+            for connection in held:
+                try:
+                    connection.sendall(noise)
+                except OSError:
+                    return True
+            return not tight._server.server_state.connections
+
+        wait_for(gone, 10)
+        wait_for(lambda: not tight._server.server_state.connections, 10)
+    assert tight.request("GET", "/healthz").status == 200
+
+
+def test_trailers_are_not_headers(tight: Harness) -> None:
+    body = b"%x\r\n%b\r\n0\r\n" % (len(EVENTS), EVENTS)
+    trailers = f"Authorization: Bearer {tight.admin}\r\nContent-Type: application/json\r\n\r\n".encode()
+    with connected(tight) as connection:
+        connection.sendall(CHUNKED + b"Connection: close\r\nContent-Type: application/json\r\n\r\n" + body + trailers)
+        assert rest(connection).startswith(b"HTTP/1.1 401")
+    with connected(tight) as connection:
+        head = CHUNKED + f"Connection: close\r\nAuthorization: Bearer {tight.admin}\r\n".encode()
+        connection.sendall(head + b"Content-Type: application/json\r\n\r\n" + body + b"Content-Type: text/plain\r\n\r\n")
+        assert rest(connection).startswith(b"HTTP/1.1 202")
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        (CHUNKED + b"\r\n0\r\n", b"X-Trailer: " + b"a" * 4000 + b"\r\n"),
+        (CHUNKED + b"\r\n0\r\nX-Trailer: ", b"a" * 4000),
+        (CHUNKED + b"\r\n", b"1;" + b"x" * 4000 + b"\r\na\r\n"),
+        (b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n", b"a" * 4000),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X-Header: " + b"a" * 4000 + b"\r\n"),
+        (b"GET /", b"a" * 4000),
+    ],
+    ids=["trailers", "one trailer", "chunk extensions", "a body", "headers", "a target"],
+)
+def test_a_message_is_bounded_as_a_whole(tight: Harness, head: bytes, piece: bytes) -> None:
+    """What the system's own buffers take is a few megabytes."""
+    with connected(tight) as connection:
+        connection.sendall(head)
+        assert flood(connection, piece, 60_000_000) < 30_000_000
+    wait_for(lambda: not tight._server.server_state.connections)
+
+
+def test_requests_in_a_row_are_answered_in_order_up_to_a_bound(tight: Harness) -> None:
+    missing = GET.replace(b"/healthz", b"/missing")
+    with connected(tight) as connection:
+        connection.sendall(GET + missing + GET + missing + GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert re.findall(rb"HTTP/1\.1 (\d+) ", rest(connection)) == [b"200", b"404", b"200", b"404", b"200"]
+    with connected(tight) as connection:
+        connection.sendall(GET * 5000)
+        assert rest(connection).count(b"HTTP/1.1 200") <= MOST_PIPELINED + 2
+    wait_for(lambda: not tight._server.server_state.connections)
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\x16\x03\x01\x02\x00", b"GET / HTTP/9.9\r\n\r\n", b"NONSENSE\r\n\r\n", b"GET /#a HTTP/1.1\r\n\r\n"]
+)
+def test_garbage_gets_a_refusal_like_all_others_and_no_line_in_the_log(
+    tight: Harness, garbage: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with connected(tight) as connection:
+        connection.sendall(garbage)
+        answer = rest(connection)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400") and json.loads(body)["code"] == "not_http"
+    for name, value in SECURITY_HEADERS:
+        assert name + b": " + value in head
+    assert not caplog.records
+
+
+def test_a_slow_request_on_a_used_connection_is_given_up(tight: Harness) -> None:
+    with connected(tight) as connection:
+        connection.sendall(GET)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        begun = time.monotonic()
+        for letter in GET[:-2]:
+            try:
+                connection.sendall(bytes([letter]))
+            except OSError:
+                break
+            time.sleep(0.05)
+        rest(connection)
+        assert time.monotonic() - begun < 8
