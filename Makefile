@@ -47,6 +47,9 @@ audit: $(VENV)/plots ## audit mechanisms as an outsider would, with pictures
 mutants: $(VENV)/test ## break the source in many ways and show which test notices each
 	$(BIN)/python -m campaigns.mutants
 
+head-start: $(VENV)/test ## compare losses with a head start with every item one by one, and with linear programs
+	$(BIN)/python -m campaigns.head_start
+
 exactness: $(VENV)/test ## compare millions of draws with exact arithmetic
 	$(BIN)/python -m campaigns.exactness
 	$(BIN)/python -m campaigns.exactness.gaussian

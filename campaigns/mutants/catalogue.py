@@ -36,7 +36,8 @@ class Mutant:
         file.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
-LEVELS = "mechanisms/level_budgets.py"
+LEVELS, SCHEDULE, HEAD = "mechanisms/level_budgets.py", "mechanisms/schedule.py", "mechanisms/head_start.py"
+LATE = ("tests/mechanisms/test_head_start.py", "tests/mechanisms/test_exact_loss.py")
 PATH, COUNTER, GRID = "counters/path.py", "counters/counter.py", "counters/grid.py"
 LAPLACE, SOURCE, TABLE, WORDS = "noise/laplace.py", "noise/source.py", "noise/laplace.py", "noise/generator.py"
 
@@ -44,7 +45,13 @@ MUTANTS = (
     Mutant("scale halved", "mechanisms/noise_law.py", "math.ldexp(1.0 / budget,", "math.ldexp(0.5 / budget,", DEFINITION),
     Mutant("level off by one", "mechanisms/gradual.py", "rounded_power(1 + level,", "rounded_power(2 + level,", DEFINITION),
     Mutant("interval index t - 1", PATH, "round_number, clock >> level)", "round_number, clock - 1 >> level)", DEFINITION),
-    Mutant("clock starts one late", PATH, "shown = clock = self.shown + 1", "shown = clock = self.shown + 2", DEFINITION),
+    Mutant("clock starts one late", PATH, "shown = self.shown + 1", "shown = self.shown + 2", DEFINITION),
+    Mutant("head start one off", SCHEDULE, "return (1 << self.head_start) - 1", "return 1 << self.head_start", DEFINITION),
+    Mutant("head start ignored by single steps", PATH, "tails = shown + self._skipped,", "tails = shown,", DEFINITION),
+    Mutant("items of a head start one off", LEVELS, "+ self.schedule.skipped", "+ (1 << self._head_start)", LATE),
+    Mutant("a tree of the head start left out", HEAD, "and some and level >= costs", "and some and level > costs", LATE),
+    Mutant("sign of the shift before the item", HEAD, "(h0, h1 + whole) if", "(h0, h1 - whole) if", LATE),
+    Mutant("carry of the age forgotten", HEAD, "= grown[total >> 1], growth", "= grown[bit], growth", LATE),
     Mutant("a variable redrawn at a block's border", PATH, "begun = start << level < first", "begun = False", DEFINITION),
     Mutant(
         "a variable redrawn at every step",
@@ -61,8 +68,8 @@ MUTANTS = (
         DEFINITION,
     ),
     Mutant("a level dropped in blocks", PATH, "if law is not None and len(new) else", "if law and len(new) > 1 else", DEFINITION),
-    Mutant("delay + 1", LEVELS, "delay=mechanism._delay)", "delay=mechanism._delay + 1)", DEFINITION),
-    Mutant("delay - 1", LEVELS, "delay=mechanism._delay)", "delay=max(0, mechanism._delay - 1))", DEFINITION),
+    Mutant("delay + 1", LEVELS, "delay=mechanism._delay,", "delay=mechanism._delay + 1,", DEFINITION),
+    Mutant("delay - 1", LEVELS, "delay=mechanism._delay,", "delay=max(0, mechanism._delay - 1),", DEFINITION),
     Mutant(
         "noise shared between keys",
         SOURCE,

@@ -18,11 +18,13 @@ EXAMPLES: dict[str, list[fc.Mechanism]] = {
         fc.Gradual(epsilon=0.1, exponent=1.5, delay=1),
         fc.Gradual(epsilon=0.25, exponent=2.0, delay=7),
         fc.Gradual(epsilon=0.2, exponent=3.0),
+        fc.Gradual(epsilon=0.25, delay=3, head_start=4),
     ],
     "designed": [
         fc.Designed(budgets=(0.5, 0.25, 0.125)),
         fc.Designed(budgets=(0.3, INF, 0.4, INF), delay=1),
         fc.Designed(budgets=tuple(_RANDOM), delay=7),
+        fc.Designed(budgets=(0.3, INF, 0.4, 0.2), delay=1, head_start=3),
     ],
     "linear": [fc.Linear(epsilon=0.4)],
     "refresh": [
@@ -47,6 +49,10 @@ SEQUENCES: dict[str, fc.Mechanism] = {
     "random, delayed": fc.Designed(budgets=tuple(reversed(_RANDOM)), delay=3),
     "without noise on some levels": fc.Designed(budgets=(0.5, INF, 0.7, INF, INF, 0.3)),
     "without noise above": fc.Designed(budgets=(0.5, 0.3, INF), delay=1),
+    "constant, head start": fc.Gradual(epsilon=0.5, head_start=4),
+    "rising, head start": fc.Gradual(epsilon=0.25, exponent=2.0, delay=1, head_start=3),
+    "falling, head start": fc.Designed(budgets=(1.0, 0.9, 0.4, 0.35, 0.1), head_start=2),
+    "without noise on some levels, head start": fc.Designed(budgets=(0.5, INF, 0.7, INF, INF, 0.3), delay=2, head_start=5),
     "without noise on the first level": fc.Designed(budgets=(INF, 0.3, 0.7, INF, 0.2)),
 }
 """Level budgets in every order of size."""
@@ -69,8 +75,8 @@ ROUNDS: dict[str, fc.Mechanism] = {
 """Rounds of every length, with a carry cheaper and dearer than the nodes of the tree."""
 
 CALIBRATIONS: dict[str, list[dict[str, object]]] = {
-    "gradual": [{"exponent": 1.0}, {"exponent": 2.0, "delay": 7}, {"exponent": 0.0}],
-    "designed": [{}, {"budgets": (1.0, INF, 0.3), "delay": 2}],
+    "gradual": [{"exponent": 1.0}, {"exponent": 2.0, "delay": 7}, {"exponent": 0.0}, {"exponent": 2.0, "head_start": 6}],
+    "designed": [{}, {"budgets": (1.0, INF, 0.3), "delay": 2}, {"budgets": (1.0, 0.3), "head_start": 9}],
     "linear": [{}],
     "refresh": [{"window": 12}, {"window": 31, "ratio": 0.2}, {"window": 1000}],
     "binary": [{}],
@@ -87,6 +93,8 @@ BAD_FIELDS: dict[str, tuple[object, ...]] = {
     "exponent": (*_NO_NUMBER, -1, -1e-9, 65.0),
     "budgets": ("0.1", b"1", 5, None, (), (0.1,) * 63, *((0.1, bad) for bad in _NO_BUDGET if bad is not INF)),
     "delay": _NO_INTEGER,
+    "head_start": (*_NO_INTEGER, 51),
+    "planned_tick_seconds": (*(bad for bad in _NO_NUMBER if bad is not None), 0, -1.0),
     "window": (*_NO_INTEGER, 0),
     "horizon": (*_NO_INTEGER, 0),
 }

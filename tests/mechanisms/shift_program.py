@@ -26,10 +26,11 @@ NEVER = 1e4
 def uses_of(mechanism: fc.Mechanism) -> Uses:
     """The definition of each mechanism: the variables in the output of step t (none before the delay is over)."""
     if isinstance(mechanism, fc.Gradual):
-        return lambda t: _dyadic(t - mechanism.delay, lambda level: mechanism.epsilon * (1.0 + level) ** (mechanism.exponent - 1))
+        power, late = mechanism.exponent - 1, mechanism.head_start
+        return lambda t: _dyadic(t - mechanism.delay, lambda level: mechanism.epsilon * (1.0 + level) ** power, late)
     if isinstance(mechanism, fc.Designed):
         last = len(mechanism.budgets) - 1
-        return lambda t: _dyadic(t - mechanism.delay, lambda level: mechanism.budgets[min(level, last)])
+        return lambda t: _dyadic(t - mechanism.delay, lambda level: mechanism.budgets[min(level, last)], mechanism.head_start)
     if isinstance(mechanism, fc.Linear):
         return lambda t: {t: mechanism.epsilon} if t > 1 else {}
     if isinstance(mechanism, fc.Binary):
@@ -43,8 +44,9 @@ def delay_of(mechanism: fc.Mechanism) -> int:
     return 1 if isinstance(mechanism, fc.Linear) else getattr(mechanism, "delay", 0)
 
 
-def _dyadic(clock: int, budget: Callable[[int], float]) -> dict[Hashable, float]:
-    return {(level, clock >> level): budget(level) for level in range(max(0, clock).bit_length())}
+def _dyadic(shown: int, budget: Callable[[int], float], head_start: int) -> dict[Hashable, float]:
+    clock = shown + 2**head_start - 1 if shown > 0 else 0
+    return {(level, clock >> level): budget(level) for level in range(clock.bit_length())}
 
 
 def _prefix(clock: int, share: float, name: int = 0) -> dict[Hashable, float]:

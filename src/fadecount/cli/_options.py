@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 _TAKES = {
-    "gradual": ("epsilon", "exponent", "delay"),
+    "gradual": ("epsilon", "exponent", "delay", "head_start"),
     "linear": ("epsilon",),
     "refresh": ("window", "epsilon_current", "epsilon_past"),
     "binary": ("epsilon", "steps"),
-    "designed": ("budgets", "delay"),
+    "designed": ("budgets", "delay", "head_start"),
 }
 KINDS = tuple(_TAKES)
 GIVEN = ("plan", "mechanism", *sorted({name for names in _TAKES.values() for name in names}))
@@ -39,6 +39,12 @@ def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--epsilon", type=float, metavar="E", help="loss at first sight (all of it for binary)")
     group.add_argument("--exponent", type=float, metavar="K", help="gradual: how fast the loss grows (default: 1)")
     group.add_argument("--delay", type=int, metavar="STEPS", help="gradual, designed: steps by which outputs lag")
+    group.add_argument(
+        "--head-start",
+        type=int,
+        metavar="M",
+        help="gradual, designed: start at clock 2^M: less loss, more noise at first",
+    )
     group.add_argument("--budgets", metavar="E0,E1,...", help="designed: level budgets; inf allowed, the last one continues")
     group.add_argument("--window", type=int, metavar="STEPS", help="refresh: steps between two refreshes")
     group.add_argument("--epsilon-current", type=float, metavar="E", help="refresh: budget of the running round")
@@ -55,10 +61,10 @@ def mechanism_from(arguments: argparse.Namespace, *, tick_seconds: int | None = 
     _check_given(arguments, kind)
     if arguments.plan:
         return read_mechanism(arguments.plan, tick_seconds=tick_seconds)
-    delay = arguments.delay or 0
+    delay, head_start = arguments.delay or 0, arguments.head_start or 0
     if kind == "gradual":
         exponent = 1.0 if arguments.exponent is None else arguments.exponent
-        return Gradual(epsilon=_needed(arguments, "epsilon"), exponent=exponent, delay=delay)
+        return Gradual(epsilon=_needed(arguments, "epsilon"), exponent=exponent, delay=delay, head_start=head_start)
     if kind == "linear":
         return Linear(epsilon=_needed(arguments, "epsilon"))
     if kind == "binary":
@@ -69,7 +75,7 @@ def mechanism_from(arguments: argparse.Namespace, *, tick_seconds: int | None = 
             epsilon_current=_needed(arguments, "epsilon_current"),
             epsilon_past=_needed(arguments, "epsilon_past"),
         )
-    return Designed(budgets=_budgets(_needed(arguments, "budgets")), delay=delay)
+    return Designed(budgets=_budgets(_needed(arguments, "budgets")), delay=delay, head_start=head_start)
 
 
 def _check_given(arguments: argparse.Namespace, kind: str) -> None:

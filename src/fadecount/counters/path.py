@@ -37,12 +37,13 @@ class NoisePath:
     nothing.
     """
 
-    __slots__ = ("_draw", "_length", "_place", "_plan", "_source", "_tails", "_width", "shown")
+    __slots__ = ("_draw", "_length", "_place", "_plan", "_skipped", "_source", "_tails", "_width", "shown")
 
     def __init__(self, schedule: Schedule, source: NoiseSource, *, width: int | None, resolution_bits: int) -> None:
         self._plan = _plan(schedule, resolution_bits)
         self._length = schedule.round_length
         self._place = schedule.place
+        self._skipped = schedule.skipped
         self._source = source
         self._width = width
         self._draw: Callable[[DiscreteLaplace, int, int, int], Any] = (
@@ -66,8 +67,8 @@ class NoisePath:
 
     def step(self) -> Any:
         """The noise of the next step: an int, or an array over the counts (not to be written to)."""
-        shown = clock = self.shown + 1
-        round_number, tails = 0, self._tails
+        shown = self.shown + 1
+        clock, round_number, tails = shown + self._skipped, 0, self._tails
         if self._length is not None:
             round_number, clock = self._place(shown)
             if clock == 1 and round_number:
@@ -85,7 +86,7 @@ class NoisePath:
     def _renewed(self, tails: list[Any], round_number: int, clock: int) -> list[Any]:
         """The tails at a clock reading, given those at the one before."""
         newest = (clock & -clock).bit_length() - 1
-        kept = tails[: len(tails) - 1 - newest or 1]
+        kept = tails[: max(1, len(tails) - 1 - newest)]
         above, draw = kept[-1], self._draw
         for level, law in self._plan.renewed[newest]:
             if law is not None:

@@ -35,7 +35,8 @@ from fadecount.mechanisms.noise_law import tail_bound, variance_of
 from fadecount.mechanisms.schedule import Schedule
 
 JSON_VERSION = 1
-_PLANNED = "planned_tick_seconds"
+_LEFT_OUT = {"planned_tick_seconds": None, "head_start": 0}
+"""Fields that the JSON leaves out where they say nothing."""
 
 
 class Mechanism(ABC):
@@ -155,7 +156,7 @@ class Mechanism(ABC):
 
         >>> import fadecount as fc
         >>> fc.Gradual(epsilon=1.0, exponent=2.0).for_sensitivity(4)
-        Gradual(epsilon=0.25, exponent=2.0, delay=0)
+        Gradual(epsilon=0.25, exponent=2.0, delay=0, head_start=0)
         """
         remedy = "it is by how much one unit can change the count of a step"
         divisor = require_integer("sensitivity", sensitivity, minimum=1, maximum=1 << 51, remedy=remedy)
@@ -212,8 +213,7 @@ class Mechanism(ABC):
         """The mechanism as one line of versioned JSON that :meth:`from_json` reads back, equal to the last bit."""
         assert dataclasses.is_dataclass(self)
         fields = {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
-        if fields.get(_PLANNED, 0) is None:
-            del fields[_PLANNED]
+        fields = {name: value for name, value in fields.items() if name not in _LEFT_OUT or value != _LEFT_OUT[name]}
         return json.dumps({"fadecount": "mechanism", "version": JSON_VERSION, "kind": self.kind, **fields}, allow_nan=False)
 
     @staticmethod

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from fadecount.checks import LONGEST, planned_tick, require_budget, require_integer
+from fadecount.checks import LONGEST, planned_tick, require_budget, require_head_start, require_integer
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.level_budgets import LevelMechanism
@@ -20,6 +20,10 @@ class Designed(LevelMechanism):
     ``math.inf`` is allowed: that level adds no noise, and a shift of it is paid for by the levels below. An infinite first budget
     leaves the first output without noise: its loss is infinite, and no counter runs it.
 
+    ``head_start=m`` starts the clock at ``2**m``: the levels ``0 .. m`` are in use from the first step on. So the first outputs
+    have the noise of later ones, and in return every item loses less, for the same noise later on: no item is alone in a small
+    interval, and shifts of larger ones are shared. The stream is as unbounded as without.
+
     Formal guarantee and proof as for ``Gradual``: the exact loss of docs/theory.md, section 4, holds for any budgets.
 
     >>> import fadecount as fc
@@ -29,6 +33,7 @@ class Designed(LevelMechanism):
 
     budgets: Sequence[float]
     delay: int = 0
+    head_start: int = 0
     planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "designed"
     _budget_fields: ClassVar[tuple[str, ...]] = ("budgets",)
@@ -43,24 +48,36 @@ class Designed(LevelMechanism):
         object.__setattr__(self, "budgets", budgets)
         delay = require_integer("delay", self.delay, minimum=0, maximum=LONGEST, remedy="0 means no delay")
         object.__setattr__(self, "delay", delay)
+        object.__setattr__(self, "head_start", require_head_start(self.head_start))
         object.__setattr__(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
 
     @property
     def _delay(self) -> int:
         return self.delay
 
+    @property
+    def _head_start(self) -> int:
+        return self.head_start
+
     def _level_budget(self, level: int) -> float:
         return self.budgets[min(level, len(self.budgets) - 1)]
 
     @classmethod
     def for_mse(
-        cls, mse: float, *, horizon: int, budgets: Sequence[float] = (1.0,), delay: int = 0, resolution_bits: float = 0
+        cls,
+        mse: float,
+        *,
+        horizon: int,
+        budgets: Sequence[float] = (1.0,),
+        delay: int = 0,
+        head_start: int = 0,
+        resolution_bits: float = 0,
     ) -> Self:
         """The most private one whose budgets are in the given proportion and whose error over the horizon is at most ``mse``."""
-        shape = cls(budgets=budgets, delay=delay).budgets
+        shape = cls(budgets=budgets, delay=delay, head_start=head_start).budgets
 
         def build(factor: float) -> Any:
-            return cls(budgets=tuple(factor * each for each in shape), delay=delay)
+            return cls(budgets=tuple(factor * each for each in shape), delay=delay, head_start=head_start)
 
         result: Self = smallest_meeting(build, mse, horizon, resolution_bits)
         return result

@@ -12,7 +12,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadecount.checks import LARGEST_BUDGET, LONGEST, planned_tick, require_budget, require_integer, require_real
+from fadecount.checks import (
+    LARGEST_BUDGET,
+    LONGEST,
+    planned_tick,
+    require_budget,
+    require_head_start,
+    require_integer,
+    require_real,
+)
 from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.level_budgets import LevelMechanism
 from fadecount.mechanisms.schedule import LEVELS
@@ -22,9 +30,11 @@ from fadecount.mechanisms.schedule import LEVELS
 class Gradual(LevelMechanism):
     """A running count whose loss grows like a power of the logarithm of the age: ``epsilon * O(log(age)**exponent)``.
 
-    ``epsilon`` is the loss at first sight, ``exponent`` (lambda in the paper) how fast it grows afterwards, ``delay`` (B) by how
-    many steps outputs lag behind, during which an item loses nothing. Noise of level ``l`` has scale ``(1 + l)**(1 - exponent) /
-    epsilon``. Above 3/2 the squared error stays bounded for ever; 1 gives a loss of ``epsilon * (floor(log2(age + 1)) + 1)``.
+    ``epsilon`` is the loss at first sight, ``exponent`` (lambda in the paper) how fast it grows afterwards, ``delay`` (B) by
+    how many steps outputs lag behind, during which an item loses nothing. Noise of level ``l`` has scale ``(1 + l)**(1 -
+    exponent) / epsilon``. With ``head_start=m`` the first step finds the noise of step ``2**m``: early outputs have more
+    noise, and all items lose less (:class:`Designed` says more). Above 3/2 the squared error stays bounded for ever; 1 gives
+    a loss of ``epsilon * (floor(log2(age + 1)) + 1)``.
 
     Formal guarantee: epsilon-differential privacy with expiration ``g(age) = loss(age) / epsilon`` (Definition 1 of
     the paper), for streams that differ by at most 1 in one step. Proof: docs/theory.md, sections 2 and 4. Test:
@@ -38,6 +48,7 @@ class Gradual(LevelMechanism):
     epsilon: float
     exponent: float = 1.0
     delay: int = 0
+    head_start: int = 0
     planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "gradual"
     _budget_fields: ClassVar[tuple[str, ...]] = ("epsilon",)
@@ -48,12 +59,17 @@ class Gradual(LevelMechanism):
         object.__setattr__(self, "exponent", exponent)
         delay = require_integer("delay", self.delay, minimum=0, maximum=LONGEST, remedy="0 means no delay")
         object.__setattr__(self, "delay", delay)
+        object.__setattr__(self, "head_start", require_head_start(self.head_start))
         object.__setattr__(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
         require_budget("epsilon at the highest level", self._level_budget(LEVELS - 1))
 
     @property
     def _delay(self) -> int:
         return self.delay
+
+    @property
+    def _head_start(self) -> int:
+        return self.head_start
 
     def _level_budget(self, level: int) -> float:
         return min(self.epsilon * rounded_power(1 + level, self.exponent - 1.0), LARGEST_BUDGET)
@@ -73,11 +89,13 @@ class Gradual(LevelMechanism):
         return bound if bound.ndim else float(bound)
 
     @classmethod
-    def for_mse(cls, mse: float, *, horizon: int, exponent: float = 1.0, delay: int = 0, resolution_bits: float = 0) -> Self:
+    def for_mse(
+        cls, mse: float, *, horizon: int, exponent: float = 1.0, delay: int = 0, head_start: int = 0, resolution_bits: float = 0
+    ) -> Self:
         """The most private one (smallest epsilon) whose mean squared error over the horizon is at most ``mse``."""
 
         def build(factor: float) -> Any:
-            return cls(epsilon=factor, exponent=exponent, delay=delay)
+            return cls(epsilon=factor, exponent=exponent, delay=delay, head_start=head_start)
 
         result: Self = smallest_meeting(build, mse, horizon, resolution_bits)
         return result

@@ -138,7 +138,7 @@ def half_widths(mechanism: Mechanism, first_step: int, count: int, *, beta: floa
     shown = np.arange(first_step, first_step + count, dtype=np.int64) - schedule.delay
     length = schedule.round_length
     rounds = shown * 0 if length is None else (shown - 1) // length
-    clock = shown - rounds * (length or 0)
+    clock = shown - rounds * (length or 0) + schedule.skipped
     levels = np.bitwise_count(np.maximum(clock, 0)) if schedule.alternating else np.frexp(np.maximum(clock, 0).astype(float))[1]
     kinds = np.where(shown <= 0, -1, 2 * levels.astype(np.int64) + (rounds > 0))
     distinct, first, inverse = np.unique(kinds, return_index=True, return_inverse=True)

@@ -4,7 +4,8 @@ Every mechanism of fadecount releases the running sum plus the noise variables i
 data, so that one counter runs them all:
 
 * The first ``delay`` outputs are 0; afterwards the output at step ``t`` shows the inputs up to ``t - delay``.
-* A *clock* starts at 1 with the first shown step, and again at 1 with each round (if there are rounds).
+* A *clock* starts at ``2**head_start`` with the first shown step (1 without a head start), and at 1 with each round (if there are
+  rounds, there is no head start).
 * Slot ``l`` belongs to level ``l`` of the dyadic intervals of the clock (see :mod:`fadecount.intervals`): one
   variable per interval, drawn when the interval begins. An ``alternating`` schedule uses the intervals with an odd
   number only.
@@ -40,11 +41,17 @@ class Schedule:
     round_length: int | None = None
     carry_budget: float = math.inf
     horizon: int | None = None
+    head_start: int = 0
+
+    @property
+    def skipped(self) -> int:
+        """The clock readings before the first step: ``2**head_start - 1``."""
+        return (1 << self.head_start) - 1
 
     def place(self, shown: int) -> tuple[int, int]:
-        """The round (from 0) and the clock reading (from 1) of a shown step ``shown >= 1``."""
+        """The round (from 0) and the clock reading of a shown step ``shown >= 1``."""
         if self.round_length is None:
-            return 0, shown
+            return 0, shown + self.skipped
         rounds, offset = divmod(shown - 1, self.round_length)
         return rounds, offset + 1
 
@@ -74,6 +81,7 @@ class Schedule:
         total = 0.0
         for level, budget in enumerate(self.budgets):
             steps = steps_in_use(level, clock, alternating=self.alternating)
+            steps -= steps_in_use(level, self.skipped, alternating=self.alternating)
             if rounds:
                 whole: Any = self.round_length
                 steps += rounds * steps_in_use(level, whole, alternating=self.alternating)
