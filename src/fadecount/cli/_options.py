@@ -212,6 +212,21 @@ def add_monotone_option(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_window_options(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--per", metavar="LENGTH", help="counts of windows instead of totals: 1h, 1d, 1w, 1mo, ... (may be negative: noise is)"
+    )
+    parser.add_argument("--nonnegative", action="store_true", help="with --per: the nearest view in which no window is negative")
+
+
+def check_window_options(arguments: argparse.Namespace) -> None:
+    """Refuse options that do not go together."""
+    if arguments.nonnegative and arguments.per is None:
+        raise ParameterError("--per must be given with --nonnegative; a total has --monotone")
+    if arguments.per is not None and arguments.monotone is not None:
+        raise ParameterError("--monotone is no option of --per; windows have --nonnegative")
+
+
 def monotone_view(largest_step: str) -> Monotone:
     from fadecount.streams import Monotone
 

@@ -34,6 +34,8 @@ from fadecount.cli._options import (
     add_mechanism_options,
     add_monotone_option,
     add_store_options,
+    add_window_options,
+    check_window_options,
     is_stored,
     mechanism_from,
     monotone_view,
@@ -72,10 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--until", metavar="TIME", help="release the ticks before this time (default: up to the last event, which this reveals)"
     )
     add_monotone_option(group)
+    add_window_options(group)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from fadecount import runs
+    from fadecount.errors import ParameterError
     from fadecount.streams.export import check_output
 
     options = source_options(arguments)
@@ -85,6 +89,13 @@ def run(arguments: argparse.Namespace) -> int:
     source = None if piped else arguments.input
     check_output(arguments.output, source=source, force=arguments.force, append=arguments.append)
     view = None if arguments.monotone is None else monotone_view(arguments.monotone)
+    check_window_options(arguments)
+    if arguments.per is not None:
+        from fadecount.streams import WindowCalendar
+
+        WindowCalendar(per=arguments.per, zone=zone)
+        if arguments.follow or arguments.time is None:
+            raise ParameterError("--per must be given with a history; for a live stream, use fadecount streams export --per")
     given = any(getattr(arguments, each) is not None for each in GIVEN)
     start, until = (
         None if text is None else parse_time(text, zone, name=option)
@@ -149,12 +160,20 @@ def _release(arguments: argparse.Namespace, under_way: Run, view: Monotone | Non
             ) as writer,
             Progress("releasing", total=expected) as bar,
         ):
-            keys = under_way.stream.keys
+            keys, first = under_way.stream.keys, None
             for piece in under_way:
                 if view is not None:
                     piece = replace(piece, values=under_way.seen_through(view, piece))
-                writer.write([piece], keys)
+                if arguments.per is None:
+                    writer.write([piece], keys)
+                elif first is None:
+                    first = piece.first_tick
                 bar.advance(len(piece.values), note=f"{under_way.stream.status.steps:,} ticks")
+            if first is not None:
+                windows = under_way.reader.windows(
+                    description.name, per=arguments.per, since=first, nonnegative=arguments.nonnegative
+                )
+                writer.write_windows(windows, keys, description.ticks.zone)
     finally:
         signal.signal(signal.SIGINT, before)
     _report(under_way, kept=kept, stopped=stopped)

@@ -17,7 +17,16 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from fadecount.cli._options import add_monotone_option, add_store_options, monotone_view, open_reader, open_store, parse_time
+from fadecount.cli._options import (
+    add_monotone_option,
+    add_store_options,
+    add_window_options,
+    check_window_options,
+    monotone_view,
+    open_reader,
+    open_store,
+    parse_time,
+)
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
 from fadecount.rounding import rounded_up, shown_factor, shown_loss
@@ -56,6 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made["export"].add_argument("--output", metavar="FILE", default="-", help=".csv, .jsonl or .parquet (default: -)")
     made["export"].add_argument("--force", action="store_true", help="replace the file that is there")
     add_monotone_option(made["export"])
+    add_window_options(made["export"])
+    made["export"].add_argument("--zone", metavar="ZONE", help="with --per: where days begin (default: the stream's zone)")
     made["delete"].add_argument("--yes", action="store_true", help="do it without asking")
     made["catch-up"].add_argument("--yes", action="store_true", help="the clock of this machine is right")
     made["rotate"].add_argument("--new-key-file", metavar="FILE", help="the new key (default: no key, state is not sealed)")
@@ -151,6 +162,7 @@ def _curve(arguments: argparse.Namespace) -> None:
 def _export(arguments: argparse.Namespace) -> None:
     from fadecount.streams.export import ReleaseWriter
 
+    check_window_options(arguments)
     with open_reader(arguments) as reader:
         ticks = reader.status(arguments.name).description.ticks
         since, until = (
@@ -158,9 +170,16 @@ def _export(arguments: argparse.Namespace) -> None:
             for text, option in ((arguments.since, "--since"), (arguments.until, "--until"))
         )
         with ReleaseWriter(arguments.output, arguments.name, ticks, force=arguments.force) as writer:
+            keys = reader.keys(arguments.name)
+            if arguments.per is not None:
+                zone = arguments.zone or ticks.zone
+                windows = reader.windows(
+                    arguments.name, per=arguments.per, zone=zone, since=since, until=until, nonnegative=arguments.nonnegative
+                )
+                writer.write_windows(windows, keys, zone)
+                return
             view = None if arguments.monotone is None else monotone_view(arguments.monotone)
-            pieces = reader.releases(arguments.name, since=since, until=until, view=view)
-            writer.write(pieces, reader.keys(arguments.name))
+            writer.write(reader.releases(arguments.name, since=since, until=until, view=view), keys)
 
 
 def _catch_up(arguments: argparse.Namespace) -> None:

@@ -31,7 +31,7 @@ from fadecount.checks import (
 )
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.exact_sum import sum_rounded_up
-from fadecount.mechanisms.noise_law import tail_bound, variance_of
+from fadecount.mechanisms.noise_law import quantile_of, tail_bound, variance_of
 from fadecount.mechanisms.schedule import Schedule
 
 JSON_VERSION = 1
@@ -186,6 +186,28 @@ class Mechanism(ABC):
         """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the delay's bias is not in it)."""
         return self.schedule.mean_variance(require_horizon(horizon), require_resolution(resolution_bits))
 
+    def window_variance(self, start: int, end: int, *, resolution_bits: float = 0) -> float:
+        """The variance of the noise in the difference of the outputs of two steps, ``start < end``; ``start`` may be 0.
+
+        The difference is the count of a window of time. A noise variable in use at both steps cancels, so the variance is the
+        sum over the variables in use at one of them only: at most that of both outputs, and less for short windows.
+
+        >>> import fadecount as fc
+        >>> hourly = fc.Gradual(epsilon=0.5)
+        >>> round(hourly.variance(1_000_000)), round(hourly.window_variance(999_999, 1_000_000))
+        (157, 110)
+        """
+        first, last = _window(start, end)
+        bits = require_resolution(resolution_bits)
+        return sum(variance_of(budget, bits) for budget in self.schedule.budgets_between(first, last))
+
+    def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
+        """How far the difference of the outputs of two steps may be from the true one, but with probability ``beta``.
+
+        Exact: the quantile of the law of the noise that does not cancel (docs/windows.md). It costs no privacy.
+        """
+        return quantile_of(self.schedule.budgets_between(*_window(start, end)), require_beta(beta))
+
     def error_bound(self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0) -> float:
         """A bound on the error of one output that fails with probability at most ``beta``.
 
@@ -238,6 +260,11 @@ class Mechanism(ABC):
             return Mechanism._kinds[kind](**{name: _from_plain(value) for name, value in fields.items()})
         except TypeError as error:
             raise ParameterError(f"mechanism JSON does not fit kind {kind!r}; write it with to_json()") from error
+
+
+def _window(start: int, end: int) -> tuple[int, int]:
+    first = require_integer("start", start, minimum=0, maximum=LONGEST, remedy="a window from 0 on is the whole count")
+    return first, require_integer("end", end, minimum=first + 1, maximum=LONGEST, remedy="a window ends after it starts")
 
 
 def _fits(schedule: Schedule, whole: Schedule, divisor: int) -> bool:

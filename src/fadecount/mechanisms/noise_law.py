@@ -147,3 +147,46 @@ def half_widths(mechanism: Mechanism, first_step: int, count: int, *, beta: floa
         for kind, at in zip(distinct.tolist(), first.tolist(), strict=True)
     ]
     return np.array(widths, dtype=np.int64)[inverse]
+
+
+def window_half_widths(
+    mechanism: Mechanism, starts: NDArray[np.int64], ends: NDArray[np.int64], *, beta: float = 0.05
+) -> NDArray[np.int64]:
+    """:meth:`Mechanism.window_interval` for many windows at once.
+
+    Windows in whose difference the same slots are renewed have the same law; there are few such kinds, so each is computed once.
+    """
+    schedule = mechanism.schedule
+    kinds = []
+    for steps in (starts, ends):
+        shown = np.maximum(steps - schedule.delay, 0)
+        length = schedule.round_length
+        rounds = shown * 0 if length is None else np.maximum(shown - 1, 0) // length
+        skipped = schedule.place(1)[1] - 1
+        clock = np.where(shown > 0, shown - rounds * (length or 0) + skipped, 0)
+        kinds += [rounds, clock]
+    (first_rounds, first), (last_rounds, last) = kinds[:2], kinds[2:]
+    if schedule.alternating:  # all levels have one budget: the number of variables says it all
+        kept = np.where(first_rounds == last_rounds, np.bitwise_count(first & last & ~_below(first ^ last)), 0)
+        count = np.bitwise_count(first).astype(np.int64) + np.bitwise_count(last) - 2 * kept.astype(np.int64)
+        renewed = (first_rounds != last_rounds) * ((first_rounds > 0).astype(np.int64) + (last_rounds > 0))
+        law = np.stack([count, renewed])
+    else:
+        law = np.stack([_length(first), _length(last), _length(first ^ last)])
+    _, first_at, inverse = np.unique(law, axis=1, return_index=True, return_inverse=True)
+    widths = [mechanism.window_interval(int(starts[at]), int(ends[at]), beta) for at in first_at.tolist()]
+    return np.array(widths, dtype=np.int64)[inverse.ravel()]
+
+
+def _length(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The length of the binary form of each number."""
+    smeared = _below(numbers)
+    return np.bitwise_count(smeared).astype(np.int64)
+
+
+def _below(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """All ones up to the highest bit of each number."""
+    found = numbers.copy()
+    for shift in (1, 2, 4, 8, 16, 32):
+        found |= found >> shift
+    return found

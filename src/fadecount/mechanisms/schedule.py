@@ -65,6 +65,29 @@ class Schedule:
         ]
         return [*used, self.carry_budget] if rounds else used
 
+    def budgets_between(self, start: int, end: int) -> list[float]:
+        """The budgets of the noise variables in the difference of two outputs: those in use at one of the two steps only.
+
+        ``start`` may be 0, the empty output before the first step.
+        """
+        before, after = self._variables(start), self._variables(end)
+        return [
+            *(budget for name, budget in before.items() if name not in after),
+            *(budget for name, budget in after.items() if name not in before),
+        ]
+
+    def _variables(self, step: int) -> dict[tuple[int, int, int], float]:
+        """The noise variables in the output of a step, by name."""
+        if step <= self.delay:
+            return {}
+        rounds, clock = self.place(step - self.delay)
+        used = {
+            (level, rounds, clock >> level): budget
+            for level, budget in enumerate(self.budgets)
+            if clock >> level and (not self.alternating or clock >> level & 1)
+        }
+        return {**used, (CARRY, rounds, 0): self.carry_budget} if rounds else used
+
     def budgets_ever_in_use(self, horizon: int) -> list[float]:
         """The budgets of every slot that is in use at some step up to ``horizon``."""
         rounds, clock = self.place(max(1, horizon - self.delay))

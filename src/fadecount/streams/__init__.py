@@ -1,9 +1,13 @@
 """Durable streams: ticks in, committed releases out, in a store that survives anything."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from fadecount.streams.chunks import Chunk
 from fadecount.streams.clock import ClockGuard, ClockReading, ClockState
 from fadecount.streams.description import Description
-from fadecount.streams.feeds import Feed, LiveFeed
 from fadecount.streams.fence import Fence, FileFence, ServerFence, fence_from
 from fadecount.streams.forks import Fork, StreamLoss
 from fadecount.streams.inputs import Batch, Intake, ReadPosition
@@ -14,6 +18,9 @@ from fadecount.streams.stream import Stream
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import Unit
 
+if TYPE_CHECKING:
+    from fadecount.streams.windows import WindowCalendar, Windows
+
 __all__ = [
     "Batch",
     "Chunk",
@@ -21,12 +28,10 @@ __all__ = [
     "ClockReading",
     "ClockState",
     "Description",
-    "Feed",
     "Fence",
     "FileFence",
     "Fork",
     "Intake",
-    "LiveFeed",
     "Monotone",
     "Plain",
     "PostgresStore",
@@ -42,6 +47,15 @@ __all__ = [
     "StreamLoss",
     "Ticks",
     "Unit",
+    "WindowCalendar",
+    "Windows",
     "fence_from",
     "seal_from",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Names that are loaded when they are asked for: counting does not need them."""
+    if name not in ("WindowCalendar", "Windows"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module("fadecount.streams.windows"), name)

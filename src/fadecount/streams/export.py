@@ -7,16 +7,27 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TextIO
+from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
+from zoneinfo import ZoneInfo
 
-from fadecount.errors import FadecountError, bad_parameter
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.errors import FadecountError, MissingExtraError, bad_parameter
 from fadecount.streams.reader import Releases
-from fadecount.streams.ticks import Ticks
+from fadecount.streams.ticks import DAY, Ticks
+
+if TYPE_CHECKING:
+    from fadecount.streams.windows import Windows
 
 COLUMNS = ("stream", "tick", "key", "value", "low", "high")
+WINDOW_COLUMNS = ("stream", "tick", "tick_end", "key", "value", "low", "high", "partial")
+Table = dict[str, NDArray[Any]]
+"""Columns of one length; times are Unix seconds."""
 SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
@@ -45,7 +56,7 @@ def check_output(output: str | None, *, source: str | None = None, force: bool =
 
 
 class ReleaseWriter:
-    """Writes releases piece by piece: stream, start of the tick (UTC), key, value, low and high (95 %).
+    """Writes releases piece by piece: stream, start of the tick (in the stream's zone), key, value, low and high (95 %).
 
     ``kept`` says whether the releases are in a store too, where they can be read if writing fails.
     """
@@ -60,19 +71,20 @@ class ReleaseWriter:
         self._frames: list[Any] = []
         self._file: TextIO | None = None
 
-    def _opened(self) -> TextIO:
+    def _opened(self, columns: Sequence[str] = COLUMNS) -> TextIO:
         """The file, from the first release on: a run that is refused leaves an older file alone."""
         if self._file is None:
             self._file = sys.stdout if self._path is None else self._path.open(self._mode, encoding="utf-8", newline="")
             if self._kind == "csv" and (self._path is None or self._path.stat().st_size == 0):
-                self._file.write(",".join(COLUMNS) + "\n")
+                self._file.write(",".join(columns) + "\n")
         return self._file
 
     def write(self, pieces: Iterable[Releases], keys: Sequence[str]) -> None:
+        """Write the next pieces."""
         try:
             for piece in pieces:
                 if self._kind == "parquet":
-                    self._frames.append(_polars().DataFrame(list(self._rows(piece, keys)), schema=list(COLUMNS), orient="row"))
+                    self._add(releases_table([piece], keys, self._ticks), self._ticks.zone)
                 else:
                     self._opened().write(self._text(piece, keys))
             if self._file is not None:
@@ -80,15 +92,34 @@ class ReleaseWriter:
         except OSError as error:
             raise _failed(error, self._path, kept=self._kept) from error
 
-    def _rows(self, piece: Releases, keys: Sequence[str]) -> Iterator[tuple[str, str, str, int, int, int]]:
-        starts = self._ticks.starts(piece.first_tick, len(piece.values))
-        for start, row, real, width in zip(starts, *_lists(piece), strict=True):
-            for key, value, centre in zip(keys, row, real, strict=False):
-                yield self._stream, start, key, value, centre - width, centre + width
+    def write_windows(self, windows: Windows, keys: Sequence[str], zone: str) -> None:
+        """Write the counts of windows, with the ends of the windows and whether they are partial."""
+        table = windows_table(windows, keys)
+        try:
+            if self._kind == "parquet":
+                self._add(table, zone)
+                return
+            file = self._opened(WINDOW_COLUMNS)
+            texts = {name: iso_times(table[name], zone) for name in ("tick", "tick_end")}
+            columns = [texts[name] if name in texts else table[name].tolist() for name in WINDOW_COLUMNS[1:]]
+            if self._kind == "csv":
+                csv.writer(file, lineterminator="\n").writerows((self._stream, *row) for row in zip(*columns, strict=True))
+            else:
+                for row in zip(*columns, strict=True):
+                    values = dict(zip(WINDOW_COLUMNS, (self._stream, *row), strict=True))
+                    file.write(json.dumps(values, ensure_ascii=False) + "\n")
+            file.flush()
+        except OSError as error:
+            raise _failed(error, self._path, kept=self._kept) from error
+
+    def _add(self, table: Table, zone: str) -> None:
+        polars = _polars()
+        frame = _polars_frame(table, zone)
+        self._frames.append(frame.select(polars.lit(self._stream).alias("stream"), polars.all()))
 
     def _text(self, piece: Releases, keys: Sequence[str]) -> str:
         """Lines of CSV or JSON; texts are quoted once each, since there are many more lines than keys."""
-        starts = self._ticks.starts(piece.first_tick, len(piece.values))
+        starts = iso_times(_starts(piece, self._ticks), self._ticks.zone)
         lines: list[str] = []
         if self._kind == "csv":
             heads = [_csv_field(key) for key in keys]
@@ -122,6 +153,85 @@ class ReleaseWriter:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def releases_table(pieces: Iterable[Releases], keys: Sequence[str], ticks: Ticks) -> Table:
+    """Releases as columns: tick, key, value, low, high."""
+    names = np.array(keys, dtype=object)
+    parts: list[tuple[NDArray[Any], ...]] = []
+    for piece in pieces:
+        count, width = piece.values.shape
+        around = piece.half_widths[:, np.newaxis]
+        grids = (piece.values, piece.released - around, piece.released + around)
+        starts = _starts(piece, ticks)
+        parts.append((np.repeat(starts, width), np.tile(names[:width], count), *(grid.ravel() for grid in grids)))
+    empty = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=object), *(np.zeros(0, dtype=np.int64) for _ in range(3)))
+    columns = [np.concatenate(each) for each in zip(*parts, strict=True)] if parts else empty
+    return dict(zip(COLUMNS[1:], columns, strict=True))
+
+
+def windows_table(windows: Windows, keys: Sequence[str]) -> Table:
+    """Windows as columns: tick, tick_end, key, value, low, high, partial; without keys that were not declared yet."""
+    width = len(keys)
+    known = windows.known.ravel()
+    columns = (
+        np.repeat(windows.starts, width),
+        np.repeat(windows.ends, width),
+        np.tile(np.array(keys, dtype=object), len(windows)),
+        windows.values.ravel(),
+        windows.low.ravel(),
+        windows.high.ravel(),
+        np.repeat(windows.partial, width),
+    )
+    return {name: column[known] for name, column in zip(WINDOW_COLUMNS[1:], columns, strict=True)}
+
+
+def to_frame(table: Table, zone: str) -> Any:
+    """A table as a data frame: polars, or pandas where only that is installed."""
+    try:
+        return _polars_frame(table, zone)
+    except FadecountError:
+        pass
+    try:
+        import pandas
+    except ImportError:
+        raise MissingExtraError("a data frame needs polars or pandas; install fadecount[files]") from None
+    frame = pandas.DataFrame(table)
+    for name in ("tick", "tick_end"):
+        if name in frame:
+            frame[name] = pandas.to_datetime(frame[name], unit="s", utc=True).dt.tz_convert(zone)
+    return frame
+
+
+def _polars_frame(table: Table, zone: str) -> Any:
+    polars = _polars()
+    frame = polars.DataFrame(
+        {name: polars.Series(column.tolist() if column.dtype == object else column) for name, column in table.items()}
+    )
+    times = [name for name in ("tick", "tick_end") if name in table]
+    kinds = {"key": polars.String, **dict.fromkeys(("value", "low", "high"), polars.Int64)}
+    return frame.cast(kinds).with_columns(
+        (polars.col(name).cast(polars.Int64) * 1_000_000).cast(polars.Datetime("us", "UTC")).dt.convert_time_zone(zone)
+        for name in times
+    )
+
+
+def iso_times(seconds: NDArray[np.int64], zone: str) -> list[str]:
+    """Moments as ISO 8601: with the offset of the zone, or Z for UTC."""
+    if zone == "UTC":
+        texts: list[str] = np.datetime_as_string(seconds.astype("datetime64[s]"), unit="s").tolist()
+        return [text + "Z" for text in texts]
+    place = ZoneInfo(zone)
+    distinct, inverse = np.unique(seconds, return_inverse=True)
+    shown = [datetime.fromtimestamp(second, place).isoformat() for second in distinct.tolist()]
+    return [shown[at] for at in inverse.tolist()]
+
+
+def _starts(piece: Releases, ticks: Ticks) -> NDArray[np.int64]:
+    first = piece.first_tick
+    if ticks.zone == "UTC" or ticks.tick_seconds % DAY:
+        return np.arange(first, first + len(piece.values), dtype=np.int64) * ticks.tick_seconds
+    return np.array([ticks.start_seconds(tick) for tick in range(first, first + len(piece.values))], dtype=np.int64)
 
 
 def _failed(error: OSError, path: Path | None, *, kept: bool) -> FadecountError:

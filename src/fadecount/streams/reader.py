@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,12 @@ from fadecount.streams.database import Database
 from fadecount.streams.postgres import PostgresDatabase
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.status import Status, read_keys, read_status, stream_names
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+    from fadecount.streams.windows import Windows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +144,72 @@ class Reader:
                 yield Releases(first_tick=tick, values=seen.values[skip:], half_widths=widths, released=chunk.values[skip:])
         if expected <= last:
             raise StoreError("stored releases are incomplete; take an intact copy of the store")
+
+    def windows(
+        self,
+        name: str,
+        *,
+        per: str,
+        zone: str | None = None,
+        since: int | None = None,
+        until: int | None = None,
+        nonnegative: bool = False,
+    ) -> Windows:
+        """The counts of the windows of time in the ticks ``since .. until`` (both included), per hour, day, week or month.
+
+        ``per`` is a number and a unit (``1h``, ``1d``, ``1w``, ``1mo``); days begin at midnight in ``zone``, by default the
+        stream's. With a delay, only ticks that are shown already are in a window. It costs no privacy: see docs/windows.md.
+        """
+        from fadecount.streams.windows import WindowCalendar, no_windows, window_ticks, windows_of
+
+        status = self.status(name)
+        ticks, mechanism = status.description.ticks, status.description.mechanism
+        delay, width = mechanism.schedule.delay, status.width
+        calendar = WindowCalendar(per=per, zone=ticks.zone if zone is None else zone)
+        begin, last = status.first_tick, status.published_tick
+        first = max([each for each in (begin, since) if each is not None], default=0)
+        last = -1 if last is None else min(last - delay, last if until is None else until)
+        if begin is None or last < first:
+            return no_windows(width)
+        edges, at, partial = window_ticks(ticks, calendar, first, last)
+        wanted = at - 1 + delay  # the release that shows everything before an edge
+        totals, widths = self._values_at(status, wanted)
+        steps = np.where(at > begin, wanted - begin + 1, 0)
+        found = windows_of(mechanism, edges, partial, steps, totals, widths)
+        return found.nonnegative() if nonnegative else found
+
+    def frame(
+        self, name: str, *, per: str | None = None, zone: str | None = None, nonnegative: bool = False
+    ) -> polars.DataFrame | pandas.DataFrame:
+        """All releases as a data frame with real timestamps in the stream's zone: polars, or pandas where only that is there.
+
+        The columns are tick, key, value, low and high; with ``per`` (see :meth:`windows`) also tick_end and partial.
+        """
+        from fadecount.streams.export import releases_table, to_frame, windows_table
+
+        ticks, keys = self.status(name).description.ticks, self.keys(name)
+        if per is None:
+            return to_frame(releases_table(self.releases(name), keys, ticks), ticks.zone)
+        found = self.windows(name, per=per, zone=zone, nonnegative=nonnegative)
+        return to_frame(windows_table(found, keys), zone or ticks.zone)
+
+    def _values_at(self, status: Status, wanted: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The releases of these ticks (rising), and how many keys each has; 0 before the first tick."""
+        totals = np.zeros((len(wanted), status.width), dtype=np.int64)
+        widths = np.zeros(len(wanted), dtype=np.int64)
+        first = max(int(wanted[0]), status.first_tick or 0)
+        expected = first
+        for chunk in read_chunks(self._database, status.id, first, int(wanted[-1])):
+            if chunk.first_tick != expected:
+                raise StoreError("stored releases are incomplete; take an intact copy of the store")
+            expected = chunk.last_tick + 1
+            low, high = np.searchsorted(wanted, [chunk.first_tick, expected])
+            rows = chunk.values[wanted[low:high] - chunk.first_tick]
+            totals[low:high, : rows.shape[1]] = rows
+            widths[low:high] = rows.shape[1]
+        if expected <= int(wanted[-1]):
+            raise StoreError("stored releases are incomplete; take an intact copy of the store")
+        return totals, widths
 
     def loss(self, name: str, tick: int, *, at: float | None = None) -> float:
         """What is lost about a unit in a tick, given all releases published so far; an upper bound, rounded up.

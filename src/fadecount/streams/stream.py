@@ -130,7 +130,7 @@ class Stream:
     def persons_counted(self, persons: Sequence[str | bytes]) -> NDArray[np.int64]:
         """How many events of each of these persons count in the open tick so far.
 
-        For what is handed to :meth:`release` or a :class:`Feed` in sums: the caller lets only the rest of the cap through.
+        For what is handed to :meth:`release` in sums: the caller lets only the rest of the cap through.
         """
         return self._intake.persons_counted(persons)
 

@@ -1,0 +1,1 @@
+"""How often the error intervals of windows hold the truth: ``python -m campaigns.windows``."""

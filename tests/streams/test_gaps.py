@@ -1,0 +1,56 @@
+"""Long gaps and bad arrays: what is released in chunks, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import fadecount as fc
+from fadecount.errors import ClockError, InputError
+from fadecount.streams import Description, Reader, SQLiteStore, Store, Stream, Ticks, chunks
+from tests.streams.scripted import NamedNoise
+
+MECHANISM = fc.Gradual(epsilon=0.5)
+DESCRIPTION = Description(name="doors", mechanism=MECHANISM, ticks=Ticks(tick_seconds=60))
+
+
+def create(keys: int = 3) -> tuple[Store, Stream]:
+    store = SQLiteStore.in_memory()
+    store._noise = NamedNoise()
+    return store, store.create(DESCRIPTION, keys=[f"k{at}" for at in range(keys)])
+
+
+def test_bad_arrays_and_gaps_are_refused_and_nothing_is_released() -> None:
+    store, stream = create(1)
+    with store:
+        for rows in (np.full((1, 1), -1), np.ones((1, 2), dtype=np.int64), np.ones((1, 1))):
+            with pytest.raises(InputError):
+                list(stream.release(5, rows))  # type: ignore[arg-type]
+        assert stream.status.steps == 0
+        list(stream.release(5, np.ones((1, 1), dtype=np.int64)))
+        with pytest.raises(ClockError, match="at most 100 empty ticks, got 494"):
+            list(stream.release(500, np.ones((1, 1), dtype=np.int64), largest_gap=100))
+        assert stream.status.steps == 1
+
+
+def test_a_gap_of_ten_million_ticks_is_released_and_can_be_read() -> None:
+    """Through extend, in chunks: every tick has its own release."""
+    store, stream = create(1)
+    store._noise = None
+    with store:
+        stream = store.open("doors")
+        stream.close_through(0)
+        ticks = 0
+        for chunk in stream.release(10_000_000, np.ones((1, 1), dtype=np.int64)):
+            assert len(chunk.values) <= chunks.CELLS
+            ticks += len(chunk.values)
+        assert ticks == 10_000_000
+        (piece,) = Reader(store._database).releases("doors", since=9_999_990, until=9_999_999)
+        assert piece.values.shape == (10, 1)
+        assert stream.status.steps == 10_000_001
+
+
+def test_inputs_need_a_stream_that_has_begun() -> None:
+    store, stream = create(1)
+    with store, pytest.raises(fc.errors.ParameterError, match="create it with start_tick"):
+        stream.add({"k0": 1})

@@ -1,0 +1,201 @@
+"""Counts of windows of time, from releases alone: edges, sums, delays, keys, and the view without negative numbers."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+
+import fadecount as fc
+from fadecount.cli.main import main
+from fadecount.errors import ParameterError
+from fadecount.streams import Description, Reader, SQLiteStore, Store, Ticks, WindowCalendar
+from fadecount.streams.export import ReleaseWriter
+
+HOUR = 3600
+BERLIN = "Europe/Berlin"
+
+
+def moment(text: str, zone: str = "UTC") -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp())
+
+
+def filled(
+    counts: np.ndarray, *, first: int, seconds: int = HOUR, zone: str = "UTC", mechanism: fc.Mechanism | None = None
+) -> tuple[Store, Reader]:
+    store = SQLiteStore.in_memory()
+    keys = [f"k{at}" for at in range(counts.shape[1])]
+    description = Description(
+        name="s", mechanism=mechanism or fc.Gradual(epsilon=0.5), ticks=Ticks(tick_seconds=seconds, zone=zone)
+    )
+    stream = store.create(description, keys=keys, start_tick=first)
+    list(stream.release(first, counts.astype(np.int64)))
+    return store, store.reader()
+
+
+def totals(reader: Reader) -> np.ndarray:
+    return np.concatenate([piece.values for piece in reader.releases("s")])
+
+
+@pytest.mark.parametrize("per", ["1h", "3h", "1d", "1w", "1mo", "1y"])
+def test_windows_add_up_to_the_totals_exactly(per: str) -> None:
+    first = moment("2026-02-20T05:00") // HOUR
+    _, reader = filled(np.random.default_rng(3).integers(0, 9, (24 * 60, 2)), first=first)
+    windows, shown = reader.windows("s", per=per), totals(reader)
+    assert np.array_equal(np.cumsum(windows.values, axis=0)[-1], shown[-1])
+    ends = np.minimum(windows.ends // HOUR - first, len(shown)) - 1
+    assert np.array_equal(np.cumsum(windows.values, axis=0), shown[ends])
+    covered = (windows.starts >= first * HOUR) & (windows.ends <= (first + len(shown)) * HOUR)
+    assert np.array_equal(windows.partial, ~covered)
+    assert np.array_equal(windows.low + windows.high, 2 * windows.values)
+
+
+def test_days_of_a_zone_have_23_and_25_hours() -> None:
+    for day, hours in (("2026-03-29", 23), ("2026-10-25", 25), ("2026-07-01", 24)):
+        first = moment(day, BERLIN) // HOUR
+        _, reader = filled(np.ones((hours, 1)), first=first, zone=BERLIN, mechanism=fc.Gradual(epsilon=60.0))
+        windows = reader.windows("s", per="1d")
+        assert (windows.values.tolist(), windows.partial.tolist()) == ([[hours]], [False])
+        assert reader.windows("s", per="1d", zone="UTC").partial.any()
+
+
+def test_windows_of_whole_day_ticks() -> None:
+    first = Ticks(tick_seconds=86_400, zone=BERLIN).at(moment("2026-03-01", BERLIN))
+    _, reader = filled(np.ones((61, 1)), first=first, seconds=86_400, zone=BERLIN, mechanism=fc.Gradual(epsilon=60.0))
+    windows = reader.windows("s", per="1mo")
+    assert (windows.values.ravel().tolist(), windows.partial.tolist()) == ([31, 30], [False, False])
+
+
+def test_a_delay_moves_no_event_into_another_window() -> None:
+    mechanism = fc.Gradual(epsilon=60.0, delay=5)
+    first = moment("2026-03-01") // HOUR
+    counts = np.arange(48)[:, np.newaxis]
+    _, reader = filled(counts, first=first, mechanism=mechanism)
+    windows = reader.windows("s", per="1d")
+    assert windows.values.ravel().tolist() == [sum(range(24)), sum(range(24, 43))]
+    assert windows.partial.tolist() == [False, True], "the last five hours are not shown yet"
+
+
+def test_keys_declared_later_have_the_error_of_their_total() -> None:
+    store, reader = filled(np.ones((30, 1)), first=moment("2026-03-01") // HOUR)
+    stream = store.open("s")
+    stream.declare(["late"])
+    begin = stream.open_tick
+    assert begin is not None
+    list(stream.release(begin, np.ones((30, 2), dtype=np.int64)))
+    windows = reader.windows("s", per="1d")
+    mechanism = stream.description.mechanism
+    assert windows.known.tolist() == [[True, False], [True, True], [True, True]]
+    assert windows.half_widths[1].tolist() == [mechanism.window_interval(24, 48), mechanism.window_interval(0, 48)]
+    assert windows.half_widths[2].tolist() == [mechanism.window_interval(48, 60)] * 2
+
+
+@pytest.mark.parametrize(
+    ("per", "zone"), [("30m", None), ("1x", None), ("0h", None), ("90m", None), ("1d", "Asia/Kolkata"), ("1d", "Mars/Olympus")]
+)
+def test_windows_that_do_not_fit_are_refused(per: str, zone: str | None) -> None:
+    _, reader = filled(np.ones((60, 1)), first=moment("2026-03-01") // HOUR)
+    with pytest.raises(ParameterError, match=r"^(per|zone) must be .*; "):
+        reader.windows("s", per=per, zone=zone)
+
+
+def test_windows_of_nothing() -> None:
+    store = SQLiteStore.in_memory()
+    store.create(Description(name="s", mechanism=fc.Linear(epsilon=1.0), ticks=Ticks(tick_seconds=60)), keys=["a", "b"])
+    assert len(store.reader().windows("s", per="1d")) == 0
+    _, reader = filled(np.ones((3, 1)), first=0)
+    assert len(reader.windows("s", per="1h", since=10)) == 0
+    assert len(reader.windows("s", per="1h", since=1, until=1)) == 1
+    with pytest.raises(ParameterError, match="at most"):
+        WindowCalendar(per="1s").edges(0, 10**10)
+
+
+def test_the_view_without_negative_windows_adds_up_and_is_nearer_to_the_truth() -> None:
+    """On a year of hours with nights (as real counts have), the squared error of totals and of days falls."""
+    chance = np.random.default_rng(11)
+    hours = np.arange(24 * 120)
+    rate = 4.0 * np.clip(np.sin((hours % 24 - 6) * np.pi / 12), 0, None)
+    counts = chance.poisson(rate)[:, np.newaxis]
+    _, reader = filled(counts, first=moment("2026-01-01") // HOUR, mechanism=fc.Gradual(epsilon=0.05))
+    plain, view = reader.windows("s", per="1h"), reader.windows("s", per="1h", nonnegative=True)
+    assert (plain.values < 0).mean() > 0.1
+    assert view.values.min() >= 0 and view.low.min() >= 0
+    shown = np.cumsum(view.values, axis=0)
+    assert np.all(np.diff(shown, axis=0) >= 0)
+    true = np.cumsum(counts, axis=0)
+    for truth, one, other in ((true, np.cumsum(plain.values, axis=0), shown), (counts, plain.values, view.values)):
+        assert np.mean((other - truth) ** 2.0) < np.mean((one - truth) ** 2.0)
+    again = reader.windows("s", per="1h")
+    assert np.array_equal(again.values, plain.values), "the view is never fed back"
+
+
+def test_frames_have_real_times_in_the_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    _, reader = filled(np.ones((49, 2)), first=moment("2026-03-01", BERLIN) // HOUR, zone=BERLIN)
+    frame = reader.frame("s")
+    assert frame.columns == ["tick", "key", "value", "low", "high"]
+    assert frame.schema["tick"] == polars.Datetime("us", BERLIN)
+    days = reader.frame("s", per="1d")
+    assert days.columns == ["tick", "tick_end", "key", "value", "low", "high", "partial"]
+    assert days["tick"].to_list()[0] == datetime(2026, 3, 1, tzinfo=ZoneInfo(BERLIN))
+    assert days["partial"].to_list() == [False] * 4 + [True] * 2
+    import fadecount.streams.export as export
+
+    def missing() -> None:
+        raise fc.errors.MissingExtraError("polars is not here")
+
+    monkeypatch.setattr(export, "_polars", missing)
+    other = reader.frame("s", per="1d")
+    assert isinstance(other, pandas.DataFrame)
+    assert other["value"].tolist() == days["value"].to_list()
+    assert str(other["tick"].dt.tz) == BERLIN
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_exported_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
+    rows = [f"2026-03-0{day}T{hour:02}:30+01:00,{key}" for day in (1, 2, 3) for hour in range(24) for key in "ab"]
+    (tmp_path / "e.csv").write_text("\n".join(["at,key", *rows]))
+    words = ["--tick", "1h", "--zone", BERLIN, "--time", "at", "--key", "key", "--keys", "a,b", "--epsilon", "60"]
+    words += ["--per", "1d", "--output", f"days.{kind}"]
+    assert main(["run", "e.csv", *words, "--state", "state", "--name", "s"]) == 0
+    if kind == "parquet":
+        polars = pytest.importorskip("polars")
+        frame = polars.read_parquet(f"days.{kind}")
+        assert frame.schema["tick"] == polars.Datetime("us", BERLIN)
+        found = [(row["tick"].isoformat(), row["key"], row["value"]) for row in frame.iter_rows(named=True)]
+    elif kind == "csv":
+        found = [
+            (row["tick"], row["key"], int(row["value"]))
+            for row in csv.DictReader((tmp_path / "days.csv").read_text().splitlines())
+        ]
+    else:
+        objects = [json.loads(line) for line in (tmp_path / "days.jsonl").read_text().splitlines()]
+        assert list(objects[0]) == ["stream", "tick", "tick_end", "key", "value", "low", "high", "partial"]
+        found = [(row["tick"], row["key"], row["value"]) for row in objects]
+    assert found == [(f"2026-03-0{day}T00:00:00+01:00", key, 24) for day in (1, 2, 3) for key in "ab"]
+    exported = ["streams", "export", "s", "--state", "state", "--per", "1d", "--nonnegative", "--output", f"again.{kind}"]
+    assert main(exported) == 0
+    if kind != "parquet":
+        assert (tmp_path / f"again.{kind}").read_text() == (tmp_path / f"days.{kind}").read_text()
+    capsys.readouterr()
+    for wrong in (["--nonnegative"], ["--per", "1d", "--monotone"], ["--per", "20m"]):
+        assert main(["streams", "export", "s", "--state", "state", *wrong]) == 1
+        assert capsys.readouterr().err.count("\n") == 1
+    assert main(["run", "-", "--tick", "1h", "--format", "csv", "--epsilon", "1", "--per", "1d"]) == 1
+
+
+def test_csv_times_carry_the_offset_of_the_zone(tmp_path: Path) -> None:
+    first = Ticks(tick_seconds=86_400, zone=BERLIN).at(moment("2026-03-28", BERLIN))
+    _, reader = filled(np.ones((3, 1)), first=first, seconds=86_400, zone=BERLIN)
+    with ReleaseWriter(str(tmp_path / "a.csv"), "s", Ticks(tick_seconds=86_400, zone=BERLIN)) as writer:
+        writer.write(reader.releases("s"), ["k0"])
+    ticks = [row["tick"] for row in csv.DictReader((tmp_path / "a.csv").read_text().splitlines())]
+    assert ticks == ["2026-03-28T00:00:00+01:00", "2026-03-29T00:00:00+01:00", "2026-03-30T00:00:00+02:00"]
+    assert datetime.fromisoformat(ticks[0]).astimezone(UTC).hour == 23
