@@ -298,18 +298,19 @@ class _LiveRun(Run):
             yield from self._pass_to(last + 1 if end is None else min(end, last + 1), self._position)
 
     def _pass_to(self, target: int, position: int) -> Iterator[Chunk]:
-        """Store what is to be counted in the open tick, and close ticks up to ``target``, one by one where events wait."""
+        """Store what is to be counted in the open tick, and close ticks up to ``target``.
+
+        Each tick has a transaction of its own, whether events wait for it or not: how ticks are grouped tells nothing.
+        """
         while True:
             begin = self.stream.open_tick
             assert begin is not None
             self._count([tick for tick in self._waiting if tick <= begin], position)
-            last = min([target, *self._waiting]) - 1
-            if last < begin:
+            if begin >= target:
                 return
-            for chunk in _through(self.stream, last):
-                yield chunk
-                if self._stopped:
-                    return
+            yield from _through(self.stream, begin)
+            if self._stopped:
+                return
 
     def _count(self, ticks: list[int], position: int) -> None:
         rows = [row for tick in ticks for row in self._waiting.pop(tick)]

@@ -8,7 +8,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.neighbours import files, library, service
+from tests.neighbours import files, library, live, service
 from tests.neighbours.harness import Published, differs, violations
 from tests.neighbours.scenes import pair
 
@@ -36,6 +36,14 @@ def _files(kind: str, seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
         made = pair(seed)
         left = files.publish(kind, made.without, folder / f"{seed}-without")
         right = files.publish(kind, made.with_unit, folder / f"{seed}-with")
+        yield _verdict(seed, left, right, largest=made.scene.unit_amount, keys=made.scene.per_person or 1)
+
+
+def _live(kind: str, seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
+    for seed in seeds:
+        made = pair(seed, live=True, timed=kind.startswith("follow"))
+        left = live.publish(kind, made.without, folder / f"{seed}-without")
+        right = live.publish(kind, made.with_unit, folder / f"{seed}-with")
         yield _verdict(seed, left, right, largest=made.scene.unit_amount, keys=made.scene.per_person or 1)
 
 
@@ -74,6 +82,7 @@ def _verdict(seed: int, left: Published, right: Published, *, largest: int = 1, 
 
 INTAKES: Mapping[str, Intake] = {
     **{kind: partial(_files, kind) for kind in files.KINDS},
+    **{kind: partial(_live, kind) for kind in live.KINDS},
     "library": _library,
     "service": _service,
     **({"spark": _spark} if SPARK else {}),

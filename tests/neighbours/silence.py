@@ -1,7 +1,11 @@
-"""Noise of zero, handed in at the private step where a store takes its noise source: releases then show what was counted."""
+"""Noise of zero, handed in at the private step where a store takes its noise source: releases then show what was counted.
+
+Meanwhile nothing waits for the disk either: what a crash leaves behind is tested elsewhere.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,7 +14,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.streams import Store
+from fadecount.streams import Store, sqlite
 from fadecount.streams.stream import Tools
 
 
@@ -26,11 +30,16 @@ class Silence:
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Streams opened meanwhile, by any thread of this process, have no noise."""
+    """Streams opened meanwhile, by any thread of this process, have no noise and do not wait for the disk."""
     tools = Store._tools
 
     def silent(self: Store) -> Tools:
         return replace(tools(self), noise=Silence())
 
-    with patch.object(Store, "_tools", silent):
+    pragmas = [each.replace("synchronous = FULL", "synchronous = OFF") for each in sqlite._PRAGMAS]
+    with (
+        patch.object(Store, "_tools", silent),
+        patch.object(sqlite, "_PRAGMAS", pragmas),
+        patch.object(os, "fsync", lambda _: None),
+    ):
         yield
