@@ -218,3 +218,41 @@ def test_the_client_says_what_the_service_said(harness: Harness) -> None:
     with harness.client() as client:
         assert client.loss("doors", "1h") == 2**14 * 6
         assert client.stream("doors").keys == ("a", "b")
+
+
+def test_the_unit_is_given_at_creation_shown_and_held(harness: Harness) -> None:
+    body = {"name": "paid", "tick": "1m", "keys": ["a", "b"], "mechanism": json.loads(EXACT.to_json())}
+    assert harness.post("/v1/streams", {**body, "unit": {"of": "event", "amount": 5}}).status == 201
+    assert harness.post("/v1/streams", body).status == 409
+    for unit in ({"of": "planet"}, {"amount": 0}, {"events": 3}, {"other": 1}, 1):
+        assert harness.post("/v1/streams", {**body, "name": "other", "unit": unit}).status == 400
+    for events, status in (
+        ([{"key": "a", "amount": 5}, {"key": "a", "amount": 2, "count": 3}], 202),
+        ([{"key": "a", "amount": 6}], 400),
+        ([{"key": "a", "count": 100}], 202),
+    ):
+        assert harness.post("/v1/streams/paid/events", {"events": events}).status == status
+    assert harness.post("/v1/streams/paid/events", {"events": [{}], "person": "p"}).json()["code"] == "wrong_person"
+    harness.close_tick(name="paid")
+    shown = harness.request("GET", "/v1/streams/paid", token=harness.admin).json()["unit"]
+    assert (shown["text"], shown["sensitivity"]) == ("one event with an amount up to 5", 5)
+    aged = harness.request("GET", "/v1/streams/paid/privacy?age=1h", token=harness.admin).json()
+    assert (aged["unit"], aged["loss"]) == (shown["text"], 5 * EXACT.loss(60))
+    with harness.client() as client:
+        assert [row.value for row in client.latest("paid")] == [111, 0]
+        assert client.stream("paid").unit == shown["text"]
+
+
+def test_of_a_person_as_many_events_count_as_the_unit_says(harness: Harness) -> None:
+    with harness.client() as client:
+        client.create("people", tick="1m", mechanism=EXACT, keys=["a", "b"], unit={"of": "person", "events": 3})
+        for person in ("one", "two"):
+            for _ in range(3):
+                assert client.add("people", {"a": 2}, person=person)
+        with pytest.raises(ServiceError, match="needs the person") as caught:
+            client.add("people", {"a": 1})
+        assert caught.value.code == "wrong_person"
+        harness.close_tick(name="people")
+        assert client.add("people", {"b": 9}, person="one")
+        harness.close_tick(name="people")
+        assert [row.value for row in client.latest("people")] == [6, 3]

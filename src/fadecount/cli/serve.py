@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8000, help="port to listen on, 0 for any (default: %(default)s)")
     parser.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="host name to answer to; repeatable")
     parser.add_argument("--public", action="store_true", help="let everyone read, without a token")
+    parser.add_argument("--log-format", choices=("text", "json"), default="text", help="lines of the log (default: %(default)s)")
     group = parser.add_argument_group("limits")
     group.add_argument("--max-body", type=int, default=1 << 20, metavar="BYTES", help="largest body, unpacked (default: 1 MiB)")
     group.add_argument("--max-connections", type=int, default=1024, metavar="N", help="open connections (default: %(default)s)")
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     from fadecount.service.settings import Settings, Storage, default_folder
 
     _check_limits(arguments)
-    configure_logs()
+    configure_logs(as_json=arguments.log_format == "json")
     limits = Limits(
         body_bytes=arguments.max_body,
         connections=arguments.max_connections,

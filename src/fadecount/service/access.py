@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from enum import StrEnum
 
-from fadecount.service.problems import forbidden, unauthorized
-from fadecount.service.tokens import Grant, Role, TokenFile
+from fadecount.service.problems import forbidden, unauthorized, unavailable
+from fadecount.service.tokens import Grant, Role, TokenFile, TokenFileError
+
+log = logging.getLogger("fadecount.service")
 
 
 class Action(StrEnum):
@@ -34,6 +37,7 @@ class Access:
     def __init__(self, tokens: TokenFile, *, public: bool) -> None:
         self._tokens = tokens
         self._public = public
+        self._noted: str | None = None
 
     def allow(self, authorization: str | None, action: Action, stream: str | None) -> Grant | None:
         """What allows the request to do ``action`` on ``stream`` (None: on no stream in particular); raises a Problem if nothing
@@ -52,7 +56,27 @@ class Access:
 
     def still(self, grant: Grant | None) -> bool:
         """Whether a grant that was given before has not been revoked since."""
-        return grant is None or self._tokens.is_valid(grant)
+        try:
+            return grant is None or self._tokens.is_valid(grant)
+        except TokenFileError as error:
+            self._note(error)
+            return False
+
+    def trouble(self) -> str | None:
+        """Why nobody gets in; None if the tokens can be read."""
+        try:
+            self._tokens.grants()
+        except TokenFileError as error:
+            self._note(error)
+            return "the tokens cannot be read; the operator's log says why"
+        self._noted = None
+        return None
+
+    def _note(self, error: TokenFileError) -> None:
+        """A line in the log, once for each reason."""
+        if str(error) != self._noted:
+            self._noted = str(error)
+            log.error("nobody gets in: %s", error)
 
     def visible(self, authorization: str | None) -> str | None:
         """The one stream that a reader of the list may see, or None for all of them."""
@@ -65,7 +89,11 @@ class Access:
 
     def _grant(self, authorization: str | None) -> Grant:
         scheme, _, token = (authorization or "").partition(" ")
-        grant = self._tokens.grant_of(token.strip()) if scheme.lower() == "bearer" else None
+        try:
+            grant = self._tokens.grant_of(token.strip()) if scheme.lower() == "bearer" else None
+        except TokenFileError as error:
+            self._note(error)
+            raise unavailable("the tokens cannot be read; the operator's log says why") from None
         if grant is None:
             raise unauthorized()
         return grant

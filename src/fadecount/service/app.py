@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fadecount.noise import unpredictable
 from fadecount.service.access import Access
 from fadecount.service.http import Guard, problem_answer
 from fadecount.service.leader import Leader
@@ -26,6 +27,7 @@ from fadecount.service.problems import Problem, from_starlette
 from fadecount.service.read_routes import ReadContext, list_streams, read_routes
 from fadecount.service.reader_pool import ReaderPool
 from fadecount.service.settings import Settings, open_reader, open_store
+from fadecount.service.tokens import TokenFileError
 from fadecount.service.write_routes import WriteContext, create_stream, write_routes
 from fadecount.service.writer import Writer
 
@@ -59,6 +61,7 @@ class Service:
             public=settings.public,
             clock_trouble=self.writer.clock_trouble,
         )
+        self._access = access
         self._writes = WriteContext(writer=self.writer, access=access, limits=settings.limits, parsers=self._parsers)
         self.broadcaster = Broadcaster(frame_maker(self._reads))
         self.routes = [
@@ -66,26 +69,35 @@ class Service:
             *read_routes(self._reads),
             live_route(self._reads, self.broadcaster, self.metrics),
             *write_routes(self._writes),
-            *operation_routes(access, self.metrics, self.writer.trouble),
+            *operation_routes(access, self.metrics, self.trouble),
         ]
         reading = [route for route in self.routes if "GET" in (route.methods or ())]
         patterns: dict[object, str] = {route.endpoint: route.path for route in reading}
         self._application = Starlette(
             routes=self.routes,
             middleware=[
-                Middleware(Guard, hosts=settings.hosts, before=self._count_request),
+                Middleware(Guard, hosts=settings.hosts, before=self._count_request, new_id=lambda: unpredictable(8).hex()),
                 Middleware(_Counted, metrics=self.metrics, patterns=patterns),
             ],
             exception_handlers={Problem: _refusal, HTTPException: _refusal},
         )
         self._application.router.redirect_slashes = False
-        self.metrics.ready.set_function(lambda: float(self.writer.trouble() is None))
+        self.metrics.ready.set_function(lambda: float(self.trouble() is None))
         self.metrics.streams.set_function(lambda: float(self.writer.stream_count()))
         self.metrics.lag.set_function(lambda: round(self.writer.lag_seconds(), 1))
         self._looking: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._application(scope, receive, send)
+
+    def trouble(self) -> str | None:
+        """Why the service is not ready; None if it is."""
+        return self.writer.trouble() or self._access.trouble()
+
+    def reload(self) -> None:
+        """Look again at what the operator may have changed: tokens take effect at once, also for live connections."""
+        self.broadcaster.wake_all()
+        log.warning("reloaded: %s", self.trouble() or "everything is in order")
 
     async def start(self) -> None:
         """Open the store, or raise what is wrong with it."""
@@ -138,15 +150,20 @@ class Service:
 
     async def _look(self) -> None:
         """Find what others have done: tokens that were revoked, and ticks that other processes published."""
-        tokens = self._tokens.version
+        tokens = self._token_version()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            if self._tokens.version != tokens:
-                tokens = self._tokens.version
+            if tokens != (tokens := self._token_version()):
                 self.broadcaster.wake_all()
             if self._settings.storage.database is not None:
                 with contextlib.suppress(Problem):
                     await self._find_published()
+
+    def _token_version(self) -> object:
+        try:
+            return self._tokens.version
+        except TokenFileError:
+            return None
 
     async def _find_published(self) -> None:
         """Only what somebody here has asked about is compared."""

@@ -47,21 +47,25 @@ class Guard:
 
     A browser can be made to send requests to any address under a name of an attacker's choosing (DNS rebinding); it cannot be
     made to send another Host. So a name that was not allowed gets 421, before anything else looks at the request. What nobody
-    foresaw becomes a status 500 and a line in the log, both without values.
+    foresaw becomes a status 500 and a line in the log, both without values, and both with the random id of the request.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: frozenset[str], before: Callable[[Scope], None]) -> None:
-        self._app, self._before = app, before
+    def __init__(
+        self, app: ASGIApp, *, hosts: frozenset[str], before: Callable[[Scope], None], new_id: Callable[[], str]
+    ) -> None:
+        self._app, self._before, self._new_id = app, before, new_id
         self._hosts = frozenset(host.lower().encode() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
+        request_id = self._new_id()
 
         async def send_guarded(message: Message) -> None:
             nonlocal begun
             begun = True
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS]
+                own = (b"x-request-id", request_id.encode())
+                message["headers"] = [*message.get("headers", ()), own, *SECURITY_HEADERS]
             await send(message)
 
         try:
@@ -71,7 +75,7 @@ class Guard:
         except (ClientGone, ClientDisconnect):
             return
         except Exception as error:
-            problem = error if isinstance(error, Problem) else noted(error)
+            problem = error if isinstance(error, Problem) else noted(error, request_id)
             if not begun:
                 await problem_answer(problem)(scope, receive, send_guarded)
 

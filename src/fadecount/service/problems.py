@@ -76,10 +76,11 @@ def internal() -> Problem:
 log = logging.getLogger("fadecount.service")
 
 
-def noted(error: Exception) -> Problem:
+def noted(error: Exception, request_id: str | None = None) -> Problem:
     """A line in the log that says what failed and where, without what it was about; and the answer to it."""
     where = traceback.extract_tb(error.__traceback__)[-1]
-    log.error("failed: %s in %s line %s", type(error).__name__, where.filename.rpartition("/")[2], where.lineno)
+    what, file = type(error).__name__, where.filename.rpartition("/")[2]
+    log.error("failed: %s in %s line %s", what, file, where.lineno, extra={"request_id": request_id} if request_id else {})
     return internal()
 
 

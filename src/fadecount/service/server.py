@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import signal
@@ -39,6 +40,7 @@ class _Server(uvicorn.Server):
 
     service: Service
     asked: float | None = None
+    on_listening: Callable[[], None] = staticmethod(lambda: None)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -49,11 +51,17 @@ class _Server(uvicorn.Server):
             return
         for each in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(each, self.handle_exit, each, None)
+        loop.add_signal_handler(signal.SIGHUP, self.service.reload)
         try:
             yield
         finally:
-            for each in (signal.SIGINT, signal.SIGTERM):
+            for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.remove_signal_handler(each)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Says where it listens when it does."""
+        await super().startup(sockets)
+        self.on_listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.asked = asyncio.get_running_loop().time()
@@ -87,7 +95,8 @@ async def _serve(settings: Settings, listening: socket.socket, announce: Callabl
 
     service.writer.on_failure = failed
     host, port = listening.getsockname()[:2]
-    announce(f"fadecount serves http://{f'[{host}]' if ':' in host else host}:{port}/")
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    server.on_listening = lambda: announce(f"fadecount serves {address}")
     try:
         await server.serve(sockets=[listening])
     finally:
@@ -120,10 +129,32 @@ def make_server(service: Service, settings: Settings) -> _Server:
     return server
 
 
-def configure_logs(stream: Any = None) -> None:
-    """One line per happening, to standard error: a time, a level, words from this code. No values, keys, names or tokens."""
+class _JsonLines(logging.Formatter):
+    """One JSON object per line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname,
+            "message": record.getMessage(),
+        }
+        found = getattr(record, "request_id", None)
+        return json.dumps({**fields, **({"request_id": found} if found else {})})
+
+
+class _Text(logging.Formatter):
+    """A time, a level, words; the id of the request, if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        found = getattr(record, "request_id", None)
+        return super().format(record) + (f" (request {found})" if found else "")
+
+
+def configure_logs(stream: Any = None, *, as_json: bool = False) -> None:
+    """One line per happening, to standard error: a time, a level, words from this code, names of streams. No counts, inputs,
+    keys or tokens."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    handler.setFormatter(_JsonLines() if as_json else _Text("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 

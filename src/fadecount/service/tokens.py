@@ -107,6 +107,8 @@ class TokenFile:
             status = self._path.stat()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise _unreadable(error) from error
         return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _current(self) -> dict[str, _Stored]:
@@ -125,6 +127,8 @@ class TokenFile:
             each = [_Stored(**{**fields, "role": Role(fields["role"])}) for fields in document["tokens"]]
         except FileNotFoundError:
             return {}
+        except OSError as error:
+            raise _unreadable(error) from error
         except (ValueError, KeyError, TypeError) as error:
             raise TokenFileError("the token file is damaged or newer than this version; restore it from a backup") from error
         return {stored.id: stored for stored in each}
@@ -136,6 +140,7 @@ class TokenFile:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 json.dump(document, file, indent=1)
                 file.flush()
+                self._keep_owner(file.fileno())
                 os.fsync(file.fileno())
             Path(name).replace(self._path)
         except BaseException:
@@ -148,15 +153,27 @@ class TokenFile:
         finally:
             os.close(folder)
 
+    def _keep_owner(self, handle: int) -> None:
+        """What root writes belongs to the owner of the folder, so that the service can read it."""
+        if os.geteuid() == 0:
+            owner = self._path.parent.stat()
+            os.fchown(handle, owner.st_uid, owner.st_gid)
+
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(self._path.with_name(f".{self._path.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
         try:
+            self._keep_owner(handle)
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
         finally:
             os.close(handle)
+
+
+def _unreadable(error: OSError) -> TokenFileError:
+    reason = error.strerror or type(error).__name__
+    return TokenFileError(f"the token file cannot be read ({reason}); it must belong to the user that the service runs as")
 
 
 def _hashed(secret: str) -> str:

@@ -1,0 +1,176 @@
+"""What one client does must not keep the others waiting: large bodies, dropped reads, many keys, many streams."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fadecount as fc
+from fadecount.service import parsing, read_routes, write_routes
+from fadecount.service.leader import Leader
+from fadecount.service.reader_pool import read_page
+from fadecount.streams import Description, FileFence, SQLiteStore, Ticks
+from fadecount.streams.sqlite import SQLiteDatabase
+from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
+
+EVENTS = "/v1/streams/doors/events"
+
+
+def test_large_and_packed_bodies_are_parsed_off_the_loop(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    where: list[str] = []
+    real = parsing.parse_events
+
+    def noted(*arguments: Any, **words: Any) -> Any:
+        where.append(threading.current_thread().name)
+        return real(*arguments, **words)
+
+    monkeypatch.setattr(write_routes, "parse_events", noted)
+    small, large = ({"events": [{"key": "a"}] * count} for count in (1, 5000))
+    assert harness.post(EVENTS, small).status == harness.post(EVENTS, large).status == 202
+    packed = gzip.compress(json.dumps(small).encode())
+    headers = {"content_type": "application/json", "content_encoding": "gzip"}
+    assert harness.request("POST", EVENTS, packed, token=harness.admin, **headers).status == 202
+    assert [name.startswith("fadecount parser") for name in where] == [False, True, True]
+
+
+def test_events_are_counted_before_they_are_parsed(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = gzip.compress(b'{"events":[' + b",".join([b"{}"] * 340_000) + b"]}")
+    assert len(bomb) < 4000
+    monkeypatch.setattr(parsing, "_decoded", lambda *_: pytest.fail("it was parsed"))
+    headers = {"content_type": "application/json", "content_encoding": "gzip"}
+    reply = harness.request("POST", EVENTS, bomb, token=harness.admin, **headers)
+    assert reply.status == 400 and b"1 to 50000 events" in reply.body
+
+
+def test_reads_that_nobody_waits_for_are_not_done(shown: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred clients ask for something else each, and leave; the next one does not wait behind them."""
+    shown.close_tick(3)
+    done: list[int] = []
+    hold = threading.Event()
+    real = read_page
+
+    def slow(*arguments: Any, **words: Any) -> Any:
+        done.append(1)
+        hold.wait(20)
+        return real(*arguments, **words)
+
+    monkeypatch.setattr(read_routes, "read_page", slow)
+    with ExitStack() as stack:
+        for limit in range(1, 201):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", shown.port), timeout=10))
+            connection.sendall(f"GET /v1/streams/doors/releases?limit={limit} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        wait_for(lambda: shown.service.pool._waiting == 200)
+    wait_for(lambda: shown.service.pool._waiting <= 4)
+    hold.set()
+    assert shown.request("GET", "/v1/streams/doors/releases?limit=300").status == 200
+    assert len(done) <= 5
+
+
+def test_a_bounded_number_of_reads_waits_and_health_checks_do_not(shown: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fadecount.service.reader_pool.MOST_WAITING", 6)
+    shown.close_tick(3)
+    hold = threading.Event()
+    real = read_page
+    monkeypatch.setattr(read_routes, "read_page", lambda *arguments, **words: (hold.wait(20), real(*arguments, **words))[1])
+    statuses: list[int] = []
+
+    def ask(limit: int) -> None:
+        statuses.append(shown.request("GET", f"/v1/streams/doors/releases?limit={limit}").status)
+
+    threads = [threading.Thread(target=ask, args=(limit,)) for limit in range(1, 11)]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: statuses.count(503) == 4)
+    assert shown.request("GET", "/healthz").status == shown.request("GET", "/readyz").status == 200
+    hold.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(statuses) == [200] * 6 + [503] * 4
+
+
+def test_an_answer_is_made_once_per_closed_tick(shown: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counted(*arguments: Any, **words: Any) -> Any:
+        made.append(1)
+        return read_page(*arguments, **words)
+
+    monkeypatch.setattr(read_routes, "read_page", counted)
+    for ticks in (1, 2):
+        shown.close_tick()
+        seen = set()
+        for _ in range(5):
+            for path in ("/releases/latest", "/releases?limit=3"):
+                seen.add(shown.request("GET", f"/v1/streams/doors{path}").body)
+        assert (len(made), len(seen)) == (2 * ticks, 2)
+
+
+@pytest.fixture
+def questions(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Every statement that is run on an embedded store."""
+    asked: list[str] = []
+    for name in ("query", "change"):
+        real = getattr(SQLiteDatabase, name)
+
+        def noted(self: SQLiteDatabase, sql: str, *values: Any, real: Any = real) -> Any:
+            asked.append(sql)
+            return real(self, sql, *values)
+
+        monkeypatch.setattr(SQLiteDatabase, name, noted)
+    yield asked
+
+
+def made_leader(folder: Path, streams: int) -> Leader:
+    store = SQLiteStore(folder / "state" / "streams.db", fence=FileFence(folder / "fence"))
+    leader = Leader(store, StillClock(START), on_tick=lambda *_: None)
+    for number in range(streams):
+        ticks = Ticks(tick_seconds=60 if number % 10 else 3600)
+        leader.create(Description(name=f"s{number}", mechanism=EXACT, ticks=ticks), ["all"])
+    return leader
+
+
+def test_declaring_keys_asks_the_store_a_few_times_however_many_they_are(tmp_path: Path, questions: list[str]) -> None:
+    leader = made_leader(tmp_path, 1)
+    questions.clear()
+    leader.declare("s0", [f"key{number}" for number in range(5000)])
+    assert len(questions) < 40
+    questions.clear()
+    leader.declare("s0", [f"key{number}" for number in range(5000)])
+    assert len(questions) < 5
+    leader.close()
+
+
+def test_streams_that_are_not_due_cost_nothing(tmp_path: Path, questions: list[str]) -> None:
+    leader = made_leader(tmp_path, 50)
+    questions.clear()
+    for _ in range(100):
+        leader.close_due(START + 1)
+        assert leader.next_due is not None
+    assert questions == []
+    due = (START // 60 + 1) * 60
+    for _ in range(20):
+        leader.close_due(due)
+    assert sum(sql.startswith("INSERT INTO releases") for sql in questions) == 45
+    leader.close()
+
+
+def test_lists_come_in_pages(shown: Harness) -> None:
+    with fc.Client(shown.url, shown.admin) as client:
+        for number in range(7):
+            client.create(f"s{number}", tick="1m", mechanism=EXACT)
+        assert [each.name for each in client.streams()] == ["doors", *(f"s{number}" for number in range(7))]
+    found, cursor = [], ""
+    while cursor is not None:
+        page = shown.request("GET", f"/v1/streams?limit=3{f'&cursor={cursor}' if cursor else ''}").json()
+        found += [each["name"] for each in page["streams"]]
+        assert len(page["streams"]) <= 3
+        cursor = page["next"]
+    assert found == ["doors", *(f"s{number}" for number in range(7))]
