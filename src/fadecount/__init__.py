@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fadecount import errors
 from fadecount.counters import Counter
-from fadecount.mechanisms import Binary, Designed, Gradual, Linear, Mechanism, Refresh, crossing_age, minimum_error
+from fadecount.mechanisms import Binary, Designed, Gaussian, Gradual, Linear, Mechanism, Refresh, crossing_age, minimum_error
 
 if TYPE_CHECKING:
     from fadecount.planning import Person, Plan, design, plan
@@ -21,6 +21,7 @@ __all__ = [
     "Client",
     "Counter",
     "Designed",
+    "Gaussian",
     "Gradual",
     "Linear",
     "Mechanism",

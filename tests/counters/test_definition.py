@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.counters import Counter
 from tests.counters.scripted import Name, ScriptedNoise, naive_outputs, names_in_use
-from tests.mechanisms.examples import ALL
+from tests.mechanisms.examples import SLOTTED
 
 STEPS = 1000
 DELAYED: list[fc.Mechanism] = [
@@ -23,8 +23,8 @@ DELAYED: list[fc.Mechanism] = [
 ]
 
 
-CASES = [(mechanism, width, None) for mechanism in (*ALL, *DELAYED) for width in (None, 2)]
-REALS = [(mechanism, width, bits) for mechanism in DELAYED[2:4] + ALL[-4:] for width, bits in ((None, 10), (3, 4))]
+CASES = [(mechanism, width, None) for mechanism in (*SLOTTED, *DELAYED) for width in (None, 2)]
+REALS = [(mechanism, width, bits) for mechanism in DELAYED[2:4] + SLOTTED[-4:] for width, bits in ((None, 10), (3, 4))]
 
 
 @pytest.mark.parametrize(("mechanism", "width", "bits"), [*CASES, *REALS], ids=str)

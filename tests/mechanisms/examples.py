@@ -33,10 +33,18 @@ EXAMPLES: dict[str, list[fc.Mechanism]] = {
         fc.Refresh(window=1, epsilon_current=0.5, epsilon_past=0.3),
     ],
     "binary": [fc.Binary(epsilon=0.8, horizon=1023), fc.Binary(epsilon=1.0, horizon=1500)],
+    "gaussian": [
+        fc.Gaussian(sigma=16.0, half_lives=(8192, 32, 1), weights=(2.0**-14, 3 * 2.0**-10, 0.25, 0.74700927734375)),
+        fc.Gaussian(sigma=3.0, half_lives=(50, 2.5, 0.75), weights=(0.0, 0.1, 0.3, 0.6), delta=1e-6, delay=7),
+        fc.Gaussian.gradual(4.0, growth=0.5),
+        fc.Gaussian.bounded(2.0, delay=1),
+    ],
 }
 """By kind. A new mechanism is tested by everything below as soon as it has an example here."""
 
 ALL = [mechanism for examples in EXAMPLES.values() for mechanism in examples]
+SLOTTED = [mechanism for mechanism in ALL if mechanism.schedule.memories is None]
+"""Those whose outputs are the sum and the noise variables in use."""
 
 SEQUENCES: dict[str, fc.Mechanism] = {
     "constant": fc.Gradual(epsilon=0.5, exponent=1.0),
@@ -80,6 +88,7 @@ CALIBRATIONS: dict[str, list[dict[str, object]]] = {
     "linear": [{}],
     "refresh": [{"window": 12}, {"window": 31, "ratio": 0.2}, {"window": 1000}],
     "binary": [{}],
+    "gaussian": [{}, {"growth": 1.0, "delay": 2}, {"half_lives": (20, 1), "weights": (0.01, 0.29, 0.7)}],
 }
 """Ways to call ``for_mse`` of each kind."""
 
@@ -97,5 +106,32 @@ BAD_FIELDS: dict[str, tuple[object, ...]] = {
     "planned_tick_seconds": (*(bad for bad in _NO_NUMBER if bad is not None), 0, -1.0),
     "window": (*_NO_INTEGER, 0),
     "horizon": (*_NO_INTEGER, 0),
+    "sigma": (*_NO_NUMBER, 0, 0.49, -1.0, 2.0**33),
+    "delta": (*_NO_NUMBER, 0, 1, 1.5, -1e-9),
+    "half_lives": (
+        "1",
+        b"1",
+        5,
+        None,
+        (),
+        (1,) * 17,
+        (32, 32, 1),
+        (1, 32, 8192),
+        (8192, 32, 0),
+        (8192, 32.1, 1),
+        (1 << 41, 2, 1),
+    ),
+    "weights": (
+        "1",
+        b"1",
+        5,
+        None,
+        (),
+        (0.5, 0.5),
+        (0.1,) * 20,
+        (0.25, 0.25, 0.25, 0.24),
+        (-0.1, 0.5, 0.3, 0.3),
+        (0.0, 0.5, 0.5, 0.0),
+    ),
 }
 """Values that no mechanism may accept, by the name of the field."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from tests.counters.scripted import delay_of, names_in_use
-from tests.mechanisms.examples import ALL, CALIBRATIONS
+from tests.mechanisms.examples import CALIBRATIONS, SLOTTED
 from tests.mechanisms.test_every_mechanism import kinds, refuse, scaled
 
 BETA = 0.01
@@ -19,7 +19,7 @@ TARGET = 400.0
 HORIZON = 300
 
 
-@pytest.mark.parametrize("mechanism", ALL, ids=repr)
+@pytest.mark.parametrize("mechanism", SLOTTED, ids=repr)
 class TestErrorOfEveryMechanism:
     @pytest.mark.parametrize("bits", [0, 3, math.inf])
     def test_variance_and_mse_follow_from_the_definition(self, mechanism: fc.Mechanism, bits: float) -> None:

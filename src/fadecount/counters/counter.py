@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import require_integer
 from fadecount.counters.grid import LARGEST_RESOLUTION, Grid
+from fadecount.counters.memory_path import MemoryPath
 from fadecount.counters.path import NoisePath
 from fadecount.counters.state import Parts, SavedState, check_parts, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter
@@ -70,13 +71,20 @@ class Counter:
             raise ParameterError("mechanism must have a finite loss, got inf; make the first budget finite")
         self._grid = Grid(resolution_bits, width)
         self._exact = (-self._grid.largest_sum, self._grid.largest_sum)
-        if min((*schedule.budgets, schedule.carry_budget)) * LARGEST_SCALE < 1 << self._grid.bits:
+        memories, bits = schedule.memories, self._grid.bits
+        if memories is not None and bits > memories.unit_bits:
+            raise bad_parameter("resolution_bits", resolution_bits, f"at most {memories.unit_bits}", "the noise is no finer")
+        if min((*schedule.budgets, schedule.carry_budget)) * LARGEST_SCALE < 1 << bits:
             raise bad_parameter(
                 "resolution_bits", resolution_bits, "coarser for a budget so small", "use fewer bits or a larger budget"
             )
         self._mechanism = mechanism
         self._delay, self._horizon = schedule.delay, schedule.horizon
-        self._path = NoisePath(schedule, source, width=width, resolution_bits=self._grid.bits)
+        self._path: NoisePath | MemoryPath
+        if memories is None:
+            self._path = NoisePath(schedule, source, width=width, resolution_bits=bits)
+        else:
+            self._path = MemoryPath(memories, source, width=width, resolution_bits=bits)
         self._total: Any = 0 if width is None else np.zeros(width, dtype=np.int64)
         self._delayed: deque[Any] = deque()
         self._lock = threading.Lock()

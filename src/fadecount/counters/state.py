@@ -90,7 +90,8 @@ class SavedState:
             raise ValueError("state does not fit its time")
         numbers = np.frombuffer(content[length:], dtype="<i8").astype(np.int64)
         rows = numbers.reshape((1 + delayed + tails, *(() if width is None else (width,))))
-        if not (_within(rows[: 1 + delayed], _LARGEST_SUM) and _within(rows[1 + delayed :], _LARGEST_NOISE)):
+        noise = _LARGEST_NOISE if mechanism.schedule.memories is None else _LARGEST_SUM
+        if not (_within(rows[: 1 + delayed], _LARGEST_SUM) and _within(rows[1 + delayed :], noise)):
             raise ValueError("state holds numbers that no counter reaches")
         return cls(
             mechanism=mechanism,
@@ -121,8 +122,7 @@ def _sizes(mechanism: Mechanism, time: int) -> tuple[int, int]:
     if schedule.horizon is not None and time > schedule.horizon:
         raise ValueError("state is past its horizon")
     shown = max(0, time - schedule.delay)
-    clock = schedule.place(shown)[1] if shown else 0
-    return min(time, schedule.delay), clock.bit_length() + 1
+    return min(time, schedule.delay), schedule.rows(shown)
 
 
 Row = NDArray[np.int64]
@@ -142,7 +142,8 @@ def widened(mechanism: Mechanism, parts: Parts, extra: int, source: NoiseSource 
     """The parts with ``extra`` more keys that have counted nothing so far.
 
     The new keys get a fresh variable for each noise slot in use, so the law is the one they would have had if they had been
-    there from the beginning: variables of intervals that are over were never needed.
+    there from the beginning: variables of intervals that are over were never needed. Memories of Gaussian noise begin empty:
+    the promise is the same, for it holds for a stream that begins at any step, and their first outputs have less noise.
     """
     tails = _new_tails(mechanism, parts.time, extra, source or SystemNoise())
     zeros = np.zeros(extra, dtype=np.int64)
@@ -157,6 +158,8 @@ def widened(mechanism: Mechanism, parts: Parts, extra: int, source: NoiseSource 
 def _new_tails(mechanism: Mechanism, time: int, width: int, source: NoiseSource) -> list[Row]:
     schedule = mechanism.schedule
     shown = max(0, time - schedule.delay)
+    if schedule.memories is not None:
+        return [np.zeros(width, dtype=np.int64) for _ in range(schedule.rows(shown))]
     round_number, clock = schedule.place(shown) if shown else (0, 0)
 
     def draw(budget: float, level: int, node: int) -> Row:
@@ -179,7 +182,6 @@ def _new_tails(mechanism: Mechanism, time: int, width: int, source: NoiseSource)
 def check_parts(mechanism: Mechanism, parts: Parts) -> None:
     schedule, width = mechanism.schedule, len(parts.total)
     shown = max(0, parts.time - schedule.delay)
-    levels = (schedule.place(shown)[1] if shown else 0).bit_length() + 1
-    whole = len(parts.delayed) == min(parts.time, schedule.delay) and len(parts.tails) == levels
+    whole = len(parts.delayed) == min(parts.time, schedule.delay) and len(parts.tails) == schedule.rows(shown)
     if not whole or any(len(row) != width for row in (*parts.delayed, *parts.tails)):
         raise SavedStateError("state must fit its time, got a damaged one; take an intact copy")

@@ -5,8 +5,10 @@ from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import Binary
 from fadecount.mechanisms.comparison import crossing_age, minimum_error
 from fadecount.mechanisms.designed import Designed
+from fadecount.mechanisms.gaussian import Gaussian
 from fadecount.mechanisms.gradual import Gradual
 from fadecount.mechanisms.linear import Linear
+from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import scale_of
 from fadecount.mechanisms.plan_file import read_mechanism, require_planned_tick
 from fadecount.mechanisms.refresh import Refresh
@@ -17,9 +19,11 @@ __all__ = [
     "LONGEST",
     "Binary",
     "Designed",
+    "Gaussian",
     "Gradual",
     "Linear",
     "Mechanism",
+    "Memories",
     "Refresh",
     "Schedule",
     "crossing_age",

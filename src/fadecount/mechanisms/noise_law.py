@@ -136,6 +136,8 @@ def half_widths(mechanism: Mechanism, first_step: int, count: int, *, beta: floa
     """
     schedule = mechanism.schedule
     shown = np.arange(first_step, first_step + count, dtype=np.int64) - schedule.delay
+    if schedule.memories is not None:
+        return schedule.memories.half_widths(shown, beta)
     length = schedule.round_length
     rounds = shown * 0 if length is None else (shown - 1) // length
     clock = shown - rounds * (length or 0) + schedule.skipped

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadecount.intervals import steps_in_use
+from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import variance_of
 
 LEVELS = 62
@@ -42,11 +43,19 @@ class Schedule:
     carry_budget: float = math.inf
     horizon: int | None = None
     head_start: int = 0
+    memories: Memories | None = None
+    """In place of slots: noise that is remembered and slowly forgotten."""
 
     @property
     def skipped(self) -> int:
         """The clock readings before the first step: ``2**head_start - 1``."""
         return (1 << self.head_start) - 1
+
+    def rows(self, shown: int) -> int:
+        """How many numbers the noise of one count takes after so many shown steps."""
+        if self.memories is not None:
+            return self.memories.rows
+        return (self.place(shown)[1] if shown else 0).bit_length() + 1
 
     def place(self, shown: int) -> tuple[int, int]:
         """The round (from 0) and the clock reading of a shown step ``shown >= 1``."""

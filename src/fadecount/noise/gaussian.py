@@ -71,55 +71,75 @@ class RoundedGaussian:
     def from_words(self, words: NDArray[np.uint64], more: MoreWords, out: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """One draw per word. ``more`` is asked only for the draws that a word does not determine: one in twenty or fewer."""
         draws = np.empty(len(words), dtype=np.int64) if out is None else out
-        fill = self._places if self._cells.bits else self._integers
-        for start in range(0, len(words), _CHUNK):
-            fill(words[start : start + _CHUNK], draws[start : start + _CHUNK], _moved(more, start))
+        cells = self._cells
+        if cells.bits:
+            self._places(draws, lambda start, count: words[start : start + count], more)
+            return draws
+        known = cells.table.take(_sixteen(words, _FIRST))
+        draws[:] = known
+        positions = (known == _UNDETERMINED).nonzero()[0]
+        draws[positions] = cells.of_words(words[positions], positions, more)
         return draws
 
     def fill(self, draws: NDArray[np.int64], words: Callable[[int], NDArray[np.uint64]]) -> NDArray[np.int64]:
         """Fill an array with independent draws from fresh words: two bytes each while ``scale`` is below 256, else eight."""
         cells = self._cells
+
+        def more(positions: NDArray[np.int64], _asked: int) -> NDArray[np.uint64]:
+            return words(len(positions))
+
+        if cells.bits:
+            self._places(draws, lambda _start, count: words(count), more)
+            return draws
         for start in range(0, len(draws), _CHUNK):
             part = draws[start : start + _CHUNK]
-            if cells.bits:
-                self._places(words(len(part)), part, lambda positions, _asked: words(len(positions)))
-                continue
             prefixes = words(-(-len(part) // 4)).view(np.uint16)[: len(part)]
             known = cells.table.take(prefixes)
             part[:] = known
             positions = (known == _UNDETERMINED).nonzero()[0]
             begun = prefixes[positions].astype(np.uint64) << np.uint64(48) | words(len(positions)) >> np.uint64(16)
-            part[positions] = cells.of_words(begun, positions, lambda at, _asked: words(len(at)))
+            part[positions] = cells.of_words(begun, positions, more)
         return draws
 
-    def _integers(self, words: NDArray[np.uint64], draws: NDArray[np.int64], more: MoreWords) -> None:
-        """Draws where each cell is one integer."""
-        known = self._cells.table.take(_sixteen(words, _FIRST))
-        draws[:] = known
-        positions = (known == _UNDETERMINED).nonzero()[0]
-        draws[positions] = self._cells.of_words(words[positions], positions, more)
-
-    def _places(self, words: NDArray[np.uint64], draws: NDArray[np.int64], more: MoreWords) -> None:
+    def _places(self, draws: NDArray[np.int64], words: Callable[[int, int], NDArray[np.uint64]], more: MoreWords) -> None:
         """Draws of a cell (bits 48 to 63 of a word), of a place in it (0 to 31) and of its acceptance (32 to 47)."""
         cells = self._cells
-        found = cells.table.take(_sixteen(words, _FIRST))
-        test = _sixteen(words, _SECOND)
-        np.bitwise_and(words, cells.width - 1, out=draws.view(np.uint64))
-        draws += found.astype(np.int64) << cells.bits
-        unknown = found == _UNDETERMINED
-        left = (unknown | (test >= cells.surely)).nonzero()[0]
-        chosen = found[left].astype(np.int64)
-        some = unknown[left].nonzero()[0]
-        at = left[some]
-        begun = words[at] >> np.uint64(48) << np.uint64(48) | more(at, 0) >> np.uint64(16)
-        chosen[some] = cells.of_words(begun, at, more, asked=1)
-        tried, attempt = words[left], 0
+        positions, begun, chosen = [], [], []
+        for start in range(0, len(draws), _CHUNK):
+            part = draws[start : start + _CHUNK]
+            some = words(start, len(part))
+            found = cells.table.take(_sixteen(some, _FIRST))
+            np.bitwise_and(some, cells.width - 1, out=part.view(np.uint64))
+            part += found.astype(np.int64) << cells.bits
+            rest = ((found == _UNDETERMINED) | (_sixteen(some, _SECOND) >= cells.surely)).nonzero()[0]
+            positions.append(rest + start)
+            begun.append(some[rest])
+            chosen.append(found[rest])
+        if draws.size:
+            self._settle(draws, np.concatenate(positions), np.concatenate(begun), np.concatenate(chosen).astype(np.int64), more)
+
+    def _settle(
+        self,
+        draws: NDArray[np.int64],
+        left: NDArray[np.int64],
+        tried: NDArray[np.uint64],
+        chosen: NDArray[np.int64],
+        more: MoreWords,
+    ) -> None:
+        """The draws at the positions that are left, given their words and what these say about their cells."""
+        cells = self._cells
+        unknown = (chosen == _UNDETERMINED).nonzero()[0]
+        at = left[unknown]
+        begun = tried[unknown] >> np.uint64(48) << np.uint64(48) | more(at, 0) >> np.uint64(16)
+        chosen[unknown] = cells.of_words(begun, at, more, asked=1)
+        attempt = 0
         while len(left):
             places = (chosen << cells.bits) + (tried & np.uint64(cells.width - 1)).astype(np.int64)
             drawn = tried >> np.uint64(32) << np.uint64(48) | more(left, _acceptance(attempt, 0)) >> np.uint64(16)
             accepted = self._accept(places, chosen, drawn, left, attempt, more)
-            draws[left[accepted]] = places[accepted]
-            left, chosen = left[~accepted], chosen[~accepted]
+            draws[left] = places
+            rejected = (~accepted).nonzero()[0]
+            left, chosen = left[rejected], chosen[rejected]
             tried = more(left, 3 * attempt + 1) if len(left) else tried
             attempt += 1
 
@@ -153,10 +173,6 @@ class RoundedGaussian:
 
 def _sixteen(words: NDArray[np.uint64], which: int) -> NDArray[np.uint16]:
     return words.view(np.uint16)[which::4]
-
-
-def _moved(more: MoreWords, start: int) -> MoreWords:
-    return lambda positions, asked: more(positions + start, asked)
 
 
 def _acceptance(attempt: int, asked: int) -> int:

@@ -1,0 +1,396 @@
+"""Gaussian noise with memories: the least error for those who accept a delta."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, ClassVar, Self, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fadecount.checks import (
+    LONGEST,
+    Number,
+    Whole,
+    planned_tick,
+    require_beta,
+    require_horizon,
+    require_integer,
+    require_real,
+    require_resolution,
+    require_whole,
+    shaped,
+)
+from fadecount.errors import bad_parameter
+from fadecount.mechanisms.base import Mechanism
+from fadecount.mechanisms.gaussian_law import epsilon_at
+from fadecount.mechanisms.memories import (
+    LARGEST_SHIFT,
+    LONGEST_HALF_LIFE,
+    MEMORIES,
+    Memories,
+    as_epoch,
+    memories_of,
+    resolved,
+)
+from fadecount.mechanisms.schedule import Schedule
+
+SMALLEST_SIGMA, LARGEST_SIGMA = 0.5, 2.0**32
+SMALLEST_DELTA = 1e-300
+_UP = 1.0 + 1e-12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gaussian(Mechanism):
+    """A running count with Gaussian noise that is remembered and slowly forgotten; its loss is an epsilon at a delta.
+
+    ``sigma`` is the standard deviation of the fresh noise at each step, in counts. ``half_lives`` are in steps, longest
+    first; ``weights`` say which part of the noise is kept for ever, then which part is halved every half-life, and add up
+    to 1. They are stored as the counter uses them, in units of ``2**-44``. A half-life is a whole number of steps, or such a
+    number divided by 2, 3 or 4.
+
+    Formal guarantee: for streams that differ by at most 1 in one step, all outputs up to an age are ``mu(age)``-Gaussian
+    differentially private, also if inputs are chosen after seeing outputs. ``loss(age)`` is the exact epsilon of that at
+    ``delta``. Both hold for the integers that run, with their rounding. Proof: docs/gaussian.md.
+
+    >>> import fadecount as fc
+    >>> mechanism = fc.Gaussian(sigma=16.0, half_lives=(8192, 32, 1), weights=(2**-14, 3 * 2**-10, 0.25, 0.7470093))
+    >>> round(mechanism.loss(0), 4), round(mechanism.loss(525_600), 4), round(mechanism.loss(525_600, delta=1e-6), 4)
+    (0.3281, 4.3589, 3.4147)
+    """
+
+    sigma: float
+    half_lives: Sequence[float]
+    weights: Sequence[float]
+    delta: float = 1e-9
+    delay: int = 0
+    planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)
+    kind: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        remedy = "it is the standard deviation of the noise at each step, in counts"
+        set_field = object.__setattr__
+        set_field(self, "sigma", require_real("sigma", self.sigma, low=SMALLEST_SIGMA, high=LARGEST_SIGMA, remedy=remedy))
+        set_field(self, "delta", require_delta(self.delta))
+        set_field(self, "half_lives", _half_lives(self.half_lives))
+        set_field(self, "weights", _weights(self.weights, len(self.half_lives)))
+        delay = require_integer("delay", self.delay, minimum=0, maximum=LONGEST, remedy="0 means no delay")
+        set_field(self, "delay", delay)
+        set_field(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
+        if memories_of(self.sigma, self._epochs, tuple(self.weights)) is None:
+            raise bad_parameter(
+                "sigma", self.sigma, "smaller for half-lives so long", "64-bit integers end there; shorten the longest half-life"
+            )
+
+    @property
+    def _epochs(self) -> tuple[tuple[int, int], ...]:
+        return tuple(as_epoch(each) for each in self.half_lives)
+
+    @property
+    def _memories(self) -> Memories:
+        found = memories_of(self.sigma, self._epochs, tuple(self.weights))
+        assert found is not None
+        return found
+
+    @property
+    def schedule(self) -> Schedule:
+        return _schedule(self)
+
+    def for_sensitivity(self, sensitivity: int) -> Self:
+        """The same promise when one unit can change a count by up to ``sensitivity``: noise that many times as wide.
+
+        Guarantees: the loss of such a unit under the result is at most the loss of a unit of 1 under this mechanism, up to an age
+        of 2**30 steps. Later, where the rounding of integers is most of the bound, each mechanism states its own.
+        """
+        remedy = "it is by how much one unit can change the count of a step"
+        factor = require_integer("sensitivity", sensitivity, minimum=1, maximum=1 << 32, remedy=remedy)
+        if factor == 1:
+            return self
+        ages = self.delay + np.array([0, *(1 << np.arange(31))])
+        found = self._like(self.sigma * factor)
+        worst = _ratio(np.asarray(found._mu(ages, float(factor))), np.asarray(self._mu(ages)))
+        return self._like(found.sigma * max(1.0, worst) * (1.0 + 1e-9))
+
+    def _like(self, sigma: float) -> Self:
+        return replace(self, sigma=sigma)
+
+    def composed_loss(self, age: int, *, sensitivity: int = 1, histories: int = 1) -> float:
+        """The loss at an age of a unit that changes a count by up to ``sensitivity``, after so many ``histories`` of the outputs.
+
+        ``mu`` grows in proportion to the sensitivity, and with the square root of the number of histories: squares of ``mu`` add
+        up, because histories share the noise drawn before they parted and have their own after it.
+        """
+        require_whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
+        mu = float(self._mu(age, float(sensitivity))) * math.sqrt(histories) * _UP
+        return float(epsilon_at(mu, self.delta))
+
+    # Privacy ---------------------------------------------------------------------------------------------------------------
+
+    @overload
+    def loss(self, age: int, *, position: int | None = None, delta: float | None = None) -> float: ...
+    @overload
+    def loss(
+        self, age: ArrayLike, *, position: ArrayLike | None = None, delta: float | None = None
+    ) -> float | NDArray[np.float64]: ...
+    def loss(
+        self, age: ArrayLike, *, position: ArrayLike | None = None, delta: float | None = None
+    ) -> float | NDArray[np.float64]:
+        """The privacy loss (epsilon) of an item of a given age, at the mechanism's delta or at another one; see ``Mechanism``."""
+        if delta is None or require_delta(delta) == self.delta:
+            return Mechanism.loss(self, age, position=position)
+        return Mechanism.loss(replace(self, delta=delta), age, position=position)
+
+    def mu(self, age: ArrayLike) -> float | NDArray[np.float64]:
+        """The loss of an item of a given age as a ``mu`` of Gaussian differential privacy, rounded up: it gives every epsilon.
+
+        ``Phi(mu / 2)`` is the chance that the best guess about the item is right.
+        """
+        ages = require_whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
+        return shaped(self._mu(ages), ages)
+
+    def rho(self, age: ArrayLike) -> float | NDArray[np.float64]:
+        """The loss of an item of a given age as the ``rho`` of zero-concentrated differential privacy: ``mu**2 / 2``."""
+        found: float | NDArray[np.float64] = 0.5 * np.square(self.mu(age)) * _UP
+        return float(found) if np.ndim(found) == 0 else found
+
+    def _mu(self, age: Whole, size: float = 1.0) -> Number:
+        memories, shown = self._memories, np.maximum(np.asarray(age) - self.delay, 0)
+        length = size * np.sqrt(memories.response.loss_square(shown)) + memories.shift_bound(shown, size)
+        return np.where(np.asarray(age) >= self.delay, length / (self.sigma * memories.shrink) * _UP, 0.0)
+
+    def _worst_loss(self, age: Whole) -> Number:
+        found: Number = epsilon_at(self._mu(age), self.delta)
+        return found
+
+    def _position_loss(self, age: Whole, position: Whole) -> Number:  # noqa: ARG002 - it is the same everywhere
+        return self._worst_loss(age)
+
+    def _paper_loss(self, age: Whole) -> Number:
+        return self._worst_loss(age)
+
+    def mu_of(self, positions: ArrayLike, now: int) -> float:
+        """The ``mu`` of one person who contributed at all these positions, given all outputs up to step ``now``.
+
+        A position that occurs twice counts twice. Guarantees: an upper bound for any change by at most 1 per contribution, and
+        for adding or removing the person exact but for the rounding of the integers. Between two contributions what shows of the
+        person is a sum of falling exponentials, so that the squares are summed in closed form.
+        """
+        now = require_integer("now", now, minimum=1, maximum=LONGEST, remedy="it is the step of the last output seen")
+        places: Whole = np.zeros(0, dtype=np.int64)
+        if np.size(positions):
+            places = require_whole("positions", positions, minimum=1, remedy="the first item of a stream is at position 1")
+        streamed = np.atleast_1d(np.asarray(places)).ravel()
+        last = now - self.delay
+        distinct, counts = np.unique(streamed[streamed <= last], return_counts=True)
+        if not distinct.size:
+            return 0.0
+        memories = self._memories
+        response = memories.response
+        rates = response.decays[:, None] + response.decays[None, :]
+        amplitudes, square = np.zeros(len(response.decays)), 0.0
+        ends = [*distinct[1:].tolist(), last + 1]
+        for place, end, count in zip(distinct.tolist(), ends, counts.tolist(), strict=True):
+            amplitudes = amplitudes + count * response.parts
+            gap = float(end - place)
+            positive = np.maximum(rates, 1e-300)
+            sums = np.where(rates > 0.0, np.expm1(-positive * gap) / np.expm1(-positive), gap)
+            first = count * response.first
+            square += float(amplitudes @ sums @ amplitudes) + first * (2.0 * float(amplitudes.sum()) + first)
+            amplitudes = amplitudes * np.exp(-response.decays * gap)
+        total = int(counts.sum())
+        added = float(memories.shift_bound(last - int(distinct[0]), float(total)))
+        return (math.sqrt(square) * _UP + added) / (self.sigma * memories.shrink) * _UP
+
+    def loss_of(self, positions: ArrayLike, now: int) -> float:
+        """The loss (epsilon at the mechanism's delta) of one person who contributed at all these positions; see ``mu_of``."""
+        return float(epsilon_at(self.mu_of(positions, now), self.delta))
+
+    # Error -----------------------------------------------------------------------------------------------------------------
+
+    def variance(self, step: ArrayLike, *, resolution_bits: float = 0) -> float | NDArray[np.float64]:
+        """The variance of the noise in the output of a step (from 1), in squared counts; see ``Mechanism``."""
+        steps = require_whole("step", step, minimum=1, remedy="the first step of a stream is step 1")
+        shown = np.maximum(np.asarray(steps) - self.delay, 0)
+        whole = self.sigma**2 * self._memories.response.variance(shown) + _rounding(resolution_bits)
+        return shaped(np.where(shown > 0, whole, 0.0), steps)
+
+    def mse(self, horizon: int, *, resolution_bits: float = 0) -> float:
+        """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the delay's bias is not in it)."""
+        shown = require_horizon(horizon) - self.delay
+        if shown <= 0:
+            return 0.0
+        mean = self.sigma**2 * self._memories.response.mean_variance(shown) + _rounding(resolution_bits)
+        return mean * (shown / horizon)
+
+    def error_bound(self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0) -> float:
+        """A bound on the error of one output that fails with probability at most ``beta``; see ``Mechanism``."""
+        step = require_integer("step", step, minimum=1, maximum=LONGEST, remedy="the first step of a stream is step 1")
+        return self._error(step, require_beta(beta), largest_input, resolution_bits)
+
+    def max_error_bound(self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0) -> float:
+        """A bound on the errors of all outputs ``1 .. horizon`` that fails with probability at most ``beta`` (union bound)."""
+        horizon = require_horizon(horizon)
+        return self._error(horizon, require_beta(beta) / horizon, largest_input, resolution_bits)
+
+    def _error(self, step: int, beta: float, largest_input: float, resolution_bits: float) -> float:
+        largest = require_real("largest_input", largest_input, low=0.0, high=2.0**62, remedy="it bounds the inputs still delayed")
+        bits = require_resolution(resolution_bits)
+        shown = max(0, step - self.delay)
+        missing = min(step, self.delay) * largest
+        if not shown:
+            return missing
+        half = 0.0 if math.isinf(bits) else math.ldexp(0.5, -int(bits))
+        return self._memories.farthest(shown, beta) + half + missing
+
+    # Ways to one -----------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def gradual(cls, sigma: float, *, growth: float = 0.0, horizon: int = 1 << 28, delta: float = 1e-9, delay: int = 0) -> Self:
+        """A ready-made one for streams of any length: half-lives 1, 16, 256, ... up to the horizon.
+
+        ``growth`` 0 has the best balance of error and loss; with a larger one the loss is smaller when an item is young and
+        grows faster, as the square root of ``log(age)**(1 + 2 growth)``. Below -1/2 see :meth:`bounded`.
+
+        >>> import fadecount as fc
+        >>> mechanism = fc.Gaussian.gradual(13.5065)
+        >>> [round(mechanism.loss(age), 2) for age in (0, 10, 1000, 10**6 - 1)]
+        [0.39, 0.52, 0.7, 0.93]
+        """
+        growth = require_real("growth", growth, low=-0.5, high=4.0, remedy="0 is the best balance; 1/2 and 1 favour young items")
+        return cls(sigma=sigma, delta=delta, delay=delay, **_family(growth, horizon, endless=False))
+
+    @classmethod
+    def bounded(cls, sigma: float, *, growth: float = -0.6, horizon: int = 1 << 28, delta: float = 1e-9, delay: int = 0) -> Self:
+        """One whose loss stays bounded on a stream without an end, with a state of a few numbers; its error grows instead.
+
+        Half-lives 1, 16, 256, ... up to the horizon, and a part that is kept for ever. The ideal loss has a limit at
+        all ages; that of the integers follows it within a few percent up to the horizon (``mu`` has the exact figures).
+
+        >>> import fadecount as fc
+        >>> mechanism = fc.Gaussian.bounded(20.0)
+        >>> [round(mechanism.loss(age), 2) for age in (0, 10**3, 10**6, 10**8)]
+        [0.26, 0.32, 0.34, 0.35]
+        """
+        growth = require_real("growth", growth, low=-4.0, high=-0.5, open_ends=True, remedy="-0.6 is a good balance")
+        return cls(sigma=sigma, delta=delta, delay=delay, **_family(growth, horizon, endless=True))
+
+    @classmethod
+    def for_mse(
+        cls,
+        mse: float,
+        *,
+        horizon: int,
+        half_lives: Sequence[float] | None = None,
+        weights: Sequence[float] | None = None,
+        growth: float = 0.0,
+        delta: float = 1e-9,
+        delay: int = 0,
+        resolution_bits: float = 0,
+    ) -> Self:
+        """The most private one of given half-lives and weights (or of a growth) whose error over the horizon is ``mse``."""
+        if (half_lives is None) != (weights is None):
+            raise bad_parameter("weights", weights, "given together with half_lives", "give both, or a growth alone")
+        mse = require_real("mse", mse, low=0.0, high=1e30, open_ends=True, remedy="it is a squared error in counts, such as 1000")
+        horizon = require_horizon(horizon)
+        if half_lives is None or weights is None:
+            shape = cls.gradual(1.0, growth=growth, horizon=max(16, horizon), delta=delta, delay=delay)
+        else:
+            shape = cls(sigma=1.0, half_lives=half_lives, weights=weights, delta=delta, delay=delay)
+        unit = shape.mse(horizon, resolution_bits=math.inf)
+        if unit == 0.0:
+            raise bad_parameter(
+                "horizon", horizon, "greater than the delay", "outputs within the delay hold no noise to calibrate"
+            )
+        rounding = _rounding(resolution_bits) * (1.0 - delay / horizon)
+        if mse <= rounding:
+            raise bad_parameter(
+                "mse", mse, f"above {rounding:.6g}, what rounding causes", "use resolution_bits, or a larger error"
+            )
+        sigma = math.sqrt((mse - rounding) / unit)
+        if not SMALLEST_SIGMA <= sigma <= LARGEST_SIGMA:
+            raise bad_parameter("mse", mse, "within reach of the sigma allowed", "sigma is between 0.5 and 2**32 counts")
+        found = shape._like(sigma)
+        while found.mse(horizon, resolution_bits=resolution_bits) > mse:
+            found = shape._like(math.nextafter(found.sigma, 0.0))
+        return found
+
+
+def require_delta(value: float) -> float:
+    """A delta as a float, or a ``ParameterError``."""
+    remedy = "it is the chance that the promise may fail, far below one in the number of people, such as 1e-9"
+    return require_real("delta", value, low=SMALLEST_DELTA, high=1.0, open_ends=True, remedy=remedy)
+
+
+def _half_lives(values: Any) -> tuple[float, ...]:
+    remedy = "give whole steps (or such divided by 2, 3 or 4), longest first"
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        raise bad_parameter("half_lives", values, "a sequence of numbers", remedy)
+    found = []
+    for at, each in enumerate(values):
+        name = f"half_lives[{at}]"
+        number = require_real(name, each, low=1.0 / LARGEST_SHIFT, high=float(LONGEST_HALF_LIFE), remedy=remedy)
+        epoch, shift = as_epoch(number)
+        if abs(Fraction(epoch, shift) - Fraction(number)) > Fraction(number) * Fraction(1, 1 << 50):
+            raise bad_parameter(name, each, "a whole number of steps", remedy)
+        found.append(int(number) if number == int(number) else number)
+    if not 1 <= len(found) <= MEMORIES:
+        raise bad_parameter("number of half_lives", len(found), f"from 1 to {MEMORIES}", remedy)
+    if any(late >= early for early, late in pairwise(found)):
+        raise bad_parameter("half_lives", tuple(found), "decreasing", remedy)
+    return tuple(found)
+
+
+def _weights(values: Any, half_lives: int) -> tuple[float, ...]:
+    remedy = "give what is kept for ever (0 for nothing), then one weight per half-life; they add up to 1"
+    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
+        raise bad_parameter("weights", values, "a sequence of numbers", remedy)
+    found = tuple(
+        require_real(f"weights[{at}]", each, low=0.0 if at == 0 else 2.0**-43, high=1.0, remedy=remedy)
+        for at, each in enumerate(values)
+    )
+    if len(found) != half_lives + 1:
+        raise bad_parameter("number of weights", len(found), f"{half_lives + 1}, one more than half_lives", remedy)
+    if abs(math.fsum(found) - 1.0) > 1e-6:
+        raise bad_parameter("sum of weights", math.fsum(found), "1", remedy)
+    exact = resolved(found)
+    if exact[-1] < 2.0**-43:
+        raise bad_parameter(f"weights[{half_lives}]", found[-1], "at least 2**-43 once the others are rounded", remedy)
+    return exact
+
+
+def _family(growth: float, horizon: int, *, endless: bool) -> dict[str, Any]:
+    """Half-lives 16**i, weights in proportion to ``4**-i (1 + i ln 16)**-growth``; later ones are kept for ever, or left out."""
+    remedy = "it is the number of steps up to which the loss follows the family"
+    horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST, remedy=remedy)
+    count = min(11, 1 + (horizon.bit_length() + 2) // 4)
+
+    def weight(level: int) -> float:
+        return float(4.0**-level * (1.0 + level * math.log(16.0)) ** -growth)
+
+    inside = [weight(level) for level in range(count)]
+    beyond = math.fsum(weight(level) for level in range(count, 60)) if endless else 0.0
+    total = math.fsum(inside) + beyond
+    weights = [beyond / total, *(each / total for each in inside[::-1])]
+    return {"half_lives": tuple(16**level for level in range(count - 1, -1, -1)), "weights": tuple(weights)}
+
+
+def _ratio(values: NDArray[np.float64], others: NDArray[np.float64]) -> float:
+    """The largest quotient where both are numbers."""
+    usable = np.isfinite(others) & (others > 0.0)
+    return float(np.max(values[usable] / others[usable], initial=0.0))
+
+
+def _rounding(resolution_bits: float) -> float:
+    """The variance that rounding to whole counts, or to the grid, adds."""
+    bits = require_resolution(resolution_bits)
+    return 0.0 if math.isinf(bits) else math.ldexp(1.0 / 12.0, -2 * int(bits))
+
+
+@lru_cache(maxsize=256)
+def _schedule(mechanism: Gaussian) -> Schedule:
+    return Schedule(budgets=(), delay=mechanism.delay, memories=mechanism._memories)

@@ -1,0 +1,393 @@
+"""Memories: noise that is remembered and slowly forgotten, in integers, and the exact account of what that costs.
+
+The output at step t (from 0) is the sum of the inputs plus ``b_0 z_t + b_1 z_(t-1) + ...``, where ``z`` is fresh noise and
+
+    b_k = w_0 + w_1 2**(-k / h_1) + ... + w_K 2**(-k / h_K),     weights adding up to 1, so that b_0 = 1.
+
+Weight ``w_0`` is kept for ever, weight ``w_i`` is halved every ``h_i`` steps. The sequence ``c`` with ``B(x) C(x) = 1 / (1 -
+x)`` says how much of one input shows in the noise that an observer can compute from the outputs. :class:`Response` has both in
+closed form.
+
+:class:`Memories` is the integer arithmetic that a counter really runs. Its ``slack`` bounds, at every age, by how much
+the integers can deviate from the ideal formulas. docs/gaussian.md has the proof.
+
+Each half-life is ``epoch / shift``: a memory is divided by ``2**shift`` once per epoch of whole steps, by an exact bit shift, and
+what is added to it within an epoch is weighted by growing powers of two instead. Floors of floors are floors: a
+memory is always the floor of the exact number, however long it has run.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.mechanisms.gaussian_law import normal_quantile
+
+WEIGHT_BITS = 44
+LONGEST_HALF_LIFE = 1 << 40
+LARGEST_SHIFT = 4
+MEMORIES = 16
+FINEST, COARSEST = 28, 8
+_POWER_BITS = 30
+_MANTISSA_BITS = 29
+_ROUGH = 6
+_ROOM = 61
+_LEAST_WEIGHT_BITS, _MOST_WEIGHT_BITS = 14, 20
+_DIRECT = 1 << 14
+BLOCK = 1 << 15
+"""Steps that are counted at once."""
+_SAFE = 1.0 + 1e-12
+_EXACT = Context(prec=60, rounding=ROUND_HALF_EVEN, Emin=-(10**17), Emax=10**17, traps=[])
+Reals = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+def as_epoch(half_life: float) -> tuple[int, int]:
+    """A half-life as whole steps and a shift: 22 is (22, 1), 0.75 is (3, 4)."""
+    exact = Fraction(half_life).limit_denominator(LARGEST_SHIFT)
+    return exact.numerator, exact.denominator
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The sequences ``b`` and ``c`` of some half-lives and weights, in closed form.
+
+    ``b_k = sum of weights[i] exp(-rates[i] k)``, the first rate being 0. ``c_k = sum of parts[i] exp(-decays[i] k)``, plus
+    ``first`` at k = 0.
+    All terms are positive: B has positive residues, so that one zero of ``(1 - x) B(x)`` lies between any two neighbouring poles.
+    The zeros are found by bisection in 60 digits; each number below is off by a few units in its last place.
+    """
+
+    rates: Reals
+    weights: Reals
+    decays: Reals
+    parts: Reals
+    first: float
+    reach: Reals
+    """For each half-life, a bound on the sum of the absolute coefficients of ``w_i (1 - x) C(x) / (1 - p_i x)``."""
+
+    def loss_square(self, age: int | Integers) -> Reals:
+        """``c_0**2 + ... + c_age**2``."""
+        sums = _geometric(self.decays[:, None] + self.decays[None, :], np.asarray(age, dtype=np.float64)[..., None, None] + 1.0)
+        pairs = np.einsum("i,j,...ij->...", self.parts, self.parts, sums)
+        found: Reals = pairs + self.first * (2.0 * self.parts.sum() + self.first)
+        return found
+
+    def variance(self, steps: int | Integers) -> Reals:
+        """``b_0**2 + ...``, as many terms as steps."""
+        sums = _geometric(self.rates[:, None] + self.rates[None, :], np.asarray(steps, dtype=np.float64)[..., None, None])
+        found: Reals = np.einsum("i,j,...ij->...", self.weights, self.weights, sums)
+        return found
+
+    def mean_variance(self, horizon: int) -> float:
+        """The mean of ``variance`` over the steps 1 to the horizon."""
+        rates = self.rates[:, None] + self.rates[None, :]
+        return float(self.weights @ _mean_geometric(rates, float(horizon)) @ self.weights)
+
+    def readout(self, age: int | Integers) -> Reals:
+        """The sum over the half-lives of ``w_i (1 + p_i + ... + p_i**age)``."""
+        sums = _geometric(self.rates[1:], np.asarray(age, dtype=np.float64)[..., None] + 1.0)
+        found: Reals = sums @ self.weights[1:]
+        return found
+
+
+def _geometric(rates: Reals, count: Reals) -> Reals:
+    """``1 + r + ... + r**(count - 1)`` for ``r = exp(-rate)``."""
+    positive = np.maximum(rates, 1e-300)
+    return np.where(rates > 0.0, np.expm1(-positive * count) / np.expm1(-positive), count)
+
+
+def _mean_geometric(rates: Reals, horizon: float) -> Reals:
+    """The mean of ``_geometric(rates, t)`` over t = 1 .. horizon; a series where the closed form would cancel."""
+    small = rates * horizon < 1e-4
+    plain = np.where(small, 1.0, rates)
+    decayed = np.exp(-plain) * np.expm1(-plain * horizon) / np.expm1(-plain)
+    closed = (1.0 - decayed / horizon) / -np.expm1(-plain)
+    return np.where(small, 0.5 * (horizon + 1.0) - rates * (horizon * horizon - 1.0) / 6.0, closed)
+
+
+@lru_cache(maxsize=256)
+def response(epochs: tuple[tuple[int, int], ...], weights: tuple[float, ...]) -> Response:
+    """The closed forms for half-lives (longest first, as epochs and shifts) and weights (first the one kept for ever)."""
+    context = _EXACT
+    log_two = context.ln(Decimal(2))
+    poles = [context.divide(context.multiply(log_two, Decimal(shift)), Decimal(epoch)) for epoch, shift in epochs]
+    exact = [Decimal.from_float(weight) for weight in weights]
+    kept = [context.exp(context.minus(pole)) for pole in poles]
+    decays: list[Decimal] = []
+    low = Decimal(0)
+    for pole in poles:
+        if not decays and weights[0] == 0.0:
+            decays.append(Decimal(0))
+        else:
+            decays.append(_zero(low, pole, kept, exact))
+        low = pole
+    parts = [_part(at, decays, poles) for at in range(len(poles))]
+    total = Decimal(0)
+    for decay, pole in zip(decays, poles, strict=True):
+        total = context.add(total, context.subtract(decay, pole))
+    reach = []
+    for pole, weight in zip(poles, exact[1:], strict=True):
+        bound = Decimal(1)
+        for decay, part in zip(decays, parts, strict=True):
+            if decay:  # a zero at 1 is cancelled by the factor 1 - x
+                bound = context.add(bound, context.divide(part, _abs(_one_less_exp(context.subtract(decay, pole)))))
+        reach.append(float(context.multiply(weight, bound)) * _SAFE)
+    return Response(
+        np.array([0.0, *map(float, poles)]),
+        np.array(weights),
+        np.array([float(each) for each in decays]),
+        np.array([float(each) for each in parts]),
+        float(context.exp(total)),
+        np.array(reach),
+    )
+
+
+def _zero(low: Decimal, high: Decimal, kept: list[Decimal], weights: list[Decimal]) -> Decimal:
+    """The rate between two poles at which ``w_0 + sum of w_i (1 - x) / (1 - p_i x)`` vanishes for ``x = exp(rate)``: it falls."""
+    context = _EXACT
+    width = context.subtract(high, low)
+    for _ in range(180):
+        width = context.divide(width, Decimal(2))
+        middle = context.add(low, width)
+        x = context.exp(middle)
+        numerator, value = context.subtract(Decimal(1), x), weights[0]
+        for p, weight in zip(kept, weights[1:], strict=True):
+            below = context.subtract(Decimal(1), context.multiply(p, x))
+            value = context.add(value, context.divide(context.multiply(weight, numerator), below))
+        low = middle if value > 0 else low
+    return low
+
+
+def _part(at: int, decays: list[Decimal], poles: list[Decimal]) -> Decimal:
+    """The residue of ``C(x) = product of (1 - p_j x) / (1 - q_j x)`` at one of its poles."""
+    context, found = _EXACT, Decimal(1)
+    for other, (decay, pole) in enumerate(zip(decays, poles, strict=True)):
+        found = context.multiply(found, _one_less_exp(context.subtract(decays[at], pole)))
+        if other != at:
+            found = context.divide(found, _one_less_exp(context.subtract(decays[at], decay)))
+    return found
+
+
+def _one_less_exp(rate: Decimal) -> Decimal:
+    return _EXACT.subtract(Decimal(1), _EXACT.exp(rate))
+
+
+def _abs(value: Decimal) -> Decimal:
+    return _EXACT.abs(value)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One memory: its epoch and shift, the bits of its weights inside an epoch, and how it is read."""
+
+    epoch: int
+    shift: int
+    grown_bits: int
+    dropped: int
+    mantissa: int
+    read_bits: int
+    down: int
+    limit_bits: int
+    """A memory stays below ``2**limit_bits``, 32 standard deviations; a counter checks it."""
+
+    def grown(self, places: Integers) -> Integers:
+        """What noise at these places of an epoch is multiplied by: ``2**(grown_bits + shift * place / epoch)``, rounded."""
+        bits = _POWER_BITS - self.grown_bits
+        return (self._powers(places) + (1 << bits >> 1)) >> bits
+
+    def read(self, places: Integers) -> Integers:
+        """What the memory is multiplied by at the step after these places."""
+        bits = _POWER_BITS + _MANTISSA_BITS - self.read_bits
+        return (self._powers(self.epoch - 1 - places) * self.mantissa + (1 << (bits - 1))) >> bits
+
+    def factors(self, first: int, count: int) -> tuple[Integers, Integers]:
+        """For ``count`` steps from ``first`` on (from 0): what multiplies their noise, and the memory that each of them reads."""
+        if self.epoch <= _DIRECT:
+            grown, read = self._tiled
+            start = first % self.epoch
+            if start + count <= len(grown):
+                return grown[start : start + count], read[start : start + count]
+        places = np.arange(first, first + count) % self.epoch
+        return self.grown(places), self.read((places - 1) % self.epoch)
+
+    @cached_property
+    def _tiled(self) -> tuple[Integers, Integers]:
+        """The factors of a short epoch, repeated so that a block of steps is a slice of them."""
+        places = np.arange(self.epoch)
+        repeats = 1 + -(-BLOCK // self.epoch)
+        return np.tile(self.grown(places), repeats), np.tile(self.read((places - 1) % self.epoch), repeats)
+
+    def factors_at(self, step: int) -> tuple[int, int]:
+        """The same for one step, as plain integers."""
+        grown, read = self.factors(step, 1)
+        return int(grown[0]), int(read[0])
+
+    @cached_property
+    def listed(self) -> list[tuple[int, int]] | None:
+        """The same for every step of a short epoch."""
+        if self.epoch > _DIRECT:
+            return None
+        grown, read = self.factors(0, self.epoch)
+        return list(zip(grown.tolist(), read.tolist(), strict=True))
+
+    def _powers(self, places: Integers) -> Integers:
+        """``2**30 2**(shift * place / epoch)``, off by less than 4 units: products of integers, the same on every machine."""
+        first, *rest = _power_tables(self.epoch, self.shift)
+        size = len(first)
+        found: Integers = first[places % size]
+        for table in rest:
+            places = places // size
+            found = (found * table[places % len(table)]) >> _POWER_BITS
+            size = len(table)
+        return found
+
+
+@lru_cache(maxsize=64)
+def _power_tables(epoch: int, shift: int) -> tuple[Integers, ...]:
+    """Tables of ``2**30 2**(shift * stride * k / epoch)`` for strides 1, 2**14, 2**28; one is enough for a short epoch."""
+    tables, stride = [], 1
+    while stride < epoch:
+        count = min(_DIRECT, -(-epoch // stride))
+        fixed = 160
+        ratio = _EXACT.power(Decimal(2), _EXACT.divide(Decimal(shift * stride), Decimal(epoch)))
+        root, value, table = int(_EXACT.multiply(ratio, Decimal(1 << fixed))), 1 << fixed, []
+        for _ in range(count):
+            table.append((value + (1 << (fixed - _POWER_BITS - 1))) >> (fixed - _POWER_BITS))
+            value = value * root >> fixed
+        tables.append(np.array(table, dtype=np.int64))
+        stride *= _DIRECT
+    return tuple(tables) or (np.array([1 << _POWER_BITS], dtype=np.int64),)
+
+
+@dataclass(frozen=True)
+class Memories:
+    """The integers that a counter runs: ``2**unit_bits`` units per count, one sum of all noise, one memory per half-life.
+
+    Step t = 0, 1, ...: with the memories Q as they are (at first 0), the remembered noise is F = (sum of terms) >> 6 units,
+    where a half-life adds ``read[(t - 1) mod epoch] * (Q >> dropped) >> down``, and what is kept for ever adds
+    ``kept * (Q_0 >> kept_dropped) >> kept_down``. Then ``Q >>= shift`` if t is a multiple of the epoch. Fresh noise z of
+    ``deviation`` units is drawn, ``Q_0 += z`` and ``Q += grown[t mod epoch] * z``. The noise in the output is z + F units,
+    rounded to whole counts (or grid steps).
+    """
+
+    deviation: float
+    unit_bits: int
+    kept: int
+    kept_dropped: int
+    kept_down: int
+    memories: tuple[Memory, ...]
+    _weights: tuple[float, ...]
+
+    @property
+    def kept_limit_bits(self) -> int:
+        """The sum of all noise stays below two to this."""
+        return min(62, 60 - self.kept.bit_length() + self.kept_dropped)
+
+    @property
+    def rows(self) -> int:
+        """How many numbers a count needs besides its sum."""
+        return 1 + len(self.memories)
+
+    @cached_property
+    def response(self) -> Response:
+        return response(tuple((each.epoch, each.shift) for each in self.memories), self._weights)
+
+    def shift_bound(self, age: Integers | int, size: float = 1.0) -> Reals:
+        """A bound on the length of the noise that hides an input of this size (or a group of inputs), from the ideal one.
+
+        Returns what must be added to the ideal length ``size * sqrt(c_0**2 + ... + c_age**2)``, before division by
+        ``shrink``, for the integers that run. Infinite where the bound does not close (very old ages with very long half-lives).
+        """
+        unit = 2.0**self.unit_bits
+        floors = 1.0 + self.rows / 64.0
+        if self.kept:
+            floors += self._weights[0] * 2.0**self.kept_dropped
+        read_error = 0.0
+        for memory in self.memories:
+            largest = float(memory.read(np.array([0]))[0]) + 1.0
+            smallest = float(memory.read(np.array([memory.epoch - 1]))[0]) - 1.0
+            floors += largest * 2.0 ** -(memory.down + _ROUGH) * (1.0 + 2.0**-memory.dropped)
+            read_error = max(read_error, 0.5 / smallest)
+        read_error = (read_error + 2.0**-27) * (1.0 + max(self._growth_errors, default=0.0))
+        kept = 1.0 - self._weight_error
+        sums = np.asarray(self.response.readout(age)) * _SAFE
+        closing = 1.0 - 2.0 * read_error * sums / kept
+        error = (floors + read_error * unit * size * (1.0 + sums * self._weight_error / kept)) / np.where(
+            closing > 0.0, closing, 1.0
+        )
+        added = 2.0 * error / unit * np.sqrt(np.asarray(age, dtype=np.float64) + 1.0)
+        return np.where(closing > 0.0, added * _SAFE, math.inf)
+
+    def farthest(self, steps: int, beta: float) -> float:
+        """What the noise after so many steps, before it is rounded to whole counts, passes with probability at most ``beta``."""
+        return float(self._farthest(steps, beta))
+
+    def half_widths(self, steps: Integers, beta: float) -> Integers:
+        """For each number of steps, a whole number that the error of an output passes with probability at most ``beta``."""
+        return np.where(steps > 0, np.ceil(self._farthest(np.maximum(steps, 1), beta) - 0.5), 0.0).astype(np.int64)
+
+    def _farthest(self, steps: int | Integers, beta: float) -> Reals:
+        """A normal quantile, with what rounded weights (2**-9) and floors (four units a term) can add."""
+        spread = math.ldexp(self.deviation, -self.unit_bits) * np.sqrt(self.response.variance(steps)) * (1.0 + 2.0**-9)
+        return np.asarray(spread * normal_quantile(0.5 * beta) + math.ldexp(4.0 * (self.rows + 1), -self.unit_bits))
+
+    @cached_property
+    def _growth_errors(self) -> tuple[float, ...]:
+        """The relative errors of the weights inside an epoch; none where an epoch is one step."""
+        return tuple(2.0 ** -(each.grown_bits + 1) + 2.0**-27 if each.epoch > 1 else 0.0 for each in self.memories)
+
+    @cached_property
+    def _weight_error(self) -> float:
+        return float(np.dot(self._growth_errors, self.response.reach)) * _SAFE
+
+    @cached_property
+    def shrink(self) -> float:
+        """One less what rounded weights can add to the noise that hides an input, relative to it."""
+        return (1.0 - self._weight_error) * (1.0 - 1e-12)
+
+
+def resolved(weights: tuple[float, ...]) -> tuple[float, ...]:
+    """The weights in units of 2**-44 that add up to 1 exactly; the one kept for ever has 12 significant bits."""
+    whole = 1 << WEIGHT_BITS
+    kept = round(weights[0] * whole)
+    coarse = max(0, kept.bit_length() - 12)
+    units = [(kept + (1 << coarse >> 1)) >> coarse << coarse, *(round(each * whole) for each in weights[1:-1])]
+    return tuple(each / whole for each in [*units, whole - sum(units)])
+
+
+@lru_cache(maxsize=256)
+def memories_of(sigma: float, epochs: tuple[tuple[int, int], ...], weights: tuple[float, ...]) -> Memories | None:
+    """The arithmetic for these numbers, as fine as 64-bit integers allow (32 standard deviations fit), or None if none does."""
+    spreads = []
+    for epoch, shift in epochs:
+        squares = -math.expm1(-2.0 * math.log(2.0) * shift / epoch)
+        spreads.append(math.log2(32.0 * sigma) - 0.5 * math.log2(squares) + shift)
+    finest = min([FINEST, 40 - math.ceil(math.log2(sigma)), *(_ROOM - _LEAST_WEIGHT_BITS - math.ceil(each) for each in spreads)])
+    unit_bits = min(finest, max(24, min(_ROOM - 20 - math.ceil(each) for each in spreads)))
+    if unit_bits < COARSEST:
+        return None
+    memories = []
+    for (epoch, shift), weight, spread in zip(epochs, weights[1:], spreads, strict=True):
+        grown_bits = min(_MOST_WEIGHT_BITS, _ROOM - unit_bits - math.ceil(spread))
+        exponent = _MANTISSA_BITS - math.frexp(weight)[1]
+        mantissa = round(math.ldexp(weight, exponent))
+        limit_bits = math.ceil(spread) + unit_bits + grown_bits
+        read_bits = min(28, max(16, math.floor((61 - math.ceil(spread) - shift - math.log2(weight)) / 2)))  # balances two errors
+        dropped = max(0, limit_bits + read_bits + shift - 62)
+        down = exponent - _MANTISSA_BITS + read_bits + shift + grown_bits - dropped - _ROUGH
+        memories.append(Memory(epoch, shift, grown_bits, dropped, mantissa, read_bits, down, limit_bits))
+    kept, kept_dropped, kept_down = 0, 0, 0
+    if weights[0]:
+        units = round(weights[0] * (1 << WEIGHT_BITS))
+        kept_dropped = min(20, max(0, math.floor(-3.0 - math.log2(weights[0]))))
+        zeros = min((units & -units).bit_length() - 1, WEIGHT_BITS - _ROUGH - kept_dropped)
+        kept = units >> zeros
+        kept_down = WEIGHT_BITS - zeros - kept_dropped - _ROUGH
+    return Memories(math.ldexp(sigma, unit_bits), unit_bits, kept, kept_dropped, kept_down, tuple(memories), weights)
