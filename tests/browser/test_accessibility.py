@@ -24,8 +24,11 @@ def violations(page: Any) -> list[str]:
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
 def test_axe_finds_nothing(visit: Callable[..., Visit], width: int, scheme: str) -> None:
     page = visit(width=width, scheme=scheme, bypass_csp=True).open()
-    page.get_by_label("Compare with a monthly budget refresh").check()
+    page.get_by_label("Compare with refreshing a privacy budget").check()
     page.get_by_text("The same as a table").click()
+    assert violations(page) == []
+    page.get_by_label("all keys").check()
+    page.wait_for_selector("#multiples path.line", state="attached")
     assert violations(page) == []
 
 
@@ -33,6 +36,9 @@ def test_axe_finds_nothing_on_the_list_and_the_sign_in(visit: Callable[..., Visi
     started = visit(bypass_csp=True)
     started.page.goto(started.origin + "/")
     started.page.wait_for_selector("#streams a")
+    assert violations(started.page) == []
+    started.page.goto(started.origin + "/#/interface")
+    started.page.wait_for_selector("#interface:not([hidden]) .operation")
     assert violations(started.page) == []
     with Harness(tmp_path) as harness:
         closed = visit(harness=harness, bypass_csp=True)
@@ -57,6 +63,6 @@ def test_headings_and_names(visit: Callable[..., Visit]) -> None:
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
     assert page.get_by_role("slider", name="Age of the event").count() == 1
-    assert page.get_by_role("switch", name="Compare with a monthly budget refresh").count() == 1
-    assert page.get_by_role("group", name="Key").get_by_role("radio").count() == 3
+    assert page.get_by_role("switch", name="Compare with refreshing a privacy budget").count() == 1
+    assert page.get_by_role("group", name="Key").get_by_role("radio").count() == 4
     assert page.locator("[aria-live=polite]").count() == 1

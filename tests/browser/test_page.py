@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import Visit
+import fadecount as fc
+from tests.browser.conftest import HISTORY, Visit
 from tests.service.harness import Harness
 
 Start = Callable[..., Visit]
@@ -59,14 +60,16 @@ def test_the_slider_tells_the_loss_at_any_age(visit: Start, shop: Harness) -> No
 def test_the_comparison(visit: Start) -> None:
     page = visit().open()
     assert page.locator("path.line.other").count() == 0
-    page.get_by_label("Compare with a monthly budget refresh").check()
+    page.get_by_label("Compare with refreshing a privacy budget").check()
     page.wait_for_selector("path.line.other", state="attached")
-    assert "every month" in page.inner_text("#compare-meaning")
-    assert page.locator("td.refresh-column").first.is_visible()
+    assert "refreshes its budget every day" in page.inner_text("#compare-meaning")
+    page.get_by_label("Refreshed every").select_option("1mo")
+    page.wait_for_function("() => document.querySelector('#compare-meaning').textContent.includes('every month')")
+    assert page.locator("#to-be-lost td:nth-child(4)").first.is_visible()
     page.get_by_label("loss", exact=True).check()
-    assert page.inner_text("#fading-caption").startswith("Privacy loss")
-    page.get_by_label("Compare with a monthly budget refresh").uncheck()
-    assert not page.locator("td.refresh-column").first.is_visible()
+    assert page.inner_text("#fading-caption").startswith("Privacy loss (ε)")
+    page.get_by_label("Compare with refreshing a privacy budget").uncheck()
+    assert not page.locator("#to-be-lost td:nth-child(4)").first.is_visible()
 
 
 def test_the_list_of_streams(visit: Start) -> None:
@@ -98,7 +101,7 @@ def test_ranges_and_table(visit: Start) -> None:
 def test_every_width_in_both_colour_schemes(visit: Start, width: int, scheme: str) -> None:
     page = visit(width=width, scheme=scheme).open()
     if scheme == "dark":
-        page.get_by_label("Compare with a monthly budget refresh").check()
+        page.get_by_label("Compare with refreshing a privacy budget").check()
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     shade = sum(int(part) for part in background.removeprefix("rgb(").removesuffix(")").split(",")[:3])
     assert (shade > 600) == (scheme == "light")
@@ -164,3 +167,91 @@ def test_worked_with_the_keyboard_alone(visit: Start) -> None:
 def test_still_for_those_who_want_it_still(visit: Start) -> None:
     page = visit(reduced_motion="reduce").open()
     assert page.evaluate("getComputedStyle(document.querySelector('#guess-ours')).transitionDuration") == "0s"
+
+
+def test_every_key_at_once(visit: Start) -> None:
+    page = visit().open()
+    page.get_by_label("all keys").check()
+    page.wait_for_selector("#multiples .chart svg path.line", state="attached")
+    assert page.locator("#multiples .multiple-title span:first-child").all_inner_texts() == ["entrance", "garden", "shop"]
+    assert page.inner_text("#value") == "3 keys"
+    assert page.locator("#multiples path.band").count() == 3
+    page.get_by_role("button", name="garden").click()
+    page.wait_for_selector("#count-chart:not([hidden]) path.line", state="attached")
+    assert page.get_by_label("garden").is_checked()
+
+
+def test_what_is_shown_can_be_downloaded(visit: Start, shop: Harness) -> None:
+    page = visit().open()
+    page.get_by_label("all keys").check()
+    page.wait_for_selector("#multiples path.line", state="attached")
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download CSV").click()
+    assert waiting.value.suggested_filename == "visits-totals.csv"
+    lines = Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "stream,tick,key,value,low,high"
+    with shop.client() as client:
+        latest = {each.key: each for each in client.latest("visits")}["shop"]
+    assert lines[-1].endswith(f",shop,{latest.value},{latest.low},{latest.high}")
+    assert len(lines) > 3 * HISTORY and len(lines) % 3 == 1
+
+
+def test_before_the_first_tick(visit: Start, tmp_path: Path) -> None:
+    with Harness(tmp_path, public=True) as harness:
+        harness.create("young")
+        page = visit(harness=harness).page
+        page.goto(harness.url + "/#/streams/young")
+        page.wait_for_selector("#empty:not([hidden])")
+        assert "when the first minute ends" in page.inner_text("#empty")
+        assert page.inner_text("#value") == "\u2013"
+        page.wait_for_selector("#connection[data-state=live]")
+        harness.close_tick(name="young")
+        page.wait_for_function("() => /[0-9]/.test(document.querySelector('#value').textContent)")
+        assert not page.locator("#empty").is_visible()
+
+
+def test_the_band_can_be_read_where_it_is_thin(visit: Start, tmp_path: Path) -> None:
+    with Harness(tmp_path, public=True) as harness, harness.client() as client:
+        harness.create("busy", mechanism=fc.Gradual(epsilon=0.5))
+        for _ in range(3):
+            client.add("busy", {"a": 50_000})
+            harness.close_tick(5, name="busy")
+        page = visit(harness=harness).open("/#/streams/busy")
+        page.wait_for_selector("#count-chart .note", state="attached")
+        assert page.locator("#count-chart path.band").count() == 2
+
+
+def test_someone_who_came_again_and_again(visit: Start, shop: Harness) -> None:
+    page = visit().open()
+    for times, each, during in (("1", "1d", "30d"), ("5", "1w", "1y")):
+        page.get_by_label("How often").select_option(times)
+        page.get_by_label("In which time").select_option(each)
+        page.get_by_label("For how long").select_option(during)
+        found = shop.request("GET", f"/v1/streams/visits/privacy?visits={times}&every={each}&during={during}").json()
+        page.wait_for_function("(shown) => document.querySelector('#person-loss').textContent === shown", arg=found["shown"])
+        assert page.inner_text("#person-meaning") == found["meaning"]
+
+
+def test_losses_of_ages_that_the_stream_has_not_reached_come_later(visit: Start) -> None:
+    page = visit().open()
+    assert page.locator("#lost tbody th").all_inner_texts() == ["1 minute", "1 hour"]
+    assert page.locator("#to-be-lost tbody th").all_inner_texts()[0] == "1 day"
+
+
+def test_the_interface_as_a_page(visit: Start) -> None:
+    started = visit()
+    page = started.page
+    page.goto(started.origin + "/#/interface")
+    page.wait_for_selector("#interface:not([hidden]) .operation")
+    titles = page.locator(".operation h2").all_inner_texts()
+    assert "GET /v1/streams/{name}/releases" in titles and "POST /v1/streams/{name}/events" in titles
+    assert page.evaluate("document.documentElement.scrollWidth") <= 1440
+
+
+def test_the_curve_is_read_by_keyboard_too(visit: Start) -> None:
+    page = visit().open()
+    chart = page.get_by_role("img", name="Chart of the fading curve")
+    chart.focus()
+    page.keyboard.press("Home")
+    page.wait_for_function("() => document.querySelector('#fading-chart .tip')?.textContent.startsWith('1 minute: ε ≤ ')")
+    assert "1 minute ago, a privacy loss of at most" in (page.locator("#fading-chart svg").get_attribute("aria-label") or "")

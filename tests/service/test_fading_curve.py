@@ -2,26 +2,63 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fadecount as fc
-from fadecount.service.fading_curve import FadingCurve, curve_ages, monthly_refresh, sentence
+from fadecount.durations import format_duration
+from fadecount.service.fading_curve import REFRESHED, FadingCurve, curve_ages, rival_refresh, sentence
 from fadecount.streams.forks import Fork, StreamLoss
 
 
-def curve(mechanism: fc.Mechanism, sensitivity: int = 1) -> FadingCurve:
-    return FadingCurve(stream=StreamLoss(mechanism=mechanism, sensitivity=sensitivity), tick_seconds=60)
+def curve(mechanism: fc.Mechanism, sensitivity: int = 1, tick_seconds: int = 60) -> FadingCurve:
+    return FadingCurve(stream=StreamLoss(mechanism=mechanism, sensitivity=sensitivity), tick_seconds=tick_seconds)
 
 
-@pytest.mark.parametrize("tick_seconds", [1, 60, 3600, 86400, 7 * 86400])
-def test_the_comparison_has_the_same_error(tick_seconds: int) -> None:
-    mechanism = fc.Gradual(epsilon=0.1, exponent=1.5)
-    refresh = monthly_refresh(mechanism, tick_seconds)
-    horizon = 31536000 // tick_seconds
-    assert refresh.window == 2592000 // tick_seconds
-    assert refresh.mse(horizon) == pytest.approx(mechanism.mse(horizon), rel=1e-6)
+@pytest.mark.parametrize("tick_seconds", [60, 86400])
+@pytest.mark.parametrize("every", REFRESHED)
+def test_the_comparison_has_the_same_error(tick_seconds: int, every: int) -> None:
+    fading = curve(fc.Gradual(epsilon=0.1, exponent=1.5), tick_seconds=tick_seconds)
+    found = fading.refresh(every)
+    if every < 2 * tick_seconds:
+        assert found is None
+        return
+    assert found is not None and found.every_seconds == every and found.window_ticks == every // tick_seconds
+    rival = rival_refresh(fading.mechanism, tick_seconds, every)
+    horizon = max(31536000, 4 * every) // tick_seconds
+    assert rival.mse(horizon) == pytest.approx(fading.mechanism.mse(horizon), rel=1e-6)
+
+
+def test_the_comparison_says_who_loses_less_from_which_age_on() -> None:
+    fading = curve(fc.Gradual(epsilon=0.1), tick_seconds=3600)
+    daily, monthly = fading.refresh(), fading.refresh(2592000)
+    assert daily and monthly
+    assert "every day: this stream loses less, or as much, at every age." in daily.sentence
+    crossing = fc.crossing_age(rival_refresh(fading.mechanism, 3600, 2592000), fading.mechanism)
+    assert crossing is not None and crossing > 0
+    assert f"younger than about {format_duration(3600 * crossing)}; for older events this stream" in monthly.sentence
+    linear = curve(fc.Linear(epsilon=0.1), tick_seconds=86400)
+    never = linear.refresh()
+    assert never is not None and never.every_seconds == 604800
+    assert "refreshing loses less at every age" in never.sentence
+
+
+def test_visits_of_a_person_add_up() -> None:
+    fading = curve(fc.Gradual(epsilon=0.1), 2, 3600)
+    found = fading.person(2, 86400, 10 * 86400)
+    ages = [12 * each for each in range(1, 21)]
+    assert found.visits == 20
+    assert found.loss >= 2 * math.fsum(fading.mechanism.loss(age) for age in ages)
+    assert found.loss == pytest.approx(2 * math.fsum(fading.mechanism.loss(age) for age in ages), rel=1e-12)
+    exact = 2 * fading.mechanism.loss_of([300 - age for age in ages], now=300)
+    assert found.loss >= exact
+    assert found.sentence.startswith("Someone who came 2 times in 1 day for 1 week 3 days: a privacy loss of at most ")
+    assert fading.person(1, 604800, 86400).visits == 1
+    small = curve(fc.Gradual(epsilon=0.001), tick_seconds=3600).person(1, 86400, 604800)
+    assert small.meaning.endswith(f"be at most {small.sure} sure.")
 
 
 def test_the_curve_never_falls_and_holds_what_is_stated() -> None:

@@ -131,13 +131,41 @@ class ComparedPoint(Struct):
 
 
 class Comparison(Struct):
-    """A monthly budget refresh of the same typical error, at the ages of the curve."""
+    """A budget that is refreshed again and again, at the same typical error: its losses at the ages of the curve."""
 
+    every_seconds: int
     window_ticks: int
     epsilon_current: float
     epsilon_past: float
     typical_error: float
     points: list[ComparedPoint]
+    sentence: str
+
+
+class ComparisonAnswer(Struct):
+    """The comparison asked for; null if no refresh of that window has the same error."""
+
+    stream: str
+    unit: str
+    refresh: Comparison | None
+
+
+class PersonStatement(Struct):
+    """The loss of all visits of one person together, at most: `visits` is how many there were."""
+
+    visits: int
+    loss: float
+    shown: str
+    sure: str
+    meaning: str
+    sentence: str
+
+
+class PersonAnswer(PersonStatement):
+    """The loss of someone who came so often for so long."""
+
+    stream: str
+    unit: str
 
 
 class PrivacyCurve(Struct):

@@ -16,16 +16,19 @@ import numpy as np
 
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Mechanism, Refresh
+from fadecount.mechanisms import Mechanism, Refresh, crossing_age
+from fadecount.mechanisms.exact_sum import sum_rounded_up
 from fadecount.rounding import shown_loss, shown_sureness
-from fadecount.service.answers import ComparedPoint, Comparison, PrivacyOfEvent, Statement, TimedLoss
+from fadecount.service.answers import ComparedPoint, Comparison, PersonStatement, PrivacyOfEvent, Statement, TimedLoss
 from fadecount.service.parsing import Query, tick_at
 from fadecount.service.problems import bad_request
 from fadecount.service.reader_pool import Facts
 from fadecount.streams.forks import StreamLoss
 
-MONTH, YEAR = UNITS["mo"], UNITS["y"]
+YEAR = UNITS["y"]
 LONGEST_SECONDS = 100 * YEAR
+REFRESHED = tuple(UNITS[unit] for unit in ("d", "w", "mo", "y"))
+"""How often the budget of a rival may be refreshed, in seconds."""
 _LANDMARKS = (*(UNITS[unit] for unit in ("m", "h", "d", "w", "mo", "y")), 10 * YEAR)
 _POINTS_PER_DECADE = 24
 
@@ -71,24 +74,74 @@ class FadingCurve:
         """The loss at ages from one tick to a hundred years, evenly spaced in their logarithm."""
         return [self.statement(seconds) for seconds in curve_ages(self.tick_seconds)]
 
-    def refresh(self) -> Comparison | None:
-        """The same ages under a monthly budget refresh with the same typical error over a year: what practice would do.
+    def refresh(self, every_seconds: int | None = None) -> Comparison | None:
+        """The same ages under a budget that is refreshed every so often, with the same typical error over a year.
 
-        None if no refresh within the bounds of its parameters has that error.
+        (Over four windows, where these are longer than a year.) By default daily, as is common practice, or the next longer
+        window that has two ticks. None if no refresh of that window has that error.
         """
+        if every_seconds is None:
+            every_seconds = next((each for each in REFRESHED if each >= 2 * self.tick_seconds), 0)
+        if every_seconds < 2 * self.tick_seconds:
+            return None
         try:
-            baseline = monthly_refresh(self.mechanism, self.tick_seconds)
+            rival = rival_refresh(self.mechanism, self.tick_seconds, every_seconds)
         except ParameterError:
             return None
         ages = [math.ceil(seconds / self.tick_seconds) for seconds in curve_ages(self.tick_seconds)]
         sensitivity, histories = self.stream.sensitivity, self.stream.histories
-        losses = [baseline.composed_loss(age, sensitivity=sensitivity, histories=histories) for age in ages]
+        losses = [rival.composed_loss(age, sensitivity=sensitivity, histories=histories) for age in ages]
         return Comparison(
-            window_ticks=baseline.window,
-            epsilon_current=baseline.epsilon_current,
-            epsilon_past=baseline.epsilon_past,
+            every_seconds=every_seconds,
+            window_ticks=rival.window,
+            epsilon_current=rival.epsilon_current,
+            epsilon_past=rival.epsilon_past,
             typical_error=round(self.typical_error(), 1),
             points=[ComparedPoint(loss=loss, shown=shown_loss(loss), sure=shown_sureness(loss)) for loss in losses],
+            sentence=self._compared(rival, every_seconds),
+        )
+
+    def _compared(self, rival: Refresh, every_seconds: int) -> str:
+        """From which age on which of the two loses less, in words."""
+        every = format_duration(every_seconds).removeprefix("1 ")
+        sensitivity, histories = self.stream.sensitivity, self.stream.histories
+        there = rival.composed_loss(math.ceil(YEAR / self.tick_seconds), sensitivity=sensitivity, histories=histories)
+        ours, theirs = shown_loss(self.loss(YEAR)), shown_loss(there)
+        crossing = _crossing(rival, self.mechanism)
+        if crossing == 0:
+            when = "this stream loses less, or as much, at every age"
+        elif crossing is None:
+            when = "refreshing loses less at every age"
+        else:
+            when = (
+                f"refreshing can lose less for events younger than about {format_duration(crossing * self.tick_seconds)}; "
+                "for older events this stream loses less, or as much"
+            )
+        return (
+            f"Compared at the same typical error with a counter that refreshes its budget every {every}: {when}. "
+            f"After a year the loss of one event is ε ≤ {ours} here and ε ≤ {theirs} there."
+        )
+
+    def person(self, visits: int, every_seconds: int, during_seconds: int) -> PersonStatement:
+        """What everything loses that someone did who came so many times in every such time, until now; an upper bound.
+
+        Each visit is taken at the greatest age that it can have within its share of the time. Losses of visits add up.
+        """
+        count = max(1, visits * during_seconds // every_seconds)
+        loss = sum_rounded_up([self.loss((each + 1) * every_seconds / visits) for each in range(count)])
+        often = "once" if visits == 1 else f"{visits} times"
+        subject = f"Someone who came {often} in {format_duration(every_seconds)} for {format_duration(during_seconds)}"
+        sure = shown_sureness(loss)
+        guess = "Someone who would have guessed fifty-fifty whether this person was here at all can, from everything published,"
+        meaning = f"{guess} be all but certain." if sure.startswith("over") else f"{guess} be at most {sure} sure."
+        shown = shown_loss(loss)
+        return PersonStatement(
+            visits=count,
+            loss=loss,
+            shown=shown,
+            sure=sure,
+            meaning=meaning,
+            sentence=f"{subject}: a privacy loss of at most {shown}. {meaning}",
         )
 
     def typical_error(self) -> float:
@@ -103,11 +156,15 @@ def curve_of(facts: Facts, now: float) -> FadingCurve:
 
 
 @lru_cache(maxsize=64)
-def monthly_refresh(mechanism: Mechanism, tick_seconds: int) -> Refresh:
-    """The budget refresh, every 30 days, whose mean squared error over a year of ticks is that of the mechanism."""
-    horizon = _year(tick_seconds)
-    window = max(1, min(MONTH // tick_seconds, horizon - 1))
-    return Refresh.for_mse(max(mechanism.mse(horizon), 1e-6), horizon=horizon, window=window)
+def rival_refresh(mechanism: Mechanism, tick_seconds: int, every_seconds: int) -> Refresh:
+    """The budget refresh with that window whose mean squared error over a year, or four windows, is that of the mechanism."""
+    horizon = max(_year(tick_seconds), 4 * every_seconds // tick_seconds)
+    return Refresh.for_mse(max(mechanism.mse(horizon), 1e-6), horizon=horizon, window=every_seconds // tick_seconds)
+
+
+@lru_cache(maxsize=64)
+def _crossing(rival: Refresh, mechanism: Mechanism) -> int | None:
+    return crossing_age(rival, mechanism)
 
 
 def _year(tick_seconds: int) -> int:

@@ -103,9 +103,27 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         headers={"Last-Event-ID": {"type": "string", "pattern": "^(-?[0-9]{1,18})?$"}},
     ),
     ("get", "/v1/streams/{name}/privacy"): Operation(
-        summary="The fading curve; with `age`, the loss at an age; with `time` (and `at`), of an event of that time",
-        answers={200: (answers.PrivacyCurve, answers.AgeStatement, answers.PrivacyOfEvent), 304: None},
-        query={"age": {"type": "string", "examples": ["90s", "1h", "30d"]}, "time": _TIME, "at": _TIME},
+        summary="The fading curve; with `age`, the loss at an age; with `time` (and `at`), of an event of that time; "
+        "with `refresh`, a rival with that window; with `visits`, `every` and `during`, someone who came again and again",
+        answers={
+            200: (
+                answers.PrivacyCurve,
+                answers.AgeStatement,
+                answers.PrivacyOfEvent,
+                answers.ComparisonAnswer,
+                answers.PersonAnswer,
+            ),
+            304: None,
+        },
+        query={
+            "age": {"type": "string", "examples": ["90s", "1h", "30d"]},
+            "time": _TIME,
+            "at": _TIME,
+            "refresh": {"type": "string", "enum": ["1d", "1w", "1mo", "1y"]},
+            "visits": {"type": "integer", "minimum": 1, "maximum": 1000},
+            "every": {"type": "string", "examples": ["1d", "1w"]},
+            "during": {"type": "string", "examples": ["30d", "1y"]},
+        },
     ),
     ("get", "/metrics"): Operation(summary="Figures for Prometheus", answers={200: "text/plain"}, refusals=(401, 403, 421, 429)),
     ("get", "/healthz"): Operation(summary="Alive", answers={200: "text/plain"}, refusals=(421, 429), role=None),

@@ -14,9 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from fadecount.durations import UNITS
 from fadecount.service.access import Access, Action
 from fadecount.service.answers import (
     AgeStatement,
+    ComparisonAnswer,
+    PersonAnswer,
     PrivacyCurve,
     ReleasedRow,
     ReleasedTick,
@@ -28,7 +31,7 @@ from fadecount.service.answers import (
     UnitAnswer,
 )
 from fadecount.service.clock import Clock
-from fadecount.service.fading_curve import curve_of, privacy_of_event, unit_text
+from fadecount.service.fading_curve import REFRESHED, curve_of, privacy_of_event, unit_text
 from fadecount.service.http import FRESH, Tagged, as_csv, json_answer, wants_csv
 from fadecount.service.parsing import LONGEST_NAME, MOST_ROWS, MOST_STREAMS, Query, first_from
 from fadecount.service.problems import bad_request, not_found
@@ -36,6 +39,8 @@ from fadecount.service.reader_pool import AnswerCache, Facts, ReaderPool, Releas
 from fadecount.streams.reader import Reader
 
 _NONE = frozenset[str]()
+_PRIVACY = frozenset({"age", "time", "at", "refresh", "visits", "every", "during"})
+MOST_VISITS = 10_000
 _RANGE = frozenset({"key", "since", "until", "limit", "cursor"})
 Maker = Callable[[Reader], Tagged]
 
@@ -101,16 +106,20 @@ def read_routes(context: ReadContext) -> Iterator[Route]:
 
     async def privacy(request: Request) -> Response:
         facts = await context.facts(request)
-        query = Query(request.scope["query_string"], frozenset({"age", "time", "at"}))
+        query = Query(request.scope["query_string"], _PRIVACY)
         now = context.clock.now()
+        ahead = facts.ahead_of_clock(now)
+        if "refresh" in query:
+            return await context.kept(request, facts, f"refresh {ahead}", _comparison(facts, query, now))
+        if "visits" in query or "every" in query or "during" in query:
+            return await context.kept(request, facts, f"person {ahead}", _person(facts, query, now))
         if "time" in query or "at" in query:
             return json_answer(privacy_of_event(facts, query, now), cache=FRESH)
         age = query.age("age")
         if age is not None:
             found = msgspec.structs.asdict(curve_of(facts, now).statement(age))
             return json_answer(AgeStatement(**found, stream=facts.name, unit=unit_text(facts)), cache=FRESH)
-        kind = f"curve {facts.ahead_of_clock(now)}"
-        return await context.kept(request, facts, kind, lambda _: _curve(facts, now))
+        return await context.kept(request, facts, f"curve {ahead}", lambda _: _curve(facts, now))
 
     yield Route("/v1/streams/{name}", describe, methods=["GET"])
     yield Route("/v1/streams/{name}/releases", releases, methods=["GET"])
@@ -173,6 +182,32 @@ def _curve(facts: Facts, now: float) -> Tagged:
         refresh=curve.refresh(),
     )
     return Tagged.of(msgspec.json.encode(found), "application/json")
+
+
+def _comparison(facts: Facts, query: Query, now: float) -> Maker:
+    every = query.age("refresh") or 0
+    if every not in REFRESHED:
+        raise bad_request("bad_query", "refresh must be 1d, 1w, 1mo or 1y")
+    found = ComparisonAnswer(stream=facts.name, unit=unit_text(facts), refresh=None)
+
+    def make(_: Reader) -> Tagged:
+        found.refresh = curve_of(facts, now).refresh(every)
+        return Tagged.of(msgspec.json.encode(found), "application/json")
+
+    return make
+
+
+def _person(facts: Facts, query: Query, now: float) -> Maker:
+    visits = query.integer("visits", 1, minimum=1, maximum=1000)
+    every, during = query.age("every") or UNITS["d"], query.age("during") or UNITS["mo"]
+    if visits * during // every > MOST_VISITS:
+        raise bad_request("bad_query", f"visits in during must be at most {MOST_VISITS:,}; ask for a shorter time")
+
+    def make(_: Reader) -> Tagged:
+        found = msgspec.structs.asdict(curve_of(facts, now).person(visits, every, during))
+        return Tagged.of(msgspec.json.encode(PersonAnswer(**found, stream=facts.name, unit=unit_text(facts))), "application/json")
+
+    return make
 
 
 def _page_maker(facts: Facts, query: Query, *, as_table: bool) -> Maker:

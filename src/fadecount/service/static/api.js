@@ -23,18 +23,24 @@ export async function get(path, signal) {
 
 export const streamPath = (name) => `/v1/streams/${encodeURIComponent(name)}`;
 
-/* Every release of one key in a range: the service hands them out page by page. */
-export async function releases(name, query, signal) {
+const MOST_ROWS = 40000;
+
+/* All rows of an answer that comes in pages. */
+async function paged(path, field, query, signal) {
   const rows = [];
   let cursor = null;
   do {
-    const words = new URLSearchParams({ ...query, limit: "5000", ...(cursor ? { cursor } : {}) });
-    const page = await get(`${streamPath(name)}/releases?${words}`, signal);
-    rows.push(...page.releases);
+    const words = new URLSearchParams({ ...query, ...(cursor ? { cursor } : {}) });
+    const page = await get(`${path}?${words}`, signal);
+    rows.push(...page[field]);
     cursor = page.next;
-  } while (cursor && rows.length < 40000);
+  } while (cursor && rows.length < MOST_ROWS);
   return rows;
 }
+
+export const streamList = (signal) => paged("/v1/streams", "streams", {}, signal);
+export const releases = (name, query, signal) => paged(`${streamPath(name)}/releases`, "releases", { ...query, limit: "5000" }, signal);
+export const windows = (name, query, signal) => paged(`${streamPath(name)}/windows`, "windows", { ...query, limit: "5000" }, signal);
 
 /* Server-sent events over fetch: EventSource cannot carry a token. Resumes after the last tick it has seen. */
 export async function follow(name, { onTick, onState, signal, after = null }) {

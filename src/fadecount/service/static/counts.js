@@ -1,96 +1,113 @@
-// The published count of one key over a range, with its band.
-import { area, drawn, line, node, text } from "./svg.js";
-import { moment, number, roundTicks, timeTicks } from "./words.js";
+// Published counts: a line with its band for totals, bars with whiskers for windows.
+import { Chart } from "./chart.js";
+import { area, line, node, text } from "./svg.js";
+import { compact, moment, number, period, roundTicks, timeTicks } from "./words.js";
 
 const EDGE = { top: 12, right: 8, bottom: 26, left: 58 };
+const SMALL = { top: 8, right: 6, bottom: 22, left: 44 };
+const READABLE = 10; // pixels: a band that is lower than this is drawn once more, enlarged
+const STRIP = 46;
 
-export class CountChart {
-  constructor(figure) {
-    this.rows = [];
+const between = (row) => `${number(row.value)}  (${number(row.low)} to ${number(row.high)})`;
+const spoken = (row) => `${number(row.value)}, between ${number(row.low)} and ${number(row.high)}`;
+
+class Counts extends Chart {
+  constructor(figure, name, small) {
+    super(figure, small ? SMALL : EDGE, name);
+    this.small = small;
     this.from = this.to = 0;
     this.tickSeconds = 1;
-    this.at = null;
-    this.svg = node("svg", { role: "img", tabindex: "0", "aria-label": "Chart of the published count" });
-    figure.replaceChildren(this.svg);
-    this.redraw = drawn(figure, (width, height) => this.draw(width, height));
-    this.svg.addEventListener("pointermove", (event) => this.point(event.clientX));
-    this.svg.addEventListener("pointerleave", () => { this.at = null; this.redraw(); });
-    this.svg.addEventListener("blur", () => { this.at = null; this.redraw(); });
-    this.svg.addEventListener("keydown", (event) => this.step(event));
   }
 
-  show(rows, from, to, tickSeconds) {
-    Object.assign(this, { rows, from, to, tickSeconds });
+  show(rows, { from, to, tickSeconds, zone }) {
+    Object.assign(this, { items: rows, from, to, tickSeconds, zone });
+    if (this.at !== null && this.at >= rows.length) this.at = null;
     const last = rows.at(-1);
-    const words = last ? `${number(last.value)}, between ${number(last.low)} and ${number(last.high)}, at ${moment(last.time, tickSeconds)}` : "nothing yet";
-    this.svg.setAttribute("aria-label", `Chart of the published count. Latest: ${words}. Arrow keys move through it.`);
+    this.label(last ? `Latest: ${spoken(last)}, ${this.when(last)}.` : "Nothing is published yet.");
     this.redraw();
   }
 
-  point(clientX) {
-    const box = this.svg.getBoundingClientRect();
-    const share = (clientX - box.left - EDGE.left) / (box.width - EDGE.left - EDGE.right);
-    const time = this.from + share * (this.to - this.from);
-    let best = null;
-    this.rows.forEach((row, index) => {
-      if (best === null || Math.abs(row.time - time) < Math.abs(this.rows[best].time - time)) best = index;
-    });
-    this.at = best;
-    this.redraw();
+  describe(row) { return [this.when(row), spoken(row)]; }
+
+  times(frame, x) {
+    const ticks = timeTicks(this.from, this.to, Math.max(2, frame.across / 75), this.zone);
+    return this.labels(frame, ticks.map(({ at, label }) => ({ x: x(at), words: label })));
   }
 
-  step(event) {
-    const moves = { ArrowLeft: -1, ArrowRight: 1, PageUp: 10, PageDown: -10, Home: -Infinity, End: Infinity };
-    if (!(event.key in moves) || !this.rows.length) return;
-    event.preventDefault();
-    const last = this.rows.length - 1;
-    this.at = Math.max(0, Math.min(last, (this.at ?? last) + moves[event.key]));
-    const row = this.rows[this.at];
-    this.svg.setAttribute("aria-label", `${moment(row.time, this.tickSeconds)}: ${number(row.value)}, between ${number(row.low)} and ${number(row.high)}`);
-    this.redraw();
+  values(frame, y, low, high) {
+    return this.levels(frame, y, roundTicks(low, high, this.small ? 3 : 5), this.small ? compact : number);
   }
+}
 
-  draw(width, height) {
-    const inner = { width: width - EDGE.left - EDGE.right, height: height - EDGE.top - EDGE.bottom };
-    const shown = thinned(this.rows, inner.width);
+/* Running totals of one key. */
+export class LineChart extends Counts {
+  when(row) { return moment(row.time, this.tickSeconds, this.zone); }
+
+  paint(frame) {
+    const shown = thinned(this.items, frame.across);
     const [low, high] = extent(shown);
-    const x = (time) => EDGE.left + ((time - this.from) / (this.to - this.from || 1)) * inner.width;
-    const y = (value) => EDGE.top + (1 - (value - low) / (high - low)) * inner.height;
-    const parts = [];
-    for (const value of roundTicks(low, high, 5)) {
-      parts.push(node("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: y(value).toFixed(1), y2: y(value).toFixed(1) }));
-      parts.push(text(EDGE.left - 10, y(value) + 4, number(value), { "text-anchor": "end" }));
-    }
-    for (const { at, label } of timeTicks(this.from, this.to, Math.max(3, inner.width / 75))) {
-      const anchor = x(at) > width - 40 ? "end" : x(at) < EDGE.left + 20 ? "start" : "middle";
-      parts.push(text(x(at), height - 6, label, { "text-anchor": anchor }));
-    }
+    const x = (time) => frame.left + ((time - this.from) / (this.to - this.from || 1)) * frame.across;
+    this.scale = (row) => x(row.time);
+    const wide = shown.length ? Math.max(...shown.map((row) => row.high - row.low)) : 0;
+    const thin = !this.small && wide > 0 && shown.length > 1 && (wide / (high - low)) * frame.down < READABLE;
+    const bottom = thin ? frame.bottom - STRIP - 22 : frame.bottom;
+    const y = (value) => frame.top + (1 - (value - low) / (high - low)) * (bottom - frame.top);
+    const parts = [...this.values(frame, y, low, high), ...this.times(frame, x)];
     parts.push(node("path", { class: "band", d: area(shown.map((row) => [x(row.time), y(row.high)]), shown.map((row) => [x(row.time), y(row.low)])) }));
     parts.push(node("path", { class: "line", d: line(shown.map((row) => [x(row.time), y(row.value)])) }));
-    const last = this.rows.at(-1);
-    if (last && this.at === null) parts.push(node("circle", { class: "mark", r: 5, cx: x(last.time).toFixed(1), cy: y(last.value).toFixed(1) }));
-    if (this.at !== null && this.rows[this.at]) parts.push(...this.readout(this.rows[this.at], x, y, width, height));
-    this.svg.replaceChildren(...parts);
+    if (thin) parts.push(...this.enlarged(frame, shown, x, wide));
+    const last = this.items.at(-1);
+    const row = this.items[this.at];
+    if (row) parts.push(...this.readout(frame, x(row.time), [between(row), this.when(row)]));
+    if (row ?? last) parts.push(node("circle", { class: "mark", r: this.small ? 3.5 : 5, cx: x((row ?? last).time).toFixed(1), cy: y((row ?? last).value).toFixed(1) }));
+    return parts;
   }
 
-  readout(row, x, y, width, height) {
-    const at = x(row.time);
-    const anchor = at > width / 2 ? "end" : "start";
-    const beside = at + (anchor === "end" ? -10 : 10);
+  /* The band alone, around zero, in a strip of its own: where it is too thin to be seen on the scale of the totals. */
+  enlarged(frame, shown, x, wide) {
+    const middle = frame.bottom - STRIP / 2;
+    const y = (value) => middle - (value / (wide / 2)) * (STRIP / 2 - 4);
     return [
-      node("line", { class: "cross", x1: at.toFixed(1), x2: at.toFixed(1), y1: EDGE.top, y2: height - EDGE.bottom }),
-      node("circle", { class: "mark", r: 5, cx: at.toFixed(1), cy: y(row.value).toFixed(1) }),
-      text(beside, EDGE.top + 8, `${number(row.value)}  (${number(row.low)} to ${number(row.high)})`, { "text-anchor": anchor, class: "tip" }),
-      text(beside, EDGE.top + 26, moment(row.time, this.tickSeconds), { "text-anchor": anchor }),
+      text(frame.left, frame.bottom - STRIP - 5, "the band alone, enlarged", { class: "note" }),
+      ...this.levels(frame, y, [0], () => "count"),
+      text(frame.left - 8, y(wide / 2) + 4, `+${compact(wide / 2)}`, { "text-anchor": "end" }),
+      text(frame.left - 8, y(-wide / 2) + 4, `−${compact(wide / 2)}`, { "text-anchor": "end" }),
+      node("path", { class: "band", d: area(shown.map((row) => [x(row.time), y(row.high - row.value)]), shown.map((row) => [x(row.time), y(row.low - row.value)])) }),
     ];
+  }
+}
+
+/* Counts of hours, days or weeks of one key. */
+export class BarChart extends Counts {
+  when(row) { return `${period(row.time, row.end, this.zone)}${row.partial ? " (not complete)" : ""}`; }
+
+  paint(frame) {
+    const [low, high] = extent([...this.items, { low: 0, high: 0 }]);
+    const x = (time) => frame.left + ((time - this.from) / (this.to - this.from || 1)) * frame.across;
+    const y = (value) => frame.top + (1 - (value - low) / (high - low)) * frame.down;
+    this.scale = (row) => x((row.time + row.end) / 2);
+    const parts = [...this.values(frame, y, low, high), ...this.times(frame, x)];
+    this.items.forEach((row, index) => {
+      const [left, right] = [x(row.time), x(row.end)];
+      const gap = Math.min(6, (right - left) * 0.2);
+      const [top, base] = [Math.min(y(row.value), y(0)), Math.max(y(row.value), y(0))];
+      const kind = `bar${row.partial ? " partial" : ""}${index === this.at ? " chosen" : ""}`;
+      parts.push(node("rect", { class: kind, x: (left + gap / 2).toFixed(1), width: Math.max(1, right - left - gap).toFixed(1), y: top.toFixed(1), height: Math.max(1, base - top).toFixed(1), rx: Math.min(3, (right - left) / 6).toFixed(1) }));
+      const middle = this.scale(row).toFixed(1);
+      parts.push(node("line", { class: "whisker", x1: middle, x2: middle, y1: y(row.low).toFixed(1), y2: y(row.high).toFixed(1) }));
+    });
+    parts.push(node("line", { class: "zero", x1: frame.left, x2: frame.right, y1: y(0).toFixed(1), y2: y(0).toFixed(1) }));
+    const row = this.items[this.at];
+    if (row) parts.push(...this.readout(frame, this.scale(row), [between(row), this.when(row)]));
+    return parts;
   }
 }
 
 /* From the lowest to the highest edge of the band with some air, and from zero when zero is near. */
 function extent(rows) {
+  if (!rows.length) return [0, 1];
   const low = rows.reduce((least, row) => Math.min(least, row.low), Infinity);
   const high = rows.reduce((most, row) => Math.max(most, row.high), -Infinity);
-  if (!rows.length) return [0, 1];
   const air = Math.max(1, (high - low) * 0.08);
   return [low >= 0 && low < 0.4 * high ? 0 : low - air, high + air];
 }

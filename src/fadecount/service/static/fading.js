@@ -1,124 +1,163 @@
-// The fading curve: a chart in human time, a slider for any age, and what it means in words.
-import { drawn, node, stairs, text } from "./svg.js";
-import { roundTicks } from "./words.js";
+// How privacy fades: a chart in human time, a slider for any age, someone like me, and a rival that refreshes its budget.
+import { get, streamPath } from "./api.js";
+import { Chart } from "./chart.js";
+import { fill } from "./choices.js";
+import { node, stairs } from "./svg.js";
+import { number, roundTicks } from "./words.js";
 
 const EDGE = { top: 14, right: 10, bottom: 28, left: 46 };
 const AGES = [[60, "1 min"], [3600, "1 hour"], [86400, "1 day"], [604800, "1 week"], [2592000, "1 month"], [31536000, "1 year"], [315360000, "10 years"], [3153600000, "100 years"]];
+const EVERY = { "1d": 86400, "1w": 604800, "1mo": 2592000, "1y": 31536000 };
+const FAR_APART = 8; // a rival that loses so many times as much is drawn on a logarithmic scale
 const sure = (loss) => 100 / (1 + Math.exp(-loss));
 const byId = (id) => document.getElementById(id);
+
+class FadingChart extends Chart {
+  constructor(figure) {
+    super(figure, EDGE, "Chart of the fading curve");
+    this.kind = "guess";
+    this.others = [];
+    this.resting = 0;
+  }
+
+  describe(point) { return [`${point.age} ago`, `a privacy loss of at most ${point.shown}`, `at most ${point.sure} sure`]; }
+
+  paint(frame) {
+    const curve = this.items;
+    if (!curve.length) return [];
+    const guess = this.kind === "guess";
+    const value = (point) => (guess ? sure(point.loss) : point.loss);
+    const most = Math.max(...curve.map(value), ...this.others.map(value));
+    const least = Math.min(...[...curve, ...this.others].map(value).filter((each) => each > 0));
+    const logarithmic = !guess && this.others.length && most / Math.max(...curve.map(value)) > FAR_APART;
+    const [low, high] = guess ? [50, 100] : logarithmic ? [least, most * 1.2] : [0, most * 1.05];
+    const share = (each) => (logarithmic ? Math.log(Math.max(each, low) / low) / Math.log(high / low) : (each - low) / (high - low));
+    const [first, last] = [Math.log(curve[0].age_seconds), Math.log(curve.at(-1).age_seconds)];
+    const x = (seconds) => frame.left + ((Math.log(seconds) - first) / (last - first)) * frame.across;
+    const y = (each) => frame.top + (1 - share(each)) * frame.down;
+    this.scale = (point) => x(point.age_seconds);
+    const levels = guess ? [50, 60, 70, 80, 90, 100] : logarithmic ? powers(low, high) : roundTicks(low, high, 5);
+    const parts = [
+      ...this.levels(frame, y, levels, (each) => (guess ? `${each} %` : number(each) === "0" || each < 10 ? String(each) : number(each))),
+      ...this.labels(frame, AGES.filter(([seconds]) => seconds >= curve[0].age_seconds).map(([seconds, words]) => ({ x: x(seconds), words }))),
+    ];
+    const path = (points) => stairs(points.map((point, index) => [x(curve[index].age_seconds), y(value(point))]));
+    if (this.others.length) parts.push(node("path", { class: "line other", d: path(this.others) }));
+    const ours = path(curve);
+    parts.push(node("path", { class: "band", d: `${ours}L${x(curve.at(-1).age_seconds).toFixed(1)} ${frame.bottom}L${frame.left} ${frame.bottom}Z` }));
+    parts.push(node("path", { class: "line", d: ours }));
+    const at = this.at ?? this.resting;
+    const here = x(curve[at].age_seconds);
+    parts.push(...this.readout(frame, here, this.at === null ? [] : [`${curve[at].age}: ε ≤ ${curve[at].shown}`, `at most ${curve[at].sure} sure`]));
+    if (this.others.length) parts.push(node("circle", { class: "mark other", r: 5, cx: here.toFixed(1), cy: y(value(this.others[at])).toFixed(1) }));
+    parts.push(node("circle", { class: "mark", r: 6, cx: here.toFixed(1), cy: y(value(curve[at])).toFixed(1) }));
+    return parts;
+  }
+}
+
+function powers(low, high) {
+  const found = [];
+  for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power += 1) if (10 ** power >= low) found.push(Number((10 ** power).toPrecision(2)));
+  return found;
+}
 
 export class Fading {
   constructor() {
     this.slider = byId("age");
     this.compare = byId("compare");
-    this.svg = node("svg", { role: "img" });
-    byId("fading-chart").replaceChildren(this.svg);
-    this.redraw = drawn(byId("fading-chart"), (width, height) => this.draw(width, height));
+    this.chart = new FadingChart(byId("fading-chart"));
     this.slider.addEventListener("input", () => this.tell());
     this.compare.addEventListener("change", () => this.tell());
-    this.scale = "guess";
+    byId("rival").addEventListener("change", () => this.rival());
+    for (const id of ["times", "each", "during"]) byId(id).addEventListener("change", () => this.person());
     for (const choice of document.querySelectorAll('input[name="scale"]')) {
-      choice.addEventListener("change", () => { this.scale = choice.value; this.caption(); this.redraw(); });
+      choice.addEventListener("change", () => { this.chart.kind = choice.value; this.caption(); this.chart.redraw(); });
     }
     this.caption();
   }
 
-  show(privacy) {
+  show(privacy, facts, signal) {
     const first = !this.privacy || this.privacy.stream !== privacy.stream;
-    this.privacy = privacy;
-    this.compare.disabled = !privacy.refresh;
-    this.compare.checked &&= Boolean(privacy.refresh);
+    Object.assign(this, { privacy, facts, signal, refresh: privacy.refresh });
+    this.chart.items = privacy.curve;
+    this.chart.at = null;
     this.slider.max = String(privacy.curve.length - 1);
     if (first) {
       const day = privacy.curve.findIndex((point) => point.age_seconds >= 86400);
       this.slider.value = String(Math.max(0, day));
+      for (const option of byId("rival").options) option.disabled = EVERY[option.value] < 2 * privacy.tick_seconds;
+      byId("rival").value = Object.keys(EVERY).find((each) => EVERY[each] === privacy.refresh?.every_seconds) ?? "1y";
     }
-    byId("typical-error").textContent = String(Math.round(privacy.typical_error)).replace(/\B(?=(\d{3})+$)/g, ",");
-    this.table();
+    const unit = privacy.unit ?? "one event";
+    byId("unit-words").textContent = unit[0].toUpperCase() + unit.slice(1);
+    byId("unit-promise").textContent = unit;
+    byId("typical-error").textContent = number(privacy.typical_error);
     this.tell();
+    this.person();
   }
 
   tell() {
     const at = Number(this.slider.value);
     const here = this.privacy.curve[at];
-    const other = this.privacy.refresh?.points[at];
+    const comparing = this.compare.checked && Boolean(this.refresh);
+    const other = comparing ? this.refresh.points[at] : null;
+    this.chart.resting = at;
+    this.chart.others = comparing ? this.refresh.points : [];
     byId("age-words").textContent = here.age;
     byId("age-loss").textContent = here.shown;
-    this.slider.setAttribute("aria-valuetext", `${here.age} ago: a loss of at most ${here.shown}, at most ${here.sure} sure`);
+    this.slider.setAttribute("aria-valuetext", `${here.age} ago: a privacy loss of at most ${here.shown}, at most ${here.sure} sure`);
     byId("meaning").textContent = here.meaning[0].toUpperCase() + here.meaning.slice(1);
     byId("guess-ours").style.setProperty("width", `${2 * (sure(here.loss) - 50)}%`);
-    byId("guess-refresh").style.setProperty("width", this.compare.checked ? `${2 * (sure(other.loss) - 50)}%` : "0");
-    byId("guess-refresh").style.setProperty("visibility", this.compare.checked ? "visible" : "hidden");
-    byId("compare-meaning").textContent = this.compare.checked
-      ? `A counter with the same typical error that refreshes its privacy budget every month, tuned for one year, has lost up to ${other.shown} by then (${other.sure} sure), and its loss grows by the same amount every month, for ever.`
-      : "";
-    document.body.classList.toggle("comparing", this.compare.checked);
-    this.redraw();
+    byId("guess-refresh").style.setProperty("width", comparing ? `${2 * (sure(other.loss) - 50)}%` : "0");
+    byId("guess-refresh").style.setProperty("visibility", comparing ? "visible" : "hidden");
+    byId("compare-meaning").textContent = !this.compare.checked ? "" : this.refresh ? this.refresh.sentence : "No counter that refreshes its budget so often has the same error.";
+    document.body.classList.toggle("comparing", comparing);
+    this.chart.label(`${here.age} ago: a privacy loss of at most ${here.shown}.`);
+    this.table();
+    this.chart.redraw();
+  }
+
+  /* Another window for the rival: the service finds the one with the same error. */
+  async rival() {
+    const wanted = byId("rival").value;
+    const found = await get(`${streamPath(this.privacy.stream)}/privacy?${new URLSearchParams({ refresh: wanted })}`, this.signal);
+    if (byId("rival").value !== wanted) return;
+    this.refresh = found.refresh;
+    this.compare.checked = true;
+    this.tell();
+  }
+
+  /* Someone who came again and again: the losses add up, and the service adds them. */
+  async person() {
+    const [times, each, during] = ["times", "each", "during"].map((id) => byId(id).value);
+    const query = new URLSearchParams({ visits: times, every: each, during });
+    const found = await get(`${streamPath(this.privacy.stream)}/privacy?${query}`, this.signal).catch((error) => {
+      if (error.name === "AbortError") return null;
+      throw error;
+    });
+    if (!found || query.toString() !== new URLSearchParams({ visits: byId("times").value, every: byId("each").value, during: byId("during").value }).toString()) return;
+    byId("person-loss").textContent = found.shown;
+    byId("person-meaning").textContent = found.meaning;
   }
 
   caption() {
-    const words = this.scale === "guess" ? "How sure a fifty-fifty guess can become, by the age of the event" : "Privacy loss, by the age of the event";
-    byId("fading-caption").textContent = words;
-    this.svg.setAttribute("aria-label", `${words}. The slider reads it out for any age.`);
+    byId("fading-caption").textContent = this.chart.kind === "guess"
+      ? "How sure a fifty-fifty guess can become, by the age of the event"
+      : "Privacy loss (ε), by the age of the event";
   }
 
+  /* What has been lost: ages that the stream has reached. Older ages come later. */
   table() {
-    const ages = new Map(this.privacy.curve.map((point, index) => [point.age_seconds, index]));
-    const rows = this.privacy.statements.map((statement) => {
-      const row = document.createElement("tr");
-      const head = document.createElement("th");
-      head.scope = "row";
-      head.textContent = statement.age;
-      const cells = [statement.shown, statement.sure, this.privacy.refresh?.points[ages.get(statement.age_seconds)].shown ?? ""].map((words) => {
-        const cell = document.createElement("td");
-        cell.textContent = words;
-        return cell;
-      });
-      cells[2].className = "refresh-column";
-      row.append(head, ...cells);
-      return row;
-    });
-    byId("statements").tBodies[0].replaceChildren(...rows);
-  }
-
-  draw(width, height) {
-    if (!this.privacy) return;
-    const { curve, refresh } = this.privacy;
-    const guess = this.scale === "guess";
-    const value = (point) => (guess ? sure(point.loss) : point.loss);
-    const others = this.compare.checked ? refresh.points : [];
-    const low = guess ? 50 : 0;
-    const high = guess ? 100 : Math.max(...curve.map(value), ...others.map(value)) * 1.05;
-    const first = Math.log(curve[0].age_seconds);
-    const last = Math.log(curve.at(-1).age_seconds);
-    const x = (seconds) => EDGE.left + ((Math.log(seconds) - first) / (last - first)) * (width - EDGE.left - EDGE.right);
-    const y = (each) => EDGE.top + (1 - (each - low) / (high - low)) * (height - EDGE.top - EDGE.bottom);
-    const parts = [];
-    for (const each of guess ? [50, 60, 70, 80, 90, 100] : roundTicks(low, high, 5)) {
-      parts.push(node("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: y(each).toFixed(1), y2: y(each).toFixed(1) }));
-      parts.push(text(EDGE.left - 8, y(each) + 4, guess ? `${each} %` : String(each), { "text-anchor": "end" }));
-    }
-    let edge = -Infinity;
-    for (const [seconds, label] of AGES) {
-      if (seconds < curve[0].age_seconds) continue;
-      const at = x(seconds);
-      const long = label.length * 6.6;
-      const anchor = at + long / 2 > width ? "end" : at - long / 2 < EDGE.left ? "start" : "middle";
-      const begin = at - { start: 0, middle: long / 2, end: long }[anchor];
-      if (begin < edge + 8) continue;
-      edge = begin + long;
-      parts.push(text(at, height - 6, label, { "text-anchor": anchor }));
-    }
-    const path = (points) => stairs(points.map((point, index) => [x(curve[index].age_seconds), y(value(point))]));
-    if (others.length) parts.push(node("path", { class: "line other", d: path(others) }));
-    const ours = path(curve);
-    parts.push(node("path", { class: "band", d: `${ours}L${x(curve.at(-1).age_seconds).toFixed(1)} ${y(low).toFixed(1)}L${EDGE.left} ${y(low).toFixed(1)}Z` }));
-    parts.push(node("path", { class: "line", d: ours }));
-    const at = Number(this.slider.value);
-    const here = x(curve[at].age_seconds);
-    parts.push(node("line", { class: "cross", x1: here.toFixed(1), x2: here.toFixed(1), y1: EDGE.top, y2: height - EDGE.bottom }));
-    if (others.length) parts.push(node("circle", { class: "mark other", r: 5, cx: here.toFixed(1), cy: y(value(others[at])).toFixed(1) }));
-    parts.push(node("circle", { class: "mark", r: 6, cx: here.toFixed(1), cy: y(value(curve[at])).toFixed(1) }));
-    this.svg.replaceChildren(...parts);
+    const { statements, curve, tick_seconds: tick } = this.privacy;
+    const { first_tick: first, last_tick: last } = this.facts;
+    const reached = first ? (Date.parse(last) - Date.parse(first)) / 1000 + tick : 0;
+    const ages = new Map(curve.map((point, index) => [point.age_seconds, index]));
+    const row = (each) => [each.age, each.shown, each.sure, this.refresh?.points[ages.get(each.age_seconds)].shown ?? ""];
+    const past = statements.filter((each) => each.age_seconds <= reached);
+    const later = statements.filter((each) => each.age_seconds > reached);
+    fill(byId("lost"), past.map(row), { heads: true });
+    fill(byId("to-be-lost"), later.map(row), { heads: true });
+    byId("lost-part").hidden = !past.length;
+    byId("later-part").hidden = !later.length;
   }
 }

@@ -1,10 +1,11 @@
 // The page: which part is shown, and what flows into it.
-import { Refused, follow, get, setToken, streamPath } from "./api.js";
+import { Refused, follow, get, setToken, streamList, streamPath } from "./api.js";
+import { showInterface } from "./interface.js";
 import { StreamView } from "./stream.js";
 import { duration, number } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
-const sections = ["sign-in", "list", "stream"];
+const sections = ["sign-in", "list", "interface", "stream"];
 const view = new StreamView();
 let running = new AbortController();
 
@@ -24,7 +25,7 @@ const loaded = Promise.allSettled(FONTS.map((font) => document.fonts.load(font))
 const fonts = () => Promise.race([loaded, new Promise((resolve) => setTimeout(resolve, 500))]);
 
 async function showList() {
-  const [{ streams }] = await Promise.all([get("/v1/streams", running.signal), fonts()]);
+  const [streams] = await Promise.all([streamList(running.signal), fonts()]);
   const cards = streams.map((each) => {
     const link = document.createElement("a");
     link.href = `#/streams/${encodeURIComponent(each.name)}`;
@@ -41,6 +42,7 @@ async function showList() {
     return item;
   });
   byId("streams").replaceChildren(...cards);
+  byId("no-streams").hidden = streams.length > 0;
   document.title = "fadecount";
   connection("idle");
   only("list");
@@ -56,13 +58,20 @@ async function showStream(name) {
   follow(name, { onTick: (tick) => view.tick(tick), onState: connection, signal, after: facts.last_id });
 }
 
+async function showDescription() {
+  await Promise.all([showInterface(byId("operations"), running.signal), fonts()]);
+  document.title = "Interface: fadecount";
+  connection("idle");
+  only("interface");
+}
+
 async function route() {
   running.abort();
   running = new AbortController();
   connection("waiting");
   const found = /^#\/streams\/(.+)$/.exec(location.hash);
   try {
-    await (found ? showStream(decodeURIComponent(found[1])) : showList());
+    await (found ? showStream(decodeURIComponent(found[1])) : location.hash === "#/interface" ? showDescription() : showList());
   } catch (error) {
     if (error.name === "AbortError") return;
     if (error instanceof Refused && (error.status === 401 || error.status === 403)) {
