@@ -94,7 +94,8 @@ class Identity:
             if now != before:
                 name = field.name.removesuffix("_seconds").replace("_", " ")
                 remedy = _REMEDIES.get(field.name, "a stream keeps what it began with; take a new checkpoint for another one")
-                raise CheckpointError(f"{name} must be that of the checkpoint, {before}, got {now}; {remedy}")
+                shown = "got others" if field.name == "budgets" else f"{before}, got {now}"
+                raise CheckpointError(f"{name} must be that of the checkpoint, {shown}; {remedy}")
 
     def open_tick(self, watermark_milliseconds: int) -> int:
         """The number (from 0) of the first tick that a watermark leaves open."""

@@ -140,11 +140,19 @@ def with_clock(placed: DataFrame, clock: Column, *, late_seconds: int) -> DataFr
     that a second execution sees the same). Events say nothing about the time here. So the watermark of a micro-batch is
     ``late_seconds`` behind the moment at which the one before it began, and there is a micro-batch at every trigger, events
     or none. The row belongs to no shard.
+
+    Spark 4.0 keeps whether a grouping key may be null in its state, and leaves out a side that has no rows. So both sides say
+    that the shard may be null, although it never is.
     """
     source = placed.sparkSession.readStream.format("rate-micro-batch").option("rowsPerBatch", "1").option("numPartitions", "1")
-    none = [sql.lit(NO_SHARD).alias("shard"), sql.lit(0).cast("long").alias("tick"), sql.lit("").alias("key")]
+    none = [
+        sql.expr(f"if(value < 0, null, {NO_SHARD})").alias("shard"),
+        sql.lit(0).cast("long").alias("tick"),
+        sql.lit("").alias("key"),
+    ]
     moments = source.load().select(*none, clock.alias("clock"))
-    rows = placed.withColumn("clock", sql.timestamp_seconds(sql.lit(0))).unionByName(moments)
+    events = placed.withColumn("shard", sql.expr("if(shard < 0, null, shard)"))
+    rows = events.withColumn("clock", sql.timestamp_seconds(sql.lit(0))).unionByName(moments)
     return rows.withWatermark("clock", f"{late_seconds} seconds").drop("clock")
 
 
