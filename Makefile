@@ -49,6 +49,7 @@ mutants: $(VENV)/test ## break the source in many ways and show which test notic
 
 head-start: $(VENV)/test ## compare losses with a head start with every item one by one, and with linear programs
 	$(BIN)/python -m campaigns.head_start
+
 windows: $(VENV)/test ## how often the intervals of windows hold the truth, over 100,000 windows per mechanism
 	$(BIN)/python -m campaigns.windows
 

@@ -14,7 +14,7 @@ import pytest
 
 import fadecount as fc
 from fadecount import runs
-from fadecount.errors import InputError, ParameterError
+from fadecount.errors import ClockError, InputError, ParameterError
 from fadecount.runs import Run, run, unit_of
 from fadecount.sources import GrowingFile, SourceOptions
 from fadecount.streams import FileFence, SQLiteStore, Store
@@ -219,3 +219,18 @@ def test_a_capped_history_goes_on_where_a_live_run_left_its_open_tick(tmp_path: 
     more = io.BytesIO(rows((0, 5), (0, 6), (0, 70), who="ann").encode())
     list(run(more, options(**changes), store=store, name="s"))
     assert values(store) == [[3], [4]]
+
+
+def test_a_clock_that_jumps_ahead_ends_the_run_before_it_counts(tmp_path: Path, store: Store, clock: Clock) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(rows((1, 1), (70, 70)))
+    follow(path, store, clock)
+    wrong = 10 * 365 * 86_400
+    with path.open("a") as file:
+        file.write(rows((80, 80), (wrong, 90)))
+    with pytest.raises(ClockError, match="fadecount streams catch-up NAME --yes"):
+        follow(path, store, clock)
+    path.write_text(path.read_text().replace(str(NOON + wrong), str(NOON + 130)))
+    clock.now = NOON + 75
+    follow(path, store, clock)
+    assert values(store) == [[1], [3]]

@@ -43,7 +43,19 @@ from fadecount.sources import (
 )
 from fadecount.sources.files import Earlier
 from fadecount.sources.lines import Lines
-from fadecount.streams import Batch, Chunk, Monotone, ReadPosition, Releases, Store, Stream, Unit
+from fadecount.streams import (
+    Batch,
+    Chunk,
+    ClockGuard,
+    ClockState,
+    Description,
+    Monotone,
+    ReadPosition,
+    Releases,
+    Store,
+    Stream,
+    Unit,
+)
 from fadecount.streams.chunks import CELLS
 from fadecount.streams.description import ONLY_KEY
 from fadecount.streams.stream import LARGEST_GAP
@@ -63,6 +75,7 @@ def run(
     until: datetime | None = None,
     follow: bool = False,
     finish: bool = False,
+    planned_for_persons: bool = False,
     accept_extra_loss: bool = False,
     clock: Callable[[], float] = time.time,
 ) -> Run:
@@ -83,6 +96,8 @@ def run(
     ``mechanism`` is the promise for one protected unit (see :func:`unit_of`). It may be left out for a stream that exists; a
     different mechanism, tick or unit is refused.
 
+    With ``planned_for_persons`` the mechanism comes from a plan that counts the events of a person itself: it runs as it is.
+
     Guarantees: each piece is committed before it is yielded, and stopping between two loses nothing. Rows that cannot be read
     are left out one by one. Which ticks are released, and when, depends on ``start``, ``until`` and the clock only, wherever
     these are given. Of a followed file, how far it was read is stored together with what was read.
@@ -98,14 +113,17 @@ def run(
     if not live:
         _history(source, options)  # what is missing is said before a stream is created
     known = name in store.names()
+    keys, unit = options.keys or (ONLY_KEY,), unit_of(options)
+    begins = ticks.at(clock()) if live and begin is None else begin
+    if planned_for_persons and mechanism is not None:
+        mechanism = mechanism.for_sensitivity(options.max_amount)
+        if not known:
+            store.create(Description(name=name, mechanism=mechanism, ticks=ticks, unit=unit), keys=keys, start_tick=begins)
+        elif store.reader().status(name).description.mechanism != mechanism:
+            raise ParameterError(f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose another name")
+        mechanism = None
     stream = store.open_or_create(
-        name,
-        tick=ticks,
-        mechanism=mechanism,
-        keys=options.keys or (ONLY_KEY,),
-        unit=unit_of(options),
-        start_tick=ticks.at(clock()) if live and begin is None else begin,
-        accept_extra_loss=accept_extra_loss,
+        name, tick=ticks, mechanism=mechanism, keys=keys, unit=unit, start_tick=begins, accept_extra_loss=accept_extra_loss
     )
     first = stream.status.first_tick
     if known and first is not None and begin not in (None, first):
@@ -285,6 +303,7 @@ class _LiveRun(Run):
     def _arriving(self) -> Iterator[Chunk]:
         end = self.options.end_tick
         for batch in self._reading:
+            self._check_clock()
             for row in batch.rows:
                 self._waiting.setdefault(row[0], []).append(row)
             target = batch.open_tick if end is None else min(end, batch.open_tick)
@@ -296,6 +315,13 @@ class _LiveRun(Run):
             for tick in [tick for tick in self._waiting if tick > last]:
                 self._waiting.setdefault(last, []).extend(self._waiting.pop(tick))
             yield from self._pass_to(last + 1 if end is None else min(end, last + 1), self._position)
+
+    def _check_clock(self) -> None:
+        """End the run if the clock has jumped ahead, before anything is counted by it. A start that was asked for is no jump."""
+        now = self._clock() - self.options.grace_seconds
+        reading = ClockGuard().read(self.options.ticks, self.stream.open_tick, now)
+        if reading.state is ClockState.AHEAD and self.stream.status.steps:
+            raise ClockError(reading.text)
 
     def _pass_to(self, target: int, position: int) -> Iterator[Chunk]:
         """Store what is to be counted in the open tick, and close ticks up to ``target``.

@@ -296,3 +296,55 @@ def test_keys_with_commas_and_quotes_survive_in_every_format(folder: Path) -> No
     found = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
     assert [row["key"] for row in read(folder / "odd.csv")] == [row["key"] for row in found] == keys * 4
     assert [list(row) for row in found] == [["stream", "tick", "key", "value", "low", "high"]] * 16
+
+
+def test_a_plan_for_people_hands_its_assumption_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = ["plan", "--tick", "1h", "--horizon", "30d", "--loss", "30d=4", "--save"]
+    for name, people in (("day", "48/day"), ("ever", "3"), ("tick", "2/hour"), ("often", "3/day"), ("events", "1")):
+        assert main([*plan, f"{name}.json", "--per-person", people]) == 0
+    rows = [f"2026-03-01T0{hour}:00:00Z,ann" for hour in (1, 1, 1, 3)]
+    (folder / "people.csv").write_text("\n".join(["at,who", *rows]))
+    words = ["run", "people.csv", "--tick", "1h", "--time", "at", "--start", "2026-03-01", "--until", "2026-03-01T05:00"]
+    capsys.readouterr()
+    for name, more, message in (
+        ("day", [], "persons must be limited to 2 per tick, as the plan assumes (48 in any 24 ticks)"),
+        ("day", ["--person", "who", "--per-person", "3"], "persons must be limited to 2 per tick"),
+        ("ever", ["--person", "who"], "at most 3 events of a person ever"),
+        ("often", ["--person", "who"], "at most 3 events of a person in any 24 ticks"),
+    ):
+        assert main([*words, "--plan", f"{name}.json", *more]) == 1
+        error = capsys.readouterr().err
+        assert message in error and error.count("\n") == 1
+    stored = [*words, "--person", "who", "--per-person", "2", "--state", "state", "--output"]
+    assert main([*stored, "one.csv", "--plan", "tick.json"]) == 0
+    planned = json.loads((folder / "tick.json").read_text())
+    assert main(["streams", "show", "people", "--state", "state", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    ran = json.loads(shown["mechanism"]) if isinstance(shown["mechanism"], str) else shown["mechanism"]
+    budgets = [name for name in ("epsilon", "budgets") if name in ran]
+    assert budgets and all(ran[name] == planned[name] for name in budgets), "the plan has counted the person's events already"
+    assert main([*stored, "two.csv", "--plan", "tick.json"]) == 0
+    assert main([*stored, "three.csv", "--plan", "day.json"]) == 1
+    assert main([*words, "--plan", "events.json", "--output", "four.csv"]) == 0
+
+
+def test_a_day_of_25_hours_is_one_tick_of_its_cap(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{(datetime(2026, 10, 24, 22, tzinfo=UTC) + timedelta(hours=hour)).isoformat()},ann" for hour in range(26)]
+    (folder / "days.csv").write_text("\n".join(["at,who", *rows]))
+    words = [
+        "--tick",
+        "1d",
+        "--zone",
+        "Europe/Berlin",
+        "--time",
+        "at",
+        "--person",
+        "who",
+        "--per-person",
+        "24",
+        "--epsilon",
+        "2000",
+    ]
+    assert main(["run", "days.csv", *words]) == 0
+    values = [int(row["value"]) for row in csv.DictReader(capsys.readouterr().out.splitlines())]
+    assert values == [24, 25], "of the 25 hours of that day 24 count, the next day has its own cap"

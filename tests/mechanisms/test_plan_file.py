@@ -11,7 +11,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import read_mechanism, require_planned_tick
+from fadecount.mechanisms import read_mechanism, read_planned_person, require_planned_person, require_planned_tick
 
 MECHANISM = fc.Gradual(epsilon=0.5, exponent=2.0)
 PLANNED = dataclasses.replace(MECHANISM, planned_tick_seconds=60)
@@ -66,3 +66,22 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     for name, reason in (("none", "No such file"), ("bytes", "not UTF-8 text"), ("", "Is a directory")):
         with pytest.raises(ParameterError, match=f"plan must be a readable JSON file.*{reason}"):
             read_mechanism(str(tmp_path / name))
+
+
+def test_what_a_plan_assumes_of_persons(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    text = fc.Gradual(epsilon=0.1).to_json()
+    for person, found in (
+        ({"events": 1, "steps": None}, None),
+        ({"events": 3, "steps": None}, (3, None)),
+        ({"events": 24, "steps": 24}, (24, 24)),
+        ("nonsense", None),
+    ):
+        path.write_text(json.dumps({**json.loads(text), "plan": {"request": {"person": person}}}))
+        assert read_planned_person(str(path)) == found
+    path.write_text(text)
+    assert read_planned_person(str(path)) is None
+    require_planned_person((24, 24), 1)
+    for planned, per_tick in (((24, 24), None), ((24, 24), 2), ((3, None), 1), ((3, 24), 1)):
+        with pytest.raises(ParameterError, match=r"^(plan|persons) must .*; "):
+            require_planned_person(planned, per_tick)

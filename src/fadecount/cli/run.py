@@ -80,6 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from fadecount import runs
     from fadecount.errors import ParameterError
+    from fadecount.mechanisms import read_planned_person, require_planned_person
     from fadecount.streams.export import check_output
 
     options = source_options(arguments)
@@ -106,6 +107,9 @@ def run(arguments: argparse.Namespace) -> int:
             options.ticks.at(moment.timestamp())
     name = arguments.name or _default_name(arguments.input)
     with open_store(arguments) as store:
+        person = None if arguments.plan is None else read_planned_person(arguments.plan)
+        if person is not None:
+            require_planned_person(person, None if options.person is None else options.per_person)
         mechanism = None
         if given or name not in store.names():
             mechanism = mechanism_from(arguments, tick_seconds=options.tick_seconds)
@@ -119,6 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
             until=until,
             follow=arguments.follow,
             finish=not is_stored(arguments),
+            planned_for_persons=person is not None,
             accept_extra_loss=arguments.accept_extra_loss,
         )
         return _release(arguments, under_way, view)

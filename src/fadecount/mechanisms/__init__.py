@@ -10,7 +10,7 @@ from fadecount.mechanisms.gradual import Gradual
 from fadecount.mechanisms.linear import Linear
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import scale_of
-from fadecount.mechanisms.plan_file import read_mechanism, require_planned_tick
+from fadecount.mechanisms.plan_file import read_mechanism, read_planned_person, require_planned_person, require_planned_tick
 from fadecount.mechanisms.refresh import Refresh
 from fadecount.mechanisms.schedule import CARRY, Schedule
 
@@ -29,6 +29,8 @@ __all__ = [
     "crossing_age",
     "minimum_error",
     "read_mechanism",
+    "read_planned_person",
+    "require_planned_person",
     "require_planned_tick",
     "scale_of",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from fadecount.durations import format_duration
@@ -14,15 +15,53 @@ def read_mechanism(path: str, *, tick_seconds: float | None = None) -> Mechanism
 
     Refused with a :class:`ParameterError`: a file that holds none, and a plan that was made for steps of another length.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8 text"
-        raise ParameterError(f"plan must be a readable JSON file, got {path!r} ({reason}); check the path") from error
+    text = _read(path)
     mechanism = Mechanism.from_json(text)
     if tick_seconds is not None:
         require_planned_tick(mechanism, tick_seconds)
     return mechanism
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise ParameterError(f"plan must be a readable JSON file, got {path!r} ({reason}); check the path") from error
+
+
+def read_planned_person(path: str) -> tuple[int, int | None] | None:
+    """How often one person contributes at most, as a plan file assumes: so many events in any so many steps (None: ever).
+
+    None if the plan is about single events.
+    """
+    try:
+        found = json.loads(_read(path))["plan"]["request"]["person"]
+        events, steps = int(found["events"]), None if found["steps"] is None else int(found["steps"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return None if events == 1 and steps is None else (events, steps)
+
+
+def require_planned_person(planned: tuple[int, int | None], per_tick: int | None) -> None:
+    """Refuse a stream that does not keep to what its plan assumes of persons: its losses would not hold for them.
+
+    ``per_tick`` is how many events of a person the stream counts in a tick (None: it does not look at persons). So many in each
+    of ``steps`` ticks must not be more than the plan assumes.
+    """
+    events, steps = planned
+    if steps is None or steps > events:
+        span = "ever" if steps is None else f"in any {steps:,} ticks"
+        raise ParameterError(
+            f"plan must assume what a limit per tick can enforce, got at most {events:,} events of a person {span}; "
+            "plan with longer ticks, or for single events"
+        )
+    if per_tick is None or per_tick * steps > events:
+        most = events // steps
+        raise ParameterError(
+            f"persons must be limited to {most} per tick, as the plan assumes ({events:,} in any {steps:,} ticks); "
+            f"give --person COLUMN --per-person {most}/tick, or plan for single events"
+        )
 
 
 def require_planned_tick(mechanism: Mechanism, tick_seconds: float) -> None:
