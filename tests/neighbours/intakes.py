@@ -63,7 +63,7 @@ def _service(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
         left = service.publish(plays, folder / f"{plays[0].seed}-without", with_unit=False, restart=restart)
         right = service.publish(plays, folder / f"{plays[0].seed}-with", with_unit=True, restart=restart)
         for play, one, other in zip(plays, left, right, strict=True):
-            yield _verdict(play.seed, one, other)
+            yield _verdict(play.seed, one, other, largest=play.unit.sensitivity, keys=play.unit.events)
 
 
 def _spark(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:

@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import fadecount as fc
+from fadecount.streams import Unit
 from tests.neighbours.harness import Published
 from tests.service.harness import Harness, StillClock, wait_for
 
 TICK = 60
 BEGIN = 1_772_323_200
 WRITERS = 3
-ROUTES = ("", "/releases", "/releases/latest", "/privacy", "/privacy?age=1h", "/privacy?time=2026-03-01T00:00:30Z")
+ROUTES = ("", "/releases", "/releases/latest")
+LAST_ROUTES = (*ROUTES, "/privacy?age=1h", "/privacy?time=2026-03-01T00:00:30Z")
 MECHANISMS: dict[str, fc.Mechanism] = {
     "gradual": fc.Gradual(epsilon=1.0, exponent=2.0),
     "delayed": fc.Gradual(epsilon=1.0, delay=2),
@@ -45,12 +47,16 @@ class Post:
     own: bool = False
 
 
+UNITS = (Unit(), Unit(), Unit(amount=5), Unit(of="person", events=2))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Play:
     """The requests to one stream, without and with the unit, in the order of their arrival."""
 
     seed: int
     keys: tuple[str, ...]
+    unit: Unit
     mechanism: str
     without: tuple[Post, ...]
     with_unit: tuple[Post, ...]
@@ -59,26 +65,36 @@ class Play:
 def play(seed: int) -> Play:
     chance = random.Random(seed)
     keys = chance.choice((("all",), ("a",), ("a", "b", "c")))
-    posts = [_post(chance, keys) for _ in range(chance.choice((0, 1, 4, 9)))]
-    posts.sort(key=lambda post: post.at)
-    inside = [at for at, post in enumerate(posts) if post.body.startswith('{"events": [')]
+    unit = chance.choice(UNITS)
+    posts = [_post(chance, keys, unit) for _ in range(chance.choice((0, 1, 4, 9)))]
+    inside = [at for at, post in enumerate(posts) if post.body not in _NONSENSE]
     changed = list(posts)
-    if inside and chance.random() < 0.4:
+    if unit.of == "person":  # all that one person did in one tick
+        tick = chance.randrange(4)
+        posts = changed = [post for post in posts if '"ann"' not in post.body or post.at // TICK != tick]
+        more = [_post(chance, keys, unit, person="ann") for _ in range(chance.randint(1, 5))]
+        changed = [*posts, *(replace(post, at=tick * TICK + post.at % TICK, id=None, own=True) for post in more)]
+    elif inside and chance.random() < 0.4:  # one more event in a request
         at = chance.choice(inside)
         events = json.loads(posts[at].body)["events"]
-        events.insert(chance.randint(0, len(events)), {"key": chance.choice(keys), "count": 1})
+        events.insert(chance.randint(0, len(events)), {"key": chance.choice(keys), "amount": chance.choice((1, unit.amount))})
         changed[at] = replace(posts[at], body=json.dumps({"events": events}))
-    else:
-        count = {} if chance.random() < 0.5 else {"count": 1}
-        body = json.dumps({"events": [{"key": chance.choice(keys), **count}]})
-        unit = replace(_post(chance, keys), own=True)
-        unit = replace(unit, body=body if chance.random() < 0.7 else chance.choice(_NONSENSE))
-        taken = {post.id for post in posts if post.writer == unit.writer}
-        others = [post.id for post in posts if post.id and post.writer != unit.writer and post.id not in taken]
-        unit = replace(unit, id=chance.choice(others) if others and chance.random() < 0.6 else None)
-        changed.append(unit)
-        changed.sort(key=lambda post: post.at)
-    return Play(seed=seed, keys=keys, mechanism=chance.choice(sorted(MECHANISMS)), without=tuple(posts), with_unit=tuple(changed))
+    else:  # one more request; its id may be one that another writer uses
+        taken = {post.id for post in posts if post.writer == changed[0].writer} if changed else set()
+        writer = changed[0].writer if changed else 0
+        others = [post.id for post in posts if post.id and post.writer != writer and post.id not in taken]
+        events = [{"key": chance.choice(keys), "amount": chance.choice((1, unit.amount))}]
+        body = json.dumps({"events": events}) if chance.random() < 0.7 else chance.choice(_NONSENSE)
+        batch_id = chance.choice(others) if others and chance.random() < 0.6 else None
+        changed.append(replace(_post(chance, keys, unit), writer=writer, body=body, id=batch_id, own=True))
+    return Play(
+        seed=seed,
+        keys=keys,
+        unit=unit,
+        mechanism=chance.choice(sorted(MECHANISMS)),
+        without=tuple(sorted(posts, key=lambda post: post.at)),
+        with_unit=tuple(sorted(changed, key=lambda post: post.at)),
+    )
 
 
 _NONSENSE = (
@@ -87,17 +103,29 @@ _NONSENSE = (
     "[]",
     '{"events": [{"key": "nobody"}]}',
     '{"events": [{"count": -1}]}',
+    '{"events": [{"amount": 99}]}',
     '{"events": 1}',
     '{"events": [{"when": 1}]}',
+    '{"events": [{"key": "a"}], "person": ""}',
 )
 
 
-def _post(chance: random.Random, keys: tuple[str, ...]) -> Post:
-    events = [{"key": chance.choice(keys), "count": chance.choice((0, 1, 1, 3))} for _ in range(chance.choice((1, 1, 3)))]
+def _post(chance: random.Random, keys: tuple[str, ...], unit: Unit, person: str | None = None) -> Post:
+    names = (
+        chance.sample(keys, chance.randint(1, len(keys)))
+        if unit.of == "person"
+        else chance.choices(keys, k=chance.choice((1, 1, 3)))
+    )
+    events: list[dict[str, object]] = [{"key": key, "amount": chance.choice((0, 1, unit.amount))} for key in names]
+    if unit.amount == 1:
+        events = [{"key": key, "count": chance.choice((0, 1, 1, 3))} for key in names]
+    body: dict[str, object] = {"events": events}
+    if unit.of == "person" and chance.random() < 0.95:
+        body["person"] = person or chance.choice(("ann", "bob"))
     return Post(
         at=round(chance.uniform(0, 4 * TICK), 2),
         writer=chance.randrange(WRITERS),
-        body=chance.choice(_NONSENSE) if chance.random() < 0.1 else json.dumps({"events": events}),
+        body=chance.choice(_NONSENSE) if chance.random() < 0.1 else json.dumps(body),
         id=chance.choice((None, "1", "2", "3", "4")),
     )
 
@@ -138,7 +166,7 @@ def publish(
             with _connected(side) as ask:
                 if number == 0:
                     for name, play in names.items():
-                        harness.create(name, play.keys, MECHANISMS[play.mechanism], "1m")
+                        assert ask("POST", "/v1/streams", _created(name, play), harness.admin, None)[0] == 201
                 for at, name, post in timeline:
                     if low <= at < high:
                         clock.moment = max(clock.moment, BEGIN + at)
@@ -147,7 +175,7 @@ def publish(
                             side.answers.setdefault(name, []).append(answer)
                 clock.moment = BEGIN + high + 0.5
                 wait_for(partial(_closed, side, names, number))
-                _look(side, ask, names)
+                _look(side, ask, names, LAST_ROUTES if number == ticks - 1 else ROUTES)
         except BaseException:
             harness.__exit__()
             raise
@@ -165,6 +193,12 @@ def publish(
     ]
 
 
+def _created(name: str, play: Play) -> str:
+    unit = {"of": play.unit.of, "amount": play.unit.amount, "events": play.unit.events}
+    mechanism = json.loads(MECHANISMS[play.mechanism].to_json())
+    return json.dumps({"name": name, "tick": "1m", "keys": play.keys, "unit": unit, "mechanism": mechanism})
+
+
 def _closed(side: _Side, names: dict[str, Play], number: int) -> bool:
     """Whether every stream has released the tick of this number, or all the ticks that its mechanism has."""
     for name, play in names.items():
@@ -175,10 +209,10 @@ def _closed(side: _Side, names: dict[str, Play], number: int) -> bool:
     return True
 
 
-def _look(side: _Side, ask: Any, names: dict[str, Play]) -> None:
+def _look(side: _Side, ask: Any, names: dict[str, Play], routes: Sequence[str]) -> None:
     """Ask every reading route; keep the values apart from everything else."""
     for name in names:
-        for route in ROUTES:
+        for route in routes:
             status, headers, body = ask("GET", f"/v1/streams/{name}{route}", None, side.reader, None)
             if route == "/releases":
                 rows = body["releases"]
