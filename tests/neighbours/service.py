@@ -33,7 +33,7 @@ MECHANISMS: dict[str, fc.Mechanism] = {
     "refresh": fc.Refresh(window=3, epsilon_current=1.0, epsilon_past=1.0),
     "binary": fc.Binary(epsilon=1.0, horizon=3),
 }
-_OWN = ("date", "content-length", "etag")  # follow the clock of the machine, or the published values themselves
+_OWN = ("date", "content-length", "etag", "x-request-id")  # follow the clock of the machine, or the published values themselves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from fadecount.checks import LONGEST
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Mechanism, Refresh, crossing_age
@@ -47,6 +48,13 @@ class FadingCurve:
     @property
     def mechanism(self) -> Mechanism:
         return self.stream.mechanism
+
+    @property
+    def ahead(self) -> int:
+        """By how many ticks releases are ahead of the clock, here or in another history: what the curve depends on over time."""
+        clock = self.stream.steps if self.due is None else self.due
+        ends = [LONGEST if fork.last_step is None else fork.last_step - clock for fork in self.stream.forks]
+        return max([0, self.stream.steps - clock, *ends])
 
     def loss(self, age_seconds: float) -> float:
         """The loss of an event that happened that long ago, for the worst moment within its tick: rounded up to whole ticks."""
@@ -88,9 +96,8 @@ class FadingCurve:
             rival = rival_refresh(self.mechanism, self.tick_seconds, every_seconds)
         except ParameterError:
             return None
-        ages = [math.ceil(seconds / self.tick_seconds) for seconds in curve_ages(self.tick_seconds)]
-        sensitivity, histories = self.stream.sensitivity, self.stream.histories
-        losses = [rival.composed_loss(age, sensitivity=sensitivity, histories=histories) for age in ages]
+        factor, found = self.stream.sensitivity * self.stream.histories, _losses(rival, self.tick_seconds)
+        losses = [loss if factor == 1 or not loss else math.nextafter(loss * factor, math.inf) for loss in found]
         return Comparison(
             every_seconds=every_seconds,
             window_ticks=rival.window,
@@ -165,6 +172,13 @@ def rival_refresh(mechanism: Mechanism, tick_seconds: int, every_seconds: int) -
 @lru_cache(maxsize=64)
 def _crossing(rival: Refresh, mechanism: Mechanism) -> int | None:
     return crossing_age(rival, mechanism)
+
+
+@lru_cache(maxsize=64)
+def _losses(mechanism: Mechanism, tick_seconds: int) -> tuple[float, ...]:
+    """The losses of a mechanism at the ages of the curve."""
+    ticks = np.array([math.ceil(seconds / tick_seconds) for seconds in curve_ages(tick_seconds)], dtype=np.int64)
+    return tuple(np.atleast_1d(np.asarray(mechanism.loss(ticks))).tolist())
 
 
 def _year(tick_seconds: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import hashlib
 import io
@@ -15,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fadecount.service.limits import Limits
-from fadecount.service.problems import MEDIA_TYPE, Problem, bad_request, not_found, noted, too_large, wrong_host
+from fadecount.service.problems import MEDIA_TYPE, Problem, bad_request, not_found, noted, too_large, unavailable, wrong_host
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
@@ -74,6 +75,9 @@ class Guard:
             await self._app(scope, receive, send_guarded)
         except (ClientGone, ClientDisconnect):
             return
+        except asyncio.CancelledError:  # the service ends before the answer is there
+            if not begun:
+                await problem_answer(unavailable("the service is ending; send it again"))(scope, receive, send_guarded)
         except Exception as error:
             problem = error if isinstance(error, Problem) else noted(error, request_id)
             if not begun:

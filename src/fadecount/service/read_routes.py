@@ -31,7 +31,7 @@ from fadecount.service.answers import (
     UnitAnswer,
 )
 from fadecount.service.clock import Clock
-from fadecount.service.fading_curve import REFRESHED, curve_of, privacy_of_event, unit_text
+from fadecount.service.fading_curve import REFRESHED, FadingCurve, curve_of, privacy_of_event, unit_text
 from fadecount.service.http import FRESH, Tagged, as_csv, json_answer, wants_csv
 from fadecount.service.parsing import LONGEST_NAME, MOST_ROWS, MOST_STREAMS, Query, first_from
 from fadecount.service.problems import bad_request, not_found
@@ -67,13 +67,13 @@ class ReadContext:
         """The stream of a request, if the request may read it."""
         return await self.pool.facts(self.allowed(request), request)
 
-    async def kept(self, request: Request, facts: Facts, kind: str, make: Maker) -> Response:
-        """The answer to a request from memory, or made now and kept."""
+    async def kept(self, request: Request, facts: Facts, kind: str, make: Maker, *, lasting: bool = False) -> Response:
+        """The answer to a request from memory, or made now and kept: until the next tick, or for longer if it is ``lasting``."""
         name = (facts.name, kind, request.scope["query_string"])
         found = self.cache.get(name, facts)
         if found is None:
             found = await self.pool.ask(make, request, (*name, facts.last_tick, len(facts.keys)))
-            self.cache.put(name, None if found.closed else facts, found)
+            self.cache.put(name, None if found.closed or lasting else facts, found)
         return found.answer(request, public=self.public)
 
 
@@ -108,18 +108,19 @@ def read_routes(context: ReadContext) -> Iterator[Route]:
         facts = await context.facts(request)
         query = Query(request.scope["query_string"], _PRIVACY)
         now = context.clock.now()
-        ahead = facts.ahead_of_clock(now)
+        curve = curve_of(facts, now)
+        kind = f"curve {curve.stream.histories} {curve.ahead}"  # which other ticks are closed does not change it
         if "refresh" in query:
-            return await context.kept(request, facts, f"refresh {ahead}", _comparison(facts, query, now))
+            return await context.kept(request, facts, kind, _comparison(facts, query, now), lasting=True)
         if "visits" in query or "every" in query or "during" in query:
-            return await context.kept(request, facts, f"person {ahead}", _person(facts, query, now))
+            return await context.kept(request, facts, kind, _person(facts, query, now), lasting=True)
         if "time" in query or "at" in query:
             return json_answer(privacy_of_event(facts, query, now), cache=FRESH)
         age = query.age("age")
         if age is not None:
-            found = msgspec.structs.asdict(curve_of(facts, now).statement(age))
+            found = msgspec.structs.asdict(curve.statement(age))
             return json_answer(AgeStatement(**found, stream=facts.name, unit=unit_text(facts)), cache=FRESH)
-        return await context.kept(request, facts, f"curve {ahead}", lambda _: _curve(facts, now))
+        return await context.kept(request, facts, kind, lambda _: _curve(facts, curve), lasting=True)
 
     yield Route("/v1/streams/{name}", describe, methods=["GET"])
     yield Route("/v1/streams/{name}/releases", releases, methods=["GET"])
@@ -170,8 +171,7 @@ def released_tick(reader: Reader, facts: Facts, tick: int) -> ReleasedTick:
     return ReleasedTick(id=tick, tick=facts.ticks.shown(tick), releases=values)
 
 
-def _curve(facts: Facts, now: float) -> Tagged:
-    curve = curve_of(facts, now)
+def _curve(facts: Facts, curve: FadingCurve) -> Tagged:
     found = PrivacyCurve(
         stream=facts.name,
         unit=unit_text(facts),

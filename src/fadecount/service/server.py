@@ -155,6 +155,7 @@ def configure_logs(stream: Any = None, *, as_json: bool = False) -> None:
     keys or tokens."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_JsonLines() if as_json else _Text("%(asctime)s %(levelname)s %(message)s"))
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what matters of it is said here
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
