@@ -76,7 +76,7 @@ def run(
     follow: bool = False,
     finish: bool = False,
     planned_for_persons: bool = False,
-    accept_extra_loss: bool = False,
+    other_histories: int | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Run:
     """Feed a stream from a source; iterate over the result to do it, piece by piece of published releases.
@@ -123,7 +123,7 @@ def run(
             raise ParameterError(f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose another name")
         mechanism = None
     stream = store.open_or_create(
-        name, tick=ticks, mechanism=mechanism, keys=keys, unit=unit, start_tick=begins, accept_extra_loss=accept_extra_loss
+        name, tick=ticks, mechanism=mechanism, keys=keys, unit=unit, start_tick=begins, other_histories=other_histories
     )
     first = stream.status.first_tick
     if known and first is not None and begin not in (None, first):

@@ -29,7 +29,11 @@ def test_list_and_show(stored: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["streams", "list", "--state", "state"]) == 0
     assert capsys.readouterr().out == "pages: 10 ticks of 1 hour, released up to 2026-03-01T10:00:00Z\n"
     assert main(["streams", "show", "pages", "--state", "state"]) == 0
-    assert "keys: home, help, other" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "keys: home, help, other" in shown
+    assert "unit: one event\n" in shown
+    assert "rollback protection: fence at " in shown
+    assert "on one file system" in shown
     assert main(["streams", "list", "--state", "state", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["ticks_released"] == 10
@@ -118,7 +122,7 @@ def test_an_old_backup_is_refused_until_its_loss_is_accepted(stored: Path, capsy
     error = capsys.readouterr().err
     assert "published up to step 15" in error
     assert error.count("\n") == 1
-    assert main(["run", "second.csv", *STORED, "--accept-extra-loss", "--output", "three.csv"]) == 0
+    assert main(["run", "second.csv", *STORED, "--other-histories", "1", "--output", "three.csv"]) == 0
     words = ["streams", "show", "pages", "--state", "state", "--json", "--item", "2026-03-01T14:30"]
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["loss_now"] == 2 * fc.Gradual(epsilon=4.0).loss(0)

@@ -76,9 +76,9 @@ def test_a_stream_that_another_process_leads_at_once_is_created_all_the_same(
     leaders = [Leader(each, StillClock(), on_tick=lambda *_: None) for each in (store, open_store())]
     open_stream = store.open
 
-    def open_late(name: str, *, accept_extra_loss: bool = False) -> Stream:
+    def open_late(name: str, *, other_histories: int | None = None) -> Stream:
         leaders[1].find_streams()
-        return open_stream(name, accept_extra_loss=accept_extra_loss)
+        return open_stream(name, other_histories=other_histories)
 
     monkeypatch.setattr(store, "open", open_late)
     assert leaders[0].create(described("doors"), ["a"])

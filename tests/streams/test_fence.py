@@ -15,7 +15,7 @@ from fadecount.rounding import shown_loss
 from fadecount.streams import Description, FileFence, PostgresStore, Reader, ServerFence, SQLiteStore, Store, Ticks, fence_from
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark, default_folder
-from fadecount.streams.forks import Fork, StreamLoss, loss_with_forks
+from fadecount.streams.forks import Fork, StreamLoss
 from fadecount.streams.postgres import PostgresDatabase
 from tests.streams.backends import Backend
 
@@ -221,7 +221,7 @@ def test_the_bound_of_a_fork_covers_the_exact_joint_loss() -> None:
         other, now = parted + int(generator.integers(1, 10)), parted + int(generator.integers(1, 10))
         step = int(generator.integers(1, min(other, now) + 1))
         mechanism = fc.Designed(budgets=budgets)
-        shown = loss_with_forks(mechanism, 1, (Fork(last_step=other),), step, now)
+        shown = StreamLoss(mechanism=mechanism, forks=(Fork(last_step=other),), steps=now).of_step(step)
         exact = program(budgets, step, parted, (other, now))
         assert exact <= shown + 1e-9
         needed += exact > mechanism.loss(max(other, now) - step) + 1e-9

@@ -196,9 +196,10 @@ def add_store_options(parser: argparse.ArgumentParser) -> None:
 
 def add_fork_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--accept-extra-loss",
-        action="store_true",
-        help="open a store older than what was published; the extra loss is part of every loss shown from then on",
+        "--other-histories",
+        metavar="N",
+        type=int,
+        help="go on with an old backup, or without its fence: N other histories were published, and every loss includes them",
     )
 
 

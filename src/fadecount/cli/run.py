@@ -111,7 +111,8 @@ def run(arguments: argparse.Namespace) -> int:
         if person is not None:
             require_planned_person(person, None if options.person is None else options.per_person)
         mechanism = None
-        if given or name not in store.names():
+        new = name not in store.names()
+        if given or new:
             mechanism = mechanism_from(arguments, tick_seconds=options.tick_seconds)
         under_way = runs.run(
             _standard_input() if piped else arguments.input,
@@ -124,8 +125,10 @@ def run(arguments: argparse.Namespace) -> int:
             follow=arguments.follow,
             finish=not is_stored(arguments),
             planned_for_persons=person is not None,
-            accept_extra_loss=arguments.accept_extra_loss,
+            other_histories=arguments.other_histories,
         )
+        if new and store.fence_warning:
+            print(f"fadecount: {store.fence_warning}", file=sys.stderr)
         return _release(arguments, under_way, view)
 
 

@@ -17,6 +17,7 @@ import argparse
 import contextlib
 from pathlib import Path
 
+from fadecount.cli._options import add_fork_option
 from fadecount.errors import FadecountError, bad_parameter
 
 
@@ -26,9 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--database", metavar="URL", help="keep the streams in PostgreSQL: postgresql://...")
     parser.add_argument("--fence", metavar="WHERE", help="folder or PostgreSQL URL of the rollback fence, apart from the store")
     parser.add_argument("--key-file", type=Path, metavar="FILE", help="key that seals the state (default: FADECOUNT_KEY, if set)")
-    parser.add_argument(
-        "--accept-extra-loss", action="store_true", help="open an old backup; its extra loss is shown from then on"
-    )
+    add_fork_option(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on, 0 for any (default: %(default)s)")
     parser.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="host name to answer to; repeatable")
@@ -70,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         hosts=allowed_hosts(arguments.host, arguments.port, tuple(arguments.allow_host)),
         public=arguments.public,
         limits=limits,
-        accept_extra_loss=arguments.accept_extra_loss,
+        other_histories=arguments.other_histories,
     )
     with contextlib.suppress(OSError):  # which the store will say better
         settings.storage.tokens().grants()  # a damaged file is told now, not to the first who asks

@@ -15,9 +15,11 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadecount.cli._options import (
+    FILE_NAME,
     add_monotone_option,
     add_store_options,
     add_window_options,
@@ -103,6 +105,7 @@ def _show(arguments: argparse.Namespace) -> None:
         shown = _summary(status) if arguments.item is None else _item(reader, status, arguments.item)
         if arguments.item is None:
             shown["keys"] = list(reader.keys(arguments.name))
+            shown["rollback_protection"] = _protection(arguments)
     if arguments.json:
         print(json.dumps(shown))
     elif arguments.item is not None:
@@ -130,6 +133,23 @@ def _summary(status: Status) -> dict[str, Any]:
         "other_histories": len(status.forks),
     }
     return summary
+
+
+def _protection(arguments: argparse.Namespace) -> str:
+    """Where the fence is, and whether one backup is likely to hold both it and the store."""
+    from fadecount.streams.fence import FileFence, fence_from, shared_fate
+    from fadecount.streams.postgres import PostgresDatabase
+
+    fence = fence_from(arguments.fence)
+    if arguments.database is None:
+        warning = shared_fate(Path(arguments.state) / FILE_NAME, fence)
+    elif isinstance(fence, FileFence):
+        warning = None
+    else:
+        store = PostgresDatabase(arguments.database, writes=False)
+        warning = shared_fate(store, fence)
+        store.close()
+    return f"fence at {fence.where}" if warning is None else f"fence at {fence.where}; {warning}"
 
 
 def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:

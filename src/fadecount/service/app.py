@@ -132,7 +132,7 @@ class Service:
             settings.clock,
             on_tick=self._closed,
             on_change=self._changed,
-            accept_extra_loss=settings.accept_extra_loss,
+            other_histories=settings.other_histories,
         )
 
     def _closed(self, stream: str, tick: int) -> None:

@@ -41,10 +41,10 @@ class Leader:
         *,
         on_tick: Callable[[str, int], None],
         on_change: Callable[[str], None] = lambda _: None,
-        accept_extra_loss: bool = False,
+        other_histories: int | None = None,
     ) -> None:
         self._store, self._clock, self._on_tick, self._on_change = store, clock, on_tick, on_change
-        self._accept_extra_loss, self._guard = accept_extra_loss, ClockGuard()
+        self._other_histories, self._guard = other_histories, ClockGuard()
         self._behind = False
         self._reader = store.reader()
         self._streams: dict[str, Stream] = {}
@@ -89,7 +89,7 @@ class Leader:
 
     def _lead(self, name: str) -> None:
         try:
-            self._add(self._store.open(name, accept_extra_loss=self._accept_extra_loss))
+            self._add(self._store.open(name, other_histories=self._other_histories))
         except LockedError:
             return
         except FenceError as error:

@@ -70,4 +70,4 @@ class Settings:
     public: bool = False
     limits: Limits = field(default_factory=Limits)
     clock: Clock = field(default_factory=Clock)
-    accept_extra_loss: bool = False
+    other_histories: int | None = None

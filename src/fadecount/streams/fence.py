@@ -20,16 +20,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fadecount.errors import FenceError, StoreError
 from fadecount.noise import unpredictable
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.forks import Fork
-from fadecount.streams.postgres import PostgresDatabase
 from fadecount.streams.status import Status, read_status
 
-AS_MANY_AS_KNOWN = -1
+if TYPE_CHECKING:
+    from fadecount.streams.postgres import PostgresDatabase
+
 _TABLES = ("CREATE TABLE IF NOT EXISTS fadecount_fence (uid TEXT PRIMARY KEY, mark TEXT NOT NULL)",)
 
 
@@ -142,6 +143,8 @@ class ServerFence:
     """One row per stream in a PostgreSQL database that is not restored together with the store's own."""
 
     def __init__(self, url: str) -> None:
+        from fadecount.streams.postgres import PostgresDatabase
+
         self.database = PostgresDatabase(url, writes=True, tables=_TABLES)
 
     @property
@@ -237,8 +240,6 @@ def _forks(status: Status, mark: Mark | None, fence: Fence, stated: int | None) 
     known = (*status.forks, *(mark.forks[len(status.forks) :] if mark else ()), last)
     if stated is None:
         raise _refusal(status, mark, fence, len(known))
-    if stated == AS_MANY_AS_KNOWN:
-        return known
     if stated < len(known):
         raise FenceError(
             f"other histories of stream {status.description.name!r} must be at least {len(known)}, got {stated}; "
@@ -279,7 +280,7 @@ def _refusal(status: Status, mark: Mark | None, fence: Fence, known: int) -> Fen
 
 def shared_fate(store: str | Path | PostgresDatabase, fence: Fence) -> str | None:
     """One line if one backup is likely to hold both the store and its fence, so that restoring it goes unnoticed; else None."""
-    if isinstance(store, PostgresDatabase):
+    if not isinstance(store, str | Path):
         if isinstance(fence, ServerFence) and fence.database.server == store.server:
             return (
                 "store and fence are on one PostgreSQL server: if a backup of the whole server is restored, that goes unnoticed"
@@ -287,7 +288,7 @@ def shared_fate(store: str | Path | PostgresDatabase, fence: Fence) -> str | Non
         return None
     if isinstance(fence, FileFence) and _device(Path(store)) == _device(fence.folder):
         return (
-            f"store and fence ({fence.where}) are on one file system: if a backup of all of it is restored, that goes unnoticed; "
+            "store and fence are on one file system: if a backup of all of it is restored, that goes unnoticed; "
             "--fence puts the fence elsewhere"
         )
     return None

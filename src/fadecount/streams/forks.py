@@ -17,7 +17,6 @@ greatest age there can be, in all histories. Nor does anybody know how many hist
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fadecount.checks import LONGEST
@@ -74,13 +73,3 @@ class StreamLoss:
 
     def _total(self, age: int, histories: int) -> float:
         return self.mechanism.composed_loss(min(LONGEST, max(0, age)), sensitivity=self.sensitivity, histories=histories)
-
-
-def ticks_ahead(forks: Sequence[Fork], last_step: int) -> int:
-    """By how many ticks the longest other history is ahead of this one; if nobody knows, as many as there can be."""
-    return max([0, *(LONGEST if fork.last_step is None else fork.last_step - last_step for fork in forks)])
-
-
-def loss_with_forks(mechanism: Mechanism, sensitivity: int, forks: Sequence[Fork], step: int, last_step: int) -> float:
-    """What is lost about an event counted at ``step``, given all releases up to ``last_step`` and all forks; rounded up."""
-    return StreamLoss(mechanism=mechanism, sensitivity=sensitivity, forks=tuple(forks), steps=last_step).of_step(step)

@@ -16,7 +16,6 @@ from fadecount.errors import StoreError
 from fadecount.mechanisms.noise_law import half_widths
 from fadecount.streams.chunks import Chunk, read_chunks
 from fadecount.streams.database import Database
-from fadecount.streams.postgres import PostgresDatabase
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.status import Status, read_keys, read_status, stream_names
 
@@ -86,6 +85,8 @@ class Reader:
     @classmethod
     def of_server(cls, url: str) -> Reader:
         """A reader of a PostgreSQL store."""
+        from fadecount.streams.postgres import PostgresDatabase
+
         return cls(PostgresDatabase(url, writes=False))
 
     def names(self) -> list[str]:

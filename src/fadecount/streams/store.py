@@ -7,15 +7,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from fadecount.checks import require_integer
 from fadecount.counters import Counter
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import Mechanism
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.database import FORMAT, Checkpoints, Database
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
-from fadecount.streams.fence import AS_MANY_AS_KNOWN, Fence, FileFence, Mark, ServerFence, shared_fate
+from fadecount.streams.fence import Fence, FileFence, Mark, ServerFence, shared_fate
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
-from fadecount.streams.postgres import PostgresDatabase
 from fadecount.streams.reader import Reader
 from fadecount.streams.seal import Plain, Seal
 from fadecount.streams.sqlite import MEMORY, SQLiteDatabase
@@ -114,17 +114,20 @@ class Store:
             if self._fence is not None:  # before the commit: a stream without a mark has lost it
                 self._fence.move(uid, None, Mark(commit_id=status.commit_id, steps=0))
 
-    def open(self, name: str, *, other_histories: int | None = None, accept_extra_loss: bool = False) -> Stream:
+    def open(self, name: str, *, other_histories: int | None = None) -> Stream:
         """A stream for writing. Refused while another process writes to it, and if the fence knows of later releases.
 
         A store that is older than what was published, or that has lost its fence, goes on only if the operator states how many
         other histories of the stream were published, all in all (``other_histories``). Every loss then includes them. For a
         stream that is the latest, the number changes nothing.
         """
+        if other_histories is not None:
+            remedy = "it is how many other histories of the stream were published, all in all"
+            require_integer("other_histories", other_histories, minimum=1, maximum=1000, remedy=remedy)
         uid = read_status(self._database, name).uid
         self._database.lock(uid, self._wait)
         try:
-            return Stream(self._tools(), name, other_histories=AS_MANY_AS_KNOWN if accept_extra_loss else other_histories)
+            return Stream(self._tools(), name, other_histories=other_histories)
         except BaseException:
             self._database.unlock(uid)
             raise
@@ -139,7 +142,6 @@ class Store:
         unit: Unit = ONE_EVENT,
         start_tick: int | None = None,
         other_histories: int | None = None,
-        accept_extra_loss: bool = False,
     ) -> Stream:
         """The stream of that name, for writing: the one that exists, if it is what is asked for, or a new one.
 
@@ -157,7 +159,7 @@ class Store:
             description = Description(name=name, mechanism=scaled, ticks=tick, unit=unit)
             return self.create(description, keys=names, start_tick=start_tick)
         _check_same(read_status(self._database, name).description, tick, mechanism, unit)
-        stream = self.open(name, other_histories=other_histories, accept_extra_loss=accept_extra_loss)
+        stream = self.open(name, other_histories=other_histories)
         known = stream.keys
         if names[: len(known)] != known:
             raise ParameterError(f"keys of stream {name!r} must begin with those declared so far; add new ones at the end")
@@ -250,6 +252,8 @@ class PostgresStore(Store):
     """A store in a PostgreSQL database; several processes may use it, each stream has one writer at a time."""
 
     def __init__(self, url: str, *, fence: Fence | None = None, seal: Seal | None = None, lock_wait_seconds: float = 5.0) -> None:
+        from fadecount.streams.postgres import PostgresDatabase
+
         database, barrier = PostgresDatabase(url, writes=True), fence or FileFence()
         if isinstance(barrier, ServerFence) and barrier.database.is_same_as(database):
             database.close()
