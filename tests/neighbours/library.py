@@ -20,6 +20,7 @@ MECHANISMS: dict[str, fc.Mechanism] = {
     "linear": fc.Linear(epsilon=1.0),
     "refresh": fc.Refresh(window=3, epsilon_current=1.0, epsilon_past=1.0),
     "binary": fc.Binary(epsilon=1.0, horizon=4),
+    "gaussian": fc.Gaussian(sigma=16.0, half_lives=(32, 1), weights=(0.01, 0.25, 0.74)),
 }
 
 
@@ -61,7 +62,7 @@ def program(seed: int) -> Program:
     acts = [Act(at=tick * TICK + chance.choice((0, 0.1, 59)), what="clock") for tick in range(1, span // TICK + 1)]
     chosen = chance.sample(("restart", "restart", "declare", "jump"), 2)
     acts += [Act(at=round(chance.uniform(0, span), 2), what=what) for what in chosen]
-    looks = sorted(act.at for act in acts if act.what in ("clock", "jump"))
+    looks = sorted(act.at for act in acts if act.what == "clock")  # each closes a tick at least; a clock that jumps closes none
     adds = [_add(chance, unit, 0, span, number) for number in range(chance.choice((0, 1, 6, 12)))]
     low, high = chance.choice([*pairwise((0.0, *looks))])
     more = [replace(_add(chance, unit, low, high, 90 + number), own=True) for number in range(4 if unit.of == "person" else 1)]

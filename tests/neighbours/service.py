@@ -32,8 +32,9 @@ MECHANISMS: dict[str, fc.Mechanism] = {
     "linear": fc.Linear(epsilon=1.0),
     "refresh": fc.Refresh(window=3, epsilon_current=1.0, epsilon_past=1.0),
     "binary": fc.Binary(epsilon=1.0, horizon=3),
+    "gaussian": fc.Gaussian(sigma=16.0, half_lives=(32, 1), weights=(0.01, 0.25, 0.74)),
 }
-_OWN = ("date", "content-length", "etag", "x-request-id")  # follow the clock of the machine, or the published values themselves
+_OWN = ("date", "content-length", "etag", "x-request-id")  # the clock, the published values, or chance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
