@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from fadecount import Binary, Designed, Gradual, Linear, Mechanism, Refresh
+from fadecount import Binary, Designed, Gaussian, Gradual, Linear, Mechanism, Refresh
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import read_mechanism
@@ -26,6 +26,7 @@ _TAKES = {
     "refresh": ("window", "epsilon_current", "epsilon_past"),
     "binary": ("epsilon", "steps"),
     "designed": ("budgets", "delay", "head_start"),
+    "gaussian": ("sigma", "growth", "delta", "delay"),
 }
 KINDS = tuple(_TAKES)
 GIVEN = ("plan", "mechanism", *sorted({name for names in _TAKES.values() for name in names}))
@@ -38,7 +39,7 @@ def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--mechanism", choices=KINDS, help="which mechanism (default: gradual)")
     group.add_argument("--epsilon", type=float, metavar="E", help="loss at first sight (all of it for binary)")
     group.add_argument("--exponent", type=float, metavar="K", help="gradual: how fast the loss grows (default: 1)")
-    group.add_argument("--delay", type=int, metavar="STEPS", help="gradual, designed: steps by which outputs lag")
+    group.add_argument("--delay", type=int, metavar="STEPS", help="gradual, designed, gaussian: steps by which outputs lag")
     group.add_argument(
         "--head-start",
         type=int,
@@ -49,6 +50,11 @@ def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--window", type=int, metavar="STEPS", help="refresh: steps between two refreshes")
     group.add_argument("--epsilon-current", type=float, metavar="E", help="refresh: budget of the running round")
     group.add_argument("--epsilon-past", type=float, metavar="E", help="refresh: budget for all earlier rounds")
+    group.add_argument("--sigma", type=float, metavar="S", help="gaussian: standard deviation of the noise at each step")
+    group.add_argument(
+        "--growth", type=float, metavar="G", help="gaussian: how fast the loss grows (default: 0, the best balance)"
+    )
+    group.add_argument("--delta", type=float, metavar="D", help="gaussian: chance that the promise may fail (default: 1e-9)")
     group.add_argument("--steps", type=int, metavar="N", help="binary: how many steps there will ever be")
 
 
@@ -65,6 +71,13 @@ def mechanism_from(arguments: argparse.Namespace, *, tick_seconds: int | None = 
     if kind == "gradual":
         exponent = 1.0 if arguments.exponent is None else arguments.exponent
         return Gradual(epsilon=_needed(arguments, "epsilon"), exponent=exponent, delay=delay, head_start=head_start)
+    if kind == "gaussian":
+        return Gaussian.gradual(
+            _needed(arguments, "sigma"),
+            growth=0.0 if arguments.growth is None else arguments.growth,
+            delta=1e-9 if arguments.delta is None else arguments.delta,
+            delay=delay,
+        )
     if kind == "linear":
         return Linear(epsilon=_needed(arguments, "epsilon"))
     if kind == "binary":

@@ -13,6 +13,7 @@ examples:
   fadecount plan --tick 1m --horizon 1y --loss 1d=1 --loss 1y=4 --delay 1h \\
     --plot plan.png --save plan.json
   fadecount plan --tick 1m --horizon 1y --loss 1y=4 --per-person 24/day
+  fadecount plan --tick 1m --horizon 1y --loss 1h=0.5 --loss 1y=4 --delta 1e-9
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     wishes.add_argument("--max-error", metavar="E[@BETA]", help="error no output exceeds, but with probability BETA (0.05)")
     wishes.add_argument("--delay", metavar="TIME", help="outputs may lag by this much: offer options that do")
     wishes.add_argument("--per-person", metavar="N[/TIME]", help="limit the loss of all N events of a person (in any TIME)")
+    wishes.add_argument("--delta", type=float, metavar="D", help="offer Gaussian noise too: promises that fail with chance D")
     wishes.add_argument("--objective", choices=("mse", "worst"), default="mse", help="rank by mean error or by the worst step")
     results = parser.add_argument_group("results")
     results.add_argument("--option", type=int, default=1, metavar="N", help="which option to draw and save (default: the best)")
@@ -96,7 +98,11 @@ def _chosen(made: Plan, number: int) -> Option:
 
 def _wishes(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
     """What the options ask for, in steps."""
-    wishes: dict[str, Any] = {"mean_error": arguments.mean_error, "person": _person(arguments.per_person, tick)}
+    wishes: dict[str, Any] = {
+        "mean_error": arguments.mean_error,
+        "person": _person(arguments.per_person, tick),
+        "delta": arguments.delta,
+    }
     if arguments.horizon is not None:
         wishes["horizon"] = _steps("--horizon", arguments.horizon, tick)
     if arguments.delay is not None:
@@ -172,6 +178,8 @@ def _asked(request: Request) -> Iterator[str]:
     if person.events > 1 or person.steps is not None:
         period = "ever" if person.steps is None else f"in any {_age(request, person.steps)}"
         yield from textwrap.wrap(f"for a person with at most {person.events:,} events {period}, all of them together", WIDTH)
+    if request.delta is not None:
+        yield f"Gaussian options keep their promise except with probability {request.delta:g}"
     if request.mean_error is not None:
         yield f"wanted: a mean error of at most {request.mean_error:,.6g}"
     if request.max_error is not None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from fadecount.checks import LARGEST_BUDGET, SMALLEST_BUDGET
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Designed, Gradual
+from fadecount.mechanisms import Designed, Gaussian, Gradual
 from fadecount.mechanisms.level_budgets import worst_case
 from fadecount.mechanisms.schedule import LEVELS
 from fadecount.planning.convex import Vector
@@ -64,14 +64,16 @@ def _fraction(loss: float) -> Fraction:
     return Fraction(loss) if math.isfinite(loss) else Fraction(1 << 1000)
 
 
-Shape = Gradual | Designed
+Shape = Gradual | Designed | Gaussian
 
 EXPONENTS = tuple(0.25 * step for step in range(33))
 _NARROW = 1e-7
 
 
 def scaled(shape: Shape, factor: float) -> Shape:
-    """The same shape with all budgets multiplied by a factor."""
+    """The same shape with all budgets multiplied by a factor (or the deviation of its noise divided by it)."""
+    if isinstance(shape, Gaussian):
+        return dataclasses.replace(shape, sigma=shape.sigma / factor)
     if isinstance(shape, Gradual):
         return dataclasses.replace(shape, epsilon=shape.epsilon * factor)
     return dataclasses.replace(shape, budgets=tuple(factor * budget for budget in shape.budgets))

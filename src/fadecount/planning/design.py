@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import overload
 
 import numpy as np
 
 from fadecount.errors import bad_parameter
 from fadecount.intervals import steps_in_use, top_level
-from fadecount.mechanisms import Designed
+from fadecount.mechanisms import Designed, Gaussian
+from fadecount.mechanisms.gaussian import require_delta
 from fadecount.planning.certify import certified, excess
 from fadecount.planning.convex import Vector
+from fadecount.planning.gaussian_design import gaussian_design_for
 from fadecount.planning.request import Person, Targets, read_targets
 from fadecount.planning.search import Search
 
@@ -21,10 +24,38 @@ _UNUSED = 1e-12
 """The weight of a level that is entered only after the horizon: its noise never shows, but an age may reach it."""
 
 
+@overload
 def design(
-    targets: Mapping[int, float], *, horizon: int, delay: int = 0, objective: str = "mse", person: Person | None = None
-) -> Designed:
+    targets: Mapping[int, float],
+    *,
+    horizon: int,
+    delay: int = 0,
+    objective: str = "mse",
+    person: Person | None = None,
+    delta: None = None,
+) -> Designed: ...
+@overload
+def design(
+    targets: Mapping[int, float],
+    *,
+    horizon: int,
+    delay: int = 0,
+    objective: str = "mse",
+    person: Person | None = None,
+    delta: float,
+) -> Gaussian: ...
+def design(
+    targets: Mapping[int, float],
+    *,
+    horizon: int,
+    delay: int = 0,
+    objective: str = "mse",
+    person: Person | None = None,
+    delta: float | None = None,
+) -> Designed | Gaussian:
     """The level budgets with the least error over the horizon whose loss stays at or below every target.
+
+    With a ``delta``, losses are epsilons at that delta, and the result is the Gaussian counter with the least error.
 
     ``targets`` maps ages to losses. Between two targets the limit is that of the next one; past the last one the last holds
     to the horizon. ``objective`` is "mse", the mean squared error over the steps ``1 .. horizon``, or "worst", the variance at
@@ -39,10 +70,14 @@ def design(
     >>> curve = fc.design(targets={0: 0.1, 60: 0.5, 10**6: 4.0}, horizon=10**6)
     >>> [round(curve.loss(age), 3) for age in (0, 60, 10**6)]
     [0.084, 0.5, 4.0]
+    >>> year = fc.design(targets={60: 0.5, 43_200: 2.0, 525_600: 4.0}, horizon=525_600, delta=1e-9)
+    >>> year.mse(525_600) ** 0.5 < 26.3, year.loss(525_600) <= 4.0
+    (True, True)
     """
     if objective not in OBJECTIVES:
         raise bad_parameter("objective", objective, f"one of {', '.join(OBJECTIVES)}", "mse is the mean squared error")
-    return design_for(read_targets(targets, horizon=horizon, delay=delay, person=person), objective)
+    read = read_targets(targets, horizon=horizon, delay=delay, person=person)
+    return design_for(read, objective) if delta is None else gaussian_design_for(read, objective, require_delta(delta))
 
 
 def design_for(targets: Targets, objective: str = "mse") -> Designed:

@@ -11,8 +11,10 @@ from fractions import Fraction
 import numpy as np
 
 from fadecount.durations import format_duration
-from fadecount.mechanisms import Designed, Gradual, Mechanism, minimum_error
-from fadecount.planning.certify import least_factor
+from fadecount.mechanisms import Designed, Gaussian, Mechanism, minimum_error
+from fadecount.mechanisms.gaussian_law import epsilon_at
+from fadecount.planning.certify import Shape, least_factor
+from fadecount.planning.gaussian_design import person_mu
 from fadecount.planning.request import Person, Request
 
 _THEOREM_BETA = 1.0 / 3.0
@@ -48,7 +50,7 @@ class Option:
     """
 
     name: str
-    mechanism: Gradual | Designed
+    mechanism: Shape
     curve: tuple[tuple[int, float], ...]
     forecast: Forecast
     share: float | None
@@ -56,10 +58,11 @@ class Option:
     reason: str = ""
 
 
-def forecast(mechanism: Gradual | Designed, request: Request) -> Forecast:
+def forecast(mechanism: Shape, request: Request) -> Forecast:
     """What the mechanism's noise will cause."""
     horizon, beta = request.horizon, request.beta
-    least = minimum_error(mechanism, horizon) if mechanism.loss(mechanism.delay) >= _SLOW else 0
+    known = not isinstance(mechanism, Gaussian) and mechanism.loss(mechanism.delay) >= _SLOW  # the bound is for pure losses
+    least = minimum_error(mechanism, horizon) if known else 0
     own = mechanism.max_error_bound(horizon, _THEOREM_BETA, largest_input=0)
     return Forecast(
         mean=math.sqrt(mechanism.mse(horizon)),
@@ -82,6 +85,8 @@ def person_losses(mechanism: Mechanism, ages: list[int], person: Person, delay: 
     """What all contributions of a person during the last ``age`` steps lose together, at most, rounded up."""
     if person == Person():
         return [float(loss) for loss in np.asarray(mechanism.loss(np.array(ages, dtype=np.int64)))]
+    if isinstance(mechanism, Gaussian):
+        return [float(epsilon_at(person_mu(mechanism, age, person, delay), mechanism.delta)) for age in ages]
     result = []
     for age in ages:
         parts = list(person.parts(age - delay + 1, fine=True)) if age >= delay else []
@@ -99,6 +104,9 @@ def with_reasons(request: Request, options: Sequence[Option]) -> tuple[Option, .
 
 def _reason(request: Request, option: Option, options: Sequence[Option]) -> str:
     parts = [_standing(request, option, options), _character(option)]
+    rivals = [other for other in options if isinstance(other.mechanism, Gaussian)]
+    if option is options[0] and rivals and option not in rivals:
+        parts.append("better here than Gaussian noise, which costs more where the loss of the first moments is the tight one")
     if option.mechanism.delay:
         parts.append(f"outputs lag by {_lag(request, option.mechanism.delay)}")
     return "; ".join(part for part in parts if part) + "."
@@ -123,6 +131,8 @@ def _standing(request: Request, option: Option, options: Sequence[Option]) -> st
 
 
 def _character(option: Option) -> str:
+    if isinstance(option.mechanism, Gaussian):
+        return f"Gaussian noise, whose promise may fail with probability {option.mechanism.delta:g}"
     if isinstance(option.mechanism, Designed):
         return "every level has its own budget" + (", chosen for the worst step" if "even" in option.name else "")
     return f"one formula, a loss of the order log(age)^{option.mechanism.exponent:g}"

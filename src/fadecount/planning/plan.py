@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import Designed, Gradual
-from fadecount.planning.certify import best_gradual, gradual, least_factor, meets, scaled
+from fadecount.planning.certify import Shape, best_gradual, gradual, least_factor, meets, scaled
 from fadecount.planning.design import OBJECTIVES, design_for
+from fadecount.planning.gaussian_design import gaussian_design_for
 from fadecount.planning.options import Option, curve_ages, forecast, person_losses, with_reasons
 from fadecount.planning.request import Person, Request, read_request
 
@@ -48,6 +48,7 @@ def plan(
     person: Person | None = None,
     tick_seconds: float | None = None,
     objective: str = "mse",
+    delta: float | None = None,
 ) -> Plan:
     """The mechanisms that fit what is wanted, best first: designed and gradual ones, with and without the delay allowed.
 
@@ -57,6 +58,7 @@ def plan(
     Errors given (``mean_error``, or ``max_error`` with probability ``1 - beta``): each option has that error, and the one that
     has lost least at the horizon comes first. Both given: the options that keep both come first, scaled down to what the error
     allows, so that they lose no more than they must; the others say how far they are from it.
+    With a ``delta`` (a small chance that the promise fails, such as 1e-9) a Gaussian counter stands beside the pure ones.
     Without a horizon the oldest target is the horizon. See :class:`Request` for the exact meaning of each error.
 
     >>> import fadecount as fc
@@ -76,6 +78,7 @@ def plan(
             person=person,
             tick_seconds=tick_seconds,
             objective=objective,
+            delta=delta,
         )
     )
 
@@ -92,10 +95,10 @@ def plan_for(request: Request) -> Plan:
     return Plan(request=request, options=with_reasons(request, options))
 
 
-def _candidates(request: Request) -> Iterator[tuple[str, Gradual | Designed]]:
+def _candidates(request: Request) -> Iterator[tuple[str, Shape]]:
     """Shapes that use up the targets, with names."""
 
-    def cost(mechanism: Gradual | Designed) -> float:
+    def cost(mechanism: Shape) -> float:
         if request.objective == "worst":
             return float(mechanism.variance(request.horizon))
         return mechanism.mse(request.horizon)
@@ -111,9 +114,11 @@ def _candidates(request: Request) -> Iterator[tuple[str, Gradual | Designed]]:
             shape = gradual(targets, exponent)
             if shape is not None:
                 yield f"gradual {exponent:g}{late}", shape
+        if request.delta is not None:
+            yield f"gaussian{late}", gaussian_design_for(targets, request.objective, request.delta)
 
 
-def _option(name: str, shape: Gradual | Designed, request: Request) -> Option | None:
+def _option(name: str, shape: Shape, request: Request) -> Option | None:
     mechanism, kept = shape, True
     if request.wants_error and (not request.targets or meets(shape, request)):
         factor = least_factor(shape, request)

@@ -18,6 +18,7 @@ from typing import Any
 
 from fadecount.checks import LONGEST, require_integer, require_real
 from fadecount.errors import ParameterError, bad_parameter
+from fadecount.mechanisms.gaussian import require_delta
 from fadecount.planning.patterns import Limit
 
 LONGEST_HORIZON = 1 << 60
@@ -95,7 +96,8 @@ class Request:
 
     ``mean_error`` limits the root of the mean squared error over the horizon; ``max_error`` the error of all outputs at once,
     with probability ``1 - beta``. Both count the noise, not what a delay hides. ``delay`` is the longest that outputs may lag;
-    ``tick_seconds`` the length of a step, for people to read.
+    ``tick_seconds`` the length of a step, for people to read. ``delta`` is the chance with which a promise may fail; without
+    it only pure losses are planned.
     """
 
     horizon: int
@@ -107,6 +109,7 @@ class Request:
     person: Person = EVENT
     tick_seconds: float | None = None
     objective: str = "mse"
+    delta: float | None = None
 
     @property
     def wants_error(self) -> bool:
@@ -131,6 +134,7 @@ def read_request(
     person: Person | None = None,
     tick_seconds: Any = None,
     objective: str = "mse",
+    delta: Any = None,
 ) -> Request:
     """A request that makes sense, or a :class:`ParameterError` in one line."""
     if targets is None and mean_error is None and max_error is None:
@@ -158,6 +162,7 @@ def read_request(
         person=person or EVENT,
         tick_seconds=_positive("tick_seconds", tick_seconds, "it is the length of a step, such as 60"),
         objective=objective,
+        delta=None if delta is None else require_delta(delta),
     )
 
 
