@@ -255,3 +255,40 @@ def test_the_curve_is_read_by_keyboard_too(visit: Start) -> None:
     page.keyboard.press("Home")
     page.wait_for_function("() => document.querySelector('#fading-chart .tip')?.textContent.startsWith('1 minute: ε ≤ ')")
     assert "1 minute ago, a privacy loss of at most" in (page.locator("#fading-chart svg").get_attribute("aria-label") or "")
+
+
+def test_counts_of_windows(visit: Start, shop: Harness) -> None:
+    page = visit().open()
+    page.get_by_label("per hour").check()
+    page.wait_for_selector("#count-chart rect.column", state="attached")
+    rows = shop.request("GET", "/v1/streams/visits/windows?per=1h&key=entrance").json()["windows"]
+    page.wait_for_function("(count) => document.querySelectorAll('#count-chart rect.column').length === count", arg=len(rows))
+    assert page.locator("#count-chart .whisker").count() == len(rows)
+    assert number(page.inner_text("#value")) == rows[-1]["value"]
+    assert "so far" in page.inner_text("#as-of")
+    page.get_by_role("img", name="Chart of the count of each window").focus()
+    page.keyboard.press("Home")
+    page.wait_for_function("() => document.querySelector('#count-chart .tip')")
+    page.get_by_text("The same as a table").click()
+    page.wait_for_selector("#release-table tbody tr")
+    assert page.locator("#release-table tbody tr").count() == len(rows)
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Download CSV").click()
+    assert waiting.value.suggested_filename == "visits-1h.csv"
+    page.get_by_label("all keys").check()
+    page.wait_for_selector("#multiples rect.column", state="attached")
+    before = page.locator("#multiples rect.column").count()
+    page.get_by_label("per day").check()
+    page.wait_for_function("(old) => document.querySelectorAll('#multiples rect.column').length < old", arg=before)
+
+
+def test_windows_follow_the_stream(visit: Start, shop: Harness) -> None:
+    page = visit().open()
+    page.wait_for_selector("#connection[data-state=live]")
+    page.get_by_label("per hour").check()
+    page.wait_for_selector("#count-chart rect.column", state="attached")
+    before = page.inner_text("#value")
+    with shop.client() as client:
+        client.add("visits", {"entrance": 3000})
+        shop.close_tick(name="visits")
+    page.wait_for_function("(old) => document.querySelector('#value').textContent !== old", arg=before)

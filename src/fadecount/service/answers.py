@@ -95,6 +95,27 @@ class ReleasePage(Struct):
     next: str | None
 
 
+class CountedWindow(Struct):
+    """The count of a window from `tick` to `tick_end`: it may be negative. `partial`: not covered from beginning to end."""
+
+    tick: str
+    tick_end: str
+    partial: bool
+    key: str
+    value: int
+    low: int
+    high: int
+
+
+class WindowPage(Struct):
+    """Counts of windows, oldest first. Days, weeks and months begin at midnight in `zone`. `next` is null: there is one page."""
+
+    per: str
+    zone: str
+    windows: list[CountedWindow]
+    next: str | None
+
+
 class ReleasedTick(Struct):
     """One tick with all its keys; `id` is what a live reader sends back as Last-Event-ID."""
 

@@ -97,6 +97,22 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("get", "/v1/streams/{name}/releases/latest"): Operation(
         summary="The last tick with all its keys", answers={200: answers.ReleasedTick, 304: None}
     ),
+    ("get", "/v1/streams/{name}/windows"): Operation(
+        summary="Counts of hours, days, weeks or months, with exact intervals; JSON or CSV. They cost no privacy",
+        answers={200: answers.WindowPage, 304: None},
+        query={
+            "per": {"type": "string", "pattern": "^[1-9][0-9]{0,5}(mo|[smhdwy])$", "examples": ["1h", "1d", "1w", "1mo"]},
+            "key": _TEXT,
+            "since": _TIME,
+            "until": _TIME,
+            "nonnegative": {
+                "type": "string",
+                "enum": ["true", "false"],
+                "description": "a view without negative counts whose windows add up",
+            },
+        },
+        csv=True,
+    ),
     ("get", "/v1/streams/{name}/live"): Operation(
         summary="Server-sent events, one per tick; resumes after Last-Event-ID",
         answers={200: "text/event-stream"},

@@ -36,6 +36,7 @@ from fadecount.service.http import FRESH, Tagged, as_csv, json_answer, wants_csv
 from fadecount.service.parsing import LONGEST_NAME, MOST_ROWS, MOST_STREAMS, Query, first_from
 from fadecount.service.problems import bad_request, not_found
 from fadecount.service.reader_pool import AnswerCache, Facts, ReaderPool, Release, read_page
+from fadecount.service.window_route import PARAMETERS, windows_maker
 from fadecount.streams.reader import Reader
 
 _NONE = frozenset[str]()
@@ -104,6 +105,12 @@ def read_routes(context: ReadContext) -> Iterator[Route]:
 
         return await context.kept(request, facts, "latest", make)
 
+    async def windows(request: Request) -> Response:
+        facts = await context.facts(request)
+        as_table = wants_csv(request)
+        make = windows_maker(facts, Query(request.scope["query_string"], PARAMETERS), as_table=as_table)
+        return await context.kept(request, facts, f"windows {as_table}", make)
+
     async def privacy(request: Request) -> Response:
         facts = await context.facts(request)
         query = Query(request.scope["query_string"], _PRIVACY)
@@ -125,6 +132,7 @@ def read_routes(context: ReadContext) -> Iterator[Route]:
     yield Route("/v1/streams/{name}", describe, methods=["GET"])
     yield Route("/v1/streams/{name}/releases", releases, methods=["GET"])
     yield Route("/v1/streams/{name}/releases/latest", latest, methods=["GET"])
+    yield Route("/v1/streams/{name}/windows", windows, methods=["GET"])
     yield Route("/v1/streams/{name}/privacy", privacy, methods=["GET"])
 
 

@@ -40,7 +40,7 @@ async function paged(path, field, query, signal) {
 
 export const streamList = (signal) => paged("/v1/streams", "streams", {}, signal);
 export const releases = (name, query, signal) => paged(`${streamPath(name)}/releases`, "releases", { ...query, limit: "5000" }, signal);
-export const windows = (name, query, signal) => paged(`${streamPath(name)}/windows`, "windows", { ...query, limit: "5000" }, signal);
+export const windows = (name, query, signal) => paged(`${streamPath(name)}/windows`, "windows", query, signal);
 
 /* Server-sent events over fetch: EventSource cannot carry a token. Resumes after the last tick it has seen. */
 export async function follow(name, { onTick, onState, signal, after = null }) {

@@ -91,7 +91,7 @@ export class BarChart extends Counts {
       const [left, right] = [x(row.time), x(row.end)];
       const gap = Math.min(6, (right - left) * 0.2);
       const [top, base] = [Math.min(y(row.value), y(0)), Math.max(y(row.value), y(0))];
-      const kind = `bar${row.partial ? " partial" : ""}${index === this.at ? " chosen" : ""}`;
+      const kind = `column${row.partial ? " partial" : ""}${index === this.at ? " chosen" : ""}`;
       parts.push(node("rect", { class: kind, x: (left + gap / 2).toFixed(1), width: Math.max(1, right - left - gap).toFixed(1), y: top.toFixed(1), height: Math.max(1, base - top).toFixed(1), rx: Math.min(3, (right - left) / 6).toFixed(1) }));
       const middle = this.scale(row).toFixed(1);
       parts.push(node("line", { class: "whisker", x1: middle, x2: middle, y1: y(row.low).toFixed(1), y2: y(row.high).toFixed(1) }));

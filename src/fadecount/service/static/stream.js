@@ -79,7 +79,7 @@ export class StreamView {
     const begin = this.facts.first_tick ? Date.parse(this.facts.first_tick) : 0;
     if (this.last === null) return begin;
     const { tick_seconds: tick, keys } = this.facts;
-    const most = this.key === EVERY_KEY && this.per === TOTAL ? Math.floor(MOST_ROWS / keys.length) : MOST_TICKS;
+    const most = this.key === EVERY_KEY && this.per === TOTAL ? Math.floor(MOST_ROWS / Math.min(keys.length, MOST_CHARTS)) : MOST_TICKS;
     return Math.max(begin, this.last - 1000 * Math.min(this.range ?? Infinity, most * tick));
   }
 
@@ -87,11 +87,8 @@ export class StreamView {
     const wanted = `${this.key}/${this.range}/${this.per}`;
     this.wanted = wanted;
     if (this.last !== null) {
-      const query = { since: new Date(this.from()).toISOString(), ...(this.key === EVERY_KEY ? {} : { key: this.key }) };
       const before = this.last;
-      const found = this.per === TOTAL
-        ? await releases(this.facts.name, { ...query, until: new Date(before + 1000).toISOString() }, this.signal)
-        : await windows(this.facts.name, { ...query, per: this.per }, this.signal);
+      const found = await this.read(new Date(this.from()).toISOString(), new Date(before + 1000).toISOString());
       if (this.wanted !== wanted) return;
       const keys = new Set(this.shownKeys());
       const later = this.per === TOTAL ? this.rows.filter((row) => keys.has(row.key) && row.time > before) : [];
@@ -99,6 +96,15 @@ export class StreamView {
       this.rows = [...timed, ...later];
     }
     this.paint();
+  }
+
+  /* All keys in one go where they are few, otherwise one by one. */
+  async read(since, until) {
+    const ask = (query) => (this.per === TOTAL
+      ? releases(this.facts.name, { ...query, since, until }, this.signal)
+      : windows(this.facts.name, { ...query, since, per: this.per }, this.signal));
+    if (this.key === EVERY_KEY && this.facts.keys.length <= MOST_CHARTS) return ask({});
+    return (await Promise.all(this.shownKeys().map((key) => ask({ key })))).flat();
   }
 
   tick(tick) {
@@ -152,6 +158,7 @@ export class StreamView {
       const words = this.shown.get(key).figure.parentElement.querySelector(".latest");
       if (words && this.key === EVERY_KEY) words.textContent = latest ? `${number(latest.value)} ± ${compact(half(latest))}` : "–";
     }
+    byId("legend").classList.toggle("bars", this.per !== TOTAL);
     byId("band-words").textContent = this.per === TOTAL ? "the true count lies in the band 95 % of the time" : "the true count lies on the whisker 95 % of the time; a count may be below zero";
     byId("line-words").textContent = this.per === TOTAL ? "published count" : "count of a window; pale: not complete";
   }
