@@ -9,7 +9,8 @@ except ModuleNotFoundError as error:
 from fadecount.spark.explain import explain
 from fadecount.spark.release import release
 from fadecount.spark.sinks import to_parquet, to_postgresql
+from fadecount.spark.windows import windows
 
-__all__ = ["explain", "release", "to_parquet", "to_postgresql"]
+__all__ = ["explain", "release", "to_parquet", "to_postgresql", "windows"]
 
 del _pandas, _pyspark
