@@ -208,6 +208,9 @@ def test_parquet_output(folder: Path) -> None:
     frame = polars.read_parquet("one.parquet")
     assert frame.columns == ["stream", "tick", "key", "value", "low", "high"]
     assert len(frame) == 30
+    about = polars.read_parquet_metadata("one.parquet")
+    assert about["fadecount.unit"] == "one event"
+    assert about["fadecount.tick_seconds"] == "3600"
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def test_exported_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind:
 def test_csv_times_carry_the_offset_of_the_zone(tmp_path: Path) -> None:
     first = Ticks(tick_seconds=86_400, zone=BERLIN).at(moment("2026-03-28", BERLIN))
     _, reader = filled(np.ones((3, 1)), first=first, seconds=86_400, zone=BERLIN)
-    with ReleaseWriter(str(tmp_path / "a.csv"), "s", Ticks(tick_seconds=86_400, zone=BERLIN)) as writer:
+    with ReleaseWriter(str(tmp_path / "a.csv"), reader.status("s").description) as writer:
         writer.write(reader.releases("s"), ["k0"])
     ticks = [row["tick"] for row in csv.DictReader((tmp_path / "a.csv").read_text().splitlines())]
     assert ticks == ["2026-03-28T00:00:00+01:00", "2026-03-29T00:00:00+01:00", "2026-03-30T00:00:00+02:00"]

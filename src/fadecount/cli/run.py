@@ -163,9 +163,7 @@ def _release(arguments: argparse.Namespace, under_way: Run, view: Monotone | Non
             expected = under_way.ticks_expected
         releasing = True
         with (
-            ReleaseWriter(
-                arguments.output, description.name, description.ticks, kept=kept, force=arguments.force, append=arguments.append
-            ) as writer,
+            ReleaseWriter(arguments.output, description, kept=kept, force=arguments.force, append=arguments.append) as writer,
             Progress("releasing", total=expected) as bar,
         ):
             keys, first = under_way.stream.keys, None

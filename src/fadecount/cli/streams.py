@@ -184,12 +184,13 @@ def _export(arguments: argparse.Namespace) -> None:
 
     check_window_options(arguments)
     with open_reader(arguments) as reader:
-        ticks = reader.status(arguments.name).description.ticks
+        description = reader.status(arguments.name).description
+        ticks = description.ticks
         since, until = (
             None if text is None else ticks.at(parse_time(text, ticks.zone, name=option).timestamp())
             for text, option in ((arguments.since, "--since"), (arguments.until, "--until"))
         )
-        with ReleaseWriter(arguments.output, arguments.name, ticks, force=arguments.force) as writer:
+        with ReleaseWriter(arguments.output, description, force=arguments.force) as writer:
             keys = reader.keys(arguments.name)
             if arguments.per is not None:
                 zone = arguments.zone or ticks.zone

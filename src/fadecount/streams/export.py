@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.errors import FadecountError, MissingExtraError, bad_parameter
+from fadecount.streams.description import Description
 from fadecount.streams.reader import Releases
 from fadecount.streams.ticks import DAY, Ticks
 
@@ -58,13 +59,21 @@ def check_output(output: str | None, *, source: str | None = None, force: bool =
 class ReleaseWriter:
     """Writes releases piece by piece: stream, start of the tick (in the stream's zone), key, value, low and high (95 %).
 
+    A Parquet file says in its metadata what the stream is: its protected unit, mechanism and tick.
     ``kept`` says whether the releases are in a store too, where they can be read if writing fails.
     """
 
     def __init__(
-        self, output: str | None, stream: str, ticks: Ticks, *, kept: bool = True, force: bool = False, append: bool = False
+        self, output: str | None, description: Description, *, kept: bool = True, force: bool = False, append: bool = False
     ) -> None:
-        self._stream, self._ticks, self._kept = stream, ticks, kept
+        self._stream, self._ticks, self._kept = description.name, description.ticks, kept
+        self._about = {
+            "fadecount.stream": description.name,
+            "fadecount.unit": description.unit.text,
+            "fadecount.mechanism": description.mechanism.to_json(),
+            "fadecount.tick_seconds": str(description.ticks.tick_seconds),
+            "fadecount.zone": description.ticks.zone,
+        }
         self._kind = check_output(output, force=force, append=append)
         self._mode: Literal["a", "w"] = "a" if append else "w"
         self._path = None if output in (None, "-") else Path(str(output))
@@ -142,7 +151,7 @@ class ReleaseWriter:
     def close(self) -> None:
         try:
             if self._kind == "parquet" and self._frames:
-                _polars().concat(self._frames).write_parquet(self._path)
+                _polars().concat(self._frames).write_parquet(self._path, metadata=self._about)
             elif self._file is not None and self._file is not sys.stdout:
                 self._file.close()
         except OSError as error:

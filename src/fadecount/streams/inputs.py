@@ -103,16 +103,15 @@ class Intake:
         *,
         not_before: int | None = None,
         position: ReadPosition | None = None,
-        capped: bool = False,
     ) -> list[bool]:
         """Count these batches in the open tick, all in one transaction; False for one that was counted before.
 
         When it returns, they are durable, and so is ``position``. When it raises an ``InputError``, none was counted; after a
         ``StoreError``, repeating them under the same ids counts each once. With ``not_before``, an open tick before that one is
         refused with a ``ClockError``: an event that counted in a tick before its own would be older than it seems, and have
-        lost more. ``capped`` says that the caller has held the caps of persons itself: the counts are sums over persons.
+        lost more.
         """
-        numbers = [_Events(self._keys(b), _counts(b)) if capped else self._numbers(b) for b in batches]
+        numbers = [self._numbers(batch) for batch in batches]
         self._checkpoint("before accept")
         with self._database.transaction():
             tick = self._open_tick(not_before)

@@ -76,11 +76,6 @@ class Stream:
         self._recover()
         return None if self._status.last_tick is None else self._status.last_tick + 1
 
-    @property
-    def holds_events(self) -> bool:
-        """Whether events have been added to the open tick, by this process or an earlier one."""
-        return bool(self._tools.database.query("SELECT 1 FROM inputs WHERE stream = ? LIMIT 1", (self._status.id,)))
-
     def add(
         self,
         counts: Mapping[str, int],
@@ -119,10 +114,6 @@ class Stream:
         """
         return self._intake.accept_rows(keys, amounts, persons, not_before=self._tick_of(at), position=position)
 
-    def add_sums(self, counts: Mapping[str, int]) -> None:
-        """Count sums over persons in the open tick, whose caps the caller has held (with :meth:`persons_counted`)."""
-        self._intake.accept([Batch(counts=counts)], capped=True)
-
     def position(self, source: str) -> bytes | None:
         """How far a source has been read, as it was stored with what was read; None if nothing was."""
         return self._intake.position(source)
@@ -141,20 +132,6 @@ class Stream:
 
     def _tick_of(self, at: float | None) -> int | None:
         return None if at is None else self.description.ticks.at(at)
-
-    def begin(self, tick: int) -> None:
-        """Let a new stream begin with this tick, so that events can be added."""
-        with self._changing() as (_, state):
-            status, tools = self._status, self._tools
-            if status.last_tick is not None:
-                raise AlreadyReleasedError(f"stream {status.description.name!r} has begun already; it goes on from there")
-            status.description.ticks.start(tick)
-            with tools.database.transaction():
-                tools.database.change(
-                    "UPDATE streams SET first_tick = ?, last_tick = ?, published_tick = ? WHERE id = ?",
-                    (tick, tick - 1, tick - 1, status.id),
-                )
-                self._status = state.sign(status.description.name)
 
     def declare(self, names: Iterable[str]) -> None:
         """Declare more keys. They begin at zero, with noise of the same law as the others."""
