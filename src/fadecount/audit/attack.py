@@ -52,7 +52,7 @@ def audit(
     Clopper-Pearson bounds. Guarantees: if the mechanism keeps its claim, the chance that any finding refutes it is at most
     ``false_alarm``. Assumes nothing about the mechanism. ``running`` is what really runs, where that is another
     mechanism than the one whose claim is audited: this shows that an audit can fail. The item audited at an age is
-    that of the first positions that loses most. ``progress`` is told the number of runs done.
+    that of the first positions that loses most. ``progress`` is called with the number of runs done.
     """
     remedy = f"audit ages from 0 to {LONGEST_AGE}, of which an outsider can see something"
     checked = [require_integer("age", age, minimum=0, maximum=LONGEST_AGE, remedy=remedy) for age in ages]

@@ -61,7 +61,7 @@ def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
 def mechanism_from(arguments: argparse.Namespace, *, tick_seconds: int | None = None) -> Mechanism:
     """The mechanism that the options describe, for steps of this length if it is known.
 
-    An option that the mechanism does not have is refused: whoever gave it expects another loss than would be.
+    An option that the mechanism does not have is refused: the user expects another loss than the real one.
     """
     kind = arguments.mechanism or "gradual"
     _check_given(arguments, kind)

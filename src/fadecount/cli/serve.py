@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         other_histories=arguments.other_histories,
     )
     with contextlib.suppress(OSError):  # which the store will say better
-        settings.storage.tokens().grants()  # a damaged file is told now, not to the first who asks
+        settings.storage.tokens().grants()  # report a damaged file now, not at the first request
     return serve(settings, arguments.host, arguments.port, announce=lambda line: print(line, flush=True))
 
 

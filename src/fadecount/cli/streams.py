@@ -159,7 +159,7 @@ def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
     sentence = (
         f"An event in the tick of {ticks.shown(tick)}: "
         f"at most {shown_loss(now)} is lost now, at most {shown_loss(later)} in a year. "
-        f"Whoever sees all releases can raise or lower the odds of any guess about it by a factor of at most "
+        f"Someone who sees all releases can raise or lower the odds of any guess about it by a factor of at most "
         f"{shown_factor(now)} now, {shown_factor(later)} in a year."
     )
     return {"stream": name, "tick": ticks.shown(tick), "loss_now": now, "loss_in_a_year": later, "sentence": sentence}

@@ -20,7 +20,7 @@ of q different blocks under a pseudorandom permutation, cut to their first half,
 2**96. The law of the noise is that of :mod:`fadecount.noise.laplace` or
 :mod:`fadecount.noise.gaussian`, exactly, with these words.
 
-What it cannot do: the same noise on *changed* inputs gives the change away, exactly. Whoever uses it must freeze the
+What it cannot do: the same noise on *changed* inputs reveals the change exactly. A caller must freeze the
 inputs of a step before noise meets them, and must take a new epoch for every new run of a stream.
 """
 

@@ -32,7 +32,7 @@ END_SECONDS = 4.5
 """When the process ends, whatever the store does."""
 
 SILENT_SECONDS = 30
-"""After which a client that has vanished without a word is let go; live readers get a heartbeat every 15 seconds."""
+"""After this time the connection of a client that has vanished is closed; live readers get a heartbeat every 15 seconds."""
 
 
 class _Server(uvicorn.Server):

@@ -196,7 +196,7 @@ class Writer:
             leader.find_streams()
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
-        """Nothing is known about the transaction under way, so the store is let go, and everyone waiting is told to repeat."""
+        """Nothing is known about the transaction under way, so the store is closed, and everyone who waits is asked to repeat."""
         self._busy_since = None
         log.error("the store failed: %s", type(error).__name__)
         self._metrics.failures.inc()

@@ -38,7 +38,7 @@ def to_parquet(releases: DataFrame, path: str, *, checkpoint: str) -> Any:
     if written - committed not in (0, 1):
         raise CheckpointError(
             f"releases must lie with those of the same checkpoint, got {written + 1} micro-batches in {path!r} and "
-            f"{committed + 1} in the checkpoint; take the directory that goes with it, or make both anew"
+            f"{committed + 1} in the checkpoint; take the directory that goes with it, or create both again"
         )
     return releases.writeStream.format("parquet").option("path", path).option("checkpointLocation", checkpoint)
 

@@ -5,7 +5,7 @@ same noise even on the same events: an observer who sees equal releases would kn
 one who sees others, that something did.
 
 Spark may execute one call several times, and the table may change in between. So the call counts the table once, and keeps the
-counts: every execution takes these, and fails if they are lost with an executor. It never counts anew, for a difference
+counts: every execution takes these, and fails if they are lost with an executor. It never counts again, for a difference
 between two executions would show in which shard something changed. The noise of a shard is bound to a digest of its counts
 besides: it never meets others.
 """

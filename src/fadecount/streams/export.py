@@ -245,7 +245,9 @@ def _starts(piece: Releases, ticks: Ticks) -> NDArray[np.int64]:
 
 def _failed(error: OSError, path: Path | None, *, kept: bool) -> FadecountError:
     if path is None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read it is gone: nothing more can be said there
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # the reader of the pipe is gone: nothing more can be said there
     where = "standard output" if path is None else str(path)
     remedy = "what was released is in the store (fadecount streams export)" if kept else "--state keeps what was released"
     return FadecountError(f"--output {where} failed: {error.strerror}; {remedy}")

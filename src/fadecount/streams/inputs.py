@@ -322,7 +322,7 @@ def _taken(database: Database, seal: Seal, uid: str, stream: int) -> Iterator[Nu
 
 
 def forget_persons(database: Database, stream: int) -> None:
-    """Every person begins anew: inside the transaction that closes the tick."""
+    """Every person starts again: inside the transaction that closes the tick."""
     database.change("DELETE FROM persons WHERE stream = ?", (stream,))
 
 

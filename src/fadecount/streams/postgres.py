@@ -94,7 +94,7 @@ class PostgresDatabase(GuardedConnection):
 
     @staticmethod
     def _failure(error: Any) -> StoreError:
-        """Server messages may quote values, so only the kind of the failure is told."""
+        """Server messages may quote values, so only the kind of the failure is reported."""
         state = getattr(error, "sqlstate", None)
         reason = f"{type(error).__name__}, SQLSTATE {state}" if state else f"{type(error).__name__} (is the server reachable?)"
         return store_failed(f"PostgreSQL: {reason}")
