@@ -25,7 +25,7 @@ from campaigns.service.fleet import Fleet
 from fadecount.service.client import ServiceError
 
 KEYS = tuple(f"writer-{number}" for number in range(4))
-PATIENCE = 40.0
+PATIENCE = 240.0
 """Seconds after which a batch that nobody acknowledges is a failure."""
 
 NOISY = fc.Gradual(epsilon=0.01, exponent=1.0)

@@ -105,7 +105,7 @@ class TokenFile:
         """Changes whenever the file is written; None without a file."""
         try:
             status = self._path.stat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise _unreadable(error) from error
@@ -125,7 +125,7 @@ class TokenFile:
             if document["version"] != _VERSION:
                 raise ValueError
             each = [_Stored(**{**fields, "role": Role(fields["role"])}) for fields in document["tokens"]]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         except OSError as error:
             raise _unreadable(error) from error
