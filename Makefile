@@ -86,6 +86,7 @@ neighbours: $(VENV)/test ## 2,000 pairs of inputs that differ by one unit, throu
 
 load: $(VENV)/test ## what the service carries, against plain SQLite in the same run
 	$(BIN)/python -m campaigns.service.load
+	$(BIN)/python -m campaigns.service.scale
 
 soak: $(VENV)/test ## half an hour of load: memory must stay flat
 	$(BIN)/python -m campaigns.service.soak --minutes 30

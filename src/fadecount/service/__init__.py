@@ -8,12 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fadecount.service.client import ServiceError
+    from fadecount.service.clock import FastClock
     from fadecount.service.limits import Limits
-    from fadecount.service.server import serve
-    from fadecount.service.settings import Settings, Storage
+    from fadecount.service.server import configure_logs, serve
+    from fadecount.service.settings import Settings, Storage, open_store
+    from fadecount.service.tokens import Role
 
-__all__ = ["Limits", "Settings", "Storage", "serve"]
-_HOMES = {"serve": "server", "Limits": "limits", "Settings": "settings", "Storage": "settings"}
+__all__ = ["FastClock", "Limits", "Role", "ServiceError", "Settings", "Storage", "configure_logs", "open_store", "serve"]
+_HOMES = {
+    "FastClock": "clock",
+    "Limits": "limits",
+    "Role": "tokens",
+    "ServiceError": "client",
+    "Settings": "settings",
+    "Storage": "settings",
+    "configure_logs": "server",
+    "open_store": "settings",
+    "serve": "server",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -25,10 +25,13 @@ class FastClock(Clock):
         self._began = time.monotonic()
 
     def now(self) -> float:
+        """Unix seconds of the faster time."""
         return self._start + (time.monotonic() - self._began) * self._speed
 
     def until(self, moment: float) -> float:
+        """Real seconds to wait for a moment; 0 if it has passed."""
         return max(0.0, (moment - self.now()) / self._speed)
 
     def skip(self, seconds: float) -> None:
+        """Jump ahead."""
         self._start += seconds

@@ -70,7 +70,7 @@ class ReadContext:
 
     async def kept(self, request: Request, facts: Facts, kind: str, make: Maker, *, lasting: bool = False) -> Response:
         """The answer to a request from memory, or made now and kept: until the next tick, or for longer if it is ``lasting``."""
-        name = (facts.name, kind, request.scope["query_string"])
+        name = (facts.status.uid, kind, request.scope["query_string"])
         found = self.cache.get(name, facts)
         if found is None:
             found = await self.pool.ask(make, request, (*name, facts.last_tick, len(facts.keys)))

@@ -31,6 +31,9 @@ THREADS = 4
 MOST_WAITING = 256
 """Reads that may wait for a thread; one more is asked to come back later."""
 
+MOST_FACTS = 4096
+"""Streams whose facts are kept in memory; those read first are forgotten first."""
+
 CACHE_BYTES = 32 << 20
 
 
@@ -108,6 +111,8 @@ class ReaderPool:
             raise not_found()
         if self._changes.get(name, 0) == before:
             self._facts[name] = found
+            while len(self._facts) > MOST_FACTS:
+                del self._facts[next(iter(self._facts))]
         return found
 
     def forget(self, name: str) -> None:
