@@ -9,7 +9,10 @@ from tests.streams.scripted import names_in_use
 
 from campaigns.crash.journal import Record
 from campaigns.crash.worker import FIRST_TICK, MOST_KEYS, NAME, Site, counts_of, person_of, position_of
+from fadecount.counters.memory_path import MemoryPath
 from fadecount.errors import StoreError
+from fadecount.mechanisms import Memories
+from fadecount.noise import SystemNoise
 
 Variable = tuple[int, int, int]
 
@@ -24,6 +27,7 @@ class Account:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._variables: dict[tuple[Variable, int], int] = {}
+        self._paths: dict[int, MemoryPath] = {}
         self._width, self._declaring = 2, False
         self._counted: set[str] = set()
         self._sums = [np.zeros(MOST_KEYS, dtype=np.int64)]
@@ -137,9 +141,18 @@ class Account:
         shown = step - self._site.mechanism.schedule.delay
         if shown < 1:
             return [0] * self._width
-        names = names_in_use(self._site.mechanism, step)
         sums = self._sums[shown]
+        memories = self._site.mechanism.schedule.memories
+        if memories is not None:
+            return [int(sums[key]) + self._remembered(memories, shown, key) for key in range(self._width)]
+        names = names_in_use(self._site.mechanism, step)
         return [int(sums[key]) + sum(self._variables[name, key] for name in names) for key in range(self._width)]
+
+    def _remembered(self, memories: Memories, shown: int, key: int) -> int:
+        """The noise of a Gaussian counter at a step, from the variables drawn for one key so far."""
+        path = self._paths.setdefault(key, MemoryPath(memories, SystemNoise(), width=None, resolution_bits=0))
+        noise, path._state = path._stepped(shown - 1, self._variables[(0, 0, shown), key])
+        return int(noise)
 
     def compare(self, *, last: int | None = None) -> None:
         """Published values (all, or the last ones) equal those that the journal explains; none is missing, none has changed."""

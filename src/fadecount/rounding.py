@@ -59,7 +59,16 @@ def shown_sureness(loss: float) -> str:
     >>> [shown_sureness(each) for each in (0.0, 0.1, 0.58, 4.7, 20.0)]
     ['50 %', '53 %', '65 %', '99.1 %', 'over 99.9 %']
     """
-    percent = 100.0 / (1.0 + math.exp(-loss)) * (_SAFE if loss else 1.0)
+    return shown_chance(1.0 / (1.0 + math.exp(-loss)))
+
+
+def shown_chance(certainty: float) -> str:
+    """A chance of at least one half as a percentage, rounded up, and never shown as certain.
+
+    >>> [shown_chance(each) for each in (0.5, 0.6315, 0.99112, 0.99999)]
+    ['50 %', '64 %', '99.2 %', 'over 99.9 %']
+    """
+    percent = 100.0 * certainty * (_SAFE if certainty > 0.5 else 1.0)
     if percent > 99.9:
         return "over 99.9 %"
     return f"{rounded_up(percent, 0 if percent <= 99 else 1)} %"

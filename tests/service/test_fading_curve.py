@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import fadecount as fc
 from fadecount.durations import format_duration
+from fadecount.mechanisms.gaussian_law import epsilon_at
 from fadecount.service.fading_curve import REFRESHED, FadingCurve, curve_ages, rival_refresh, sentence
 from fadecount.streams.forks import Fork, StreamLoss
 
@@ -99,6 +100,30 @@ def test_without_a_refresh_to_compare_with_there_is_none() -> None:
 
 
 def test_sentences() -> None:
-    assert sentence("An event", 0.0) == "An event: nothing has been published about it yet."
-    assert "at most 63 % sure" in sentence("An event", 0.5)
-    assert "all but certain" in sentence("An event", 30.0)
+    pure = fc.Gradual(epsilon=0.1)
+    assert sentence("An event", 0.0, pure) == "An event: nothing has been published about it yet."
+    assert "at most 63 % sure" in sentence("An event", 0.5, pure)
+    assert "all but certain" in sentence("An event", 30.0, pure)
+
+
+def test_gaussian_streams_state_a_best_guess_and_their_delta() -> None:
+    """A loss of 4 at delta 1e-9 is a mu of 0.672: the best guess is right in Phi(0.336) = 63.2 % of cases, not 98.2 %."""
+    mechanism = fc.Gaussian.gradual(13.5)
+    text = sentence("An event", 4.0, mechanism)
+    assert "right in at most 64 % of cases" in text
+    assert "except with a chance of 1e-09" in text
+    assert "nearly always right" in sentence("An event", 400.0, mechanism)
+    found = curve(mechanism).statement(3600)
+    assert found.sure == "53 %"
+
+
+def test_gaussian_losses_of_a_larger_unit_or_a_person_come_from_mu() -> None:
+    """Epsilons at one delta do not add up: the sum would be too small."""
+    mechanism = fc.Gaussian.gradual(4.0)
+    single, five = curve(mechanism, tick_seconds=3600), curve(mechanism, 5, 3600)
+    mu = float(mechanism.mu(24))
+    assert five.loss(86400) >= epsilon_at(5 * mu * (1 - 1e-6), 1e-9)
+    assert five.loss(86400) > 5 * single.loss(86400)
+    person = single.person(1, 86400, 10 * 86400)
+    exact = mechanism.loss_of([241 - 24 * each for each in range(1, 11)], now=241)
+    assert exact <= person.loss <= 3.0 * exact

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fadecount import Counter, Mechanism
-from fadecount.audit.event import Outputs, best_event, learn, loss_shown
+from fadecount import Counter, Gaussian, Mechanism
+from fadecount.audit.event import Outputs, best_event, learn, loss_shown, mu_shown
 from fadecount.checks import require_integer, require_real
 from fadecount.errors import ParameterError
+from fadecount.mechanisms.gaussian_law import epsilon_at
 
 LONGEST_AGE = 255
 POSITIONS = 64
@@ -25,7 +26,10 @@ class Finding:
     position: int
     claimed: float
     shown: float
-    """A lower bound on the true loss, which is too high with a chance of at most the audit's false-alarm probability."""
+    """A lower bound on the true loss, which is too high with a chance of at most the audit's false-alarm probability.
+
+    For Gaussian noise it is the epsilon, at the mechanism's delta, of a lower bound on ``mu``.
+    """
     likely: int
     rare: int
     samples: int
@@ -71,14 +75,17 @@ def _one_age(
     position = _worst_position(mechanism, age)
     steps = position + age
     without, having = (_outputs(running, steps, item, half, progress) for item in (None, position))
-    event = best_event(learn(without, having), without, having, error)
+    gaussian = mechanism if isinstance(mechanism, Gaussian) else None
+    event = best_event(learn(without, having), without, having, error, gaussian=gaussian is not None)
     empty, item = (event.count(_outputs(running, steps, each, half, progress)) for each in (None, position))
     likely, rare = (item, empty) if event.upwards else (empty, item)
     return Finding(
         age=age,
         position=position,
         claimed=mechanism.loss(age),
-        shown=loss_shown(likely, rare, half, error),
+        shown=loss_shown(likely, rare, half, error)
+        if gaussian is None
+        else (1.0 - 1e-9) * epsilon_at(mu_shown(likely, rare, half, error), gaussian.delta),
         likely=likely,
         rare=rare,
         samples=half,

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.audit.binomial import lower_bound, upper_bound
+from fadecount.mechanisms.gaussian_law import normal_quantile
 
 Outputs = NDArray[np.float64]
 """One row per step, one column per run."""
@@ -66,8 +67,8 @@ def learn(without: Outputs, having: Outputs) -> Score:
     return Score(whitening, edges, ratios)
 
 
-def best_event(score: Score, without: Outputs, having: Outputs, error: float) -> Event:
-    """The event that would show about the largest loss on these samples, by the normal approximation."""
+def best_event(score: Score, without: Outputs, having: Outputs, error: float, *, gaussian: bool = False) -> Event:
+    """The event that would show about the largest loss (or ``mu``) on these samples, by the normal approximation."""
     scores = np.sort(score(without)), np.sort(score(having))
     best, found = -math.inf, Event(score, math.inf, True)
     for share in SHARES:
@@ -76,6 +77,8 @@ def best_event(score: Score, without: Outputs, having: Outputs, error: float) ->
             threshold = float(np.quantile(likely, 1.0 - share if upwards else share, method="nearest"))
             often, seldom = (_beyond(each, threshold, upwards) for each in (likely, rare))
             shown = math.log(often / max(seldom, 1)) - math.sqrt(2.0 * math.log(1.0 / error) * (1 / often + 1 / max(seldom, 1)))
+            if gaussian:
+                shown = mu_shown(often, seldom, len(likely), error)
             if shown > best:
                 best, found = shown, Event(score, threshold, upwards)
     return found
@@ -85,6 +88,20 @@ def loss_shown(likely: int, rare: int, samples: int, error: float) -> float:
     """A lower bound on the loss from an event's counts on two streams, too high with chance at most ``error``; never below 0."""
     low, high = lower_bound(likely, samples, 0.5 * error), upper_bound(rare, samples, 0.5 * error)
     return max(0.0, math.log(low / high)) if low else 0.0
+
+
+def mu_shown(likely: int, rare: int, samples: int, error: float) -> float:
+    """A lower bound on ``mu`` from an event's counts on two streams, too high with chance at most ``error``; never below 0.
+
+    No test of a ``mu``-Gaussian private mechanism finds an event with chance p on one stream and q on the other such that the
+    normal quantiles of p and q are farther apart than ``mu``.
+    """
+    low, high = lower_bound(likely, samples, 0.5 * error), upper_bound(rare, samples, 0.5 * error)
+    return max(0.0, _quantile(low) - _quantile(high)) if low > 0.0 and high < 1.0 else 0.0
+
+
+def _quantile(chance: float) -> float:
+    return -normal_quantile(chance) if chance <= 0.5 else normal_quantile(1.0 - chance)
 
 
 def _beyond(ordered: NDArray[np.float64], threshold: float, upwards: bool) -> int:

@@ -148,6 +148,14 @@ class Mechanism(ABC):
         shown = float(total)
         return shown if Fraction(shown) >= total else math.nextafter(shown, math.inf)
 
+    def together(self, losses: list[float]) -> float:
+        """A bound on the loss of one person from the losses of the person's single contributions: they add up. Rounded up."""
+        return sum_rounded_up(losses)
+
+    def certainty(self, loss: float) -> float:
+        """How sure a fifty-fifty guess can become, given a loss of this mechanism: ``e**loss / (1 + e**loss)``."""
+        return 1.0 / (1.0 + math.exp(-loss))
+
     def for_sensitivity(self, sensitivity: int) -> Self:
         """The same promise for a unit that can change the count of a step by up to ``sensitivity`` instead of 1.
 

@@ -28,7 +28,7 @@ from fadecount.checks import (
 )
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import Mechanism
-from fadecount.mechanisms.gaussian_law import epsilon_at
+from fadecount.mechanisms.gaussian_law import certainty, epsilon_at, mu_above
 from fadecount.mechanisms.memories import (
     LARGEST_SHIFT,
     LONGEST_HALF_LIFE,
@@ -128,6 +128,14 @@ class Gaussian(Mechanism):
         require_whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
         mu = float(self._mu(age, float(sensitivity))) * math.sqrt(histories) * _UP
         return float(epsilon_at(mu, self.delta))
+
+    def together(self, losses: list[float]) -> float:
+        """A bound on the loss of one person from single losses. Their ``mu`` add up; epsilons at one delta would not."""
+        return float(epsilon_at(math.fsum(mu_above(loss, self.delta) for loss in losses), self.delta))
+
+    def certainty(self, loss: float) -> float:
+        """How often the best guess is right that was fifty-fifty before, given a loss at this delta: ``Phi(mu / 2)``."""
+        return certainty(mu_above(loss, self.delta))
 
     # Privacy ---------------------------------------------------------------------------------------------------------------
 

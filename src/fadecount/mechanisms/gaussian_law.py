@@ -99,6 +99,17 @@ def mu_at(epsilon: float, delta: float) -> float:
     return low
 
 
+def mu_above(epsilon: float, delta: float) -> float:
+    """A ``mu`` that no mechanism passes whose ``epsilon_at`` this delta is the one given: the inverse, rounded up.
+
+    >>> mu_above(0.0, 1e-9), round(mu_above(4.0, 1e-9), 6)
+    (0.0, 0.672132)
+    """
+    if epsilon == 0.0 or math.isinf(epsilon):
+        return epsilon
+    return mu_at(epsilon * (1.0 + 1e-11) + 1e-12, delta) * (1.0 + 1e-9)
+
+
 def _log_delta(epsilon: Reals, mu: Reals) -> tuple[Reals, Reals]:
     """The logarithm of delta, and its negative slope in epsilon, ``M(b) / (M(a) - M(b))``."""
     a = epsilon / mu - 0.5 * mu

@@ -2,7 +2,7 @@
 
 A loss ``x`` is turned into a guess: someone who held it for as likely as not that an event happened can, after seeing everything
 that was published, be at most ``e**x / (1 + e**x)`` sure. That is the loss itself, read by Bayes' rule; nothing is lost in the
-reading.
+reading. For Gaussian noise the guess is right with probability ``Phi(mu / 2)``, where ``mu`` is what the loss stands for.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ import numpy as np
 from fadecount.checks import LONGEST
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Mechanism, Refresh, crossing_age
-from fadecount.mechanisms.exact_sum import sum_rounded_up
-from fadecount.rounding import shown_loss, shown_sureness
+from fadecount.mechanisms import Gaussian, Mechanism, Refresh, crossing_age
+from fadecount.rounding import shown_chance, shown_loss, shown_sureness
 from fadecount.service.answers import ComparedPoint, Comparison, PersonStatement, PrivacyOfEvent, Statement, TimedLoss
 from fadecount.service.parsing import Query, tick_at
 from fadecount.service.problems import bad_request
@@ -69,9 +68,9 @@ class FadingCurve:
             age=label,
             loss=loss,
             shown=shown_loss(loss),
-            sure=shown_sureness(loss),
-            meaning=meaning(loss),
-            sentence=sentence(f"An event from {label} ago", loss),
+            sure=shown_chance(self.mechanism.certainty(loss)),
+            meaning=meaning(loss, self.mechanism),
+            sentence=sentence(f"An event from {label} ago", loss, self.mechanism),
         )
 
     def statements(self) -> list[Statement]:
@@ -135,10 +134,10 @@ class FadingCurve:
         Each visit is taken at the greatest age that it can have within its share of the time. Losses of visits add up.
         """
         count = max(1, visits * during_seconds // every_seconds)
-        loss = sum_rounded_up([self.loss((each + 1) * every_seconds / visits) for each in range(count)])
+        loss = self.mechanism.together([self.loss((each + 1) * every_seconds / visits) for each in range(count)])
         often = "once" if visits == 1 else f"{visits} times"
         subject = f"Someone who came {often} in {format_duration(every_seconds)} for {format_duration(during_seconds)}"
-        sure = shown_sureness(loss)
+        sure = shown_chance(self.mechanism.certainty(loss))
         guess = "Someone who would have guessed fifty-fifty whether this person was here at all can, from everything published,"
         meaning = f"{guess} be all but certain." if sure.startswith("over") else f"{guess} be at most {sure} sure."
         shown = shown_loss(loss)
@@ -194,17 +193,21 @@ def curve_ages(tick_seconds: int) -> tuple[int, ...]:
     return tuple(sorted(ticks | {each for each in _LANDMARKS if each >= tick_seconds}))
 
 
-def sentence(subject: str, loss: float) -> str:
+def sentence(subject: str, loss: float, mechanism: Mechanism) -> str:
     """The promise about an event, for someone who has never heard of differential privacy."""
-    return f"{subject}: {f'a loss of at most {shown_loss(loss)}. ' if loss else ''}{meaning(loss)}"
+    return f"{subject}: {f'a loss of at most {shown_loss(loss)}. ' if loss else ''}{meaning(loss, mechanism)}"
 
 
-def meaning(loss: float) -> str:
-    """What a loss means for a guess."""
+def meaning(loss: float, mechanism: Mechanism) -> str:
+    """What a loss of a mechanism means for a guess, and what its delta means, if it has one."""
     if loss == 0:
         return "nothing has been published about it yet."
     guess = "Someone who would have guessed fifty-fifty whether it happened can, from everything published since,"
-    sure = shown_sureness(loss)
+    sure = shown_chance(mechanism.certainty(loss))
+    if isinstance(mechanism, Gaussian):
+        chance = f"The figure for the loss holds except with a chance of {mechanism.delta:g}."
+        right = "nearly always right" if sure.startswith("over") else f"right in at most {sure} of cases"
+        return f"{guess} make a best guess that is {right}. {chance}"
     return f"{guess} be all but certain." if sure.startswith("over") else f"{guess} be at most {sure} sure."
 
 
@@ -225,13 +228,16 @@ def privacy_of_event(facts: Facts, query: Query, now: float) -> PrivacyOfEvent:
         views = [(f"at {_shown(at)}", max(0, ticks) if facts.ahead_of_clock(now) else ticks)]
     step, published = max(1, facts.status.step_of(tick)), facts.status.loss
     losses = [(words, replace(published, steps=published.steps + ticks).of_step(step)) for words, ticks in views]
-    subject = f"An event at {_shown(moment)}"
+    subject, mechanism = f"An event at {_shown(moment)}", published.mechanism
     return PrivacyOfEvent(
         stream=facts.name,
         unit=unit_text(facts),
         time=_shown(moment),
-        losses=[TimedLoss(when=words, loss=loss, shown=shown_loss(loss), sure=shown_sureness(loss)) for words, loss in losses],
-        sentence=" ".join(sentence(f"{subject}, {words}", loss) for words, loss in losses),
+        losses=[
+            TimedLoss(when=words, loss=loss, shown=shown_loss(loss), sure=shown_chance(mechanism.certainty(loss)))
+            for words, loss in losses
+        ],
+        sentence=" ".join(sentence(f"{subject}, {words}", loss, mechanism) for words, loss in losses),
     )
 
 

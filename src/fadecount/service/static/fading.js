@@ -9,7 +9,11 @@ const EDGE = { top: 14, right: 10, bottom: 28, left: 46 };
 const AGES = [[60, "1 min"], [3600, "1 hour"], [86400, "1 day"], [604800, "1 week"], [2592000, "1 month"], [31536000, "1 year"], [315360000, "10 years"], [3153600000, "100 years"]];
 const EVERY = { "1d": 86400, "1w": 604800, "1mo": 2592000, "1y": 31536000 };
 const FAR_APART = 8; // a rival that loses so many times as much is drawn on a logarithmic scale
-const sure = (loss) => 100 / (1 + Math.exp(-loss));
+const sure = (point) => {
+  const pure = 100 / (1 + Math.exp(-point.loss)); // Gaussian noise has another rule: its figure comes with the point
+  const shown = point.sure.startsWith("over") ? 100 : parseFloat(point.sure);
+  return Math.abs(pure - shown) <= 1 ? pure : shown;
+};
 const byId = (id) => document.getElementById(id);
 
 class FadingChart extends Chart {
@@ -26,7 +30,7 @@ class FadingChart extends Chart {
     const curve = this.items;
     if (!curve.length) return [];
     const guess = this.kind === "guess";
-    const value = (point) => (guess ? sure(point.loss) : point.loss);
+    const value = (point) => (guess ? sure(point) : point.loss);
     const most = Math.max(...curve.map(value), ...this.others.map(value));
     const least = Math.min(...[...curve, ...this.others].map(value).filter((each) => each > 0));
     const logarithmic = !guess && this.others.length && most / Math.max(...curve.map(value)) > FAR_APART;
@@ -107,8 +111,8 @@ export class Fading {
     byId("age-loss").textContent = here.shown;
     this.slider.setAttribute("aria-valuetext", `${here.age} ago: a privacy loss of at most ${here.shown}, at most ${here.sure} sure`);
     byId("meaning").textContent = here.meaning[0].toUpperCase() + here.meaning.slice(1);
-    byId("guess-ours").style.setProperty("width", `${2 * (sure(here.loss) - 50)}%`);
-    byId("guess-refresh").style.setProperty("width", comparing ? `${2 * (sure(other.loss) - 50)}%` : "0");
+    byId("guess-ours").style.setProperty("width", `${2 * (sure(here) - 50)}%`);
+    byId("guess-refresh").style.setProperty("width", comparing ? `${2 * (sure(other) - 50)}%` : "0");
     byId("guess-refresh").style.setProperty("visibility", comparing ? "visible" : "hidden");
     byId("compare-meaning").textContent = !this.compare.checked ? "" : this.refresh ? this.refresh.sentence : "No counter that refreshes its budget so often has the same error.";
     document.body.classList.toggle("comparing", comparing);
