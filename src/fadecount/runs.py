@@ -276,6 +276,7 @@ class _LiveRun(Run):
         self._source = "-" if path is None else str(path.resolve())
         self._keys = stream.keys
         self._waiting: dict[int, list[Row]] = {}
+        self._unstored = False
         self._position = self._restore()
         lines: Lines = GrowingFile(path, options, self._position) if path is not None else cast(BinaryIO, source)
         self._lines = lines
@@ -306,6 +307,7 @@ class _LiveRun(Run):
             self._check_clock()
             for row in batch.rows:
                 self._waiting.setdefault(row[0], []).append(row)
+                self._unstored = True
             target = batch.open_tick if end is None else min(end, batch.open_tick)
             yield from self._pass_to(target, batch.position)
             if self._stopped or target == end:
@@ -340,9 +342,9 @@ class _LiveRun(Run):
 
     def _count(self, ticks: list[int], position: int) -> None:
         rows = [row for tick in ticks for row in self._waiting.pop(tick)]
-        if not rows and position == self._position:
+        if not rows and position == self._position and not self._unstored:
             return
-        self._position = position
+        self._position, self._unstored = position, False
         waiting = [[tick, key, amount, person.hex()] for each in self._waiting.values() for tick, key, amount, person in each]
         body = json.dumps({"position": position, "waiting": waiting}).encode()
         where = ReadPosition(source=self._source, body=body)

@@ -90,6 +90,8 @@ def _unit(chance: random.Random, scene: Scene, live: bool, place: Callable[[Row]
     if scene.per_person is None:
         return [first]
     first = replace(first, person=chance.choice(("ann", "bob", "new")))
+    if live:  # the same time and the same arrival are the same tick, also after a downtime; the others are of other people
+        return [replace(_row(chance, scene, live), person="new", time=first.time, arrival=first.arrival) for _ in range(4)]
     wanted = place(first)
     rows = [first]
     for _ in range(20):

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.neighbours.harness import Published, violations
+from tests.neighbours import live
+from tests.neighbours.harness import Published, Row, Scene, violations
 from tests.neighbours.intakes import INTAKES
+from tests.neighbours.scenes import BEGIN
 from tests.neighbours.silence import silence
 
 PAIRS = {"service": 30, "spark": 60}
@@ -36,6 +38,19 @@ def test_one_unit_moves_nothing_else(name: str, tmp_path: Path) -> None:
     counted: list[bool] = []
     holds()
     assert any(counted), "no unit of any pair was counted: the pairs show nothing"
+
+
+@pytest.mark.parametrize("kind", live.KINDS)
+def test_what_arrived_is_kept_before_its_tick_is_open(kind: str, tmp_path: Path) -> None:
+    """A grace of three ticks: the row waits while older ticks are open, and the process is killed meanwhile."""
+    first = BEGIN // 5
+    row = Row(time=str(BEGIN + 12), key="a", arrival=BEGIN + 12.5)
+    scene = Scene(
+        seed=0, tick_seconds=5, first=first, end=first + 4, graces=(15, 15), cuts=(first + 3,), downtimes=(0.0,), rows=(row,)
+    )
+    with silence():
+        found = live.publish(kind, scene, tmp_path / "one")
+    assert list(found.values.values()) == [(0,), (0,), (1,), (1,)]
 
 
 BEFORE = Published(keys=("a", "b"), values={5: (0, 0), 6: (1, 0), 7: (2, 2)}, moments=(5, 6, 7), messages=(0,))
