@@ -143,3 +143,53 @@ def test_mistakes_are_one_line(stored: Path, words: list[str], message: str, cap
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["total.svg", "days.png", "hours.html"])
+def test_releases_become_pictures(stored: Path, name: str) -> None:
+    pytest.importorskip("matplotlib")
+    per = {"days.png": ["--per", "1d"], "hours.html": ["--per", "2h", "--nonnegative", "--key", "home"]}.get(name, [])
+    assert main(["streams", "plot", "pages", "--state", "state", "-o", name, *per]) == 0
+    body = (stored / name).read_bytes()
+    assert body.startswith({"svg": b"<?xml", "png": b"\x89PNG", "html": b"<!doctype html>"}[name.rpartition(".")[2]])
+    assert b"<svg" in body or name == "days.png"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--key", "none"], "--key must be a key of stream 'pages'"),
+        (["--nonnegative"], "--per must be given with --nonnegative"),
+        (["--since", "2030-01-01"], "has released nothing in that time"),
+        (["--per", "30m"], "per must be made of whole ticks"),
+    ],
+)
+def test_pictures_of_nothing_are_refused(
+    stored: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    capsys.readouterr()
+    assert main(["streams", "plot", "pages", "--state", "state", "-o", "x.svg", *words]) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_someone_who_comes_every_day_loses_the_sum_of_the_visits(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show = ["streams", "show", "pages", "--state", "state", "--json"]
+    capsys.readouterr()
+    found = []
+    for words in (
+        ["--person", "1/hour", "--for", "3h"],
+        ["--person", "2/hour", "--for", "3h"],
+        ["--person", "1/day", "--for", "3h"],
+    ):
+        assert main([*show, *words]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    mechanism = fc.Gradual(epsilon=4.0)
+    assert found[0]["loss_now"] == pytest.approx(sum(mechanism.loss(age) for age in (0, 1, 2)))
+    assert found[1]["loss_now"] == pytest.approx(2 * found[0]["loss_now"])
+    assert found[2]["loss_now"] == pytest.approx(mechanism.loss(2))
+    assert found[0]["loss_in_a_year"] > found[0]["loss_now"]
+    assert main([*show[:-1], "--person", "1/hour", "--for", "3h"]) == 0
+    assert capsys.readouterr().out.startswith("Someone who came 1/hour for 3 hours until now: at most ε = ")
+    assert main([*show, "--person", "often"]) == 1

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import bad_parameter
 
+if TYPE_CHECKING:
+    from fadecount.planning import Person
+
 _OLDEST = 1 << 60
 _HUMAN = (UNITS["m"], UNITS["h"], UNITS["d"], UNITS["w"], UNITS["mo"], UNITS["y"], 10 * UNITS["y"])
 DEFAULT_STEPS = 10**6
+_PERIODS = {"second": "1s", "minute": "1m", "hour": "1h", "day": "1d", "week": "1w", "month": "1mo", "year": "1y"}
 
 
 def add_tick_option(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +46,24 @@ def steps_from(
     if not minimum <= steps < _OLDEST:
         raise bad_parameter(name, text, f"from {minimum} to 2**60 - 1 steps", "a step is as long as --tick says")
     return steps
+
+
+def person_from(text: str | None, tick_seconds: int | None, *, name: str) -> Person | None:
+    """How often a person contributes: ``24`` (ever), or ``24/day`` (in any day, in whole steps, rounded to the stricter side)."""
+    from fadecount.planning import Person
+
+    if text is None:
+        return None
+    events, slash, period = (part.strip() for part in text.partition("/"))
+    if not events.isdecimal() or len(events) > 18 or (slash and not period):
+        raise bad_parameter(name, text, "a number of events, or such a number per time", "such as 24 or 24/day")
+    if not slash:
+        return Person(events=int(events))
+    written = _PERIODS.get(period, period)
+    if tick_seconds is None or written.isdecimal():
+        return Person(events=int(events), steps=steps_from(written, tick_seconds, name=name))
+    seconds = parse_duration(written, name=name)
+    return Person(events=int(events) * max(1, -(-tick_seconds // seconds)), steps=max(1, seconds // tick_seconds))
 
 
 def default_horizon(tick_seconds: int | None) -> int:

@@ -20,21 +20,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from fadecount.cli._ages import steps_from
+from fadecount.cli._ages import person_from, steps_from
 from fadecount.durations import format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import short_loss
 
 if TYPE_CHECKING:
-    from fadecount.planning import Option, Person, Plan, Request
-
-
-_PERIODS = {"second": "1s", "minute": "1m", "hour": "1h", "day": "1d", "week": "1w", "month": "1mo", "year": "1y"}
+    from fadecount.planning import Option, Plan, Request
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +96,7 @@ def _wishes(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
     """What the options ask for, in steps."""
     wishes: dict[str, Any] = {
         "mean_error": arguments.mean_error,
-        "person": _person(arguments.per_person, tick),
+        "person": person_from(arguments.per_person, tick, name="--per-person"),
         "delta": arguments.delta,
     }
     if arguments.horizon is not None:
@@ -137,28 +133,6 @@ def _number(name: str, text: str, part: str, remedy: str) -> float:
         return float(part)
     except ValueError:
         raise bad_parameter(name, text, "a number", remedy) from None
-
-
-def _person(text: str | None, tick: int | None) -> Person | None:
-    from fadecount.planning import Person
-
-    if text is None:
-        return None
-    events, slash, period = (part.strip() for part in text.partition("/"))
-    if not events.isdecimal() or len(events) > 18 or (slash and not period):
-        raise bad_parameter("--per-person", text, "a number of events, or such a number per time", "such as 24 or 24/day")
-    if not slash:
-        return Person(events=int(events))
-    steps, parts = _period(_PERIODS.get(period, period), tick)
-    return Person(events=int(events) * parts, steps=steps)
-
-
-def _period(text: str, tick: int | None) -> tuple[int, int]:
-    """Whole steps in a period, rounded down, which is stricter; and how many periods one step holds, if it is longer than one."""
-    if tick is None or re.fullmatch(r"\s*\d{1,19}\s*", text):
-        return _steps("--per-person", text, tick), 1
-    seconds = parse_duration(text, name="--per-person")
-    return max(1, seconds // tick), max(1, -(-tick // seconds))
 
 
 WIDTH = 80

@@ -6,6 +6,8 @@ examples:
   fadecount streams curve visits --state ~/counts
   fadecount streams export visits --state ~/counts --since 2026-03-01
   fadecount streams catch-up visits --state ~/counts --yes
+  fadecount streams plot visits --state ~/counts --per 1d -o days.svg
+  fadecount streams show visits --state ~/counts --person 1/day --for 30d
   fadecount streams delete visits --state ~/counts --yes
   fadecount streams rotate --state ~/counts --key-file old --new-key-file new
 """
@@ -15,9 +17,12 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
+from fadecount.cli._ages import person_from, steps_from
 from fadecount.cli._options import (
     FILE_NAME,
     add_monotone_option,
@@ -30,13 +35,15 @@ from fadecount.cli._options import (
     parse_time,
 )
 from fadecount.durations import UNITS, format_duration
-from fadecount.errors import ParameterError
-from fadecount.rounding import rounded_up, shown_factor, shown_loss
+from fadecount.errors import ParameterError, bad_parameter
+from fadecount.rounding import rounded_up, shown_factor, shown_loss, shown_sureness
 
 if TYPE_CHECKING:
-    from fadecount.streams import Reader
+    from fadecount.plots import Panel
+    from fadecount.streams import Reader, Ticks, Windows
     from fadecount.streams.status import Status
 
+MOST_PANELS = 24
 _AGES = ("h", "d", "w", "mo", "y")
 _YEAR = UNITS["y"]
 
@@ -49,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("show", "one stream, or what has been lost about an event at a time"),
         ("curve", "what is lost about an event, by its age"),
         ("export", "write published releases to a file"),
+        ("plot", "draw the totals, or the counts per hour, day, ..., with their 95 % intervals"),
         ("catch-up", "release all ticks that are over, after the clock seemed to be too far ahead"),
         ("delete", "remove a stream; what observers have seen, they keep"),
         ("rotate", "seal the state of a store with another key"),
@@ -62,13 +70,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made["show"].add_argument(
         "--item", metavar="TIME", help="a moment: what has been lost about an event then, now and in a year"
     )
-    made["export"].add_argument("--since", metavar="TIME", help="from the tick of this time on")
-    made["export"].add_argument("--until", metavar="TIME", help="up to the tick of this time")
+    made["show"].add_argument(
+        "--person", metavar="N/TIME", help="someone who comes so often, such as 1/day: what is lost, by now"
+    )
+    made["show"].add_argument("--for", dest="span", metavar="LENGTH", default="30d", help="with --person: for so long (30d)")
+    for name in ("export", "plot"):
+        made[name].add_argument("--since", metavar="TIME", help="from the tick of this time on")
+        made[name].add_argument("--until", metavar="TIME", help="up to the tick of this time")
+        add_window_options(made[name])
+        made[name].add_argument("--zone", metavar="ZONE", help="with --per: where days begin (default: the stream's zone)")
+    made["plot"].add_argument("--key", action="append", metavar="KEY", help="only this key; repeatable (default: up to 24 keys)")
+    made["plot"].add_argument(
+        "-o", "--output", metavar="FILE", required=True, help="the picture: .png, .svg, .pdf or .html, by its ending"
+    )
     made["export"].add_argument("--output", metavar="FILE", default="-", help=".csv, .jsonl or .parquet (default: -)")
     made["export"].add_argument("--force", action="store_true", help="replace the file that is there")
     add_monotone_option(made["export"])
-    add_window_options(made["export"])
-    made["export"].add_argument("--zone", metavar="ZONE", help="with --per: where days begin (default: the stream's zone)")
     made["delete"].add_argument("--yes", action="store_true", help="do it without asking")
     made["catch-up"].add_argument("--yes", action="store_true", help="the clock of this machine is right")
     made["rotate"].add_argument("--new-key-file", metavar="FILE", help="the new key (default: no key, state is not sealed)")
@@ -80,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         "show": _show,
         "curve": _curve,
         "export": _export,
+        "plot": _plot,
         "catch-up": _catch_up,
         "delete": _delete,
         "rotate": _rotate,
@@ -102,13 +120,16 @@ def _list(arguments: argparse.Namespace) -> None:
 def _show(arguments: argparse.Namespace) -> None:
     with open_reader(arguments) as reader:
         status = reader.status(arguments.name)
-        shown = _summary(status) if arguments.item is None else _item(reader, status, arguments.item)
-        if arguments.item is None:
-            shown["keys"] = list(reader.keys(arguments.name))
+        if arguments.person is not None:
+            shown = _someone(status, arguments.person, arguments.span)
+        elif arguments.item is not None:
+            shown = _item(reader, status, arguments.item)
+        else:
+            shown = {**_summary(status), "keys": list(reader.keys(arguments.name))}
             shown["rollback_protection"] = _protection(arguments)
     if arguments.json:
         print(json.dumps(shown))
-    elif arguments.item is not None:
+    elif "sentence" in shown:
         print(shown["sentence"])
     else:
         for label, value in shown.items():
@@ -165,6 +186,31 @@ def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
     return {"stream": name, "tick": ticks.shown(tick), "loss_now": now, "loss_in_a_year": later, "sentence": sentence}
 
 
+def _someone(status: Status, often: str, span: str) -> dict[str, Any]:
+    """What is lost about someone who came so often until now: the sum over the visits, each as old as it can be."""
+    from fadecount.mechanisms.exact_sum import sum_rounded_up
+
+    tick, unit = status.description.ticks.tick_seconds, status.description.unit
+    person = person_from(often, tick, name="--person")
+    length = steps_from(span, tick, name="--for", minimum=1, rounding="up")
+    assert person is not None
+    steps = person.steps or length
+    events = person.events if unit.of == "event" else min(person.events, steps)
+    last, year = status.published_steps, -(-_YEAR // tick)
+    visits = [last - age + 1 for age in range(length, 0, -steps) if last - age + 1 >= 1]
+    losses = {}
+    for name, through in (("loss_now", last), ("loss_in_a_year", last + year)):
+        losses[name] = sum_rounded_up([status.loss.of_step(step, through=through) for step in visits for _ in range(events)])
+    now, later = losses.values()
+    sentence = (
+        f"Someone who came {often.strip()} for {format_duration(length * tick)} until now: "
+        f"at most ε = {shown_loss(now)} is lost by now, "
+        f"at most {shown_loss(later)} will be lost in a year. A guess whether they came at all, even at first, becomes at most "
+        f"{shown_sureness(now)} sure by now, {shown_sureness(later)} in a year."
+    )
+    return {"stream": status.description.name, "person": often, "for": span, **losses, "sentence": sentence}
+
+
 def _curve(arguments: argparse.Namespace) -> None:
     with open_reader(arguments) as reader:
         status = reader.status(arguments.name)
@@ -184,23 +230,76 @@ def _export(arguments: argparse.Namespace) -> None:
 
     check_window_options(arguments)
     with open_reader(arguments) as reader:
-        description = reader.status(arguments.name).description
+        description, keys = reader.status(arguments.name).description, reader.keys(arguments.name)
         ticks = description.ticks
-        since, until = (
-            None if text is None else ticks.at(parse_time(text, ticks.zone, name=option).timestamp())
-            for text, option in ((arguments.since, "--since"), (arguments.until, "--until"))
-        )
+        since, until = _span(arguments, ticks)
         with ReleaseWriter(arguments.output, description, force=arguments.force) as writer:
-            keys = reader.keys(arguments.name)
             if arguments.per is not None:
                 zone = arguments.zone or ticks.zone
-                windows = reader.windows(
-                    arguments.name, per=arguments.per, zone=zone, since=since, until=until, nonnegative=arguments.nonnegative
-                )
-                writer.write_windows(windows, keys, zone)
+                writer.write_windows(_windows(reader, arguments, since, until), keys, zone)
                 return
             view = None if arguments.monotone is None else monotone_view(arguments.monotone)
             writer.write(reader.releases(arguments.name, since=since, until=until, view=view), keys)
+
+
+def _span(arguments: argparse.Namespace, ticks: Ticks) -> tuple[int | None, int | None]:
+    """The first and last tick that --since and --until name."""
+    since, until = (
+        None if text is None else ticks.at(parse_time(text, ticks.zone, name=option).timestamp())
+        for text, option in ((arguments.since, "--since"), (arguments.until, "--until"))
+    )
+    return since, until
+
+
+def _windows(reader: Reader, arguments: argparse.Namespace, since: int | None, until: int | None) -> Windows:
+    return reader.windows(
+        arguments.name, per=arguments.per, zone=arguments.zone, since=since, until=until, nonnegative=arguments.nonnegative
+    )
+
+
+def _plot(arguments: argparse.Namespace) -> None:
+    from fadecount.plots import draw_panels, new_figure, save_figure
+
+    if arguments.nonnegative and arguments.per is None:
+        raise ParameterError("--per must be given with --nonnegative; it is about windows")
+    with open_reader(arguments) as reader:
+        ticks, keys = reader.status(arguments.name).description.ticks, reader.keys(arguments.name)
+        wanted = arguments.key or list(keys)
+        for key in wanted:
+            if key not in keys:
+                raise bad_parameter("--key", key, f"a key of stream {arguments.name!r}", "fadecount streams show lists them")
+        if len(wanted) > MOST_PANELS:
+            raise ParameterError(
+                f"--key must choose at most {MOST_PANELS} keys to draw, the stream has {len(keys)}; repeat --key"
+            )
+        panels = _panels(reader, arguments, ticks, keys, wanted)
+    if not panels or not len(panels[0].times):
+        raise ParameterError(f"stream {arguments.name!r} has released nothing in that time; there is nothing to draw")
+    figure = new_figure(7.2, max(3.6, 2.2 * -(-len(panels) // (1 if len(panels) < 4 else 2))))
+    title = f"{arguments.name}: {'running total' if arguments.per is None else f'per {arguments.per}'}"
+    draw_panels(figure, panels, bars=arguments.per is not None, zone=arguments.zone or ticks.zone, title=title)
+    save_figure(figure, arguments.output)
+
+
+def _panels(reader: Reader, arguments: argparse.Namespace, ticks: Ticks, keys: tuple[str, ...], wanted: list[str]) -> list[Panel]:
+    from fadecount.plots import Panel
+    from fadecount.streams.export import releases_table, windows_table
+
+    zone, (since, until) = ZoneInfo(arguments.zone or ticks.zone), _span(arguments, ticks)
+    if arguments.per is None:
+        table = releases_table(reader.releases(arguments.name, since=since, until=until), keys, ticks)
+    else:
+        table = windows_table(_windows(reader, arguments, since, until), keys)
+    panels = []
+    for key in wanted:
+        here = table["key"] == key
+        times = [datetime.fromtimestamp(second, zone) for second in table["tick"][here].tolist()]
+        columns = {name: table[name][here] for name in ("value", "low", "high")}
+        partial = table["partial"][here] if "partial" in table else None
+        panels.append(
+            Panel(key=key, times=times, values=columns["value"], low=columns["low"], high=columns["high"], partial=partial)
+        )
+    return panels
 
 
 def _catch_up(arguments: argparse.Namespace) -> None:

@@ -16,11 +16,13 @@ except ImportError as _error:
 
 from fadecount.plots.curves import Curve, draw_curves, spread_ages, thinned
 from fadecount.plots.figure import new_figure, save_figure, svg_text
-from fadecount.plots.releases import draw_releases
+from fadecount.plots.releases import Panel, draw_panels, draw_releases
 
 __all__ = [
     "Curve",
+    "Panel",
     "draw_curves",
+    "draw_panels",
     "draw_releases",
     "new_figure",
     "save_figure",

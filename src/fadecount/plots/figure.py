@@ -126,7 +126,7 @@ def _human_marks(oldest: int, tick_seconds: float) -> list[tuple[float, str]]:
     return kept
 
 
-SUFFIXES = (".png", ".svg", ".pdf")
+SUFFIXES = (".png", ".svg", ".pdf", ".html")
 _DPI = 160
 
 
@@ -138,12 +138,13 @@ def new_figure(width: float = 7.2, height: float = 4.8) -> Figure:
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:
-    """Write the figure as PNG, SVG or PDF, by the end of its name. The same figure gives the same bytes."""
+    """Write the figure as PNG, SVG, PDF or an HTML page, by the end of its name. The same figure gives the same bytes."""
     target = Path(path)
     if target.suffix.lower() not in SUFFIXES:
         raise bad_parameter("plot", str(path), f"a file that ends with {', '.join(SUFFIXES)}", "the ending chooses the format")
     try:
-        target.write_bytes(_rendered(figure, target.suffix.lower()[1:]))
+        kind = target.suffix.lower()[1:]
+        target.write_bytes(_page(figure) if kind == "html" else _rendered(figure, kind))
     except OSError as error:
         raise ParameterError(
             f"plot must be a writable file, got {str(path)!r} ({error.strerror}); choose another place"
@@ -155,6 +156,12 @@ def svg_text(figure: Figure) -> str:
     """The figure as an ``<svg>`` element that can stand inside an HTML page."""
     text = _rendered(figure, "svg").decode("utf-8")
     return text[text.index("<svg") :]
+
+
+def _page(figure: Figure) -> bytes:
+    style = "<style>svg{max-width:100%;height:auto}</style>"
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>fadecount</title>{style}'
+    return f"{head}<body>{svg_text(figure)}</body></html>\n".encode()
 
 
 def _rendered(figure: Figure, kind: str) -> bytes:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure, SubFigure
+from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from fadecount.errors import ParameterError
@@ -56,3 +62,69 @@ def draw_releases(
         count_axis(upper, f"running count ({unit})")
         upper.set_title(title)
         figure.legend(loc="outside lower center", ncols=4)
+
+
+MOST_BARS = 400
+MOST_POINTS = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Panel:
+    """The counts of one key over time: values with their 95 % intervals; ``partial`` marks windows that are cut."""
+
+    key: str
+    times: Sequence[datetime]
+    values: NDArray[np.int64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    partial: NDArray[np.bool_] | None = None
+
+
+def draw_panels(
+    figure: Figure | SubFigure, panels: Sequence[Panel], *, bars: bool, zone: str = "UTC", title: str = "", unit: str = "events"
+) -> None:
+    """Draw one small picture per key, on one axis of time: running totals with a band, or windows as ``bars`` with whiskers.
+
+    Of more points than can be seen, an even selection is drawn; more than a few hundred windows become a line with a band.
+    """
+    columns = 1 if len(panels) < 4 else 2
+    rows = -(-len(panels) // columns)
+    bars = bars and len(panels[0].times) <= MOST_BARS
+    with matplotlib.rc_context(RC):
+        grid = figure.subplots(rows, columns, sharex=True, squeeze=False)
+        for axes, panel in zip(grid.flat, panels, strict=False):
+            _draw_panel(axes, panel, bars=bars)
+            locator = AutoDateLocator(maxticks=6 if columns > 1 else 9, tz=ZoneInfo(zone))  # type: ignore[no-untyped-call]
+            axes.xaxis.set_major_locator(locator)
+            formatter = ConciseDateFormatter(locator, tz=ZoneInfo(zone))  # type: ignore[no-untyped-call]
+            axes.xaxis.set_major_formatter(formatter)
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            if len(panels) > 1:
+                axes.set_title(panel.key, fontsize=9)
+        for axes in list(grid.flat)[len(panels) :]:
+            axes.set_visible(False)
+        figure.supylabel(unit, fontsize=10)
+        if title:
+            figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left")
+        handles, labels = grid.flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+
+
+def _draw_panel(axes: Axes, panel: Panel, *, bars: bool) -> None:
+    stride = max(1, -(-len(panel.times) // MOST_POINTS))
+    times = date2num(list(panel.times[::stride]))  # type: ignore[no-untyped-call]
+    values, low, high = (each[::stride] for each in (panel.values, panel.low, panel.high))
+    if not bars:
+        axes.fill_between(times, low, high, color=BAND_COLOUR, linewidth=0, label="95 % interval", zorder=1)
+        axes.plot(times, values, color=RELEASED_COLOUR, linewidth=1.3, label="released", zorder=3)
+        axes.xaxis_date()
+        return
+    width = 0.8 * float(np.min(np.diff(times))) if len(times) > 1 else 0.8
+    cut = np.zeros(len(times), dtype=np.bool_) if panel.partial is None else panel.partial
+    for chosen, look, label in ((~cut, 1.0, "released"), (cut, 0.45, "not a whole window")):
+        if chosen.any():
+            axes.bar(times[chosen], values[chosen], width, align="edge", color=RELEASED_COLOUR, alpha=look, label=label, zorder=2)
+    middle = times + width / 2
+    axes.vlines(middle, low, high, color=TRUE_COLOUR, linewidth=1.0, label="95 % interval", zorder=3)
+    axes.axhline(0.0, color=TRUE_COLOUR, linewidth=0.7, zorder=1)
+    axes.xaxis_date()
