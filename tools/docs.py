@@ -27,6 +27,7 @@ PUBLIC = (
     ("fadecount.planning", "From wanted losses and errors to a mechanism."),
     ("fadecount.streams", "Durable streams, their stores and readers."),
     ("fadecount.sources", "Files and pipes to counts per tick and key. Needs the extra `files` for Parquet and fast CSV."),
+    ("fadecount.runs", "What `fadecount run` does, as a call."),
     ("fadecount.service", "The HTTP service. Needs the extra `service`."),
     ("fadecount.spark", "The same counters on Spark. Needs the extra `spark`."),
     ("fadecount.plots", "Pictures. Needs the extra `plots`."),
