@@ -33,7 +33,7 @@ def crossing_age(first: Mechanism, second: Mechanism) -> int | None:
     return 0
 
 
-_CHUNK = 1 << 12
+_FEWEST, _MOST = 1 << 6, 1 << 12
 
 
 def minimum_error(loss: Mechanism | Callable[[NDArray[np.int64]], NDArray[np.float64]], horizon: int) -> int:
@@ -49,14 +49,14 @@ def minimum_error(loss: Mechanism | Callable[[NDArray[np.int64]], NDArray[np.flo
     """
     horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST, remedy="it is the number of outputs looked at")
     curve = loss.loss if isinstance(loss, Mechanism) else loss
-    spent, error = 0.0, 0
+    spent, error, chunk = 0.0, 0, _FEWEST
     while 6 * (error + 1) < horizon:
-        candidates = np.arange(error + 1, error + 1 + _CHUNK)
-        ages = np.arange(2 * error, 2 * (error + _CHUNK))
+        candidates = np.arange(error + 1, error + 1 + chunk)
+        ages = np.arange(2 * error, 2 * (error + chunk))
         sums = spent + np.cumsum(np.asarray(curve(ages), dtype=np.float64).reshape(-1, 2).sum(axis=1))
         enough = sums >= np.log(horizon / (6.0 * candidates))
         if enough.any():
             least = int(candidates[np.argmax(enough)])
             return least if least > 1 else 0
-        spent, error = float(sums[-1]), error + _CHUNK
+        spent, error, chunk = float(sums[-1]), error + chunk, min(2 * chunk, _MOST)
     return error + 1 if error else 0

@@ -48,7 +48,8 @@ _PARTS = 21
 _LARGE = 1 << 40
 _AT_ONCE = 512
 
-Triple = tuple[int, int, int]
+Triple = tuple[int, int, int, int]
+"""The three costs, and the bits of the item so far."""
 
 
 def worst_from(budgets: Sequence[float], head_start: int, age: Whole) -> Number:
@@ -72,8 +73,15 @@ def _one(budgets: tuple[float, ...], head_start: int, age: int) -> float:
     costs = _costs(budgets, head_start, (age + 1).bit_length())
     if age == 0:
         return costs.as_loss(costs.alone())
-    least = _Search(costs, age, 0).run(_BEAM)
-    return costs.as_loss(_Search(costs, age, least).run(None))
+    return costs.as_loss(_Search(costs, age, _Search(costs, age).run(_BEAM)).run(None)[0])
+
+
+def worst_item(budgets: Sequence[float], head_start: int, age: int) -> int:
+    """The clock of an item that loses (about) the most at an age; budgets must begin with a finite one."""
+    if age == 0:
+        return (2 << head_start) - 1
+    costs = _costs(tuple(budgets), head_start, (age + 1).bit_length())
+    return _Search(costs, age).run(4 * _BEAM)[1]
 
 
 def _several(budgets: tuple[float, ...], head_start: int, ages: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -175,37 +183,43 @@ def _exponent(value: Fraction) -> int:
 class _Search:
     """The recursion for one age, given a loss that some item is known to have."""
 
-    def __init__(self, costs: _Costs, age: int, least: int) -> None:
-        self._costs, self._age, self._best = costs, age, least
+    def __init__(self, costs: _Costs, age: int, known: tuple[int, int] = (0, 0)) -> None:
+        self._costs, self._age = costs, age
+        least = self._best = known[0]
+        self._item = known[1]
         self._grid = int(EXCESS * 0.4 * least / len(costs.own))
 
-    def run(self, beam: int | None) -> int:
-        """The largest loss; with a beam, that of the triples kept, which is a lower bound."""
+    def run(self, beam: int | None) -> tuple[int, int]:
+        """The largest loss and the clock of its item; with a beam, that of the triples kept, which is a lower bound."""
         costs, age = self._costs, self._age
         growth = self._growth()
-        kept: tuple[list[Triple], list[Triple]] = ([(costs.own[0], 0, costs.own[0])], [])
-        for level in range(len(costs.own) - 1):
-            self._finish(level, kept)
-            if age >> level == 0 and max((h0 + r for h0, _, r in kept[1]), default=0) <= self._best:
-                break
+        kept: tuple[list[Triple], list[Triple]] = ([(costs.own[0], 0, costs.own[0], 0)], [])
+        level = 0
+        self._finish(level, kept)
+        while level < len(costs.own) - 2 and (age >> level or max(map(_reach, kept[1]), default=0) > self._best):
             kept = self._climb(level, kept, growth)
             if beam is not None:
                 kept = tuple(sorted(some, key=_reach, reverse=True)[:beam] for some in kept)  # type: ignore[assignment]
-        return self._best
+            level += 1
+            self._finish(level, kept)
+        return self._best, self._item
 
     def _finish(self, level: int, kept: tuple[list[Triple], list[Triple]]) -> None:
         """The losses of the items that meet the last clock above this level, or lie in the tree of this level."""
         costs = self._costs
+        above = (2 << max(costs.head_start, level + 1)) - (2 << level)  # bits 1 above the meeting point, and that of the tree
         for carry, some in enumerate(kept):
             left = (self._age >> level) + carry
             if left == 1:
                 meeting = costs.meeting[level + 1]
-                for h0, h1, r in some:
-                    self._best = max(self._best, min(h0 + r, h1 + meeting))
+                for h0, h1, r, bits in some:
+                    if (loss := min(h0 + r, h1 + meeting)) > self._best:
+                        self._best, self._item = loss, above | bits
             if left and some and level >= costs.head_start:
                 between, paid, bound = costs.apart(level, 1 + left)
-                for h0, _, r in some:
-                    self._best = max(self._best, h0 + between + min(r + paid, bound))
+                for h0, _, r, bits in some:
+                    if (loss := h0 + between + min(r + paid, bound)) > self._best:
+                        self._best, self._item = loss, 1 << level | bits
 
     def _climb(
         self, level: int, kept: tuple[list[Triple], list[Triple]], growth: list[tuple[int, int]]
@@ -221,12 +235,13 @@ class _Search:
                 total = bit_of_item + bit + carry
                 target, more = grown[total >> 1], growth[level + 1][total >> 1]
                 seen = whole if total & 1 else 0
-                for h0, h1, r in some:
+                set_bit = bit_of_item << level
+                for h0, h1, r, bits in some:
                     up, down = (h0, h1 + whole) if bit_of_item else (h0 + whole, h1)
                     right = min(own, r + seen)
                     item = min(up, own + down, limit)
                     if item + right + more > best:
-                        target.append((item, min(down, own + up, limit), right))
+                        target.append((item, min(down, own + up, limit), right, bits | set_bit))
         return self._thinned(grown[0]), self._thinned(grown[1])
 
     def _thinned(self, triples: list[Triple]) -> list[Triple]:
@@ -234,7 +249,9 @@ class _Search:
         if len(triples) <= _MANY or not self._grid:
             return triples
         grid = self._grid
-        return _maximal([(-(-h0 // grid) * grid, -(-h1 // grid) * grid, -(-r // grid) * grid) for h0, h1, r in triples])
+        return _maximal(
+            [(-(-h0 // grid) * grid, -(-h1 // grid) * grid, -(-r // grid) * grid, bits) for h0, h1, r, bits in triples]
+        )
 
     def _growth(self) -> list[tuple[int, int]]:
         """For each level and carry: by how much ``h0 + r`` can still grow, without the minima that hold it down."""
@@ -272,15 +289,18 @@ class _Table:
         costs, ages = self._costs, self._ages
         first = np.array([costs.own[0], 0, costs.own[0]], dtype=np.int64)
         kept = (np.tile(first, (len(ages), 1, 1)), np.full((len(ages), 1, 3), -1, dtype=np.int64))
-        for level in range(len(costs.own) - 1):
-            self._finish(level, kept)
-            reach = np.max(kept[1][:, :, 0] + kept[1][:, :, 2], axis=1)
-            if not (ages >> level).any() and np.all(reach <= self._best):
-                break
+        level = 0
+        self._finish(level, kept)
+        while level < len(costs.own) - 2 and ((ages >> level).any() or self._can_grow(kept[1])):
             kept = self._climb(level, kept)
             if max(some.shape[1] for some in kept) > _FEW:
                 return None
+            level += 1
+            self._finish(level, kept)
         return self._best
+
+    def _can_grow(self, some: NDArray[np.int64]) -> bool:
+        return bool(np.any((some[:, :, 0] + some[:, :, 2]).max(axis=1) > self._best))
 
     def _finish(self, level: int, kept: tuple[NDArray[np.int64], NDArray[np.int64]]) -> None:
         costs = self._costs
@@ -376,13 +396,13 @@ def _reach(triple: Triple) -> int:
 
 def _maximal(triples: list[Triple]) -> list[Triple]:
     """The triples that are nowhere at or below another one."""
-    ordered = sorted(set(triples), reverse=True)
+    ordered = sorted(triples, reverse=True)
     if len(ordered) > _FEW:
         ordered = _thinned_by_blocks(ordered)
     kept: list[Triple] = []
     for triple in ordered:
-        _, second, third = triple
-        for _, other_second, other_third in kept:
+        _, second, third, _ = triple
+        for _, other_second, other_third, _ in kept:
             if other_second >= second and other_third >= third:
                 break
         else:

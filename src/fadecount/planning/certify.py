@@ -26,25 +26,29 @@ from fadecount.planning.patterns import Limit, Patterns
 from fadecount.planning.request import Request, Targets
 
 
-def excess(limits: Sequence[Limit], budgets: Sequence[float]) -> Fraction:
+def excess(limits: Sequence[Limit], budgets: Sequence[float], head_start: int = 0) -> Fraction:
     """The largest ratio of a loss to what it may be, never too small: at most 1 means that all limits are kept."""
     continued = [*budgets, *[budgets[-1]] * (LEVELS - len(budgets))]
     reaches = sorted({reach for limit in limits for reach, _ in limit.parts})
     ages = np.array(reaches, dtype=np.int64) - 1
-    exact = [worst_case(continued, int(age)) for age in ages] if len(ages) < 30 else worst_case(continued, ages)
+    few = len(ages) < 30
+    exact = [worst_case(continued, int(age), head_start) for age in ages] if few else worst_case(continued, ages, head_start)
     lost = dict(zip(reaches, map(_fraction, np.asarray(exact).tolist()), strict=True))
     return max(sum(lost[reach] * times for reach, times in limit.parts) / Fraction(limit.most) for limit in limits)
 
 
-def certified(limits: Sequence[Limit], budgets: Vector) -> tuple[float, ...]:
+def certified(limits: Sequence[Limit], budgets: Vector, head_start: int = 0) -> tuple[float, ...]:
     """The largest multiple of the budgets, up to rounding, that keeps all limits exactly; inf stays inf."""
-    patterns = Patterns(limits, len(budgets))
-    payments = patterns.matrix(patterns.cheapest(budgets))
-    factor = 1.0 / float((payments @ np.where(payments.any(axis=0), budgets, 0.0)).max())
+    if head_start:
+        factor = 1.0 / float(excess(limits, budgets.tolist(), head_start))
+    else:
+        patterns = Patterns(limits, len(budgets))
+        payments = patterns.matrix(patterns.cheapest(budgets))
+        factor = 1.0 / float((payments @ np.where(payments.any(axis=0), budgets, 0.0)).max())
     slip = 2.0**-51
     while slip < 0.5:
         chosen = _within(budgets * (factor * (1.0 - slip)))
-        if excess(limits, chosen) <= 1:
+        if excess(limits, chosen, head_start) <= 1:
             return chosen
         slip *= 2.0
     smallest = min(limits, key=lambda limit: limit.most)

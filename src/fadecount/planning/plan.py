@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.planning.certify import Shape, best_gradual, gradual, least_factor, meets, scaled
-from fadecount.planning.design import OBJECTIVES, design_for
+from fadecount.planning.design import OBJECTIVES, cost_of, design_for
 from fadecount.planning.gaussian_design import gaussian_design_for
 from fadecount.planning.options import Option, curve_ages, forecast, person_losses, with_reasons
 from fadecount.planning.request import Person, Request, read_request
@@ -52,7 +52,10 @@ def plan(
 ) -> Plan:
     """The mechanisms that fit what is wanted, best first: designed and gradual ones, with and without the delay allowed.
 
-    "designed" has the least mean squared error, "designed, even" the least variance at the worst step, the last.
+    "designed" has the least mean squared error, usually with a head start: its first outputs have the error of later ones.
+    "designed, no head start" has the least error without one; "designed, even" the least variance at the last step, which is the
+    worst. With ``objective="worst"`` the former two have the least variance at the last step, and "designed, mean" the
+    least mean.
 
     Losses given (``targets``, ages to losses): each option keeps them, exactly, and the one with the least error comes first.
     Errors given (``mean_error``, or ``max_error`` with probability ``1 - beta``): each option has that error, and the one that
@@ -99,15 +102,17 @@ def _candidates(request: Request) -> Iterator[tuple[str, Shape]]:
     """Shapes that use up the targets, with names."""
 
     def cost(mechanism: Shape) -> float:
-        if request.objective == "worst":
-            return float(mechanism.variance(request.horizon))
-        return mechanism.mse(request.horizon)
+        return cost_of(mechanism, request.horizon, request.objective)
 
     for delay in dict.fromkeys((0, request.delay)):
         targets = request.targets_with(delay)
         late = f", {delay} late" if delay else ""
-        for objective, name in zip(OBJECTIVES, ("designed", "designed, even"), strict=True):
-            yield f"{name}{late}", design_for(targets, objective)
+        chosen = design_for(targets, request.objective)
+        yield f"designed{late}", chosen
+        if chosen.head_start:
+            yield f"designed, no head start{late}", design_for(targets, request.objective, 0)
+        other, name = ("mse", "designed, mean") if request.objective == "worst" else ("worst", "designed, even")
+        yield f"{name}{late}", design_for(targets, other, 0)
         best = best_gradual(targets, cost)
         exponents = [] if best is None else [best.exponent]
         for exponent in (*exponents, *(each for each in (1.0, 2.0) if each not in exponents)):
@@ -144,10 +149,11 @@ def _option(name: str, shape: Shape, request: Request) -> Option | None:
 
 def _alike(option: Option, other: Option) -> bool:
     """Whether a second design differs too little from the first to be worth a line."""
-    if option.mechanism.kind != other.mechanism.kind or option.mechanism.delay != other.mechanism.delay:
+    one, two = option.mechanism, other.mechanism
+    if (one.kind, one.delay, one.schedule.head_start > 0) != (two.kind, two.delay, two.schedule.head_start > 0):
         return False
     figures = ((each.forecast.mean, each.forecast.worst, each.curve[-1][1]) for each in (option, other))
-    return all(abs(one - two) <= _ALIKE * two for one, two in zip(*figures, strict=True))
+    return all(abs(first - second) <= _ALIKE * second for first, second in zip(*figures, strict=True))
 
 
 def _rank(option: Option, request: Request) -> tuple[bool, float]:
