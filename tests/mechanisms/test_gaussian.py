@@ -269,6 +269,26 @@ def test_error_bounds() -> None:
     assert np.all(2 * special.ndtr(-(widths - 1.0) / spreads) > 0.05)
 
 
+def test_windows_against_the_sequence() -> None:
+    """The difference of two outputs, from the sequence b itself."""
+    late = fc.Gaussian(sigma=3.0, half_lives=(50, 2), weights=(0.02, 0.28, 0.7), delay=2)
+    response = late.schedule.memories.response  # type: ignore[union-attr]
+    b = np.exp(-np.outer(np.arange(300), response.rates)) @ response.weights
+    for start, end in ((0, 1), (0, 9), (5, 6), (100, 140), (2, 3), (299, 300)):
+        first, last = max(0, start - 2), max(0, end - 2)
+        both = b[:last].copy()
+        both[last - first :] -= b[:first]
+        wanted = 9.0 * float((both**2).sum())
+        assert late.window_variance(start, end, resolution_bits=math.inf) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+        width = late.window_interval(start, end)
+        if wanted:
+            assert 2 * special.ndtr(-(width + 1e-3) / math.sqrt(wanted)) <= 0.05
+            assert 2 * special.ndtr(-(width - 2.2) / math.sqrt(wanted)) > 0.05
+        else:
+            assert width == 0
+    refuse("end", lambda: late.window_variance(3, 3))
+
+
 def test_ready_made_ones() -> None:
     balanced = fc.Gaussian.gradual(13.5065)
     for age, epsilon in ((0, 0.391), (10, 0.515), (1000, 0.699), (10**6 - 1, 0.923)):

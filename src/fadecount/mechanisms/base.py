@@ -205,7 +205,7 @@ class Mechanism(ABC):
         >>> round(hourly.variance(1_000_000)), round(hourly.window_variance(999_999, 1_000_000))
         (157, 110)
         """
-        first, last = _window(start, end)
+        first, last = require_window(start, end)
         bits = require_resolution(resolution_bits)
         return sum(variance_of(budget, bits) for budget in self.schedule.budgets_between(first, last))
 
@@ -214,7 +214,7 @@ class Mechanism(ABC):
 
         Exact: the quantile of the law of the noise that does not cancel (docs/windows.md). It costs no privacy.
         """
-        return quantile_of(self.schedule.budgets_between(*_window(start, end)), require_beta(beta))
+        return quantile_of(self.schedule.budgets_between(*require_window(start, end)), require_beta(beta))
 
     def error_bound(self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0) -> float:
         """A bound on the error of one output that fails with probability at most ``beta``.
@@ -270,7 +270,7 @@ class Mechanism(ABC):
             raise ParameterError(f"mechanism JSON does not fit kind {kind!r}; write it with to_json()") from error
 
 
-def _window(start: int, end: int) -> tuple[int, int]:
+def require_window(start: int, end: int) -> tuple[int, int]:
     first = require_integer("start", start, minimum=0, maximum=LONGEST, remedy="a window from 0 on is the whole count")
     return first, require_integer("end", end, minimum=first + 1, maximum=LONGEST, remedy="a window ends after it starts")
 

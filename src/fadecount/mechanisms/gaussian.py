@@ -27,7 +27,7 @@ from fadecount.checks import (
     shaped,
 )
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms.base import Mechanism
+from fadecount.mechanisms.base import Mechanism, require_window
 from fadecount.mechanisms.gaussian_law import certainty, epsilon_at, mu_above
 from fadecount.mechanisms.memories import (
     LARGEST_SHIFT,
@@ -38,6 +38,7 @@ from fadecount.mechanisms.memories import (
     memories_of,
     resolved,
 )
+from fadecount.mechanisms.noise_law import window_half_widths
 from fadecount.mechanisms.schedule import Schedule
 
 SMALLEST_SIGMA, LARGEST_SIGMA = 0.5, 2.0**32
@@ -234,6 +235,17 @@ class Gaussian(Mechanism):
             return 0.0
         mean = self.sigma**2 * self._memories.response.mean_variance(shown) + _rounding(resolution_bits)
         return mean * (shown / horizon)
+
+    def window_variance(self, start: int, end: int, *, resolution_bits: float = 0) -> float:
+        """The variance of the noise in the difference of the outputs of two steps; see ``Mechanism``."""
+        first, last = (max(0, each - self.delay) for each in require_window(start, end))
+        rounding = _rounding(resolution_bits) * ((first > 0) + (last > 0))
+        return self.sigma**2 * float(self._memories.response.window_variance(first, last)) + rounding
+
+    def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
+        """How far the difference of the outputs of two steps may be from the true one, but with probability ``beta``."""
+        steps = np.array([require_window(start, end)], dtype=np.int64)
+        return int(window_half_widths(self, steps[:, 0], steps[:, 1], beta=require_beta(beta))[0])
 
     def error_bound(self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0) -> float:
         """A bound on the error of one output that fails with probability at most ``beta``; see ``Mechanism``."""

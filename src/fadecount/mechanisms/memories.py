@@ -85,6 +85,14 @@ class Response:
         found: Reals = np.einsum("i,j,...ij->...", self.weights, self.weights, sums)
         return found
 
+    def window_variance(self, starts: int | Integers, ends: int | Integers) -> Reals:
+        """The same for the difference of two steps: ``(b_k - b_(k + length))**2`` over the earlier noise, and the new noise."""
+        first, length = np.asarray(starts, dtype=np.float64), np.asarray(ends, dtype=np.float64) - np.asarray(starts)
+        faded = -np.expm1(-self.rates * length[..., None]) * self.weights
+        sums = _geometric(self.rates[:, None] + self.rates[None, :], first[..., None, None])
+        found: Reals = np.einsum("...i,...j,...ij->...", faded, faded, sums) + self.variance(length)
+        return found
+
     def mean_variance(self, horizon: int) -> float:
         """The mean of ``variance`` over the steps 1 to the horizon."""
         rates = self.rates[:, None] + self.rates[None, :]
@@ -332,6 +340,17 @@ class Memories:
     def half_widths(self, steps: Integers, beta: float) -> Integers:
         """For each number of steps, a whole number that the error of an output passes with probability at most ``beta``."""
         return np.where(steps > 0, np.ceil(self._farthest(np.maximum(steps, 1), beta) - 0.5), 0.0).astype(np.int64)
+
+    def window_half_widths(self, starts: Integers, ends: Integers, beta: float) -> Integers:
+        """For each pair of numbers of steps, a whole number that the error of the difference of both outputs passes so rarely.
+
+        Each output is rounded to a whole count, which moves the difference by at most 1.
+        """
+        spread = (
+            math.ldexp(self.deviation, -self.unit_bits) * np.sqrt(self.response.window_variance(starts, ends)) * (1 + 2.0**-9)
+        )
+        farthest = spread * normal_quantile(0.5 * beta) + math.ldexp(8.0 * (self.rows + 1), -self.unit_bits) + 1.0
+        return np.where(ends > 0, np.floor(farthest), 0.0).astype(np.int64)
 
     def _farthest(self, steps: int | Integers, beta: float) -> Reals:
         """A normal quantile, with what rounded weights (2**-9) and floors (four units a term) can add."""

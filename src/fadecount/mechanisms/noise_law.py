@@ -159,6 +159,9 @@ def window_half_widths(
     Windows in whose difference the same slots are renewed have the same law; there are few such kinds, so each is computed once.
     """
     schedule = mechanism.schedule
+    if schedule.memories is not None:
+        sooner, later = (np.maximum(steps - schedule.delay, 0) for steps in (starts, ends))
+        return schedule.memories.window_half_widths(sooner, later, beta)
     kinds = []
     for steps in (starts, ends):
         shown = np.maximum(steps - schedule.delay, 0)
