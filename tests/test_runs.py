@@ -234,3 +234,13 @@ def test_a_clock_that_jumps_ahead_ends_the_run_before_it_counts(tmp_path: Path, 
     clock.now = NOON + 75
     follow(path, store, clock)
     assert values(store) == [[1], [3]]
+
+
+def test_frames_of_events_become_frames_of_releases(store: Store) -> None:
+    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    moments = [datetime.fromtimestamp(NOON + second, UTC) for second in (1, 2, 61, 200)]
+    chosen = options(time="at", format=None)
+    for frame in (polars.DataFrame({"at": moments}), pandas.DataFrame({"at": moments})):
+        assert fc.count(frame, chosen, mechanism=EXACT)["value"].to_list() == [2, 3, 3, 4]
+    assert fc.count(polars.DataFrame({"at": moments[:2]}), chosen, mechanism=EXACT, store=store)["value"].to_list() == [2]
+    assert fc.count(polars.DataFrame({"at": moments}), chosen, store=store)["value"].to_list() == [2, 3, 3, 4]

@@ -11,6 +11,7 @@ from fadecount.mechanisms import Binary, Designed, Gaussian, Gradual, Linear, Me
 
 if TYPE_CHECKING:
     from fadecount.planning import Person, Plan, design, plan
+    from fadecount.runs import count
     from fadecount.service.client import AsyncClient, Client
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __all__ = [
     "Person",
     "Plan",
     "Refresh",
+    "count",
     "crossing_age",
     "design",
     "errors",
@@ -36,6 +38,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "count": "fadecount.runs",
     "AsyncClient": "fadecount.service.client",
     "Client": "fadecount.service.client",
     "Person": "fadecount.planning",

@@ -14,13 +14,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -52,6 +53,7 @@ from fadecount.streams import (
     Monotone,
     ReadPosition,
     Releases,
+    SQLiteStore,
     Store,
     Stream,
     Unit,
@@ -59,6 +61,10 @@ from fadecount.streams import (
 from fadecount.streams.chunks import CELLS
 from fadecount.streams.description import ONLY_KEY
 from fadecount.streams.stream import LARGEST_GAP
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
 
 Row = tuple[int, int, int, bytes]
 """Tick, position of the key, amount, digest of the person."""
@@ -133,6 +139,45 @@ def run(
     options = replace(options, first_tick=stream.open_tick, end_tick=end)
     earlier = None if options.person is None else Earlier(key=stream.person_key, counted=stream.persons_counted)
     return _HistoryRun(_history(source, options, earlier), options, store, stream)
+
+
+def count(
+    frame: polars.DataFrame | pandas.DataFrame,
+    options: SourceOptions,
+    *,
+    mechanism: Mechanism | None = None,
+    store: Store | None = None,
+    name: str = "counts",
+    start: datetime | None = None,
+    until: datetime | None = None,
+) -> polars.DataFrame | pandas.DataFrame:
+    """A data frame of events (polars or pandas) in, a data frame of releases out: tick, key, value, low, high. For notebooks.
+
+    Without a ``store`` nothing is kept: counting the same events again publishes new noise, and the losses add up. With one, the
+    stream goes on where it stopped, and all its releases are returned.
+
+    >>> import fadecount as fc, polars as pl
+    >>> visits = pl.DataFrame({"at": ["2026-03-01T10:10", "2026-03-01T10:50", "2026-03-01T12:30"]})
+    >>> options = SourceOptions(tick_seconds=3600, time="at")
+    >>> fc.count(visits, options, mechanism=fc.Gradual(epsilon=50.0))["value"].to_list()
+    [2, 2, 3]
+    """
+    text = io.BytesIO()
+    writer = getattr(frame, "write_csv", None)
+    if writer is not None:
+        writer(text)
+    else:
+        text.write(cast("pandas.DataFrame", frame).to_csv(index=False).encode())
+    text.seek(0)
+    kept = SQLiteStore.in_memory() if store is None else store
+    try:
+        events = replace(options, format="csv", separator=",")
+        for _ in run(text, events, store=kept, name=name, mechanism=mechanism, start=start, until=until):
+            pass
+        return kept.reader().frame(name)
+    finally:
+        if store is None:
+            kept.close()
 
 
 def unit_of(options: SourceOptions) -> Unit:
