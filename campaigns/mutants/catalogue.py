@@ -10,6 +10,7 @@ DEFINITION = ("tests/counters/test_definition.py",)
 EXACTNESS = ("tests/noise/test_exactness.py",)
 DISTRIBUTION = ("tests/noise/test_distribution.py",)
 PREFIX = ("tests/noise/test_prefix_table.py",)
+GAUSSIAN = ("tests/mechanisms/test_gaussian.py",)
 GENERATOR = ("tests/noise/test_generator.py",)
 LOSS = ("tests/mechanisms/test_exact_sum.py", "tests/mechanisms/test_exact_loss.py")
 
@@ -160,5 +161,33 @@ MUTANTS = (
         "                noise, tails = self._tree(range(",
         "                noise, self._tails = self._tree(range(",
         ("tests/counters/test_blocks.py", *DEFINITION),
+    ),
+    Mutant(
+        "Gaussian noise halved",
+        "mechanisms/memories.py",
+        "Memories(math.ldexp(sigma,",
+        "Memories(math.ldexp(0.5 * sigma,",
+        GAUSSIAN,
+    ),
+    Mutant(
+        "a larger unit of Gaussian noise taken for one",
+        "mechanisms/gaussian.py",
+        "self._mu(age, float(sensitivity))",
+        "self._mu(age)",
+        GAUSSIAN,
+    ),
+    Mutant(
+        "rejected Gaussian places kept",
+        "noise/gaussian.py",
+        "rejected = (~accepted).nonzero()[0]",
+        "rejected = accepted.nonzero()[0][:0]",
+        ("tests/noise/test_gaussian.py",),
+    ),
+    Mutant(
+        "a memory not halved by single steps",
+        "counters/memory_path.py",
+        "number >>= shift  # of zeros",
+        "number >>= 0  # of zeros",
+        ("tests/counters/test_memories.py",),
     ),
 )
