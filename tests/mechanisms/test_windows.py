@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.noise_law import quantile_of, window_half_widths
+from fadecount.mechanisms.noise_law import half_widths, window_half_widths
 from tests.mechanisms.examples import ALL
 
 SIGMAS = 4.5
@@ -23,7 +23,8 @@ SIGMAS = 4.5
 def test_a_window_from_the_beginning_is_the_total(mechanism: fc.Mechanism) -> None:
     for step in (1, 2, 8, 9, 100, 1000):
         assert mechanism.window_variance(0, step) == pytest.approx(float(np.asarray(mechanism.variance(step))))
-        assert mechanism.window_interval(0, step, 0.05) == quantile_of(mechanism.schedule.budgets_in_use(step), 0.05)
+        found = mechanism.window_interval(0, step, 0.05) - int(half_widths(mechanism, step, 1)[0])
+        assert found in ((0,) if mechanism.schedule.budgets else (0, 1)), "noise that is rounded once per output may add one"
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=str)
