@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import fadecount as fc
-from tests.mechanisms.examples import ALL
+from tests.mechanisms.examples import ALL, SLOTTED
 
 
-@pytest.mark.parametrize("mechanism", ALL, ids=repr)
+@pytest.mark.parametrize("mechanism", SLOTTED, ids=repr)
 @pytest.mark.parametrize("sensitivity", [2, 3, 7, 10, 1000])
 def test_no_budget_is_too_large_and_none_smaller_than_needed(mechanism: fc.Mechanism, sensitivity: int) -> None:
     smaller = mechanism.for_sensitivity(sensitivity)
@@ -21,6 +21,16 @@ def test_no_budget_is_too_large_and_none_smaller_than_needed(mechanism: fc.Mecha
     for age in (0, 1, 2, 5, 100, 12_345, 10**12):
         whole, part = mechanism.loss(age), smaller.loss(age)
         assert whole * (1 - 1e-14) <= part * sensitivity <= whole * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("mechanism", [each for each in ALL if isinstance(each, fc.Gaussian)], ids=repr)
+@pytest.mark.parametrize("sensitivity", [2, 3, 7, 10, 1000])
+def test_a_gaussian_counter_keeps_its_loss_for_a_larger_unit(mechanism: fc.Gaussian, sensitivity: int) -> None:
+    smaller = mechanism.for_sensitivity(sensitivity)
+    for age in (0, 1, 2, 5, 100, 12_345):
+        found = smaller.composed_loss(age, sensitivity=sensitivity)
+        assert found <= mechanism.loss(age), age
+        assert found >= (0.95 if sensitivity <= 10 else 0.7) * mechanism.loss(age), age
 
 
 def _fits(part: fc.Mechanism, whole: fc.Mechanism, sensitivity: int) -> bool:
