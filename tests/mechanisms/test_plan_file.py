@@ -79,8 +79,9 @@ def test_what_a_plan_assumes_of_persons(tmp_path: Path) -> None:
     ):
         path.write_text(json.dumps({**json.loads(text), "plan": {"request": {"person": person}}}))
         assert read_planned_person(str(path)) == found
-    path.write_text(text)
-    assert read_planned_person(str(path)) is None
+    for other in (text, "{", "[1]"):
+        path.write_text(other)
+        assert read_planned_person(str(path)) is None
     require_planned_person((24, 24), 1)
     for planned, per_tick in (((24, 24), None), ((24, 24), 2), ((3, None), 1), ((3, 24), 1)):
         with pytest.raises(ParameterError, match=r"^(plan|persons) must .*; "):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
+from fadecount.planning import Person
 from fadecount.planning.plan import plan_dict
 from fadecount.service.client import ServiceError
 from tests.service.faulty import LossyProxy
@@ -123,6 +124,20 @@ def test_a_stream_without_keys(harness: Harness) -> None:
     harness.close_tick(name="plain")
     with harness.client() as client:
         assert [(each.key, each.value) for each in client.latest("plain")] == [("all", 3)]
+
+
+def test_a_plan_for_persons_needs_a_unit_that_caps_them(harness: Harness) -> None:
+    planned = fc.plan(targets={60: 0.5}, horizon=525_600, tick_seconds=60, person=Person(events=2, steps=1))
+    plan = {**json.loads(planned.best.mechanism.to_json()), "plan": {"version": 1, **plan_dict(planned, planned.best)}}
+    units: tuple[dict[str, str | int] | None, ...] = (None, {"of": "event", "amount": 2}, {"of": "person", "events": 3})
+    for unit in units:
+        body = {"name": "people", "tick": "1m", "plan": plan} | ({} if unit is None else {"unit": unit})
+        refused = harness.post("/v1/streams", body)
+        assert (refused.status, refused.json()["code"]) == (400, "wrong_unit"), unit
+        with harness.client() as client, pytest.raises(fc.errors.ParameterError, match="persons must be limited to 2 per tick"):
+            client.create("people", tick="1m", plan=plan, unit=unit)
+    capped = {"name": "people", "tick": "1m", "plan": plan, "unit": {"of": "person", "events": 2}}
+    assert harness.post("/v1/streams", capped).status == 201
 
 
 def test_a_plan_holds_for_its_tick_only(harness: Harness) -> None:

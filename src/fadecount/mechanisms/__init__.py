@@ -10,7 +10,13 @@ from fadecount.mechanisms.gradual import Gradual
 from fadecount.mechanisms.linear import Linear
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import scale_of
-from fadecount.mechanisms.plan_file import read_mechanism, read_planned_person, require_planned_person, require_planned_tick
+from fadecount.mechanisms.plan_file import (
+    planned_person,
+    read_mechanism,
+    read_planned_person,
+    require_planned_person,
+    require_planned_tick,
+)
 from fadecount.mechanisms.refresh import Refresh
 from fadecount.mechanisms.schedule import CARRY, Schedule
 
@@ -28,6 +34,7 @@ __all__ = [
     "Schedule",
     "crossing_age",
     "minimum_error",
+    "planned_person",
     "read_mechanism",
     "read_planned_person",
     "require_planned_person",

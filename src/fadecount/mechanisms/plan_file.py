@@ -31,12 +31,20 @@ def _read(path: str) -> str:
 
 
 def read_planned_person(path: str) -> tuple[int, int | None] | None:
-    """How often one person contributes at most, as a plan file assumes: so many events in any so many steps (None: ever).
+    """What :func:`planned_person` finds in a plan file; None if the file holds no JSON."""
+    try:
+        return planned_person(json.loads(_read(path)))
+    except ValueError:
+        return None
+
+
+def planned_person(plan: object) -> tuple[int, int | None] | None:
+    """How often one person contributes at most, as a plan's JSON assumes: so many events in any so many steps (None: ever).
 
     None if the plan is about single events.
     """
     try:
-        found = json.loads(_read(path))["plan"]["request"]["person"]
+        found = plan["plan"]["request"]["person"]  # type: ignore[index] # what is no such object is a KeyError or TypeError
         events, steps = int(found["events"]), None if found["steps"] is None else int(found["steps"])
     except (KeyError, TypeError, ValueError):
         return None

@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 from fadecount.durations import parse_duration
 from fadecount.errors import FadecountError, bad_parameter
 from fadecount.mechanisms import Mechanism
-from fadecount.mechanisms.plan_file import require_planned_tick
+from fadecount.mechanisms.plan_file import planned_person, require_planned_person, require_planned_tick
 from fadecount.noise import unpredictable
 from fadecount.service.sse import Frames
 
@@ -151,6 +151,9 @@ def _create(
     if (mechanism is None) == (plan is None):
         raise bad_parameter("mechanism", "both" if plan else None, "given, or a plan", "one of them, not both")
     require_planned_tick(mechanism or Mechanism.from_json(json.dumps(plan)), parse_duration(tick))
+    person, given = planned_person(plan), {} if unit is None else unit
+    if person is not None:
+        require_planned_person(person, int(given.get("events", 1)) if given.get("of") == "person" else None)
     body: dict[str, Any] = {"name": name, "tick": tick, "zone": zone}
     body |= {"plan": plan} if mechanism is None else {"mechanism": json.loads(mechanism.to_json())}
     body |= {} if keys is None else {"keys": list(keys)}

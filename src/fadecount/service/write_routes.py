@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Mechanism, require_planned_tick
+from fadecount.mechanisms import Mechanism, planned_person, require_planned_person, require_planned_tick
 from fadecount.service.access import Access, Action
 from fadecount.service.answers import Accepted, Created, Declared
 from fadecount.service.http import is_packed, json_answer, read_body, unpacked
@@ -127,13 +127,22 @@ def _description(new: NewStream) -> Description:
         if mechanism.schedule.delay > LONGEST_DELAY:
             raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
         ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=zone)
-        _check_planned(mechanism, ticks)
-        return Description(name=new.name, mechanism=mechanism, ticks=ticks, unit=_unit(new.unit))
+        unit = _unit(new.unit)
+        _check_planned(given, mechanism, ticks, unit)
+        return Description(name=new.name, mechanism=mechanism, ticks=ticks, unit=unit)
     except (ParameterError, TypeError, ValueError, OverflowError):
         raise bad_request("bad_stream", _BAD_STREAM) from None
 
 
-def _check_planned(mechanism: Mechanism, ticks: Ticks) -> None:
+def _check_planned(given: JsonObject, mechanism: Mechanism, ticks: Ticks, unit: Unit) -> None:
+    person = planned_person(given)
+    try:
+        if person is not None:
+            require_planned_person(person, unit.events if unit.of == "person" else None)
+    except ParameterError:
+        raise bad_request(
+            "wrong_unit", "unit must be a person within a tick, with no more events than the plan assumes"
+        ) from None
     try:
         require_planned_tick(mechanism, ticks.tick_seconds)
     except ParameterError:
