@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fadecount.intervals import cover, highest_change, steps_in_use, top_level, trailing_zeros
+from fadecount.intervals import highest_change, steps_in_use, top_level, trailing_zeros
+from tests.dyadic_cover import cover
 
 LAST = 130
 

@@ -10,8 +10,6 @@ The binary mechanism uses only every other interval, those with an odd ``k`` ("a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 
 def trailing_zeros(number: int) -> int:
     """How many zero bits end ``number`` (> 0): the highest level whose interval starts there.
@@ -51,17 +49,3 @@ def steps_in_use(level: int, last: int, *, alternating: bool = False) -> int:
         return max(0, last - length + 1)
     whole, rest = divmod(last + 1, 2 * length)
     return whole * length + max(0, rest - length)
-
-
-def cover(first: int, last: int) -> Iterator[tuple[int, int]]:
-    """The smallest set of intervals ``(level, k)`` whose disjoint union is ``[first, last]``, from left to right.
-
-    This is the decomposition ``D[j, t]`` of the paper: at most two intervals per level.
-
-    >>> list(cover(3, 9))
-    [(0, 3), (2, 1), (1, 4)]
-    """
-    while first <= last:
-        level = min(trailing_zeros(first), top_level(last - first + 1))
-        yield level, first >> level
-        first += 1 << level

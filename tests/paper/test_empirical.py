@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from fadecount.intervals import cover
 from fadecount.paper import TABLE, empirical_losses
 from fadecount.paper.table import LONG, SHORT, TableRow, rows
+from tests.dyadic_cover import cover
 
 FADING = rows(SHORT, fading=True)
 

@@ -51,16 +51,6 @@ def normal_quantile(chance: float) -> float:
     return high if high > 1e-300 else 0.0
 
 
-def delta_at(epsilon: float, mu: float) -> float:
-    """The ``delta`` of a ``mu``-Gaussian mechanism at ``epsilon``.
-
-    >>> round(1e9 * delta_at(0.5, 0.09368649681784493), 6)
-    1.0
-    """
-    found: Reals = np.exp(_log_delta(np.array([float(epsilon)]), np.array([float(mu)]))[0])
-    return float(found[0])
-
-
 def epsilon_at(mu: Any, delta: float) -> Any:
     """The ``epsilon`` at which a ``mu``-Gaussian mechanism has this ``delta``, rounded up; a number or an array of them.
 

@@ -35,11 +35,6 @@ class TickBatch:
         return f"TickBatch({len(self.ticks)} rows)"  # the counts are what is protected: never shown
 
 
-def no_rows() -> TickBatch:
-    """A batch that says nothing."""
-    return TickBatch(*(np.empty(0, dtype=np.int64) for _ in range(3)))
-
-
 def batches_of(counts: dict[tuple[int, int], int]) -> Iterator[TickBatch]:
     """The sums per (tick, key) as batches, sorted by tick and then by key."""
     order = sorted(counts)
