@@ -114,3 +114,19 @@ def test_options_are_taken_by_their_full_names_only(capsys: pytest.CaptureFixtur
             main(words)
         assert ended.value.code == 2
         assert "unrecognized arguments" in (error := capsys.readouterr().err) or "required" in error
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "words"),
+    [
+        ("starlette", "service", ["token", "list"]),
+        ("uvicorn", "service", ["serve"]),
+        ("matplotlib", "plots", ["paper", "--out", "out"]),
+    ],
+)
+def test_a_missing_extra_is_one_line(package: str, extra: str, words: list[str]) -> None:
+    code = f"import sys; sys.modules[{package!r}] = None; from fadecount.cli.main import main; sys.exit(main({words!r}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (FAILED, "")
+    assert done.stderr.count("\n") == 1
+    assert f"[{extra}]" in done.stderr

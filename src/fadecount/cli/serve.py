@@ -18,7 +18,7 @@ import contextlib
 from pathlib import Path
 
 from fadecount.cli._options import add_fork_option
-from fadecount.errors import FadecountError, bad_parameter
+from fadecount.errors import bad_parameter
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,12 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        from fadecount.service.server import configure_logs, serve
-    except ImportError as error:
-        raise FadecountError(f"the service needs the package {error.name}; install fadecount[service]") from error
     from fadecount.service.http import allowed_hosts
     from fadecount.service.limits import Limits
+    from fadecount.service.server import configure_logs, serve
     from fadecount.service.settings import Settings, Storage, default_folder
 
     _check_limits(arguments)

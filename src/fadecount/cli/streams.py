@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("show", "one stream, or what has been lost about an event at a time"),
         ("curve", "what is lost about an event, by its age"),
         ("export", "write published releases to a file"),
-        ("plot", "draw the totals, or the counts per hour, day, ..., with their 95 % intervals"),
+        ("plot", "draw the totals, or the counts per hour, day, ..., with their intervals of 95 percent"),
         ("catch-up", "release all ticks that are over, after the clock seemed to be too far ahead"),
         ("delete", "remove a stream; what observers have seen, they keep"),
         ("rotate", "seal the state of a store with another key"),
