@@ -85,7 +85,7 @@ def run(
     other_histories: int | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Run:
-    """Feed a stream from a source; iterate over the result to do it, piece by piece of published releases.
+    """Feed a stream from a source. Iterate over the result to run it; each step yields published releases.
 
     ``source`` is the path of a file, or an open binary stream (a pipe). A source is **history** or **live**:
 
@@ -93,20 +93,20 @@ def run(
     - With ``follow``, or without a time column, it is live. Ticks are released as they pass by the clock.
 
     ``start`` (for a new stream) and ``until`` say which ticks are released; events outside are left out and reported. Without
-    them the range runs from the first to the last event of a history, which shows when these were; a live stream begins with
+    them, a history is released from its first to its last event, which reveals when these happened. A live stream begins with
     the tick in which it is started.
 
-    A live source that ends leaves its open ticks to the next run; with ``finish`` they are closed up to that of the clock, for a
-    stream that ends with its source.
+    When a live source ends, its open ticks stay open for the next run. With ``finish`` they are closed up to the current tick,
+    for a stream that ends with its source.
 
-    ``mechanism`` is the promise for one protected unit (see :func:`unit_of`). It may be left out for a stream that exists; a
+    ``mechanism`` is the promise for one protected unit (see :func:`unit_of`). It may be left out for an existing stream; a
     different mechanism, tick or unit is refused.
 
-    With ``planned_for_persons`` the mechanism comes from a plan that counts the events of a person itself: it runs as it is.
+    With ``planned_for_persons`` the mechanism comes from a plan that counts the events of a person itself: it is used unchanged.
 
     Guarantees: each piece is committed before it is yielded, and stopping between two loses nothing. Rows that cannot be read
     are left out one by one. Which ticks are released, and when, depends on ``start``, ``until`` and the clock only, wherever
-    these are given. Of a followed file, how far it was read is stored together with what was read.
+    these are given. The read position of a followed file is stored together with the events read so far.
     """
     live = follow or options.time is None
     ticks, path = options.ticks, Path(source) if isinstance(source, str | Path) else None
@@ -117,7 +117,7 @@ def run(
         options = replace(options, format=options.format_of(path))
     begin, end = (None if moment is None else ticks.at(_seconds(moment, options.zone)) for moment in (start, until))
     if not live:
-        _history(source, options)  # what is missing is said before a stream is created
+        _history(source, options)  # report missing options before a stream is created
     known = name in store.names()
     keys, unit = options.keys or (ONLY_KEY,), unit_of(options)
     begins = ticks.at(clock()) if live and begin is None else begin
@@ -154,7 +154,7 @@ def count(
     """A data frame of events (polars or pandas) in, a data frame of releases out: tick, key, value, low, high. For notebooks.
 
     Without a ``store`` nothing is kept: counting the same events again publishes new noise, and the losses add up. With one, the
-    stream goes on where it stopped, and all its releases are returned.
+    stream continues where it stopped, and all its releases are returned.
 
     >>> import fadecount as fc, polars as pl
     >>> visits = pl.DataFrame({"at": ["2026-03-01T10:10", "2026-03-01T10:50", "2026-03-01T12:30"]})
@@ -187,7 +187,7 @@ def unit_of(options: SourceOptions) -> Unit:
 
 
 class Run(Iterator[Releases]):
-    """A run under way: iterate over it. What it yields is committed and published."""
+    """A run in progress: iterate over it. What it yields is committed and published."""
 
     def __init__(self, options: SourceOptions, store: Store, stream: Stream) -> None:
         self.options, self.stream, self.reader = options, stream, store.reader()
@@ -196,7 +196,7 @@ class Run(Iterator[Releases]):
 
     @property
     def report(self) -> SourceReport:
-        """What became of the rows so far. It is exact, so it is for the owner of the events only."""
+        """How many rows were read and left out so far. It is exact, so it is for the owner of the events only."""
         raise NotImplementedError
 
     @property
@@ -206,11 +206,11 @@ class Run(Iterator[Releases]):
 
     @property
     def shows_range(self) -> bool:
-        """Whether the first or last tick that is released shows when the first or last events were."""
+        """Whether the first or last released tick reveals when the first or last event happened."""
         return False
 
     def seen_through(self, view: Monotone, piece: Releases) -> NDArray[np.int64]:
-        """The values of the next piece through a view, which is brought up to all that was released before this run."""
+        """The values of the next piece through a view. The view first takes everything released before this run."""
         if not self._viewed:
             for earlier in self.reader.releases(self.stream.description.name, until=piece.first_tick - 1):
                 view.through(earlier.values)
@@ -275,7 +275,7 @@ class _HistoryRun(Run):
         return self._batches
 
     def _chunks(self) -> Iterator[Chunk]:
-        """The ticks in transactions of one size, wherever the events are."""
+        """The ticks in transactions of one size, independent of where the events are."""
         batches = self._read()
         ticks, keys, counts = (
             np.concatenate([getattr(batch, name) for batch in batches]) if batches else np.empty(0, dtype=np.int64)
@@ -294,7 +294,7 @@ class _HistoryRun(Run):
             yield from self.stream.release(begin, rows)
 
     def _first(self) -> int | None:
-        """The first tick to release: the open one, or, of a stream that has not begun, that of the first event."""
+        """The first tick to release: the open one or, if the stream has not begun, that of the first event."""
         begin, batches = self.stream.open_tick, self._read()
         return begin if begin is not None or not batches else int(batches[0].ticks[0])
 
@@ -364,16 +364,16 @@ class _LiveRun(Run):
             yield from self._pass_to(last + 1 if end is None else min(end, last + 1), self._position)
 
     def _check_clock(self) -> None:
-        """End the run if the clock has jumped ahead, before anything is counted by it. A start that was asked for is no jump."""
+        """End the run if the clock has jumped ahead, before anything is counted by it. A requested start is not a jump."""
         now = self._clock() - self.options.grace_seconds
         reading = ClockGuard().read(self.options.ticks, self.stream.open_tick, now)
         if reading.state is ClockState.AHEAD and self.stream.status.steps:
             raise ClockError(reading.text)
 
     def _pass_to(self, target: int, position: int) -> Iterator[Chunk]:
-        """Store what is to be counted in the open tick, and close ticks up to ``target``.
+        """Store the events of the open tick, and close ticks up to ``target``.
 
-        Each tick has a transaction of its own, whether events wait for it or not: how ticks are grouped tells nothing.
+        Each tick has its own transaction, whether events wait for it or not, so the grouping of ticks reveals nothing.
         """
         while True:
             begin = self.stream.open_tick
@@ -403,7 +403,7 @@ class _LiveRun(Run):
             self.report.rows_dropped += len(rows) - self.stream.add_rows(keys, amounts, [row[3] for row in rows], position=where)
 
     def _restore(self) -> int:
-        """How far an earlier run has read, and the events that it has read but not counted yet."""
+        """Restore the read position of an earlier run, and the events that it has read but not counted yet."""
         body = self.stream.position(self._source)
         if body is None:
             return 0

@@ -72,7 +72,7 @@ def default_horizon(tick_seconds: int | None) -> int:
 
 
 def shown_ages(oldest: int, tick_seconds: int | None) -> list[int]:
-    """Ages worth a line: at once, one step, then powers of ten, or a minute, an hour, a day ... up to the oldest."""
+    """The ages to list: 0, one step, then powers of ten, or a minute, an hour, a day ... up to the oldest."""
     if tick_seconds is None:
         grown = [10**power for power in range(19)]
     else:

@@ -33,7 +33,7 @@ GIVEN = ("plan", "mechanism", *sorted({name for names in _TAKES.values() for nam
 
 
 def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
-    """``--plan FILE``, or a mechanism spelt out; :func:`mechanism_from` reads them."""
+    """``--plan FILE``, or the options of a mechanism; :func:`mechanism_from` reads them."""
     group = parser.add_argument_group("mechanism", "a plan file, or a mechanism spelt out (default: gradual, exponent 1)")
     group.add_argument("--plan", metavar="FILE", help="mechanism from a JSON file")
     group.add_argument("--mechanism", choices=KINDS, help="which mechanism (default: gradual)")
@@ -61,7 +61,7 @@ def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
 def mechanism_from(arguments: argparse.Namespace, *, tick_seconds: int | None = None) -> Mechanism:
     """The mechanism that the options describe, for steps of this length if it is known.
 
-    An option that the mechanism does not have is refused: the user expects another loss than the real one.
+    An option that the mechanism does not have is refused: the user would expect a loss that differs from the real one.
     """
     kind = arguments.mechanism or "gradual"
     _check_given(arguments, kind)
@@ -279,7 +279,7 @@ def open_reader(arguments: argparse.Namespace) -> Reader:
 
 
 def parse_time(text: str, zone: str, *, name: str) -> datetime:
-    """A moment; without an offset it is in the given zone."""
+    """A time; without an offset it is in the given zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, for work that takes longer than a second. Silent where nobody looks (no terminal)."""
+"""A progress bar on standard error, for work that takes longer than a second. Silent without a terminal."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Progress:
 
 @contextmanager
 def waiting(label: str, *, stream: TextIO | None = None) -> Iterator[None]:
-    """Shows that something is under way that does not say how far it has come."""
+    """Shows that work without a measure of progress is running."""
     over = threading.Event()
     with Progress(label, stream=stream) as bar:
 

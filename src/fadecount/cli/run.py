@@ -205,10 +205,10 @@ def _say(line: str) -> None:
 
 
 def _standard_input() -> BinaryIO:
-    """Standard input with a buffer of its own: a thread may still wait in it when Python closes that of ``sys.stdin``."""
+    """Standard input with its own buffer: a thread may still be reading when Python closes the buffer of ``sys.stdin``."""
     try:
         return open(sys.stdin.fileno(), "rb", closefd=False)
-    except (OSError, ValueError):  # a stand-in that is no file
+    except (OSError, ValueError):  # a replacement that is not a file
         return sys.stdin.buffer
 
 

@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         limits=limits,
         other_histories=arguments.other_histories,
     )
-    with contextlib.suppress(OSError):  # which the store will say better
+    with contextlib.suppress(OSError):  # the store reports these more clearly
         settings.storage.tokens().grants()  # report a damaged file now, not at the first request
     return serve(settings, arguments.host, arguments.port, announce=lambda line: print(line, flush=True))
 

@@ -187,7 +187,7 @@ def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
 
 
 def _someone(status: Status, often: str, span: str) -> dict[str, Any]:
-    """What is lost about someone who came so often until now: the sum over the visits, each as old as it can be."""
+    """The loss of a person with these visits until now: the sum over the visits, each at its greatest possible age."""
     from fadecount.mechanisms.exact_sum import sum_rounded_up
 
     tick, unit = status.description.ticks.tick_seconds, status.description.unit

@@ -1,4 +1,4 @@
-"""Who may do what: one table, one question."""
+"""Who may do what: one table of roles and actions, one function that checks it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger("fadecount.service")
 
 
 class Action(StrEnum):
-    """What a route does, as far as permission goes."""
+    """What a route does: the unit of permission."""
 
     READ = "read"
     WRITE = "write"
@@ -28,10 +28,9 @@ ALLOWED: Mapping[Role, frozenset[Action]] = {
 
 
 class Access:
-    """Answers whether a request may go on. With ``public``, reading needs no token; nothing else is ever open.
+    """Decides whether a request is allowed. With ``public``, reading needs no token; everything else always needs one.
 
-    A wrong stream and an unknown stream are refused alike, so that a token of one stream does not find out which others there
-    are.
+    A wrong stream and an unknown stream get the same refusal, so a token of one stream cannot find out which others exist.
     """
 
     def __init__(self, tokens: TokenFile, *, public: bool) -> None:
@@ -55,7 +54,7 @@ class Access:
             raise forbidden()
 
     def still(self, grant: Grant | None) -> bool:
-        """Whether a grant that was given before has not been revoked since."""
+        """Whether a grant given earlier is still valid, that is, has not been revoked."""
         try:
             return grant is None or self._tokens.is_valid(grant)
         except TokenFileError as error:
@@ -63,7 +62,7 @@ class Access:
             return False
 
     def trouble(self) -> str | None:
-        """Why nobody gets in; None if the tokens can be read."""
+        """Why every token is refused; None if the token file can be read."""
         try:
             self._tokens.grants()
         except TokenFileError as error:

@@ -1,4 +1,4 @@
-"""The application: every route, what is around all of them, and the writer and readers behind them."""
+"""The application: every route, the middleware around them, and the writer and readers behind them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from fadecount.service.writer import Writer
 
 log = logging.getLogger("fadecount.service")
 LOOK_SECONDS = 0.5
-"""How often changes by others are looked for: revoked tokens, and ticks that other processes published."""
+"""Seconds between two checks for changes by others: revoked tokens, and ticks that other processes published."""
 
 
 class Service:
@@ -95,18 +95,18 @@ class Service:
         return self.writer.trouble() or self._access.trouble()
 
     def reload(self) -> None:
-        """Look again at what the operator may have changed: tokens take effect at once, also for live connections."""
+        """Read again what the operator may have changed. Tokens take effect at once, also for live connections."""
         self.broadcaster.wake_all()
         log.warning("reloaded: %s", self.trouble() or "everything is in order")
 
     async def start(self) -> None:
-        """Open the store, or raise what is wrong with it."""
+        """Open the store, or raise the error that prevents it."""
         self._loop = asyncio.get_running_loop()
         self.writer.start()
         self._looking = asyncio.create_task(self._look())
 
     async def stop(self, seconds: float = 20.0) -> bool:
-        """Acknowledge what was taken, end live connections, close the store; False if the store did not answer in time."""
+        """Acknowledge accepted events, end live connections, close the store; False if the store did not answer in time."""
         self.broadcaster.close()
         if self._looking:
             self._looking.cancel()
@@ -149,7 +149,7 @@ class Service:
         self.broadcaster.nudge(stream, tick)
 
     async def _look(self) -> None:
-        """Find what others have done: tokens that were revoked, and ticks that other processes published."""
+        """Check for changes by others: revoked tokens, and ticks that other processes published."""
         tokens = self._token_version()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
@@ -166,7 +166,7 @@ class Service:
             return None
 
     async def _find_published(self) -> None:
-        """Only what somebody here has asked about is compared."""
+        """Compare only the streams that readers of this process have asked for."""
         known = self.pool.known()
         if not known and not self.broadcaster.has_streams:
             return

@@ -1,7 +1,7 @@
 """The service from Python: send events that count once, read releases, follow them live. Standard library only.
 
-:class:`Client` blocks, :class:`AsyncClient` is awaited. Both share everything but the waiting: requests and answers are built and
-read once here, and how often something is repeated is decided in one place (:func:`_exchange`).
+:class:`Client` blocks, :class:`AsyncClient` is awaited. They differ only in how they wait: both use the same code to build
+requests, to read answers and to decide on retries (:func:`_exchange`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class StreamSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamInfo:
-    """What is public about a stream; ``unit`` says what the stated losses are about."""
+    """What is public about a stream; ``unit`` is the protected unit of the stated losses."""
 
     name: str
     tick_seconds: int
@@ -95,11 +95,11 @@ class _Pause:
 
 
 Steps = Generator[_Request | _Pause, _Answer | None, Any]
-"""What is to be sent or waited for; an answer is sent back in, or None if the connection failed."""
+"""Yields what to send or wait for; receives the answer, or None if the connection failed."""
 
 
 def _exchange(request: _Request, attempts: int) -> Steps:
-    """One request, repeated while it may help. Repeating is safe: adding carries its key, the others change nothing twice."""
+    """One request, repeated while that may help. Repeating is safe: adding sends its key; the others are idempotent."""
     for attempt in range(attempts):
         failure = ServiceError(0, "unreachable", "the service cannot be reached; check its address")
         pause = min(_LONGEST_PAUSE, 0.05 * 2**attempt)
@@ -188,7 +188,7 @@ def _ticks_of(frames: Frames, piece: bytes) -> Iterator[tuple[int, list[Publishe
 
 
 class _Settings:
-    """What both clients are made with."""
+    """The settings of both clients."""
 
     def __init__(self, url: str, token: str | None, timeout_seconds: float, attempts: int) -> None:
         parts = urlsplit(url)
@@ -206,7 +206,7 @@ class _Settings:
 
 
 class Client(_Settings):
-    """A service at a URL, with a token if it wants one.
+    """A client of the service at a URL, with a token if the service needs one.
 
     Guarantees: :meth:`add` returns when the events are durable, and counts them once however often the network fails in
     between: every attempt carries the same idempotency key. May be used from several threads; each has its own connection.
@@ -254,7 +254,7 @@ class Client(_Settings):
         zone: str = "UTC",
         unit: Mapping[str, str | int] | None = None,
     ) -> bool:
-        """A new stream that begins with the present tick; False if there is one already, of this description and these keys.
+        """Create a stream that begins with the current tick; False if it exists already with this description and these keys.
 
         ``plan`` is a plan's JSON; its tick must be the stream's. ``unit`` says who is protected,
         such as ``{"of": "person", "events": 3}``; by default one event.
@@ -300,9 +300,9 @@ class Client(_Settings):
         return float(self._do(_get(f"{_path(name)}/privacy", age=age))["loss"])
 
     def live(self, name: str, *, after: int | None = None) -> Generator[tuple[int, list[PublishedCount]]]:
-        """(tick, counts) as ticks are released, without end; goes on after the last one when the connection breaks.
+        """(tick, counts) as ticks are released, without end; resumes after the last one when the connection breaks.
 
-        It has a connection of its own, so that the client may be used for other things meanwhile.
+        It has its own connection, so the client may be used for other requests meanwhile.
         """
         while True:
             connection = self._connection(_LIVE_SECONDS)
@@ -329,7 +329,7 @@ class Client(_Settings):
                 step = steps.send(answer)
                 answer = None
                 if isinstance(step, _Pause):
-                    self._forget()  # a new connection may lead to another process, which can do it
+                    self._forget()  # a new connection may reach another process, which can do it
                     time.sleep(step.seconds)
                     continue
                 with suppress(OSError, http.client.HTTPException):
@@ -342,7 +342,7 @@ class Client(_Settings):
             return end.value
 
     def _ask(self, connection: http.client.HTTPConnection, request: _Request) -> http.client.HTTPResponse:
-        self._open.add(connection)  # also one that was closed: it opens again by itself
+        self._open.add(connection)  # also a closed one: it reopens automatically
         connection.request(request.method, self._target(request), request.body, {**self._headers, **request.headers})
         return connection.getresponse()
 
@@ -371,7 +371,7 @@ class Client(_Settings):
 
 
 class AsyncClient(_Settings):
-    """:class:`Client` for asyncio: the same calls and guarantees, awaited. Every request has a connection of its own."""
+    """:class:`Client` for asyncio: the same calls and guarantees, awaited. Every request has its own connection."""
 
     def __init__(self, url: str, token: str | None = None, *, timeout_seconds: float = 10.0, attempts: int = 8) -> None:
         super().__init__(url, token, timeout_seconds, attempts)
@@ -449,7 +449,7 @@ class AsyncClient(_Settings):
         return float((await self._do(_get(f"{_path(name)}/privacy", age=age)))["loss"])
 
     async def live(self, name: str, *, after: int | None = None) -> AsyncGenerator[tuple[int, list[PublishedCount]]]:
-        """(tick, counts) as ticks are released, without end; goes on after the last one when the connection breaks."""
+        """(tick, counts) as ticks are released, without end; resumes after the last one when the connection breaks."""
         while True:
             connection = None
             try:
@@ -520,7 +520,7 @@ class _AsyncAnswer:
 
     @classmethod
     async def begun(cls, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> _AsyncAnswer:
-        """The answer with its head; an interim answer (100) is passed over."""
+        """The answer with its head; an interim answer (100) is skipped."""
         while True:
             first = (await reader.readline()).split(None, 2)
             if len(first) < 2 or not first[0].startswith(b"HTTP/1."):

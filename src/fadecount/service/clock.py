@@ -6,7 +6,7 @@ import time
 
 
 class Clock:
-    """Wall-clock time. A demonstration may hand in one that runs faster."""
+    """Wall-clock time. A demonstration may use one that runs faster."""
 
     def now(self) -> float:
         """Unix seconds."""

@@ -1,8 +1,8 @@
-"""The fading curve in words: what has been lost about an event, as a person can read it. Every figure is rounded up.
+"""The fading curve in words: the privacy loss (ε) of an event, in sentences for everyone. Every figure is rounded up.
 
-A loss ``x`` is turned into a guess: someone who held it for as likely as not that an event happened can, after seeing everything
-that was published, be at most ``e**x / (1 + e**x)`` sure. That is the loss itself, read by Bayes' rule; nothing is lost in the
-reading. For Gaussian noise the guess is right with probability ``Phi(mu / 2)``, where ``mu`` is what the loss stands for.
+A loss ``x`` is explained as a guess. Suppose someone believes with probability 1/2 that an event happened. After seeing
+everything published, they can be at most ``e**x / (1 + e**x)`` sure. By Bayes' rule this is equivalent to the loss itself.
+For Gaussian noise the guess is right with probability ``Phi(mu / 2)``, where ``mu`` is what the loss stands for.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fadecount.streams.forks import StreamLoss
 YEAR = UNITS["y"]
 LONGEST_SECONDS = 100 * YEAR
 REFRESHED = tuple(UNITS[unit] for unit in ("d", "w", "mo", "y"))
-"""How often the budget of a rival may be refreshed, in seconds."""
+"""How often the budget of the compared refresh may be refreshed, in seconds."""
 _LANDMARKS = (*(UNITS[unit] for unit in ("m", "h", "d", "w", "mo", "y")), 10 * YEAR)
 _POINTS_PER_DECADE = 24
 
@@ -50,7 +50,7 @@ class FadingCurve:
 
     @property
     def ahead(self) -> int:
-        """By how many ticks releases are ahead of the clock, here or in another history: what the curve depends on over time."""
+        """How many ticks the releases are ahead of the clock, here or in another history. The curve changes only with this."""
         clock = self.stream.steps if self.due is None else self.due
         ends = [LONGEST if fork.last_step is None else fork.last_step - clock for fork in self.stream.forks]
         return max([0, self.stream.steps - clock, *ends])
@@ -60,7 +60,7 @@ class FadingCurve:
         return self.stream.at_age(math.ceil(age_seconds / self.tick_seconds), due=self.due)
 
     def statement(self, age_seconds: int) -> Statement:
-        """The loss at an age, in figures and in a sentence."""
+        """The loss at an age, as numbers and as a sentence."""
         loss = self.loss(age_seconds)
         label = format_duration(age_seconds)
         return Statement(
@@ -74,7 +74,7 @@ class FadingCurve:
         )
 
     def statements(self) -> list[Statement]:
-        """The ages that people ask about, from one tick on."""
+        """The losses at common ages, from one tick on."""
         return [self.statement(seconds) for seconds in _LANDMARKS if seconds >= self.tick_seconds]
 
     def curve(self) -> list[Statement]:
@@ -82,10 +82,10 @@ class FadingCurve:
         return [self.statement(seconds) for seconds in curve_ages(self.tick_seconds)]
 
     def refresh(self, every_seconds: int | None = None) -> Comparison | None:
-        """The same ages under a budget that is refreshed every so often, with the same typical error over a year.
+        """The same ages under a budget that is refreshed at fixed intervals, with the same typical error over a year.
 
-        (Over four windows, where these are longer than a year.) By default daily, as is common practice, or the next longer
-        window that has two ticks. None if no refresh of that window has that error.
+        The error is taken over four windows where these are longer than a year. The default window is a day, as is common
+        practice, or the next longer one that has two ticks. None if no refresh of that window has that error.
         """
         if every_seconds is None:
             every_seconds = next((each for each in REFRESHED if each >= 2 * self.tick_seconds), 0)
@@ -108,7 +108,7 @@ class FadingCurve:
         )
 
     def _compared(self, rival: Refresh, every_seconds: int) -> str:
-        """From which age on which of the two loses less, in words."""
+        """A sentence that says which of the two loses less, and from which age on."""
         every = format_duration(every_seconds).removeprefix("1 ")
         sensitivity, histories = self.stream.sensitivity, self.stream.histories
         there = rival.composed_loss(math.ceil(YEAR / self.tick_seconds), sensitivity=sensitivity, histories=histories)
@@ -129,9 +129,9 @@ class FadingCurve:
         )
 
     def person(self, visits: int, every_seconds: int, during_seconds: int) -> PersonStatement:
-        """What everything loses that someone did who came so many times in every such time, until now; an upper bound.
+        """The loss of all visits of a person who came ``visits`` times in every ``every_seconds``, until now; an upper bound.
 
-        Each visit is taken at the greatest age that it can have within its share of the time. Losses of visits add up.
+        Each visit is counted at the greatest age that it can have within its share of the time. Losses of visits add up.
         """
         count = max(1, visits * during_seconds // every_seconds)
         loss = self.mechanism.together([self.loss((each + 1) * every_seconds / visits) for each in range(count)])
@@ -186,7 +186,7 @@ def _year(tick_seconds: int) -> int:
 
 @lru_cache(maxsize=64)
 def curve_ages(tick_seconds: int) -> tuple[int, ...]:
-    """Whole seconds: a logarithmic grid on whole ticks, with the landmarks on it."""
+    """Whole seconds: a logarithmic grid of whole ticks that includes the common ages."""
     decades = math.log10(LONGEST_SECONDS / tick_seconds)
     grid = np.geomspace(tick_seconds, LONGEST_SECONDS, max(2, round(decades * _POINTS_PER_DECADE)))
     ticks = {round(float(each) / tick_seconds) * tick_seconds for each in grid}
@@ -242,7 +242,7 @@ def privacy_of_event(facts: Facts, query: Query, now: float) -> PrivacyOfEvent:
 
 
 def unit_text(facts: Facts) -> str:
-    """What the stated losses are about."""
+    """The protected unit of the stated losses, in words."""
     return facts.status.description.unit.text
 
 

@@ -1,4 +1,4 @@
-"""HTTP: which requests are answered at all, what every answer carries, how bodies are read and answers made."""
+"""HTTP: which requests are answered, the headers of every answer, reading bodies and making answers."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ FRESH = "no-cache"
 NEVER = "no-store"
 _GZIP = 31
 _ONCE = (b"host", b"authorization", b"content-type", b"content-encoding", b"idempotency-key")
-"""Headers of which a second one could be read by one program and not by another."""
+"""Headers that may occur only once: programs disagree on which of two they use."""
 
 
 class ClientGone(Exception):  # noqa: N818 - a client that left is no error
-    """The client closed the connection; there is nobody to answer."""
+    """The client closed the connection, so no answer can be sent."""
 
 
 class Guard:
     """Wraps the application: refuses foreign host names, adds the security headers, and turns every failure into an answer.
 
-    A browser can be made to send requests to any address under a name of an attacker's choosing (DNS rebinding); it cannot be
-    made to send another Host. So a name that was not allowed gets 421, before anything else looks at the request. What nobody
-    foresaw becomes a status 500 and a line in the log, both without values, and both with the random id of the request.
+    An attacker can make a browser send requests to any address under a host name that the attacker chose (DNS rebinding), but not
+    with another Host header. So a host name that was not allowed gets status 421 before any other check. An unexpected error
+    becomes a status 500 and a line in the log, both without values, and both with the random id of the request.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Guard:
             await self._app(scope, receive, send_guarded)
         except (ClientGone, ClientDisconnect):
             return
-        except asyncio.CancelledError:  # the service ends before the answer is there
+        except asyncio.CancelledError:  # the service stops before the answer is ready
             if not begun:
                 await problem_answer(unavailable("the service is ending; send it again"))(scope, receive, send_guarded)
         except Exception as error:
@@ -95,7 +95,7 @@ class Guard:
 
 
 def allowed_hosts(host: str, port: int, extra: tuple[str, ...] = ()) -> frozenset[str]:
-    """The Host headers to answer: the address listened on, the loopback names, what the operator adds; with and without port.
+    """The accepted Host headers: the listening address, the loopback names, those the operator adds; with and without port.
 
     >>> sorted(allowed_hosts("::1", 8000, ("counts.example.org", "localhost:8080")))[:3]
     ['127.0.0.1', '127.0.0.1:8000', '[::1]']
@@ -110,7 +110,7 @@ def problem_answer(problem: Problem) -> Response:
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
-    """The whole body as it was sent; refused as soon as it is known to be too large. The protocol bounds its time."""
+    """The whole body as sent. It is refused as soon as it is known to be too large. The protocol limits the time."""
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and (len(declared) > 18 or int(declared) > limits.body_bytes):
         raise too_large(limits.body_bytes)
@@ -129,7 +129,7 @@ def is_packed(request: Request) -> bool:
 
 
 def unpacked(packed: bytes, limit: int) -> bytes:
-    """Unpacks at most ``limit`` bytes: a bomb costs no more memory than an honest body."""
+    """Unpacks at most ``limit`` bytes: a decompression bomb takes no more memory than any other body."""
     unpacker = zlib.decompressobj(_GZIP)
     try:
         body = unpacker.decompress(packed, limit + 1)
@@ -148,7 +148,7 @@ def json_answer(value: object, *, status: int = 200, cache: str = NEVER) -> Resp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tagged:
-    """A body with its entity tag, ready for any number of readers. A closed range never changes, so it may be kept for ever."""
+    """A body with its entity tag, for any number of readers. A closed range never changes, so it may be cached without limit."""
 
     body: bytes
     media_type: str
@@ -174,7 +174,7 @@ class Tagged:
 
 
 def _with_cursor(request: Request, cursor: str) -> str:
-    """The same query, from a cursor on; relative, so that it is right behind a proxy."""
+    """The same query, from a cursor on. It is relative, so it also works behind a proxy."""
     kept = [each for each in request.url.query.split("&") if each and not each.startswith("cursor=")]
     return "?" + "&".join([*kept, f"cursor={cursor}"])
 

@@ -18,20 +18,20 @@ from fadecount.streams.clock import ClockGuard, ClockState
 
 log = logging.getLogger("fadecount.service")
 MOST_TICKS_AT_ONCE = 5000
-"""Ticks that are closed before waiting events get their turn again, when the service catches up after downtime."""
+"""Ticks that are closed before waiting events are processed again, when the service catches up after downtime."""
 
 LONGEST_TURN = 0.2
 """Seconds that closing ticks may keep events waiting, when very many streams are due at once."""
 
 
 class Leader:
-    """Holds an open store and the streams of it that this process leads.
+    """Holds an open store and those of its streams that this process leads.
 
-    With PostgreSQL another process may lead a stream; this one then accepts events for it, which needs no lead, and asks for
-    the lead again now and then. The database grants it to one process at a time, so no tick is closed twice.
+    With PostgreSQL another process may lead a stream. This process then still accepts events for it, which needs no lead, and
+    tries to become its leader from time to time. The database allows one leader at a time, so no tick is closed twice.
 
-    Guarantees: ticks are closed by the clock alone, in :meth:`close_due`, whatever events there are. An event counts in the tick
-    that is open at the time handed to :meth:`accept`, never in one that is over by then.
+    Guarantees: ticks are closed by the clock alone, in :meth:`close_due`, independent of events. An event counts in the tick
+    that is open at the time passed to :meth:`accept`, never in one that is over by then.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Leader:
 
     @property
     def trouble(self) -> str | None:
-        """Why this process cannot do its work for every stream; None if it can. May be asked by any thread."""
+        """Why this process cannot do its work for every stream; None if it can. Any thread may call this."""
         if self._stopped:
             return "the clock is far ahead of a stream: nothing of it is released until the clock is right"
         if self._behind:
@@ -71,7 +71,7 @@ class Leader:
         return "no stream can be written; the operator's log says why" if self._refused and not self._streams else None
 
     def clock_trouble(self, name: str) -> str | None:
-        """What is wrong with the clock as far as a stream is concerned. May be asked by any thread."""
+        """What is wrong with the clock for this stream. Any thread may call this."""
         return "ahead" if name in self._stopped else "behind" if self._behind else None
 
     @property
@@ -79,7 +79,7 @@ class Leader:
         return len(self._streams)
 
     def find_streams(self, *, seconds: float | None = LONGEST_TURN) -> None:
-        """Lead what can be led: new streams, and those whose leader has gone. After so many seconds it goes on next time."""
+        """Become the leader of new streams and of those without one. Stops after ``seconds`` and continues at the next call."""
         if not self._others:
             known = self._streams.keys() | self._refused | self._ended
             self._others = [name for name in reversed(self._store.names()) if name not in known]
@@ -101,19 +101,19 @@ class Leader:
         heapq.heappush(self._ends, (self._end(stream), stream.description.name))
 
     def create(self, description: Description, keys: Sequence[str]) -> bool:
-        """A new stream that begins with the present tick; False if there is one already, of this description and these keys."""
+        """Create a stream that begins with the current tick; False if it exists already with this description and these keys."""
         name = description.name
         if self._has(name):
             return self._require_same(description, keys)
         start = description.ticks.at(self._clock.now())
         try:
             self._add(self._store.create(description, keys=keys, start_tick=start))
-        except LockedError:  # it is made, and another process was faster to lead it
+        except LockedError:  # it was created, and another process became its leader first
             return True
         except StoreError:
             raise
         except FadecountError:
-            if self._has(name):  # made by another process since
+            if self._has(name):  # another process has created it meanwhile
                 return self._require_same(description, keys)
             raise Problem(409, "refused", "the name was used before, or a key is not usable; choose others") from None
         log.info("stream %s is created", name)
@@ -124,7 +124,7 @@ class Leader:
         return name in self._streams or self._reader.has(name)
 
     def _require_same(self, description: Description, keys: Sequence[str]) -> bool:
-        """False, if the stream is what it would be if it were created now: keys declared later stand behind the first."""
+        """False if the existing stream equals the one to create. Keys declared later follow the first ones."""
         name = description.name
         same = self._reader.status(name).description.to_json() == description.to_json()
         if not same or self._reader.keys(name)[: len(keys)] != tuple(keys):
@@ -151,10 +151,10 @@ class Leader:
             self._on_change(name)
 
     def accept(self, name: str, sent: Sequence[tuple[SentEvents, str | None]], now: float) -> list[bool | Problem]:
-        """Make batches durable, in one transaction; one that is wrong is refused by itself, before the others are written.
+        """Make batches durable, in one transaction; an invalid one is refused alone, before the others are written.
 
         True for a batch that counted, False for one whose id had counted before. Ticks that are over at ``now`` must be closed
-        first; while that takes longer, here or where another process leads, events are to be sent again.
+        first; while they are not yet closed, here or by another leader, clients must send the events again.
         """
         if name in self._ended:
             raise Problem(409, "ended", "the stream has had all the ticks that its mechanism was made for")
@@ -179,7 +179,7 @@ class Leader:
         return intake
 
     def close_due(self, now: float) -> None:
-        """Close the ticks that are over at ``now``, those first that have waited longest."""
+        """Close the ticks that are over at ``now``, beginning with those that have waited longest."""
         begun = time.monotonic()
         for name in list(self._stopped):
             end = self._bring_up(self._streams[name], now)
@@ -192,7 +192,7 @@ class Leader:
             heapq.heappop(self._ends) if end is None else heapq.heapreplace(self._ends, (end, name))
 
     def _notice_lag(self, now: float) -> None:
-        """Say it, once, when the clock is behind even the stream that is due next."""
+        """Log once when the clock is behind even the stream that is due next."""
         behind = False
         if self._ends:
             stream = self._streams[self._ends[0][1]]
@@ -247,7 +247,7 @@ class Leader:
 
     @property
     def next_due(self) -> float | None:
-        """When the next tick is over; None without streams. May be asked by any thread: it never waits for the database."""
+        """When the next tick is over; None without streams. Any thread may call this: it never waits for the database."""
         first = next(islice(self._ends, 1), None)
         return None if first is None else first[0]
 
@@ -267,7 +267,7 @@ def _steps_left(stream: Stream) -> int:
 
 
 def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Batch | Problem:
-    """What was sent as a batch, or why it is refused: in words about the stream, not about values."""
+    """The sent events as a batch, or the refusal; its message describes the stream, never values."""
     unit = intake.description.unit
     if (events.person is not None) != (unit.of == "person"):
         wanted = "needs the person of" if unit.of == "person" else "takes no persons, only"

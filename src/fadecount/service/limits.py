@@ -1,4 +1,4 @@
-"""What one client, and all of them together, may ask for."""
+"""Limits on requests: for one client, and for all clients together."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fadecount.service.problems import too_many
 
 BACKLOG = 128
-"""Connections that the system may hand over before the first of them is looked at."""
+"""Connections that may wait in the system's queue before the first of them is accepted."""
 
 _OTHER_FILES = 128
 """Open files that the store, the fence and the readers need at most."""
@@ -33,9 +33,9 @@ class Limits:
 
 
 def room_for(connections: int) -> int:
-    """How many connections there may be: each is an open file, and the store must always get the few that it needs.
+    """The largest number of connections: each is an open file, and the store must always get the few that it needs.
 
-    The process is allowed more files where the system lets it; otherwise there are fewer connections.
+    The limit on open files is raised where the system allows it; otherwise fewer connections are accepted.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + BACKLOG + _OTHER_FILES
@@ -49,8 +49,8 @@ def room_for(connections: int) -> int:
 class RateLimit:
     """At most ``per_second`` requests a second from one client, after a burst; 0 means no limit.
 
-    A token bucket per client, for at most ``most_clients`` clients at a time: the one unseen for longest is forgotten first, so
-    memory does not grow with the number of addresses.
+    A token bucket per client, for at most ``most_clients`` clients at a time. The least recently seen client is dropped first,
+    so memory does not grow with the number of addresses.
     """
 
     def __init__(

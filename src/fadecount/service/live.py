@@ -1,8 +1,8 @@
 """The live route: server-sent events, one per tick, resumable by ``Last-Event-ID``.
 
-Each reader waits until there is a newer tick than the one it has, and gets what was published since, from the store. Nothing is
-kept per reader but its position, so a slow one costs no memory. The frames of the last ticks are kept per stream, because a
-hundred readers want the same one.
+Each reader waits for a newer tick than its own, and then gets everything published since from the store. Only the position of
+each reader is kept, so a slow reader takes no memory. The frames of the last ticks are cached per stream, because many readers
+need the same one.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ class Broadcaster:
         self.closed = False
 
     def nudge(self, stream: str, tick: int) -> None:
-        """A tick has been published (here, or found to have been by another process)."""
+        """Report a published tick: published here, or found to be published by another process."""
         if tick > self._latest.get(stream, tick - 1):
             self._latest[stream] = tick
             self._wake(stream)
 
     @property
     def has_streams(self) -> bool:
-        """Whether anybody has asked for a stream."""
+        """Whether any reader has asked for a stream."""
         return bool(self._latest)
 
     def latest(self, stream: str) -> int | None:
         return self._latest.get(stream)
 
     def wake_all(self) -> None:
-        """Let every reader look again, whether it may still read."""
+        """Wake every reader, so that it checks again whether it may still read."""
         for stream in list(self._changed):
             self._wake(stream)
 
@@ -69,7 +69,7 @@ class Broadcaster:
             changed.set()
 
     async def change(self, stream: str, timeout: float) -> bool:
-        """Wait until something about the stream has changed; False if it took too long."""
+        """Wait until the stream changes; False after ``timeout`` seconds without a change."""
         changed = self._changed.setdefault(stream, asyncio.Event())
         try:
             async with asyncio.timeout(timeout):

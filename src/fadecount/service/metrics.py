@@ -1,9 +1,9 @@
 """Figures about the service for Prometheus. None is derived from events.
 
 How often a stream is written to says how much happens there: it *is* the count that the noise protects. So requests are counted
-for routes that read, never for the one that takes events; and there is no figure for bytes, commits, queue lengths or memory,
-all of which follow the events. That is why the registry is our own, without the collectors that the library brings along. Ticks
-are closed on schedule, whatever happened in them, so they may be counted.
+for routes that read, never for the one that takes events. There is no figure for bytes, commits, queue lengths or memory,
+because all of them depend on the events. For the same reason the registry has none of the library's default collectors. Ticks
+are closed on schedule, independent of events, so they may be counted.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ _TYPES = {
 
 @cache
 def static_files() -> dict[str, tuple[bytes, str, str]]:
-    """Every file of the page, by its name: bytes, media type, entity tag. Read once, served from memory. Nothing else of the
-    disk can be asked for."""
+    """Every file of the page, by its name: bytes, media type, entity tag. Read once, served from memory. No other file on the
+    disk can be requested."""
     found = {}
     for file in files("fadecount.service").joinpath("static").iterdir():
         ending = file.name.rpartition(".")[2]

@@ -1,7 +1,7 @@
 """Reading what a client sent: bodies as structs that parse, check and describe themselves, and query parameters.
 
-No refusal repeats a value. Refused besides what the structs say: an object that names a field twice, nesting deeper than the
-parser goes, numbers out of range, text that is not Unicode, and anything after the value.
+No refusal repeats a value. In addition to what the structs define, these are refused: an object that names a field twice, nesting
+deeper than the parser allows, numbers out of range, text that is not Unicode, and anything after the value.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def too_many_events(most: int) -> Problem:
 
 
 def checked_text(value: str, what: str) -> str:
-    """Names end up in pages, files and terminals."""
+    """The text, checked: names are shown in pages, files and terminals."""
     if not value.isprintable():
         raise bad_request("wrong_text", f"{what} must be printable text")
     return value
@@ -142,7 +142,7 @@ def _decoded(body: bytes, kind: type[Body]) -> Body:
     try:
         return _DECODERS[kind].decode(body)  # type: ignore[return-value]
     except msgspec.ValidationError as error:
-        found = _SAFE.fullmatch(str(error))  # what it says then comes from our types; other messages may quote the body
+        found = _SAFE.fullmatch(str(error))  # such a message comes from our types; other messages may quote the body
         raise bad_request("wrong_body", _sentence(found[0]) if found else "the body has an unknown field or value") from None
     except (ValueError, RecursionError):  # msgspec.DecodeError is one, and so is text that is not Unicode
         raise bad_request("not_json", "the body must be one JSON value in UTF-8") from None
@@ -227,7 +227,7 @@ class Query:
             raise bad_request("bad_age", f"{name} must be a duration, such as 90s, 1h or 30d") from None
 
     def cursor(self) -> tuple[int, int] | None:
-        """Where a page begins: a tick, and the place among its keys."""
+        """Where a page begins: a tick, and the position among its keys."""
         text = self._values.get("cursor")
         if text is None:
             return None
@@ -238,7 +238,7 @@ class Query:
 
 
 def tick_at(ticks: Ticks, seconds: float, name: str) -> int:
-    """The tick of a moment; a moment without a calendar date is refused without showing it."""
+    """The tick of a time. A time without a calendar date is refused, and the message does not repeat it."""
     try:
         return ticks.at(seconds)
     except (ParameterError, OverflowError, ValueError, OSError):
@@ -246,6 +246,6 @@ def tick_at(ticks: Ticks, seconds: float, name: str) -> int:
 
 
 def first_from(ticks: Ticks, seconds: float, name: str) -> int:
-    """The first tick that begins at a moment or later."""
+    """The first tick that begins at or after a time."""
     tick = tick_at(ticks, seconds, name)
     return tick if ticks.start_seconds(tick) >= seconds else tick + 1

@@ -77,7 +77,7 @@ log = logging.getLogger("fadecount.service")
 
 
 def noted(error: Exception, request_id: str | None = None) -> Problem:
-    """A line in the log that says what failed and where, without what it was about; and the answer to it."""
+    """Logs what failed and where, without values, and returns the answer to send."""
     where = traceback.extract_tb(error.__traceback__)[-1]
     what, file = type(error).__name__, where.filename.rpartition("/")[2]
     log.error("failed: %s in %s line %s", what, file, where.lineno, extra={"request_id": request_id} if request_id else {})
@@ -85,7 +85,7 @@ def noted(error: Exception, request_id: str | None = None) -> Problem:
 
 
 def from_starlette(error: HTTPException) -> Problem:
-    """A refusal of the router as one of ours."""
+    """A refusal of the router as a :class:`Problem`."""
     if error.status_code == 404:
         return not_found()
     if error.status_code == 405:

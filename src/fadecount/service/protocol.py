@@ -1,4 +1,4 @@
-"""The HTTP protocol of uvicorn, with bounds on what one connection may take: time, bytes, requests under way."""
+"""The HTTP protocol of uvicorn, with limits for one connection: time, bytes, pending requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fadecount.service.problems import MEDIA_TYPE, Problem, bad_request, too_lar
 
 HEAD_BYTES = 16 * 1024
 FRAMING_BYTES = 64 * 1024
-"""What the chunks of a body, their extensions and trailers may take besides the body itself, as long as that is not larger."""
+"""Bytes allowed for chunk headers, extensions and trailers, in addition to as many bytes as the largest body has."""
 
 MOST_PIPELINED = 16
 """Requests that may wait on one connection while one is being answered."""
@@ -27,12 +27,12 @@ _quiet.setLevel(logging.ERROR)  # garbage from anybody must not fill the log
 class GuardedProtocol(HttpToolsProtocol):
     """Guarantees, for every connection:
 
-    - every byte runs under a deadline: a request must be complete ``request_seconds`` after its first byte, the next one must
-      begin ``idle_seconds`` after an answer, whatever arrives in between, and a client must read what it asked for;
+    - every byte has a deadline: a request must be complete ``request_seconds`` after its first byte, the next one must begin
+      ``idle_seconds`` after an answer, whatever arrives in between, and a client must read the answer it requested;
     - headers take at most ``HEAD_BYTES``, a whole message at most twice the largest body and a little; trailers are ignored;
     - at most ``MOST_PIPELINED`` requests wait behind the one that is being answered.
 
-    A connection that breaks a bound gets an answer if none is under way, and is closed.
+    A connection that exceeds a limit gets an answer if no other answer has begun, and is closed.
     """
 
     request_seconds = 10.0
@@ -106,11 +106,11 @@ class GuardedProtocol(HttpToolsProtocol):
             self._arm(self.idle_seconds)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words
-        """What the parser does not understand, as a refusal like all others."""
+        """Refuse a request that the parser cannot read, in the same form as every refusal."""
         self._refuse(bad_request("not_http", "the request must be HTTP/1.1 within the limits of this service"))
 
     def pause_writing(self) -> None:
-        """The client is slower than the answer: see whether it reads at all."""
+        """The client reads more slowly than the answer is sent: check that it reads at all."""
         super().pause_writing()
         self._watch(self.transport.get_write_buffer_size())
 
@@ -144,14 +144,14 @@ class GuardedProtocol(HttpToolsProtocol):
             self._deadline = None
 
     def _give_up(self) -> None:
-        """Say why, if the request got far enough for an answer and has none yet; then close."""
+        """Send the reason, if the request can still be answered; then close."""
         if self._in_message and not self._in_head:
             self._refuse(too_slow())
         else:
             self.transport.abort()
 
     def _refuse(self, problem: Problem) -> None:
-        """Answer, if no other answer is under way, and close."""
+        """Answer, if no other answer has begun, and close."""
         cycle = self.cycle
         unanswered = cycle is not None and not cycle.response_complete
         if self.pipeline or (unanswered and (self._in_head or cycle.response_started)):

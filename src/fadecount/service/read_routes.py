@@ -55,7 +55,7 @@ class ReadContext:
     clock: Clock
     public: bool
     clock_trouble: Callable[[str], str | None]
-    """What is wrong with the clock, as far as a stream is concerned."""
+    """What is wrong with the clock, for a given stream."""
     cache: AnswerCache[Tagged] = field(default_factory=lambda: AnswerCache(lambda each: 500 + len(each.body)))
 
     def allowed(self, request: Request) -> str:
@@ -69,7 +69,7 @@ class ReadContext:
         return await self.pool.facts(self.allowed(request), request)
 
     async def kept(self, request: Request, facts: Facts, kind: str, make: Maker, *, lasting: bool = False) -> Response:
-        """The answer to a request from memory, or made now and kept: until the next tick, or for longer if it is ``lasting``."""
+        """The cached answer to a request, or a new one, cached until the next tick, or for longer if it is ``lasting``."""
         name = (facts.status.uid, kind, request.scope["query_string"])
         found = self.cache.get(name, facts)
         if found is None:
@@ -79,7 +79,7 @@ class ReadContext:
 
 
 def read_routes(context: ReadContext) -> Iterator[Route]:
-    """Each route checks the token, then answers from memory or does all of its reading in one go on a thread."""
+    """Each route checks the token, then answers from the cache or does all of its reading in one call on a thread."""
 
     async def describe(request: Request) -> Response:
         facts = await context.facts(request)
@@ -116,7 +116,7 @@ def read_routes(context: ReadContext) -> Iterator[Route]:
         query = Query(request.scope["query_string"], _PRIVACY)
         now = context.clock.now()
         curve = curve_of(facts, now)
-        kind = f"curve {curve.stream.histories} {curve.ahead}"  # which other ticks are closed does not change it
+        kind = f"curve {curve.stream.histories} {curve.ahead}"  # closing other ticks does not change it
         if "refresh" in query:
             return await context.kept(request, facts, kind, _comparison(facts, query, now), lasting=True)
         if "visits" in query or "every" in query or "during" in query:
@@ -238,7 +238,7 @@ def _page_maker(facts: Facts, query: Query, *, as_table: bool) -> Maker:
 
 
 def _range(facts: Facts, query: Query) -> tuple[int, int, int, bool]:
-    """The ticks asked for, how many keys of the first to leave out, and whether all of them are closed."""
+    """The requested ticks, how many keys of the first one to skip, and whether all of them are closed."""
     since, until, cursor = query.moment("since"), query.moment("until"), query.cursor()
     if not facts.has_releases or facts.first_tick is None or facts.last_tick is None:
         return 1, 0, 0, False

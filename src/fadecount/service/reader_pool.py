@@ -1,7 +1,7 @@
 """What reading routes may know: published releases and public facts, through connections that cannot write.
 
 This module and the routes on it import nothing that can reach a counter's state, the noise behind a release, or accepted
-inputs; import-linter holds them to it.
+inputs; import-linter checks this.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from fadecount.streams.ticks import Ticks
 Answer = TypeVar("Answer")
 THREADS = 4
 MOST_WAITING = 256
-"""Reads that may wait for a thread; one more is asked to come back later."""
+"""Reads that may wait for a thread; the client of one more is asked to try again later."""
 
 MOST_FACTS = 4096
-"""Streams whose facts are kept in memory; those read first are forgotten first."""
+"""Streams whose facts are kept in memory; those read first are dropped first."""
 
 CACHE_BYTES = 32 << 20
 
@@ -84,9 +84,10 @@ class Release:
 
 
 class ReaderPool:
-    """Reads on a few threads, each with a connection of its own, and with a new one after the database failed.
+    """Reads on a few threads. Each has its own connection, and a new one after the database failed.
 
-    Guarantees: at most ``MOST_WAITING`` reads wait; a read whose client has left does not run; equal reads under way run once.
+    Guarantees: at most ``MOST_WAITING`` reads wait; a read whose client has disconnected does not run; equal pending reads run
+    once.
     """
 
     def __init__(self, connect: Callable[[], Reader]) -> None:
@@ -116,7 +117,7 @@ class ReaderPool:
         return found
 
     def forget(self, name: str) -> None:
-        """The stream has changed: what was read of it before is not kept."""
+        """Drop what was read of a stream, because the stream has changed."""
         self._changes[name] = self._changes.get(name, 0) + 1
         self._facts.pop(name, None)
 
@@ -127,7 +128,7 @@ class ReaderPool:
     async def ask(
         self, question: Callable[[Reader], Answer], request: Request | None = None, name: Hashable | None = None
     ) -> Answer:
-        """Ask on a thread. Questions of one ``name`` are asked once; a question whose clients have all left is not asked."""
+        """Ask on a thread. Equal questions (by ``name``) are asked once; one whose clients have all disconnected is not asked."""
         shared: _Shared[Answer] | None = None if name is None else self._shared.get(name)
         if shared is None:
             if self._waiting >= MOST_WAITING:
@@ -158,7 +159,7 @@ class ReaderPool:
             self._open.clear()
 
     def _try(self, question: Callable[[Reader], Answer]) -> Answer:
-        """Ask once; if the connection has failed, ask a new one. After that the client may try again."""
+        """Ask once; if the connection has failed, ask once more on a new one. After that the client may try again."""
         for _ in range(2):
             try:
                 return question(self._reader())
@@ -185,7 +186,7 @@ class ReaderPool:
 
 
 class _Shared(Generic[Answer]):
-    """A read under way, and how many wait for it."""
+    """A pending read, and how many clients wait for it."""
 
     __slots__ = ("future", "readers", "work")
 
@@ -196,7 +197,7 @@ class _Shared(Generic[Answer]):
 
 
 async def _unless_gone(future: asyncio.Future[Answer], request: Request | None) -> Answer:
-    """The answer, or :class:`ClientGone` as soon as the client has left."""
+    """The answer, or :class:`ClientGone` as soon as the client has disconnected."""
     if request is None or future.done():
         return await asyncio.shield(future)
     gone = asyncio.ensure_future(_disconnected(request))
@@ -218,7 +219,7 @@ async def _disconnected(request: Request) -> None:
 
 
 class AnswerCache(Generic[Answer]):
-    """Answers by what was asked, as long as the facts they were made from hold; at most ``CACHE_BYTES`` of them."""
+    """A cache of answers by question, valid while the facts they were made from are current; at most ``CACHE_BYTES``."""
 
     def __init__(self, size: Callable[[Answer], int], most_bytes: int = CACHE_BYTES) -> None:
         self._size, self._most = size, most_bytes
@@ -233,7 +234,7 @@ class AnswerCache(Generic[Answer]):
         return found[1]
 
     def put(self, name: Hashable, facts: Facts | None, answer: Answer) -> None:
-        """Keep an answer while ``facts`` are the present ones; with None, for ever."""
+        """Keep an answer while ``facts`` are current; with None, without a time limit."""
         before = self._kept.pop(name, None)
         self._kept[name] = facts, answer
         self._bytes += self._size(answer) - (self._size(before[1]) if before else 0)

@@ -1,4 +1,4 @@
-"""Running the application on uvicorn: limits on connections, quiet logs, and an end that loses nothing."""
+"""Runs the application on uvicorn: limits on connections, short logs, and a shutdown that loses nothing."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from fadecount.service.settings import Settings
 
 log = logging.getLogger("fadecount.service")
 SHUTDOWN_SECONDS = 3
-"""How long answers under way are waited for when the end is asked for."""
+"""How long a shutdown waits for answers that have begun."""
 
 END_SECONDS = 4.5
-"""When the process ends, whatever the store does."""
+"""When the process ends at the latest, even if the store does not answer."""
 
 SILENT_SECONDS = 30
 """After this time the connection of a client that has vanished is closed; live readers get a heartbeat every 15 seconds."""
 
 
 class _Server(uvicorn.Server):
-    """Lets live readers go as soon as the end is asked for; they would hold it up otherwise."""
+    """Closes live connections as soon as a shutdown is requested; otherwise they would delay it."""
 
     service: Service
     asked: float | None = None
@@ -44,7 +44,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Ends in order: uvicorn would raise the signal again, and the process would be gone before the store is closed."""
+        """Shuts down in order: uvicorn would raise the signal again and end the process before the store is closed."""
         loop = asyncio.get_running_loop()
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -59,7 +59,7 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(each)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Says where it listens when it does."""
+        """Announces the address once the server listens."""
         await super().startup(sockets)
         self.on_listening()
 
@@ -70,10 +70,10 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: Settings, host: str, port: int, *, announce: Callable[[str], None] = print) -> int:
-    """Serve until SIGTERM or SIGINT; 0 if it ended as asked, 1 if the store failed.
+    """Serve until SIGTERM or SIGINT; 0 after a requested shutdown, 1 if the store failed.
 
-    A store that does not answer does not keep the process from ending: it then ends at once, as if it had been killed, which a
-    store survives.
+    A store that does not answer does not prevent the shutdown: the process then ends at once, as if it had been killed. A store
+    survives that.
     """
     listening = _listen(host, port)
     hosts = settings.hosts | allowed_hosts(host, listening.getsockname()[1])
@@ -143,7 +143,7 @@ class _JsonLines(logging.Formatter):
 
 
 class _Text(logging.Formatter):
-    """A time, a level, words; the id of the request, if there is one."""
+    """A time, a level, a message; the id of the request, if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         found = getattr(record, "request_id", None)
@@ -151,11 +151,11 @@ class _Text(logging.Formatter):
 
 
 def configure_logs(stream: Any = None, *, as_json: bool = False) -> None:
-    """One line per happening, to standard error: a time, a level, words from this code, names of streams. No counts, inputs,
+    """One line per log entry, to standard error: a time, a level, a message from this code, names of streams. No counts, inputs,
     keys or tokens."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(_JsonLines() if as_json else _Text("%(asctime)s %(levelname)s %(message)s"))
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # what matters of it is said here
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # this module logs what matters of it
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
@@ -176,7 +176,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _notice_silence(listening: socket.socket) -> None:
-    """Connections inherit this: the system asks quiet clients for a sign of life, and lets go of those that give none."""
+    """Turn on TCP keepalive, which connections inherit: the system closes connections of clients that do not respond."""
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     options = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 1000 * SILENT_SECONDS}
     for name, value in options.items():
@@ -185,7 +185,7 @@ def _notice_silence(listening: socket.socket) -> None:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed: it carries about twice as many requests."""
+    """uvloop where it is installed: it handles about twice as many requests."""
     try:
         import uvloop
     except ImportError:

@@ -31,7 +31,7 @@ class Storage:
         return self.folder / STORE_NAME
 
     def prepare(self) -> None:
-        """Make the folder, if it is not there."""
+        """Create the folder if it does not exist."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:

@@ -1,7 +1,7 @@
 """Tokens: who may write, read or administer which stream.
 
-A token is ``fc_<id>_<secret>``: a public id to find it by, and 256 random bits. Only the SHA-256 of the secret is stored; with
-that much entropy nothing slower is needed, and the file alone opens no door. Secrets are compared in constant time, also when
+A token is ``fc_<id>_<secret>``: a public id for lookup, and 256 random bits. Only the SHA-256 of the secret is stored. With that
+much entropy no slower hash is needed, and the file alone gives no access. Secrets are compared in constant time, also when
 the id is unknown. The file (``tokens.json``, mode 0600) is replaced as a whole under a lock; a running service sees a new or
 revoked token with the next request.
 """
@@ -58,7 +58,7 @@ class _Stored(Grant):
 
 
 class TokenFile:
-    """The tokens of a service, in one file. Reading follows changes; writing is atomic and durable."""
+    """The tokens of a service, in one file. Reads see every change; writes are atomic and durable."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -80,7 +80,7 @@ class TokenFile:
         return [_public(each) for each in sorted(self._current().values(), key=lambda each: (each.created, each.id))]
 
     def revoke(self, token_id: str) -> None:
-        """Make a token useless, at once."""
+        """Revoke a token; this takes effect at once."""
         with self._locked():
             tokens = self._read()
             if tokens.pop(token_id, None) is None:
@@ -154,7 +154,7 @@ class TokenFile:
             os.close(folder)
 
     def _keep_owner(self, handle: int) -> None:
-        """What root writes belongs to the owner of the folder, so that the service can read it."""
+        """A file written by root gets the owner of the folder, so that the service can read it."""
         if os.geteuid() == 0:
             owner = self._path.parent.stat()
             os.fchown(handle, owner.st_uid, owner.st_gid)

@@ -26,7 +26,7 @@ WHOLE_TICKS = "per must be made of whole ticks of the stream, such as 1h or 1d"
 
 
 def windows_maker(facts: Facts, query: Query, *, as_table: bool) -> Callable[[Reader], Tagged]:
-    """Checks a request for windows; what it returns reads them and makes the answer."""
+    """Checks a request for windows; the returned function reads them and makes the answer."""
     calendar = _calendar(facts, query.text("per"))
     key, nonnegative = query.text("key"), query.text("nonnegative") or "false"
     if key is not None and key not in facts.positions:
@@ -73,7 +73,7 @@ def _calendar(facts: Facts, per: str | None) -> WindowCalendar:
 
 
 def _range(facts: Facts, query: Query, calendar: WindowCalendar) -> tuple[int, int]:
-    """The ticks asked for, from the beginning of the window that holds ``since``; nothing if the first is past the last."""
+    """The requested ticks, from the beginning of the window that contains ``since``; none if the first is after the last."""
     since, until = query.moment("since"), query.moment("until")
     if not facts.has_releases or facts.first_tick is None or facts.last_tick is None:
         return 1, 0

@@ -38,10 +38,10 @@ from fadecount.service.writer import Writer
 from fadecount.streams import Description, Ticks, Unit
 
 LONGEST_DELAY = 1_000_000
-"""Ticks whose counts wait to be shown are kept one by one."""
+"""The largest delay in ticks: delayed counts are kept one by one."""
 
 LARGEST_ON_LOOP = 1 << 14
-"""Bytes of a body that are parsed at once; a larger one is parsed on a thread, so that nobody else waits for it."""
+"""Bytes of a body that are parsed at once; a larger one is parsed on a thread, so other requests do not wait for it."""
 
 _LINES = ("application/x-ndjson", "application/jsonl")
 _BAD_STREAM = "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters within their bounds"
@@ -103,7 +103,7 @@ def write_routes(context: WriteContext) -> Iterator[Route]:
 
 
 async def create_stream(context: WriteContext, request: Request) -> Response:
-    """``POST /v1/streams``: a new stream, which begins with the present tick; repeating it changes nothing."""
+    """``POST /v1/streams``: create a stream that begins with the current tick; repeating the request changes nothing."""
     authorization = request.headers.get("authorization")
     context.access.allow_some(authorization, Action.MANAGE)
 

@@ -1,7 +1,7 @@
-"""One thread that writes: gathers what arrives meanwhile into one commit, and closes ticks on time.
+"""The writing thread: commits requests in groups, and closes ticks on time.
 
-Requests wait on a future; it is resolved only when their events are durable, all futures of a group with one call into the
-event loop. While one group is being made durable the next one gathers, so the slower the disk, the larger the groups.
+Requests wait on a future that is resolved only when their events are durable; one call into the event loop resolves all futures
+of a group. While one group is being committed, the next one collects, so a slower disk gives larger groups.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fadecount.service.problems import unavailable
 
 @dataclass(slots=True)
 class Job:
-    """A batch for a stream, or (without one) something to be called with the leader; and who waits for it."""
+    """A batch for a stream, or (without one) a function to call with the leader; and the future that waits for it."""
 
     stream: str | None
     work: Any
@@ -65,7 +65,7 @@ def resolve(done: list[tuple[Job, Any]]) -> None:
 log = logging.getLogger("fadecount.service")
 LARGEST_GROUP = 1024
 STUCK_SECONDS = 5.0
-"""After which a store that does not answer counts as not ready."""
+"""Seconds after which a store that does not answer counts as not ready."""
 
 LONGEST_WAIT = 0.5
 """Seconds after which streams of other processes are looked for again."""
@@ -74,9 +74,9 @@ LONGEST_WAIT = 0.5
 class Writer:
     """Runs a :class:`Leader` on its own thread.
 
-    Guarantees: a batch is acknowledged only after its commit; after an error of the store nothing more is done with it. An
-    embedded store then ends the service (``failed`` is set: a restart reads what was really committed); a database server is
-    connected to again.
+    Guarantees: a batch is acknowledged only after its commit; after an error of the store, that store is not used any more. With
+    an embedded store the service then ends (``failed`` is set: a restart reads what was really committed). With a database
+    server the writer connects again.
     """
 
     def __init__(
@@ -95,13 +95,13 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="fadecount writer", daemon=True)
 
     def start(self) -> None:
-        """Open the store (raising what is wrong with it) and begin."""
+        """Open the store (or raise the error that prevents it) and begin."""
         self._leader = self._open_leader()
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish what was taken, then close the store."""
+        """Finish the jobs already queued, then close the store."""
         with self._wake:
             self._stopping = True
             self._wake.notify()
@@ -132,7 +132,7 @@ class Writer:
         return leader.lag_seconds() if leader else 0.0
 
     def accept(self, stream: str, events: SentEvents, batch_id: str | None) -> asyncio.Future[bool]:
-        """Queue events; the future tells, once they are durable, whether they counted (False: this id has counted before)."""
+        """Queue events; once they are durable, the future says whether they counted (False: this id has counted before)."""
         return self._submit(stream, (events, batch_id))
 
     def call(self, work: Callable[[Leader], Any]) -> asyncio.Future[Any]:
@@ -196,7 +196,7 @@ class Writer:
             leader.find_streams()
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
-        """Nothing is known about the transaction under way, so the store is closed, and everyone who waits is asked to repeat."""
+        """The outcome of the current transaction is unknown, so close the store and ask every waiting client to repeat."""
         self._busy_since = None
         log.error("the store failed: %s", type(error).__name__)
         self._metrics.failures.inc()

@@ -1,8 +1,8 @@
 """Events from files and pipes, as counts per tick and key.
 
-The way through this room: ``lines`` (bytes to texts) → ``rows`` (texts to an event, or the reason why not) → ``files`` (a file,
-standard library), ``frames`` and ``columns`` (a file, polars) or ``live`` (a pipe) → ``reading``. The rules about rows are
-stated once; the fast reader is held to them by comparison with the plain one.
+How the modules fit together: ``lines`` (bytes to texts) → ``rows`` (texts to an event, or the reason why not) → ``files`` (a
+file, standard library), ``frames`` and ``columns`` (a file, polars) or ``live`` (a pipe) → ``reading``. The rules about rows are
+stated once; tests compare the fast reader with the plain one.
 """
 
 from fadecount.sources.files import check_file, read_file, read_history, require_file

@@ -39,7 +39,7 @@ _OFFSET = r"(Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
 
 
 def seconds_of_texts(texts: pl.Series, options: SourceOptions) -> pl.Series:
-    """Unix seconds of a column of text; null where the text is no time."""
+    """Unix seconds of a column of text; null where the text is not a time."""
     if options.time_unit == "iso":
         return within_range(_iso_seconds(texts, options.zone))
     if options.time_unit != "auto":
@@ -57,7 +57,7 @@ def within_range(seconds: pl.Series) -> pl.Series:
 
 
 def seconds_of_numbers(numbers: pl.Series, unit: str) -> pl.Series:
-    """Unix seconds of whole numbers in a unit, or in the unit that their size tells."""
+    """Unix seconds of whole numbers in the given unit, or in the unit inferred from their size."""
     if unit != "auto":
         return numbers // PER_SECOND[unit]
     seconds = pl.Series([None], dtype=pl.Int64).new_from_index(0, len(numbers))
@@ -74,7 +74,7 @@ def local_to_unix(local: pl.Series, zone: str) -> pl.Series:
 
 
 def ticks_of(seconds: pl.Series, ticks: Ticks) -> pl.Series:
-    """The ticks of moments; null stays null."""
+    """The ticks of times; null stays null."""
     found = pl.Series(ticks.of(seconds.fill_null(0).to_numpy()), dtype=pl.Int64)
     return found if not seconds.null_count() else found.zip_with(seconds.is_not_null(), pl.Series([None], dtype=pl.Int64))
 
@@ -92,7 +92,7 @@ def _iso_seconds(texts: pl.Series, zone: str) -> pl.Series:
     local: pl.Series | None = None
     for length, layout in _LAYOUTS:
         found = texts.str.head(length).str.to_datetime(layout, strict=False, time_unit="ms").to_physical() // 1000
-        # a longer text is a layout further up: the head of it would match here too
+        # longer texts have a layout of their own above: their beginning would match here too
         local = found if local is None else local.zip_with(local.is_not_null(), found)
         if local.null_count() == wanted:
             break
@@ -238,7 +238,7 @@ def _amount(options: SourceOptions, schema: pl.Schema) -> pl.Expr:
 
 
 def _person(options: SourceOptions, schema: pl.Schema, key: bytes) -> pl.Expr:
-    """A hash of the person under a secret key; null where the person is missing. Two under two keys stand for the person."""
+    """A hash of the person under a secret key; null where the person is missing. Two hashes with two keys identify a person."""
     if options.person is None:
         return pl.lit(0, dtype=pl.UInt64)
     text = _text(options.person, schema[options.person])

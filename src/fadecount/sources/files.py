@@ -1,7 +1,7 @@
 """Whole files of events to counts per tick and key.
 
-The reader of this file uses the standard library alone: it is the reference for every faster reader, and the one that explains
-bad rows. Where polars is installed, ``frames`` reads what it can faster, by the same rules.
+The reader in this module uses the standard library alone. It is the reference for every faster reader, and it explains bad
+rows. Where polars is installed, ``frames`` reads the files that it supports faster, by the same rules.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fadecount.sources.reading import OUTSIDE, Reading, Reason, SourceReport, Ti
 from fadecount.sources.rows import RowJudge
 
 Counted = Callable[[Sequence[bytes]], "npt.NDArray[np.int64]"]
-"""How many events of each person (by digest) count in the first wanted tick already."""
+"""How many events of each person (by digest) already count in the first wanted tick."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """What earlier runs have counted of persons in the first wanted tick, which is still open: their digests have this key."""
+    """How many events of persons earlier runs counted in the first wanted tick, which is still open. Digests use this key."""
 
     key: bytes
     counted: Counted
@@ -42,7 +42,7 @@ class People:
         self._seen: dict[tuple[int, bytes], int] = {}
 
     def accepts(self, tick: int, person: bytes) -> bool:
-        """Whether one more row of this person counts in this tick; if so it is noted."""
+        """Whether one more row of this person counts in this tick; if so, the row is counted."""
         if not self._limit:
             return True
         seen = self._seen.get((tick, person))
@@ -121,7 +121,7 @@ def parser_for(kind: Format, lines: Iterator[tuple[int, bytes | Reason]], option
 
 
 def require_file(path: Path) -> None:
-    """Refuse a path that is no readable file. A pipe is not opened: a byte taken from it would be lost."""
+    """Refuse a path that is not a readable file. A pipe is not opened: a byte read from it would be lost."""
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is not a file; a pipe is read as standard input")
     try:
@@ -146,9 +146,9 @@ def read_file(path: str | Path, options: SourceOptions, *, earlier: Earlier | No
 
 
 def check_file(path: str | Path, options: SourceOptions) -> SourceReport:
-    """Read a file for its owner only: raises :class:`~fadecount.errors.BadRowError` at the first bad row.
+    """Check a file for its owner only: raises :class:`~fadecount.errors.BadRowError` at the first bad row.
 
-    What it says depends on single rows, so it must not decide what is released, nor reach anybody else.
+    The result depends on single rows, so it must not affect what is released, and only the owner may see it.
     """
     path, kind = _checked(path, options)
     report = SourceReport()
@@ -199,7 +199,7 @@ def read_history(
 
 
 def line_format(options: SourceOptions) -> Format:
-    """The format of a pipe. It is never guessed from the first row: a bad one would decide about all others."""
+    """The format of a pipe. It is never guessed from the first row: one bad row would affect all others."""
     if options.format not in ("csv", "jsonl"):
         raise bad_parameter("format", options.format, "csv or jsonl for a pipe", "say it with --format; Parquet is read by path")
     return options.format
@@ -226,7 +226,7 @@ def _batches(
 def _fast(
     path: Path, kind: Format, options: SourceOptions, report: SourceReport, earlier: Earlier | None
 ) -> Iterator[TickBatch] | None:
-    """What polars makes of the file, or None where the plain reader must read it."""
+    """The counts read by polars, or None where the plain reader must read the file."""
     if kind == "jsonl" or not has_polars():
         return None
     from fadecount.sources import frames

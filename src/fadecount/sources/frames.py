@@ -98,7 +98,7 @@ def _grouped(table: pl.LazyFrame, options: SourceOptions) -> pl.DataFrame:
 
 
 def _seen(table: pl.LazyFrame, options: SourceOptions, earlier: Earlier | None) -> pl.DataFrame:
-    """What is known of persons before the file is read: what counts of each in the first wanted tick already."""
+    """The persons known before the file is read: how many events of each already count in the first wanted tick."""
     seen = pl.DataFrame(schema={"tick": pl.Int64, "person": pl.UInt64, "twin": pl.UInt64, "seen": pl.UInt32})
     if earlier is None or options.first_tick is None:
         return seen

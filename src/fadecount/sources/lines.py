@@ -1,8 +1,8 @@
 """Lines of bytes to the texts of rows: CSV with a header, or JSON lines. One row is one line, in both.
 
-CSV readers differ on blank lines, stray quotes, missing fields, lone carriage returns, NUL bytes and wrong encodings. A file
-without any of these has one reading (:func:`is_regular`), so a fast reader may be trusted with it; any other file goes to the
-plain reader, which says line by line what is wrong. The check reads bytes at several times the speed of parsing them.
+CSV readers differ on blank lines, stray quotes, missing fields, lone carriage returns, NUL bytes and wrong encodings. All readers
+agree on a file without any of these (:func:`is_regular`), so a fast reader may read it. Any other file goes to the plain
+reader, which reports line by line what is wrong. The check is several times faster than parsing.
 """
 
 from __future__ import annotations
@@ -91,9 +91,9 @@ def _field_pattern(separator: str) -> re.Pattern[str]:
 
 
 def csv_header(line: bytes | Reason | None, options: SourceOptions, source: str) -> tuple[list[int], int]:
-    """Where the named columns stand in the header, and how many columns it has.
+    """The positions of the named columns in the header, and how many columns it has.
 
-    The header is never echoed: a file without one would show its first row.
+    Messages never repeat the header: for a file without one they would show its first row.
     """
     if line is None:
         raise InputError(f"{source} is empty; a CSV file begins with a header")

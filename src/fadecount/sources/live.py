@@ -1,6 +1,6 @@
-"""Events as they happen, line by line, from a pipe or a file that grows: the standard library alone.
+"""Events as they happen, line by line, from a pipe or a file that grows, with the standard library alone.
 
-In which tick an event counts depends on its own time, on its own arrival and on the clock, never on other events. Ticks pass
+The tick that an event counts in depends on its own time, its own arrival and the clock, never on other events. Ticks pass
 by the clock: a tick is over ``grace_seconds`` past its end, whether or not anything arrives.
 """
 
@@ -25,7 +25,7 @@ FLUSH_ROWS = 10_000
 LINES_WAITING = 10_000
 LOOK_SECONDS = 0.2
 AHEAD_SECONDS = 60
-"""How far a time may be ahead of the clock, beside the grace: clocks of different machines differ a little."""
+"""How far a time may be ahead of the clock, in addition to the grace: clocks of different machines differ a little."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,10 +73,11 @@ def read_live(
     over, to the oldest tick that is not: ``open_tick`` at first (by default the oldest open one by the clock). An event more than
     a minute and ``grace_seconds`` ahead of the clock is left out by itself. ``clock`` gives Unix seconds.
 
-    A ``stream`` with a ``position`` holds ``backlog`` bytes already: these are read before any tick passes, so that after a
-    downtime each event still finds its tick.
+    A ``stream`` with a ``position`` already holds ``backlog`` bytes: these are read before any tick passes, so that after a
+    downtime each event still counts in its own tick.
 
-    Persons are not counted here: that needs to outlast the process, so the stream does it. ``person_key`` keys their digests.
+    Persons are not counted here: their counts must survive the process, so the stream keeps them. ``person_key`` is the key of
+    their digests.
 
     Guarantees: ticks pass while nothing arrives; what was read is yielded within about a second, or 10,000 rows.
     """
@@ -88,7 +89,7 @@ def read_live(
 
 
 class OpenTicks:
-    """Adds events to open ticks, never to those that are over. It has no clock of its own: moments are handed in."""
+    """Adds events to open ticks, never to those that are over. It has no clock: the caller passes the time."""
 
     def __init__(self, options: SourceOptions, open_tick: int | None) -> None:
         self._options = options
@@ -99,7 +100,7 @@ class OpenTicks:
         return len(self._rows)
 
     def pass_to(self, now: float) -> None:
-        """Let every tick pass that is over at this moment, by the clock. Time that goes back changes nothing."""
+        """Advance past every tick that is over at ``now``, by the clock. Time that goes back changes nothing."""
         tick = self._oldest(now)
         self._open = tick if self._open is None else max(tick, self._open)
 
@@ -140,7 +141,7 @@ class OpenTicks:
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    """A line, the moment at which it came, and the position behind it."""
+    """A line, the time at which it arrived, and the position after it."""
 
     line: bytes | Reason
     now: float
@@ -172,7 +173,7 @@ def _batches(
         try:
             arrival = arrivals.get(timeout=min(1.0, max(0.0, second - clock())))
         except queue.Empty:
-            catching_up = False  # an unfinished last line is waited for like any other
+            catching_up = False  # wait for an unfinished last line as for any other
             ticks.pass_to(clock())
             yield ticks.take(position)
             second = int(clock()) + 1
@@ -209,7 +210,7 @@ def _batches(
 def _listen(
     stream: Lines, options: SourceOptions, clock: Callable[[], float], arrivals: queue.Queue[_Arrival | OSError | None]
 ) -> None:
-    """Reads in a thread of its own, so that ticks pass while it waits; each line is stamped when it arrives."""
+    """Reads in its own thread, so that ticks pass while it waits; each line gets its arrival time."""
     try:
         for _, line in numbered_lines(stream, options.max_line_bytes):
             arrivals.put(_Arrival(line, clock(), getattr(stream, "position", 0)))
@@ -221,9 +222,9 @@ def _listen(
 
 
 class GrowingFile:
-    """A file that is read line by line as it grows; an unfinished line is waited for.
+    """A file that is read line by line as it grows; reading waits for the end of an unfinished line.
 
-    Reading goes on at ``position``; the header of a CSV file is read first all the same.
+    Reading continues at ``position``; the header of a CSV file is still read first.
     """
 
     def __init__(self, path: str | Path, options: SourceOptions, position: int = 0) -> None:

@@ -32,14 +32,14 @@ class SourceOptions:
 
     ``time``, ``key``, ``amount`` and ``person`` name columns. Without ``time`` only a live pipe can be read, by the clock;
     without ``amount`` every row counts 1. ``keys`` is the public list of keys; ``other`` names the one of them that takes every
-    undeclared key. Of one ``person``, the first ``per_person`` rows of each tick count and the others are dropped.
+    undeclared key. The first ``per_person`` rows of a ``person`` in each tick count; the others are dropped.
 
-    A time without an offset is taken in ``zone``. The tick of a moment is its Unix seconds divided by ``tick_seconds``,
-    rounded down; ticks of whole days take local seconds instead, so that they begin at midnight in ``zone``. Of a live source,
+    A time without an offset is taken in ``zone``. The tick of a time is its Unix seconds divided by ``tick_seconds``,
+    rounded down; ticks of whole days use local seconds instead, so that they begin at midnight in ``zone``. In a live source,
     a tick stays open until ``grace_seconds`` past its end by the clock.
 
-    A row that cannot be read is left out by itself, and so is one before ``first_tick`` or from ``end_tick`` on; the report
-    says how many. No other row changes because of it.
+    A row that cannot be read is left out alone, and so is one before ``first_tick`` or from ``end_tick`` on; the report
+    says how many. This changes no other row.
     """
 
     tick_seconds: int
@@ -100,13 +100,13 @@ class SourceOptions:
     def sensitivity(self) -> int:
         """By how much one event can change the counts of its tick: with a person column, all rows of one person together.
 
-        A mechanism states its loss for a change of 1. With these counts the loss is ``sensitivity`` times that; or the mechanism
-        is run with an epsilon ``sensitivity`` times smaller, and then its stated loss holds again.
+        A mechanism states its loss for a change of 1. With these counts the loss is ``sensitivity`` times that. Alternatively run
+        the mechanism with an epsilon ``sensitivity`` times smaller; then its original loss holds.
         """
         return self.max_amount * (1 if self.person is None else self.per_person)
 
     def format_of(self, path: Path) -> Format:
-        """The given format, else the one that the name of the file says."""
+        """The given format, or else the one that the file name implies."""
         found = self.format or SUFFIXES.get(path.suffix.lower())
         if path.suffix.lower() in PACKED:
             raise bad_parameter("format", path.suffix, f"one of {', '.join(SUFFIXES)}", "unpack the file first")

@@ -1,4 +1,4 @@
-"""What a source hands over: counts per tick and key in the order of time, and a report of what became of the rows."""
+"""The output of a source: counts per tick and key in the order of time, and a report on the rows."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Reason(IntEnum):
 
 
 OUTSIDE = (Reason.BEFORE, Reason.AFTER)
-"""Reasons that are no mistakes of a row."""
+"""Reasons that are not errors in a row."""
 
 _TEXTS = {
     Reason.OVERLONG: "the line is too long (max_line_bytes)",
@@ -126,5 +126,5 @@ class Reading(Iterator[TickBatch]):
 
 
 def bad_row(source: str, place: str, number: int, reason: Reason) -> BadRowError:
-    """The error for one row: where it stands and what is wrong, never what it says."""
+    """The error for one row: its place and what is wrong, never its values."""
     return BadRowError(f"{source}, {place} {number}: {reason.text}; a run leaves this row out", number=number)

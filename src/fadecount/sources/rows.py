@@ -43,7 +43,7 @@ ZONE_STEP = 900  # the rules of every zone since 1972 change at a quarter of an 
 
 
 def time_reader(options: SourceOptions) -> Callable[[str], int | None]:
-    """A function from text to Unix seconds, or None where the text is no time."""
+    """A function from text to Unix seconds, or None where the text is not a time."""
     unit, zone = options.time_unit, options.zone
 
     def read(text: str) -> int | None:
@@ -173,7 +173,7 @@ class RowJudge:
 
 
 def read_amount(text: str, max_amount: int) -> int | Reason:
-    """A whole number from 0 to ``max_amount`` (``3`` or ``3.0``), or the reason why it is none."""
+    """A whole number from 0 to ``max_amount`` (``3`` or ``3.0``), or the reason why the text is not one."""
     if _whole.fullmatch(text) is None:
         return Reason.NEGATIVE if _negative.fullmatch(text) is not None else Reason.AMOUNT
     amount = int(text.partition(".")[0])

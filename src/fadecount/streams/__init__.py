@@ -1,4 +1,4 @@
-"""Durable streams: ticks in, committed releases out, in a store that survives anything."""
+"""Durable streams: ticks in, committed releases out, in a store that survives crashes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Names that are loaded when they are asked for: counting does not need them."""
+    """Load these names on first use: counting does not need them."""
     if name not in ("WindowCalendar", "Windows"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module("fadecount.streams.windows"), name)

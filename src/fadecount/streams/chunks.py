@@ -1,4 +1,4 @@
-"""Releases as they are kept: one row for many ticks, its body ticks x keys numbers of 64 bits. Written once, never changed."""
+"""Releases as stored: one row for many ticks. Its body is ticks x keys numbers of 64 bits, written once and never changed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_chunk(database: Database, stream: int, chunk: Chunk) -> None:
 
 
 def read_chunks(database: Database, stream: int, first: int, last: int) -> Iterator[Chunk]:
-    """The values of the ticks ``first .. last``, as far as they are kept, a few rows at a time."""
+    """The stored values of the ticks ``first .. last``, a few rows at a time."""
     found = database.query("SELECT MAX(first_tick) FROM releases WHERE stream = ? AND first_tick <= ?", (stream, first))[0][0]
     after = first if found is None else int(found)
     while True:

@@ -1,8 +1,8 @@
-"""Which ticks are over, by a clock that may be wrong: one policy, in seconds, for every tick length.
+"""Decides which ticks are over, by a clock that may be wrong: one policy, in seconds, for every tick length.
 
-A tick that is closed cannot be opened again, so a wrong clock must not close any. A clock that is ahead looks like downtime; the
-longer it seems, the less likely downtime is. So up to a limit the ticks that were missed are closed. Beyond it the stream stops
-releasing until the clock is right again, or until the operator says that it is (:meth:`Stream.catch_up`).
+A closed tick cannot be opened again, so a wrong clock must not close any. A clock that is ahead looks like downtime. The longer
+the gap, the less likely it is downtime. So up to a limit, missed ticks are closed. Beyond the limit the stream stops releasing
+until the clock is right again, or until the operator confirms the clock (:meth:`Stream.catch_up`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LARGEST_LAG = 3600
 
 
 class ClockState(StrEnum):
-    """How a clock stands to a stream."""
+    """Whether a clock agrees with a stream."""
 
     FINE = "fine"
     BEHIND = "behind"

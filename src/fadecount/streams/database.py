@@ -1,8 +1,8 @@
-"""What the stores ask of a database, and the tables they keep in it.
+"""The interface that stores need from a database, and their tables.
 
 The SQL is the same for SQLite and PostgreSQL: question marks for values, ``ON CONFLICT``, whole numbers of 64 bits, bytes.
-After a database error nothing is known about the transaction under way, so the connection refuses all further work: a new
-one reads what was really committed.
+After a database error the outcome of the current transaction is unknown, so the connection refuses all further work. A new
+connection reads what was really committed.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ TABLES = (
 class Database(Protocol):
     """One connection. Calls from several threads are serialized; a transaction keeps the others waiting.
 
-    ``for_share`` and ``for_update`` end a query whose row is to stay as it is until the transaction ends, for readers or for the
-    one who changes it; empty where a transaction is alone anyway.
+    ``for_share`` and ``for_update`` are the ends of queries that lock a row until the transaction ends, for reading or for
+    changing it. They are empty where only one transaction can run at a time.
     """
 
     for_share: ClassVar[str]
@@ -62,7 +62,7 @@ class Database(Protocol):
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Run one statement and return how many rows it touched."""
+        """Run one statement and return how many rows it affected."""
 
     def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None: ...
 
@@ -80,10 +80,10 @@ def store_failed(reason: str) -> StoreError:
 
 
 class Checkpoints:
-    """Called at each named step of a transaction. Does nothing; a test may hand in something that stops the process there."""
+    """Called at each named step of a transaction. Does nothing; a test may pass one that stops the process there."""
 
     def __call__(self, step: str) -> None:
-        """The step is about to follow (``before ...``) or has just been done."""
+        """The step comes next (``before ...``) or has just finished."""
 
 
 def file_or_line(text: str) -> str:
@@ -94,7 +94,7 @@ def file_or_line(text: str) -> str:
 class GuardedConnection(ABC):
     """Guarantees: a transaction is committed whole or not at all; after a failure of the database every call raises.
 
-    Nothing is known about the transaction under way then: a new connection reads what was really committed.
+    The outcome of the current transaction is then unknown: a new connection reads what was really committed.
     """
 
     _first_words: ClassVar[str] = "BEGIN"
@@ -111,7 +111,7 @@ class GuardedConnection(ABC):
 
     @abstractmethod
     def _failure(self, error: Any) -> StoreError:
-        """What a failure of the database is, in one line and without values."""
+        """The error for a failure of the database, in one line and without values."""
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

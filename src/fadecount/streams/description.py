@@ -66,7 +66,7 @@ class Description:
 
 
 def checked_keys(names: Iterable[str], taken: Iterable[str] = ()) -> tuple[str, ...]:
-    """Keys as they may be declared: public text, each once."""
+    """The keys, checked: public text, each declared once."""
     keys = tuple(names)
     known = set(taken)
     for key in keys:

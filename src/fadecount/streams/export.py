@@ -33,9 +33,9 @@ SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "p
 
 
 def check_output(output: str | None, *, source: str | None = None, force: bool = False, append: bool = False) -> str:
-    """The format of what is written there; refused before anything is released, if it cannot be written or is the input.
+    """The output format. Raises, before anything is released, if the output cannot be written or is the input.
 
-    A file that is there is replaced only with ``force``: a release that is overwritten may be the only copy of it.
+    An existing file is replaced only with ``force``: an overwritten release may have been the only copy.
     """
     if output in (None, "-"):
         return "csv"
@@ -81,7 +81,7 @@ class ReleaseWriter:
         self._file: TextIO | None = None
 
     def _opened(self, columns: Sequence[str] = COLUMNS) -> TextIO:
-        """The file, from the first release on: a run that is refused leaves an older file alone."""
+        """The file, opened at the first release: a refused run leaves an older file unchanged."""
         if self._file is None:
             self._file = sys.stdout if self._path is None else self._path.open(self._mode, encoding="utf-8", newline="")
             if self._kind == "csv" and (self._path is None or self._path.stat().st_size == 0):
@@ -127,7 +127,7 @@ class ReleaseWriter:
         self._frames.append(frame.select(polars.lit(self._stream).alias("stream"), polars.all()))
 
     def _text(self, piece: Releases, keys: Sequence[str]) -> str:
-        """Lines of CSV or JSON; texts are quoted once each, since there are many more lines than keys."""
+        """Lines of CSV or JSON. Each text is quoted only once, since there are many more lines than keys."""
         starts = iso_times(_starts(piece, self._ticks), self._ticks.zone)
         lines: list[str] = []
         if self._kind == "csv":
@@ -226,7 +226,7 @@ def _polars_frame(table: Table, zone: str) -> Any:
 
 
 def iso_times(seconds: NDArray[np.int64], zone: str) -> list[str]:
-    """Moments as ISO 8601: with the offset of the zone, or Z for UTC."""
+    """Times as ISO 8601: with the offset of the zone, or Z for UTC."""
     if zone == "UTC":
         texts: list[str] = np.datetime_as_string(seconds.astype("datetime64[s]"), unit="s").tolist()
         return [text + "Z" for text in texts]
@@ -247,7 +247,7 @@ def _failed(error: OSError, path: Path | None, *, kept: bool) -> FadecountError:
     if path is None:
         os.dup2(
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # the reader of the pipe is gone: nothing more can be said there
+        )  # the reader of the pipe has closed it: nothing more can be written
     where = "standard output" if path is None else str(path)
     remedy = "what was released is in the store (fadecount streams export)" if kept else "--state keeps what was released"
     return FadecountError(f"--output {where} failed: {error.strerror}; {remedy}")
@@ -268,5 +268,5 @@ def _polars() -> Any:
 
 
 def _lists(piece: Releases) -> tuple[list[list[int]], list[list[int]], list[int]]:
-    """Values as shown, values as released, and the half widths around the latter."""
+    """Displayed values, released values, and the half widths of the intervals around the released values."""
     return piece.values.tolist(), piece.released.tolist(), piece.half_widths.tolist()

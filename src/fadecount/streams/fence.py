@@ -1,14 +1,14 @@
 """Rollback protection: a high-water mark of what has been published, kept apart from the store (the fence).
 
 Every commit of a stream has a new random id, and the stream remembers the id before it. The order is: commit, move the fence
-from the old id to the new one (durably), publish. So when a store is opened, the fence shows
+from the old id to the new one (durably), publish. So when a store is opened, the fence holds one of these:
 
-* the id of its last commit: all is well;
-* the id before that: the process ended between commit and fence; nothing of the last commit was published, and moving the fence
+* the id of the store's last commit: the store is up to date;
+* the id before that: the process ended between commit and fence. Nothing of the last commit was published, and moving the fence
   now completes it;
-* anything else: releases were published that this store does not know of. It is an old backup, or a copy of it ran elsewhere.
+* any other id: releases were published that are not in this store. It is an old backup, or a copy of it ran elsewhere.
 
-A copy that runs beside the original is stopped the same way: the fence moves from the id that both know to one of the two.
+A copy that runs beside the original is stopped the same way: both know the fence's id, but only one of them can move it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TABLES = ("CREATE TABLE IF NOT EXISTS fadecount_fence (uid TEXT PRIMARY KEY, ma
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """What the fence knows of a stream: the id of its last published commit, its steps and its forks."""
+    """What the fence stores for a stream: the id of its last published commit, its steps and its forks."""
 
     commit_id: str
     steps: int
@@ -60,7 +60,7 @@ class Fence(Protocol):
 
     @property
     def where(self) -> str:
-        """Where the marks are, for messages: without a password."""
+        """Where the marks are, for messages. It contains no password."""
 
     def read(self, uid: str) -> Mark | None:
         """The mark of a stream, or None."""
@@ -168,7 +168,7 @@ class ServerFence:
             made = self.database.change(
                 "INSERT INTO fadecount_fence (uid, mark) VALUES (?, ?) ON CONFLICT (uid) DO NOTHING", (uid, mark.to_json())
             )
-            if not made:  # another process made the first mark in the meantime
+            if not made:  # another process created the first mark meanwhile
                 check(self.read(uid), expected)
 
     def close(self) -> None:
@@ -195,7 +195,7 @@ def _unusable(error: Exception, folder: Path) -> StoreError:
 
 
 def publish(database: Database, fence: Fence | None, status: Status, expected: str | None, checkpoint: Checkpoints) -> Status:
-    """Move the fence from the expected commit id to the committed one, then let readers see all that is committed."""
+    """Move the fence from the expected commit id to the committed one, then make everything committed visible to readers."""
     if fence is None:
         return status
     fence.move(status.uid, expected, _mark(status))
@@ -209,9 +209,9 @@ def publish(database: Database, fence: Fence | None, status: Status, expected: s
 def recover(
     database: Database, fence: Fence | None, name: str, checkpoint: Checkpoints, *, other_histories: int | None = None
 ) -> Status:
-    """The stream's status once it agrees with the fence; a store that is behind it is refused, or marked with its forks.
+    """The stream's status, once it agrees with the fence. A store that is behind the fence is refused, or marked with its forks.
 
-    ``other_histories`` is the operator's word on how many other histories of the stream were published, all in all.
+    ``other_histories`` is the total number of other published histories of the stream, as the operator states it.
     """
     status = read_status(database, name)
     if fence is None:
@@ -228,14 +228,14 @@ def recover(
 
 
 def _agree(status: Status, mark: Mark) -> bool:
-    """Whether store and fence tell of the same forks; one of the two may know of later ones, if it is ahead."""
+    """Whether store and fence record the same forks. If one of them is ahead, it may record later forks too."""
     shared = min(len(status.forks), len(mark.forks))
     same = status.forks[:shared] == mark.forks[:shared]
     return same and (mark.commit_id != status.commit_id or status.forks == mark.forks)
 
 
 def _forks(status: Status, mark: Mark | None, fence: Fence, stated: int | None) -> tuple[Fork, ...]:
-    """The other histories: those that store and fence know of, the one just found, and as many more as the operator states."""
+    """The other histories: those recorded in store and fence, the one just found, and any more that the operator states."""
     last = Fork(last_step=mark.steps if mark else None)
     known = (*status.forks, *(mark.forks[len(status.forks) :] if mark else ()), last)
     if stated is None:
@@ -249,7 +249,7 @@ def _forks(status: Status, mark: Mark | None, fence: Fence, stated: int | None) 
 
 
 def _forked(database: Database, status: Status, mark: Mark | None, forks: tuple[Fork, ...]) -> Status:
-    """Write the forks down before anything else: from here on every loss that is shown holds them."""
+    """Store the forks before anything else: from here on every reported loss includes them."""
     commit_id, previous = unpredictable(16).hex(), mark.commit_id if mark else None
     with database.transaction():
         database.change(

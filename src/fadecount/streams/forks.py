@@ -1,18 +1,18 @@
-"""What a stream has lost about a unit, in all of its histories.
+"""The privacy loss of a stream for one unit, over all of its histories.
 
-An operator may open a store that is older than what was published. From then on there are two histories of the stream: the
-published one, up to some step ``last``, and the one that goes on from the store. They share the noise variables drawn before they
-parted; later intervals have one variable in each.
+An operator may open a store that is older than what was published. From then on the stream has two histories: the published
+one, up to some step ``last``, and the one that continues from the store. They share the noise variables drawn before they
+diverged; each later interval has one variable in each history.
 
 The bound. Let an event be counted at step ``j``. To turn all that was published of both histories into what it would have been
 without the event, take the shift of the noise that the exact loss is made of (docs/theory.md, section 4), for the later end,
 and apply it to the variables of both histories. Shared variables are shifted once, others once in each history. So the loss
-is at most twice the loss at the age that the later end gives. An event after ``last`` is in one history only and costs what it
-always costs. An event that the second history counts at a later step than the first has, in each history, at most the loss at its
+is at most twice the loss at the age that the later end gives. An event after ``last`` is in one history only and has its usual
+loss. An event that the second history counts at a later step than the first has, in each history, at most the loss at its
 greater age, and uses only variables drawn after it. With several other histories, each adds one such loss.
 
-If the fence is lost, nobody knows how far the other history went: then ``last_step`` is None, and the loss is that of the
-greatest age there can be, in all histories. Nor does anybody know how many histories there were: the operator states it.
+If the fence is lost, it is unknown how far the other history went: then ``last_step`` is None, and the loss is that of the
+greatest possible age, in all histories. The number of histories is unknown too: the operator states it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,17 @@ from fadecount.mechanisms import Mechanism
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """Another history of the stream was published up to ``last_step`` (None: nobody knows how far)."""
+    """Another history of the stream was published up to ``last_step`` (None: unknown)."""
 
     last_step: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLoss:
-    """The privacy loss of a stream for one protected unit, given everything published: the one rule for every output.
+    """The privacy loss of a stream for one protected unit, given everything published. Every output uses this class.
 
-    ``steps`` are published of this history, ``forks`` are the others. Every figure is an upper bound, rounded up.
+    ``steps`` is the number of published steps of this history; ``forks`` are the other histories. Every figure is an upper
+    bound, rounded up.
 
     >>> import fadecount as fc
     >>> loss = StreamLoss(mechanism=fc.Gradual(epsilon=0.125), forks=(Fork(last_step=20),), steps=15)
@@ -53,7 +54,7 @@ class StreamLoss:
         return 1 + len(self.forks)
 
     def of_step(self, step: int, *, through: int | None = None) -> float:
-        """The loss of a unit counted at ``step``, by all that is published, and by all that will be through step ``through``."""
+        """The loss of a unit counted at ``step``, from all that is published and all that will be through step ``through``."""
         last = max(self.steps, self.steps if through is None else through)
         others = [fork.last_step for fork in self.forks if fork.last_step is None or fork.last_step >= step]
         if step > last and not others:
@@ -62,7 +63,7 @@ class StreamLoss:
         return self._total(max(ends) - step, len(ends))
 
     def at_age(self, age: int, *, due: int | None = None) -> float:
-        """The loss of a unit of that age in ticks, wherever it stands in the stream: all histories count.
+        """The loss of a unit of that age in ticks, at any position in the stream, over all histories.
 
         The age is counted up to step ``due``, the last one that is over by the clock (by default the last one published).
         Releases that are ahead of it, here or in another history, make the unit that much older.

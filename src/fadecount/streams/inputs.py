@@ -1,9 +1,9 @@
 """Events accepted for the open tick: durable before they are acknowledged, each batch counted once, each person up to a cap.
 
-Accepting needs no counter state and no lock of the stream, so that with PostgreSQL any process may accept while one closes ticks.
-The transaction that closes a tick waits for those that are accepting, and they wait for it: an event counts in one tick.
+Accepting needs no counter state and no lock of the stream, so with PostgreSQL any process may accept while one closes ticks.
+The transaction that closes a tick waits for transactions that accept, and they wait for it: an event counts in one tick.
 
-What is accepted is added up as it comes, so that closing a tick takes time in proportion to the keys, not to the events.
+Accepted events are added up as they arrive, so the time to close a tick grows with the number of keys, not of events.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ FOLD_BYTES = 1 << 16
 """Accepted rows are added up into one when they are larger than this, and larger than that one."""
 
 _ROW_BYTES = 100
-"""What a row takes beside its body, about."""
+"""Approximate size of a row without its body."""
 
 Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Counts by key that are accepted together; ``id`` makes a repeated one count once.
+    """Counts by key that are accepted together; a repeated batch with the same ``id`` counts once.
 
     A stream that protects persons needs the ``person`` whose events these are. With a largest amount of 1, a count is a number of
     events; otherwise each count is one event with that amount.
@@ -61,7 +61,7 @@ class ReadPosition:
 
 @dataclass(slots=True)
 class _Events:
-    """Single events in the order of their arrival: positions of keys, amounts, and whose they are."""
+    """Single events in the order of their arrival: positions of keys, amounts, and persons."""
 
     keys: list[int] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
@@ -71,8 +71,8 @@ class _Events:
 class Intake:
     """Accepts events for the open tick of one stream.
 
-    Guarantees: what was accepted is durable; a batch of one id counts once; of one person no more events count in a released tick
-    than the stream's unit says, over all processes, runs and restarts. Nothing that a caller sees depends on the cap.
+    Guarantees: accepted events are durable; a batch id counts once; no more events of one person count in a released tick than
+    the stream's unit allows, over all processes, runs and restarts. Nothing that a caller sees depends on the cap.
     """
 
     def __init__(self, database: Database, seal: Seal, name: str, *, checkpoints: Checkpoints | None = None) -> None:
@@ -107,8 +107,8 @@ class Intake:
         """Count these batches in the open tick, all in one transaction; False for one that was counted before.
 
         When it returns, they are durable, and so is ``position``. When it raises an ``InputError``, none was counted; after a
-        ``StoreError``, repeating them under the same ids counts each once. With ``not_before``, an open tick before that one is
-        refused with a ``ClockError``: an event that counted in a tick before its own would be older than it seems, and have
+        ``StoreError``, repeating them under the same ids counts each once. With ``not_before``, an open tick before that one
+        raises a ``ClockError``: an event counted in a tick before its own would be older than its time says, and would have
         lost more.
         """
         numbers = [self._numbers(batch) for batch in batches]
@@ -133,7 +133,7 @@ class Intake:
     ) -> int:
         """Count single events in the open tick, in one transaction: one row each, with the position of its key and its amount.
 
-        Returns how many rows count; the others are beyond the cap of their person. The amounts are held to the unit's.
+        Returns how many rows count; the others are beyond the cap of their person. Amounts are limited to the unit's amount.
         """
         unit = self._description.unit
         if len(keys) and not 0 <= int(keys.min()) <= int(keys.max()) < len(self._positions):
@@ -168,16 +168,16 @@ class Intake:
 
     @property
     def person_key(self) -> bytes:
-        """A secret of this stream, 32 bytes: the key of hashes by which a source tells persons apart in memory."""
+        """A secret of this stream, 32 bytes: the key of the hashes that a source uses to distinguish persons in memory."""
         return hashlib.blake2b(b"in memory", key=self._secret, digest_size=32).digest()
 
     def position(self, source: str) -> bytes | None:
-        """How far a source has been read, as it was stored with what was read; None if nothing was."""
+        """How far a source has been read, as stored together with its events; None if nothing was read."""
         rows = self._database.query("SELECT body FROM positions WHERE stream = ? AND source = ?", (self._id, source))
         return self._seal.open(rows[0][0], f"{self._uid}/position/{source}") if rows else None
 
     def _open_tick(self, not_before: int | None) -> int:
-        """The open tick, which stays the open one until this transaction ends."""
+        """The open tick. It stays open until this transaction ends."""
         words = f"SELECT last_tick FROM streams WHERE id = ?{self._database.for_share}"  # noqa: S608 - a constant
         rows = self._database.query(words, (self._id,))
         if not rows:
@@ -213,7 +213,7 @@ class Intake:
     def _keys(self, batch: Batch) -> list[int]:
         try:
             return [self._positions[key] for key in batch.counts]
-        except KeyError:  # it may have been declared since
+        except KeyError:  # the key may have been declared since
             ((width,),) = self._database.query("SELECT width FROM streams WHERE id = ?", (self._id,)) or ((0,),)
         if width != len(self._positions):
             self._positions = self._read_positions()
@@ -236,14 +236,14 @@ class Intake:
         ]
 
     def _write(self, taken: Sequence[_Events], position: ReadPosition | None) -> int:
-        """Add the events that their persons' caps let through to what waits; returns how many these are."""
+        """Store the events within their persons' caps for the open tick; returns how many there are."""
         persons = [person for each in taken for person in each.persons]
         keys = np.fromiter((key for each in taken for key in each.keys), dtype=np.int64)
         counts = np.fromiter((count for each in taken for count in each.counts), dtype=np.int64)
         if persons:
             kept = self._capped(persons)
             keys, counts = keys[kept], counts[kept]
-        if taken:  # also if nothing counts: what is written must not tell
+        if taken:  # even if nothing counts: the write must not reveal whether something did
             self._insert(keys, counts)
         if position is not None:
             sealed = self._seal.close(position.body, f"{self._uid}/position/{position.source}")
@@ -255,7 +255,7 @@ class Intake:
         return len(keys)
 
     def _capped(self, persons: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Which of these events count: of each person the first ones, up to the cap. Notes them all, in one order everywhere."""
+        """Which of these events count: the first ones of each person, up to the cap. Every process records them in one order."""
         wanted: dict[bytes, int] = {}
         for person in persons:
             wanted[person] = wanted.get(person, 0) + 1
@@ -288,9 +288,9 @@ class Intake:
         self._database.change("INSERT INTO inputs (stream, body) VALUES (?, ?)", (self._id, sealed))
 
     def _remember(self, ids: Sequence[str | None], tick: int) -> list[bool]:
-        """Write the ids down; True for those that are new (and for batches without one).
+        """Store the ids; True for those that are new (and for batches without one).
 
-        In one order everywhere: two processes that write the same ids in opposite orders would wait for each other.
+        Every process writes in the same order: two that write the same ids in opposite orders would deadlock.
         """
         names = [None if each is None else hashlib.blake2b(each.encode(), digest_size=16).digest() for each in ids]
         added: set[bytes | None] = set()
@@ -322,12 +322,12 @@ def _taken(database: Database, seal: Seal, uid: str, stream: int) -> Iterator[Nu
 
 
 def forget_persons(database: Database, stream: int) -> None:
-    """Every person starts again: inside the transaction that closes the tick."""
+    """Reset the count of every person, inside the transaction that closes the tick."""
     database.change("DELETE FROM persons WHERE stream = ?", (stream,))
 
 
 def forget_batches(database: Database, stream: int, first: int, last: int, tick_seconds: int) -> None:
-    """Drop the batch ids that have been remembered long enough, now and then, as the ticks ``first .. last`` are closed."""
+    """Drop batch ids older than the time they are kept for; done from time to time, as the ticks ``first .. last`` are closed."""
     window = max(2, -(-REMEMBERED_SECONDS // tick_seconds))
     pace = max(1, window // 16)
     if last // pace != (first - 1) // pace:
@@ -344,7 +344,7 @@ def read_secret(database: Database, seal: Seal, uid: str, stream: int) -> bytes:
 
 
 def reseal_inputs(database: Database, old: Seal, new: Seal, uid: str, stream: int) -> None:
-    """Put the accepted inputs, the positions of sources and the secret of a stream under another seal."""
+    """Seal the accepted inputs, the positions of sources and the secret of a stream with another key."""
     about = f"{uid}/input"
     for id_, body in database.query("SELECT id, body FROM inputs WHERE stream = ?", (stream,)):
         database.change("UPDATE inputs SET body = ? WHERE id = ?", (new.close(old.open(body, about), about), id_))

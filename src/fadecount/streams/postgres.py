@@ -13,7 +13,7 @@ from fadecount.streams.database import TABLES, GuardedConnection, store_failed
 
 _CREATION_LOCK = 0x66616465
 _SIGNS_OF_LIFE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
-"""So that a server, or a leader, that vanished without a word is noticed within half a minute; the address may say otherwise."""
+"""A server or leader that stops responding is noticed within half a minute; the address may override this."""
 
 
 class PostgresDatabase(GuardedConnection):
@@ -51,11 +51,11 @@ class PostgresDatabase(GuardedConnection):
 
     @property
     def server(self) -> str:
-        """What tells one running server from another, by whatever address it was reached."""
+        """An identifier of the running server, the same for every address that reaches it."""
         return str(self.query("SELECT extract(epoch FROM pg_postmaster_start_time())::text")[0][0])
 
     def is_same_as(self, other: PostgresDatabase) -> bool:
-        """Whether two connections are to one database, in whatever schema."""
+        """Whether two connections use the same database, in any schema."""
         return (self.server, self.name) == (other.server, other.name)
 
     def _create(self, tables: Sequence[str]) -> None:

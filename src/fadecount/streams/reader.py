@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Releases:
-    """Published ticks: values in the shape (ticks, keys), as released or through a view, and how far the truth may be from what
-    was released (95 %), per tick."""
+    """Published ticks: values in the shape (ticks, keys), as released or through a view, and per tick the half width of the 95 %
+    interval around what was released."""
 
     first_tick: int
     values: NDArray[np.int64]
@@ -45,9 +45,9 @@ class Releases:
 class Monotone:
     """A view for readers who want counts that never fall: it starts at 0 or above and takes consecutive ticks, piece by piece.
 
-    It is computed from the releases alone, so it costs no privacy, and it is never fed back into a counter. The running
-    maximum of the releases is what a count that only grows suggests. To keep one large noise value from lifting the
-    view for ever, each step may raise it by at most ``largest_step`` (if given).
+    It is computed from the releases alone, so it costs no privacy, and it is never fed back into a counter. It is the running
+    maximum of the releases, since the true count only grows. To keep one large noise value from raising the view
+    permanently, each step may raise it by at most ``largest_step`` (if given).
     """
 
     def __init__(self, *, largest_step: int | None = None) -> None:
@@ -125,7 +125,7 @@ class Reader:
     ) -> Iterator[Releases]:
         """The published releases of the ticks ``since .. until`` (both included), oldest first, in pieces of any size.
 
-        With ``view`` they are seen through it, from the first tick of the stream on.
+        With ``view``, the view is applied to them, from the first tick of the stream on.
         """
         status = self.status(name)
         if status.published_tick is None or status.first_tick is None:
@@ -213,10 +213,10 @@ class Reader:
         return totals, widths
 
     def loss(self, name: str, tick: int, *, at: float | None = None) -> float:
-        """What is lost about a unit in a tick, given all releases published so far; an upper bound, rounded up.
+        """The privacy loss of a unit in a tick, given all releases published so far; an upper bound, rounded up.
 
-        ``at`` (Unix seconds) looks ahead: all ticks that are over by then are counted as published. A unit that came late was
-        counted later and has lost at most this.
+        ``at`` (Unix seconds) looks ahead: all ticks that are over by then are treated as published. A unit that arrived late was
+        counted in a later tick, and its loss is at most this.
         """
         status = self.status(name)
         through = None if at is None else status.step_of(status.description.ticks.at(at) - 1)

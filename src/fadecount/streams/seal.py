@@ -2,9 +2,9 @@
 
 A sealed body is one version byte, the first 8 bytes of the key's fingerprint, a random salt of 32 bytes and the ciphertext with
 its tag. The key of a body is HKDF-SHA256 of the given key and the salt (RFC 5869). So each derived key seals one body, and the
-nonce of AES-GCM is always zero: there is no number of nonces to count, and no key that must be rotated in time. Two bodies share
-a key only if two salts of 256 random bits are equal. What the body is (store, stream, kind, number) is authenticated with it, so
-bodies cannot be swapped.
+nonce of AES-GCM is always zero: no nonces need to be counted, and no key must be rotated before a limit. Two bodies share
+a key only if two salts of 256 random bits are equal. The identity of the body (store, stream, kind, number) is authenticated
+with it, so bodies cannot be swapped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CHECKSUM = 16
 
 
 class Seal(Protocol):
-    """Closes and opens the bodies that hold true counts."""
+    """Seals and opens the bodies that hold true counts."""
 
     @property
     def fingerprint(self) -> str:

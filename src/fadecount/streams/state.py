@@ -34,7 +34,7 @@ class StoredState:
         self.keys: tuple[str, ...] = ()
 
     def load(self, status: Status, source: NoiseSource | None) -> Counter:
-        """The counter as it was committed. Raises if anything is missing, altered or from another time."""
+        """The counter as it was committed. Raises if anything is missing, altered or from another commit."""
         rows = self._database.query("SELECT kind, number, body FROM state WHERE stream = ?", (self._stream,))
         self.keys = read_keys(self._database, self._stream)
         self._arrays, self._digests = {}, {}
@@ -62,7 +62,7 @@ class StoredState:
     def save(self, counter: Counter) -> None:
         """Write the parts that changed since the last time; the new :meth:`digest` must be written with the status.
 
-        The sum is written always: whether it changed would tell if anything happened, also under a seal.
+        The sum is always written: a write only when it changes would reveal whether events occurred, even under a seal.
         """
         new = dict(_named(parts_of(counter)))
         changed = {name: row for name, row in new.items() if name[0] == TOTAL or not _same(self._arrays.get(name), row)}

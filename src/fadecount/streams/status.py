@@ -59,7 +59,7 @@ _COLUMNS = (
 
 
 def read_status(database: Database, name: str) -> Status:
-    """The row of one stream, or a :class:`StoreError` that names those there are."""
+    """The row of one stream, or a :class:`StoreError` that names the existing streams."""
     rows = database.query(f"SELECT {_COLUMNS} FROM streams WHERE name = ?", (name,))  # noqa: S608 - a constant
     if not rows:
         names = ", ".join(stream_names(database)) or "none"

@@ -37,7 +37,7 @@ class Store:
         self._noise: NoiseSource | None = None
         self._checkpoint = Checkpoints()
         self.fence_warning: str | None = None
-        """One line if one backup is likely to hold both the store and its fence; to be shown when a stream is created."""
+        """A warning in one line if one backup is likely to hold both the store and its fence; show it on creating a stream."""
         try:
             self._uid = self._check_format()
         except BaseException:
@@ -115,11 +115,11 @@ class Store:
                 self._fence.move(uid, None, Mark(commit_id=status.commit_id, steps=0))
 
     def open(self, name: str, *, other_histories: int | None = None) -> Stream:
-        """A stream for writing. Refused while another process writes to it, and if the fence knows of later releases.
+        """A stream for writing. Refused while another process writes to it, and if the fence records later releases.
 
-        A store that is older than what was published, or that has lost its fence, goes on only if the operator states how many
-        other histories of the stream were published, all in all (``other_histories``). Every loss then includes them. For a
-        stream that is the latest, the number changes nothing.
+        A store that is older than what was published, or that has lost its fence, continues only if the operator states the
+        total number of other published histories of the stream (``other_histories``). Every loss then includes them. For a
+        stream that is up to date, the number changes nothing.
         """
         if other_histories is not None:
             remedy = "it is how many other histories of the stream were published, all in all"
@@ -143,11 +143,11 @@ class Store:
         start_tick: int | None = None,
         other_histories: int | None = None,
     ) -> Stream:
-        """The stream of that name, for writing: the one that exists, if it is what is asked for, or a new one.
+        """The stream of that name, for writing: the existing one, if it matches the arguments, or a new one.
 
         ``mechanism`` is the promise for one ``unit``: a new stream runs ``mechanism.for_sensitivity(unit.sensitivity)``. It may
-        be left out for a stream that exists. Another mechanism, another tick or another unit than the stream was created with
-        is refused. ``keys`` must begin with those declared so far; new ones are declared. ``start_tick`` is for a new stream.
+        be left out for an existing stream. A mechanism, tick or unit that differs from the stream's own is refused.
+        ``keys`` must begin with those declared so far; new ones are declared. ``start_tick`` is for a new stream.
         """
         names = tuple(keys)
         if name not in self.names():
@@ -176,7 +176,7 @@ class Store:
         return Reader(self._database)
 
     def delete(self, name: str) -> None:
-        """Remove a stream with all its releases. Its name stays taken if it had any: what observers have seen, they keep."""
+        """Remove a stream with all its releases. If it had any, its name stays reserved: observers keep what they have seen."""
         status = read_status(self._database, name)
         self._database.lock(status.uid, self._wait)
         with self._database.transaction():
@@ -205,7 +205,7 @@ class Store:
             self._database.unlock(status.uid)
 
     def close(self) -> None:
-        """End all writing. Streams of this store cannot be used any more."""
+        """Close the store. Its streams cannot be used any more."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -216,7 +216,7 @@ class Store:
 
 
 def _check_same(description: Description, tick: Ticks, mechanism: Mechanism | None, unit: Unit) -> None:
-    """Refuse what differs from what the stream was created with: its losses would not be those that were stated."""
+    """Refuse arguments that differ from what the stream was created with: its losses would not be the stated ones."""
     name, ticks = description.name, description.ticks
     if tick != ticks:
         wanted = f"{ticks.tick_seconds} s in {ticks.zone}, as stream {name!r} was created"

@@ -1,4 +1,4 @@
-"""A stream that is being written: events in, ticks closed, releases committed and only then shown."""
+"""A stream open for writing: it takes events, closes ticks, commits releases and only then publishes them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fadecount.streams.state import StoredState
 from fadecount.streams.status import Status, read_keys, read_status, write_keys
 
 LARGEST_GAP = 50_000_000
-"""Empty ticks that are closed at once; a wider gap is taken for a wrong clock."""
+"""The most empty ticks that are closed in one call; a wider gap is treated as a wrong clock."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +42,9 @@ class Tools:
 class Stream:
     """One stream, open for writing by this process alone.
 
-    Guarantees: a tick is closed once, its inputs are final, and its release is shown only after inputs, new state and
-    release were committed together and the fence moved. After an error the state in memory is dropped, and what the store
-    says is read again. Calls from several threads are serialized.
+    Guarantees: a tick is closed once, its inputs are final, and its release is published only after inputs, new state and
+    release were committed together and the fence moved. After an error the state in memory is dropped and read again from the
+    store. Calls from several threads are serialized.
     """
 
     def __init__(self, tools: Tools, name: str, *, other_histories: int | None = None) -> None:
@@ -86,10 +86,10 @@ class Stream:
     ) -> bool:
         """Count events in the open tick; durable when it returns. False if a batch of this id was counted before.
 
-        ``person`` says whose events these are; a stream that protects persons needs it, and counts as many of them as its unit
-        says. ``at`` is when the events happened (Unix seconds): if the open tick was over by then, a ``ClockError`` is raised,
-        since an event that counts before its time has lost more than its age says. Close the ticks that are over first. Without
-        ``at``, the events are taken to be of the open tick or older.
+        ``person`` is the person who caused the events; a stream that protects persons needs it, and counts as many of the events
+        as its unit allows. ``at`` is when the events happened (Unix seconds): if the open tick was over by then, a ``ClockError``
+        is raised, since an event counted before its time has lost more than its age says. Close the ticks that are over first.
+        Without ``at``, the events are assumed to belong to the open tick or an older one.
         """
         return self.add_many([Batch(counts=counts, id=id, person=person)], at=at)[0]
 
@@ -109,25 +109,25 @@ class Stream:
         """Count single events in the open tick, in one transaction: one row each, with the position of its key and its amount.
 
         ``at`` is the latest time of these events, as in :meth:`add`. ``position`` says how far their source has been read; it is
-        stored in the same transaction, so that a restart neither counts an event twice nor leaves one out. Returns how many
+        stored in the same transaction, so a restart neither counts an event twice nor leaves one out. Returns how many
         rows count: the others are beyond the cap of their person. That number is for the operator only.
         """
         return self._intake.accept_rows(keys, amounts, persons, not_before=self._tick_of(at), position=position)
 
     def position(self, source: str) -> bytes | None:
-        """How far a source has been read, as it was stored with what was read; None if nothing was."""
+        """How far a source has been read, as stored together with its events; None if nothing was read."""
         return self._intake.position(source)
 
     def persons_counted(self, persons: Sequence[str | bytes]) -> NDArray[np.int64]:
         """How many events of each of these persons count in the open tick so far.
 
-        For what is handed to :meth:`release` in sums: the caller lets only the rest of the cap through.
+        For callers that pass sums to :meth:`release`: they must include only as many more events as the cap allows.
         """
         return self._intake.persons_counted(persons)
 
     @property
     def person_key(self) -> bytes:
-        """A secret of this stream, 32 bytes: the key of hashes by which a source tells persons apart in memory."""
+        """A secret of this stream, 32 bytes: the key of the hashes that a source uses to distinguish persons in memory."""
         return self._intake.person_key
 
     def _tick_of(self, at: float | None) -> int | None:
@@ -157,7 +157,7 @@ class Stream:
         return list(self.release(tick, nothing, largest_gap=largest_gap, through=tick))
 
     def catch_up(self, now: float) -> int:
-        """Close every tick that is over at ``now`` (Unix seconds), however many: the operator's word that the clock is right.
+        """Close every tick that is over at ``now`` (Unix seconds), however many: the operator confirms that the clock is right.
 
         Returns how many were closed. They cannot be opened again: what was published stays published.
         """
@@ -235,7 +235,7 @@ class Stream:
         return chunk
 
     def _write(self, after: Status, before: Status) -> None:
-        """Write the status, if it is still what it was: the lock keeps other processes out, this keeps out a second object."""
+        """Write the status if it is unchanged. The lock excludes other processes; this check excludes a second object."""
         changed = self._tools.database.change(
             "UPDATE streams SET first_tick = ?, last_tick = ?, published_tick = ?, steps = ?, commit_id = ?, "
             "previous_commit_id = ?, digest = ? WHERE id = ? AND commit_id = ? AND digest = ?",
@@ -264,7 +264,7 @@ class Stream:
 
     @contextmanager
     def _changing(self) -> Iterator[tuple[Counter, StoredState]]:
-        """Hands out the counter for a change that is stored; if that fails, memory is dropped in favour of the store."""
+        """Yields the counter for a change that is stored; if that fails, the state in memory is dropped."""
         with self._guard:
             counter, state = self._loaded or self._load()
             self._loaded = None
@@ -273,7 +273,7 @@ class Stream:
                 self._loaded = counter, state
 
     def _recover(self) -> None:
-        """After an error: read again what the store says, before anything is decided by it."""
+        """After an error, read the status from the store again before using it."""
         with self._guard:
             if self._loaded is None:
                 self._load()

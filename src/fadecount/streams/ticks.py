@@ -50,7 +50,7 @@ class Ticks:
         object.__setattr__(self, "_local", zone if seconds % DAY == 0 and self.zone != "UTC" else None)
 
     def at(self, unix_seconds: float) -> int:
-        """The tick in which a moment lies."""
+        """The tick that contains a time."""
         if not EARLIEST <= unix_seconds <= LATEST:
             raise bad_parameter("time", unix_seconds, "a moment between the years 6 and 9987", "give Unix seconds")
         if self._local is None:
@@ -59,7 +59,7 @@ class Ticks:
         return (local - _EPOCH).days // (self.tick_seconds // DAY)
 
     def of(self, unix_seconds: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The ticks of many moments (whole Unix seconds, rounded down)."""
+        """The ticks of many times (whole Unix seconds, rounded down)."""
         if self._local is None or not len(unix_seconds):
             return unix_seconds // self.tick_seconds
         quarters, inverse = np.unique(unix_seconds // _QUARTER, return_inverse=True)

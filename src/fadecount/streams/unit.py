@@ -1,4 +1,4 @@
-"""Who is protected: one event, or one person within a tick. Part of a stream from its creation, and public."""
+"""Who is protected: one event, or one person within a tick. The unit is public and fixed when a stream is created."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Unit:
     count. So the presence or absence of *all* that the person did changes the counts of the tick by at most :attr:`sensitivity`
     in total. Removing a *single* event of a capped person is a smaller change of the input, but not of the output: the next
     event of the person moves up, so that one count can fall and another rise, by up to ``amount`` each.
-    ``keys`` is in how many counts one event is counted: 1 for now.
+    ``keys`` is the number of counts that include one event: currently 1.
 
     >>> Unit(amount=5).text, Unit(amount=5).sensitivity
     ('one event with an amount up to 5', 5)
@@ -58,7 +58,7 @@ class Unit:
 
     @property
     def text(self) -> str:
-        """The unit in words, as it stands beside every loss."""
+        """The unit in words, as shown beside every loss."""
         if self.of == "event":
             return "one event" if self.amount == 1 else f"one event with an amount up to {self.amount}"
         events = "1 event" if self.events == 1 else f"{self.events} events"
@@ -72,7 +72,7 @@ class Unit:
 
     @classmethod
     def from_json(cls, found: Mapping[str, object]) -> Unit:
-        """The unit of such fields; those left out have their defaults, unknown ones are refused."""
+        """The unit with these fields. Missing fields have their defaults; unknown ones are refused."""
         unknown = sorted(set(found) - {"of", "amount", "events", "keys"})
         if unknown:
             raise bad_parameter("unit", unknown[0], "made of of, amount, events and keys", "leave it out")

@@ -72,7 +72,7 @@ class WindowCalendar:
         return np.array(found, dtype=np.int64)
 
     def _number(self, second: int) -> int:
-        """The number of the window that holds a moment."""
+        """The number of the window that contains a time."""
         count, unit = self._parts
         day = datetime.fromtimestamp(second, ZoneInfo(self.zone)).date()
         if unit in ("mo", "y"):
