@@ -1,4 +1,4 @@
-"""Audit: what an outsider can show about the privacy loss of a running mechanism, beside what it claims."""
+"""Audit: compares the privacy loss that an outsider can demonstrate for a running mechanism with the claimed loss."""
 
 from fadecount.audit.attack import Finding, audit
 

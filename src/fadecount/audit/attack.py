@@ -1,4 +1,4 @@
-"""The audit: run a mechanism on neighbouring streams, find an event that tells them apart, and bound the loss that it shows."""
+"""The audit: run a mechanism on neighbouring streams, find an event that distinguishes them, and bound the loss from below."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class Finding:
     position: int
     claimed: float
     shown: float
-    """A lower bound on the true loss, which is too high with a chance of at most the audit's false-alarm probability.
+    """A lower bound on the true loss. It is too high with at most the audit's false-alarm probability.
 
     For Gaussian noise it is the epsilon, at the mechanism's delta, of a lower bound on ``mu``.
     """
     likely: int
     rare: int
     samples: int
-    """How often the event was seen on either stream, in so many runs each."""
+    """How often the event was seen on either stream, and the number of runs on each."""
 
     @property
     def refuted(self) -> bool:
@@ -52,11 +52,11 @@ def audit(
 ) -> list[Finding]:
     """Lower bounds on the loss at some ages, from ``samples`` runs on each of two streams that differ in one item.
 
-    Half of the runs serve to find an event that is likely on one stream and rare on the other, the other half to judge it, by
-    Clopper-Pearson bounds. Guarantees: if the mechanism keeps its claim, the chance that any finding refutes it is at most
-    ``false_alarm``. Assumes nothing about the mechanism. ``running`` is what really runs, where that is another
-    mechanism than the one whose claim is audited: this shows that an audit can fail. The item audited at an age is
-    that of the first positions that loses most. ``progress`` is called with the number of runs done.
+    One half of the runs is used to find an event that is likely on one stream and rare on the other; the other half is used to
+    test it, by Clopper-Pearson bounds. Guarantees: if the mechanism keeps its claim, the chance that any finding refutes it is
+    at most ``false_alarm``. Assumes nothing about the mechanism. ``running`` is the mechanism that actually runs, if it differs
+    from the one whose claim is audited: this shows that an audit can fail. The item audited at an age is the one among the
+    first positions that loses most. ``progress`` is called with the number of runs done.
     """
     remedy = f"audit ages from 0 to {LONGEST_AGE}, of which an outsider can see something"
     checked = [require_integer("age", age, minimum=0, maximum=LONGEST_AGE, remedy=remedy) for age in ages]

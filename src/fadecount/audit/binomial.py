@@ -55,7 +55,7 @@ def _fraction(a: float, b: float, x: float) -> float:
 
 
 def _apart(value: float) -> float:
-    """Not zero, so that it may be divided by."""
+    """The value, or a tiny number instead of 0, so that it can be a divisor."""
     return value if abs(value) > 1e-300 else 1e-300
 
 

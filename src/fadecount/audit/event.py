@@ -1,10 +1,10 @@
-"""A good event to tell two streams apart, found on samples of both.
+"""An event that distinguishes two streams well, found on samples of both.
 
 An output sequence gets a *score*: an estimate of its log-likelihood ratio, learnt without knowing how the mechanism works. The
-outputs are made uncorrelated one after the other (what the earlier ones predict linearly is taken off), the distribution
+outputs are decorrelated one after the other (subtracting what the earlier ones predict linearly), the distribution
 of each result is estimated by a histogram on either side, and the logarithms of the ratios are added up. An event is a
-score beyond a threshold. Nothing here needs to be right for an audit to be valid: a bad score finds less, never too much,
-because the event is judged on samples that had no part in finding it.
+score beyond a threshold. The audit is valid even if the score is bad: a bad score finds less, never too much,
+because the event is tested on samples that were not used to find it.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Counter:
     one step of one key. Noise comes from the operating system's entropy, each variable is drawn once and never again, also
     across :meth:`save` and :meth:`resume`; a forked child process is refused with a ``ForkedError``. A call that raises
     changes nothing. Calls from several threads are serialized. Assumes: a saved state is resumed at most once; two counters
-    that go on from one state reveal more than stated. Costs: O(1) draws per step on average; O(delay + log(time)) memory
+    that continue from one state reveal more than stated. Costs: O(1) draws per step on average; O(delay + log(time)) memory
     per key. Proof: docs/theory.md, section 2.
 
     >>> import fadecount as fc
@@ -53,7 +53,7 @@ class Counter:
     def _with_noise(
         cls, mechanism: Mechanism, source: NoiseSource, *, width: int | None = None, resolution_bits: int | None = None
     ) -> Counter:
-        """The bottom step under the constructor: a counter on a given noise source, for tests."""
+        """The private constructor behind the public one: a counter on a given noise source, for tests."""
         counter = cls.__new__(cls)
         counter._prepare(mechanism, width, resolution_bits, source)
         return counter
@@ -110,7 +110,7 @@ class Counter:
 
     @property
     def time(self) -> int:
-        """How many steps have been taken: those shown, and those still delayed."""
+        """How many steps have been taken, including those that are still delayed."""
         return self._path.shown + len(self._delayed)
 
     @overload
@@ -185,11 +185,11 @@ class Counter:
             )
 
     def __reduce__(self) -> NoReturn:
-        """Neither copied nor pickled: two counters that go on with the same noise reveal more than stated."""
+        """Refuse to copy or pickle: two counters that continue with the same noise reveal more than stated."""
         raise TypeError("a counter cannot be copied; save() it, and let one counter go on from there")
 
     def save(self) -> bytes:
-        """Everything needed to go on without drawing anything again, as versioned bytes. It holds true sums: keep it secret."""
+        """The state as versioned bytes, to continue without drawing any noise again. It holds true sums: keep it secret."""
         require_lineage(self._lineage)
         width = self._grid.width
         empty = np.empty((0,) if width is None else (0, width), dtype=np.int64)
@@ -236,7 +236,7 @@ def parts_of(counter: Counter) -> Parts:
 
 
 def counter_of(mechanism: Mechanism, parts: Parts, source: NoiseSource | None = None) -> Counter:
-    """The counter that goes on from these parts; parts that do not fit their time are refused."""
+    """The counter that continues from these parts; parts that do not fit their time are refused."""
     counter = Counter._with_noise(mechanism, source or SystemNoise(), width=len(parts.total))
     check_parts(mechanism, parts)
     counter._total = parts.total.copy()

@@ -44,7 +44,7 @@ class Grid:
         if array.shape != wanted:
             raise InputError(f"input must have the shape {wanted}, got {array.shape}; use extend for many steps")
         numbers = self._numbers(array[np.newaxis])
-        return int(numbers[0]) if self.width is None else numbers[0].copy()  # it may wait in the delay while the caller goes on
+        return int(numbers[0]) if self.width is None else numbers[0].copy()  # a delay may keep it while callers reuse theirs
 
     def many(self, items: Any) -> NDArray[np.int64]:
         """Many inputs as an int64 array of the shape (steps,) or (steps, counts)."""
@@ -105,20 +105,20 @@ class Grid:
         return out
 
     def require_exact(self, total: Any) -> None:
-        """Refuse a sum outside of the exact range; one of two numbers within 2**62 that wrapped in int64 is outside of it too."""
+        """Refuse a sum outside the exact range. A sum of two numbers within 2**62 that wrapped in int64 is outside it too."""
         smallest, largest = (total, total) if self.width is None else (total.min(), total.max())
         if largest > self.largest_sum or smallest < -self.largest_sum:
             raise _sum_too_large(self.largest_sum)
 
     def output(self, value: Any) -> Any:
-        """A noisy sum as it is released: the integer itself, or a float on the grid."""
+        """The released form of a noisy sum: the integer itself, or a float on the grid."""
         if self.resolution_bits is None:
             return value
         return np.ldexp(value, -self.bits) if self.width is not None or np.ndim(value) else float(value) / (1 << self.bits)
 
 
 def _as_array(items: Any) -> NDArray[Any]:
-    """As NumPy sees it, except that rows of different lengths, and booleans among numbers, are refused."""
+    """The items as a NumPy array; rows of different lengths, and booleans among numbers, are refused."""
     try:
         array = np.asarray(items)
     except ValueError:

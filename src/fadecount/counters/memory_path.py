@@ -1,14 +1,14 @@
-"""The noise of a running Gaussian counter, step by step or in blocks: integers that remember noise and slowly forget it.
+"""The noise of a running Gaussian counter, step by step or in blocks: integers that store decaying sums of noise (memories).
 
-:mod:`fadecount.mechanisms.memories` says what a step does. A block of steps has the same result, bit by bit. Within an epoch of
-a memory there is no rounding, so that its values are cumulative sums. From one epoch to the next, ``y' = (y + sum) >> shift``.
+:mod:`fadecount.mechanisms.memories` defines a step. A block of steps has the same result, bit by bit. Within an epoch of
+a memory there is no rounding, so its values are cumulative sums. From one epoch to the next, ``y' = (y + sum) >> shift``.
 As floors of floors are floors, several such steps are one: ``(y + d_0 + 2**s d_1 + 4**s d_2 + ...) >> (n s)``. That
-recurrence over groups is repeated for all groups at once until nothing changes, which is soon: each time what is not yet right
-shrinks by ``2**(n s)``.
+recurrence over groups is repeated for all groups at once until nothing changes. This takes few repetitions: each one reduces
+the remaining error by ``2**(n s)``.
 
-Nothing wraps unnoticed. If no product passes 2**61 and no value of a memory its limit, then by induction over the steps every
-sum is the true one: a step moves a value by less than 2**61, so that the first true value beyond its limit would still be
-computed right, and found. Where a limit is passed, the block is done again in Python's integers, which have none.
+Overflow is always detected. If no product exceeds 2**61 and no value of a memory exceeds its limit, then by induction over the
+steps every sum is the true one: a step changes a value by less than 2**61, so the first true value beyond its limit would still
+be computed correctly, and detected. Where a limit is exceeded, the block is computed again in Python's unbounded integers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class MemoryPath:
 
     @property
     def tails(self) -> list[Any]:
-        """What is kept for ever, then each memory, longest half-life first."""
+        """The part that never decays, then each memory, longest half-life first."""
         if self._width is not None and any(row.dtype == object for row in self._state):
             raise _too_far()
         if self._width is None and any(abs(number) >> 62 for number in self._state):
@@ -276,7 +276,7 @@ def _halved(start: Rows, sums: Rows, shift: int) -> Rows:
 
 
 def _together(start: Rows, sums: Rows, shift: int) -> int:
-    """How many halvings may be done at once without passing 2**62."""
+    """How many halvings may be done at once without exceeding 2**62."""
     largest = max(abs(int(each)) for each in (start.max(), start.min(), sums.max(), sums.min()))
     return max(1, min(16, len(sums), (60 - largest.bit_length()) // shift))
 

@@ -1,7 +1,7 @@
 """The noise of a running counter, step by step or in blocks.
 
 At clock ``u`` the noise in an output is the sum over the levels of the variable in use. A step renews the levels ``0
-.. n`` for some ``n`` and leaves the higher ones, so all that is ever needed is the *tails*: for each level ``l`` the
+.. n`` for some ``n`` and keeps the higher ones, so only the *tails* are needed: for each level ``l`` the
 sum of the variables in use on the levels ``>= l``, carry included. They are listed from the highest level (above all
 that are in use: the carry alone) to level 0, whose tail is the output noise. Renewing means dropping the last ``n +
 1`` and rebuilding them from the one before.
@@ -75,7 +75,7 @@ class NoisePath:
                 tails = self._carry(round_number)
         if clock & 1 and clock > 1:  # every other step renews level 0 alone
             law = self._plan.laws[0]
-            assert law is not None  # a counter that shows an input without noise is refused
+            assert law is not None  # a counter that would release an input without noise is refused
             tails[-1] = above = tails[-2] + self._draw(law, 0, round_number, clock)
         else:
             self._tails = tails = self._renewed(tails, round_number, clock)

@@ -3,8 +3,8 @@
 Layout of the bytes: the marker ``FADECNT`` and one byte for the version; the length of the header (4 bytes, big endian); the
 header, JSON (mechanism, width, resolution, time, number of arrays); then int64 arrays, little endian, of one count
 per key each: the sum, the inputs still delayed, the noise tails; at the end a SHA-256 digest of all before it.
-Nothing in it is executed when read. The digest finds damage, not malice: anyone who can write the state can also
-release what they like.
+Nothing in it is executed when read. The digest detects damage, not attacks: anyone who can write the state can also
+release whatever they choose.
 
 Parts let a store write only what a step changed. A keyed counter is its time, one sum per key, the inputs still delayed, and
 the noise tails (see :mod:`fadecount.counters.path`), one array over the keys per level. A step replaces two of the tails on
@@ -37,7 +37,7 @@ _LARGEST_NOISE = 1 << 60  # far above what 62 levels of the largest scale reach;
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedState:
-    """Everything that a counter needs to go on without drawing anything again."""
+    """Everything that a counter needs to continue without drawing any noise again."""
 
     mechanism: Mechanism
     width: int | None
@@ -141,9 +141,9 @@ class Parts:
 def widened(mechanism: Mechanism, parts: Parts, extra: int, source: NoiseSource | None = None) -> Parts:
     """The parts with ``extra`` more keys that have counted nothing so far.
 
-    The new keys get a fresh variable for each noise slot in use, so the law is the one they would have had if they had been
-    there from the beginning: variables of intervals that are over were never needed. Memories of Gaussian noise begin empty:
-    the promise is the same, for it holds for a stream that begins at any step, and their first outputs have less noise.
+    The new keys get a fresh variable for each noise slot in use. So they have the same law as if they had existed from the
+    beginning: variables of intervals that are over are not needed. Memories of Gaussian noise begin empty: the promise is the
+    same, because it holds for a stream that begins at any step, and their first outputs have less noise.
     """
     tails = _new_tails(mechanism, parts.time, extra, source or SystemNoise())
     zeros = np.zeros(extra, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""What every mechanism can tell: its loss, its error, its schedule, and itself as JSON.
+"""The interface of every mechanism: its loss, its error, its schedule, and its JSON.
 
-A mechanism is a description: frozen, comparable, without state or entropy. A new one gives its schedule and its loss; all the
-rest is derived from these here.
+A mechanism is a description: frozen, comparable, without state or entropy. A subclass defines its schedule and its loss;
+everything else is derived from these here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fadecount.mechanisms.schedule import Schedule
 
 JSON_VERSION = 1
 _LEFT_OUT = {"planned_tick_seconds": None, "head_start": 0}
-"""Fields that the JSON leaves out where they say nothing."""
+"""Fields that the JSON leaves out where they have their default."""
 
 
 class Mechanism(ABC):
@@ -90,8 +90,8 @@ class Mechanism(ABC):
     def loss(self, age: ArrayLike, *, position: ArrayLike | None = None) -> float | NDArray[np.float64]:
         """The privacy loss of an item of a given age: what all outputs so far can reveal about it.
 
-        ``age`` 0 is the step of the item itself. Without ``position`` the result holds for every item; with it, it is the
-        loss of the item streamed at that step (from 1), which is at most the former. Scalars and arrays, up to 2**60 - 1.
+        ``age`` 0 is the step of the item itself. Without ``position`` the result holds for every item. With it, the result is
+        the loss of the item at that step (from 1), which is at most the former. Scalars and arrays, up to 2**60 - 1.
         Guarantees: no event at any output set is more than ``exp(loss)`` times likelier with the item than without it.
         """
         ages = require_whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
@@ -136,9 +136,9 @@ class Mechanism(ABC):
         return sum_rounded_up(losses[inverse].tolist())
 
     def composed_loss(self, age: int, *, sensitivity: int = 1, histories: int = 1) -> float:
-        """The loss at an age of a unit that changes a count by up to ``sensitivity``, after so many ``histories`` of the outputs.
+        """The loss at an age of a unit that changes a count by up to ``sensitivity``, after ``histories`` histories of outputs.
 
-        Histories share the noise drawn before they parted and have their own after it (see :mod:`fadecount.streams.forks`).
+        Histories share the noise drawn before they diverged and have their own after it (see :mod:`fadecount.streams.forks`).
         Guarantees: an upper bound, rounded up once; equal to :meth:`loss` for one history and a sensitivity of 1.
         """
         loss = self.loss(age)
@@ -153,7 +153,7 @@ class Mechanism(ABC):
         return sum_rounded_up(losses)
 
     def certainty(self, loss: float) -> float:
-        """How sure a fifty-fifty guess can become, given a loss of this mechanism: ``e**loss / (1 + e**loss)``."""
+        """The largest certainty that a fifty-fifty guess can reach at a loss of this mechanism: ``e**loss / (1 + e**loss)``."""
         return 1.0 / (1.0 + math.exp(-loss))
 
     def for_sensitivity(self, sensitivity: int) -> Self:
@@ -210,7 +210,7 @@ class Mechanism(ABC):
         return sum(variance_of(budget, bits) for budget in self.schedule.budgets_between(first, last))
 
     def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
-        """How far the difference of the outputs of two steps may be from the true one, but with probability ``beta``.
+        """How far the difference of the outputs of two steps is from the true one at most, except with probability ``beta``.
 
         Exact: the quantile of the law of the noise that does not cancel (docs/windows.md). It costs no privacy.
         """
@@ -248,7 +248,7 @@ class Mechanism(ABC):
 
     @staticmethod
     def from_json(text: str | bytes) -> Mechanism:
-        """The mechanism that :meth:`to_json` described, or that a plan file holds (its section ``plan`` is not looked at).
+        """The mechanism that :meth:`to_json` described, or that a plan file holds (its section ``plan`` is ignored).
 
         Anything else is refused with a :class:`ParameterError`.
         """
@@ -276,13 +276,13 @@ def require_window(start: int, end: int) -> tuple[int, int]:
 
 
 def _fits(schedule: Schedule, whole: Schedule, divisor: int) -> bool:
-    """Whether each budget of a schedule is at most the same one of another, divided: then so is each loss."""
+    """Whether each budget of a schedule is at most that of ``whole`` divided by ``divisor``: then so is each loss."""
     pairs = zip((*schedule.budgets, schedule.carry_budget), (*whole.budgets, whole.carry_budget), strict=True)
     return all(math.isinf(large) or Fraction(small) * divisor <= Fraction(large) for small, large in pairs)
 
 
 def _divided(value: Any, divisor: int, lowered: int) -> Any:
-    """The quotient rounded down, and lower by a number of float64 steps."""
+    """The quotient rounded down, then lowered by ``lowered`` float64 steps."""
     if isinstance(value, tuple):
         return tuple(_divided(each, divisor, lowered) for each in value)
     quotient = value / divisor

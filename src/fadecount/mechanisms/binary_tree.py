@@ -26,10 +26,10 @@ from fadecount.mechanisms.schedule import Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binary(Mechanism):
-    """A running count over a known number of steps that promises the same loss ``epsilon`` for ever (Chan, Shi and Song 2011).
+    """A running count over a known number of steps that promises the same loss ``epsilon`` at all ages (Chan, Shi and Song 2011).
 
     Each of the ``horizon.bit_length()`` levels gets an equal share of ``epsilon``. The promise is ``epsilon`` at
-    every age; what is really lost grows to it with the number of nodes published, and ``loss`` says how.
+    every age. The exact loss, given by ``loss``, grows to it with the number of nodes published.
 
     >>> import fadecount as fc
     >>> fc.Binary(epsilon=1.0, horizon=255).loss(0), fc.Binary(epsilon=1.0, horizon=255).loss(254)

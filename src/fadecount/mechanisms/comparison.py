@@ -1,4 +1,4 @@
-"""Two mechanisms compared, and one with the best that is possible: crossing ages and the lower bound on the error."""
+"""Comparing two mechanisms (crossing ages), and one mechanism with the lower bound on the error."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fadecount.mechanisms.base import Mechanism
 
 
 def crossing_age(first: Mechanism, second: Mechanism) -> int | None:
-    """The age from which on ``first`` never loses less than ``second``, or None if it does at the greatest age there is.
+    """The age from which on ``first`` never loses less than ``second``, or None if it loses less at the greatest age.
 
-    Exact over all ages up to 2**60. Curves never fall, so that a whole range of ages is clear once ``first`` at its
-    beginning has lost as much as ``second`` at its end; ranges that are not clear are halved.
+    Exact over all ages up to 2**60. Curves never fall, so a whole range of ages is decided once ``first`` at its
+    beginning has lost as much as ``second`` at its end; undecided ranges are halved.
 
     >>> import fadecount as fc
     >>> crossing_age(fc.Linear(epsilon=0.1), fc.Gradual(epsilon=0.1))
@@ -29,7 +29,7 @@ def crossing_age(first: Mechanism, second: Mechanism) -> int | None:
         if young == old:
             return old + 1 if old < LONGEST else None
         middle = (young + old) // 2
-        ranges += [(young, middle), (middle + 1, old)]  # the older half is looked at first
+        ranges += [(young, middle), (middle + 1, old)]  # the older half is examined first
     return 0
 
 

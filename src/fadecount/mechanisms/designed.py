@@ -1,4 +1,4 @@
-"""Level budgets of the user's own choice."""
+"""Level budgets chosen by the user."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fadecount.mechanisms.schedule import LEVELS
 class Designed(LevelMechanism):
     """A running count with any level budgets: level ``l`` has noise of scale ``1 / budgets[l]``; the last one continues.
 
-    ``math.inf`` is allowed: that level adds no noise, and a shift of it is paid for by the levels below. An infinite first budget
+    ``math.inf`` is allowed: that level adds no noise, and the levels below pay for a shift of it. An infinite first budget
     leaves the first output without noise: its loss is infinite, and no counter runs it.
 
     ``head_start=m`` starts the clock at ``2**m``: the levels ``0 .. m`` are in use from the first step on. So the first outputs
-    have the noise of later ones, and in return every item loses less, for the same noise later on: no item is alone in a small
-    interval, and shifts of larger ones are shared. The stream is as unbounded as without.
+    have the noise of later ones. In return every item loses less, for the same noise later on: no item is alone in a small
+    interval, and shifts of larger ones are shared. The stream is still unbounded.
 
     Formal guarantee and proof as for ``Gradual``: the exact loss of docs/theory.md, section 4, holds for any budgets.
 

@@ -1,4 +1,4 @@
-"""Gaussian noise with memories: the least error for those who accept a delta."""
+"""Gaussian noise with memories: the least error, for users who accept a delta."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _UP = 1.0 + 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaussian(Mechanism):
-    """A running count with Gaussian noise that is remembered and slowly forgotten; its loss is an epsilon at a delta.
+    """A running count with correlated Gaussian noise that decays over time; its loss is an epsilon at a delta.
 
     ``sigma`` is the standard deviation of the fresh noise at each step, in counts. ``half_lives`` are in steps, longest
-    first; ``weights`` say which part of the noise is kept for ever, then which part is halved every half-life, and add up
-    to 1. They are stored as the counter uses them, in units of ``2**-44``. A half-life is a whole number of steps, or such a
-    number divided by 2, 3 or 4.
+    first. ``weights`` add up to 1: the first is the part of the noise that never decays, the others are the parts that are
+    halved every half-life. They are stored as the counter uses them, in units of ``2**-44``. A half-life is a whole number of
+    steps, or such a number divided by 2, 3 or 4.
 
     Formal guarantee: for streams that differ by at most 1 in one step, all outputs up to an age are ``mu(age)``-Gaussian
     differentially private, also if inputs are chosen after seeing outputs. ``loss(age)`` is the exact epsilon of that at
@@ -121,10 +121,10 @@ class Gaussian(Mechanism):
         return replace(self, sigma=sigma)
 
     def composed_loss(self, age: int, *, sensitivity: int = 1, histories: int = 1) -> float:
-        """The loss at an age of a unit that changes a count by up to ``sensitivity``, after so many ``histories`` of the outputs.
+        """The loss at an age of a unit that changes a count by up to ``sensitivity``, after ``histories`` histories of outputs.
 
         ``mu`` grows in proportion to the sensitivity, and with the square root of the number of histories: squares of ``mu`` add
-        up, because histories share the noise drawn before they parted and have their own after it.
+        up, because histories share the noise drawn before they diverged and have their own after it.
         """
         require_whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
         mu = float(self._mu(age, float(sensitivity))) * math.sqrt(histories) * _UP
@@ -135,7 +135,7 @@ class Gaussian(Mechanism):
         return float(epsilon_at(math.fsum(mu_above(loss, self.delta) for loss in losses), self.delta))
 
     def certainty(self, loss: float) -> float:
-        """How often the best guess is right that was fifty-fifty before, given a loss at this delta: ``Phi(mu / 2)``."""
+        """How often the best guess from a fifty-fifty start is right, given a loss at this delta: ``Phi(mu / 2)``."""
         return certainty(mu_above(loss, self.delta))
 
     # Privacy ---------------------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class Gaussian(Mechanism):
         return self.sigma**2 * float(self._memories.response.window_variance(first, last)) + rounding
 
     def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
-        """How far the difference of the outputs of two steps may be from the true one, but with probability ``beta``."""
+        """How far the difference of the outputs of two steps is from the true one at most, except with probability ``beta``."""
         steps = np.array([require_window(start, end)], dtype=np.int64)
         return int(window_half_widths(self, steps[:, 0], steps[:, 1], beta=require_beta(beta))[0])
 
@@ -271,9 +271,9 @@ class Gaussian(Mechanism):
 
     @classmethod
     def gradual(cls, sigma: float, *, growth: float = 0.0, horizon: int = 1 << 28, delta: float = 1e-9, delay: int = 0) -> Self:
-        """A ready-made one for streams of any length: half-lives 1, 16, 256, ... up to the horizon.
+        """A ready-made mechanism for streams of any length: half-lives 1, 16, 256, ... up to the horizon.
 
-        ``growth`` 0 has the best balance of error and loss; with a larger one the loss is smaller when an item is young and
+        ``growth`` 0 has the best balance of error and loss. With a larger growth the loss is smaller when an item is young and
         grows faster, as the square root of ``log(age)**(1 + 2 growth)``. Below -1/2 see :meth:`bounded`.
 
         >>> import fadecount as fc
@@ -286,10 +286,10 @@ class Gaussian(Mechanism):
 
     @classmethod
     def bounded(cls, sigma: float, *, growth: float = -0.6, horizon: int = 1 << 28, delta: float = 1e-9, delay: int = 0) -> Self:
-        """One whose loss stays bounded on a stream without an end, with a state of a few numbers; its error grows instead.
+        """A mechanism whose loss stays bounded on an unbounded stream, with a state of a few numbers; its error grows instead.
 
-        Half-lives 1, 16, 256, ... up to the horizon, and a part that is kept for ever. The ideal loss has a limit at
-        all ages; that of the integers follows it within a few percent up to the horizon (``mu`` has the exact figures).
+        Half-lives 1, 16, 256, ... up to the horizon, and a part that never decays. The ideal loss is bounded over all ages; the
+        loss of the integers is within a few percent of it up to the horizon (``mu`` has the exact figures).
 
         >>> import fadecount as fc
         >>> mechanism = fc.Gaussian.bounded(20.0)
@@ -384,7 +384,7 @@ def _weights(values: Any, half_lives: int) -> tuple[float, ...]:
 
 
 def _family(growth: float, horizon: int, *, endless: bool) -> dict[str, Any]:
-    """Half-lives 16**i, weights in proportion to ``4**-i (1 + i ln 16)**-growth``; later ones are kept for ever, or left out."""
+    """Half-lives 16**i, weights in proportion to ``4**-i (1 + i ln 16)**-growth``; later ones never decay, or are left out."""
     remedy = "it is the number of steps up to which the loss follows the family"
     horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST, remedy=remedy)
     count = min(11, 1 + (horizon.bit_length() + 2) // 4)

@@ -1,4 +1,4 @@
-"""What a Gaussian mechanism costs and how wide it spreads: formulas of Gaussian differential privacy.
+"""The loss and the tails of a Gaussian mechanism: formulas of Gaussian differential privacy.
 
 A mechanism is ``mu``-Gaussian differentially private if telling two neighbouring inputs apart by its outputs is at least as
 hard as telling N(0, 1) from N(mu, 1) by one draw (Dong, Roth and Su 2022). This one number gives an exact ``epsilon`` for every
@@ -30,7 +30,7 @@ Reals = NDArray[np.float64]
 
 
 def upper_tail(x: float) -> float:
-    """``Phi(-x)``: the chance that a standard normal variable passes ``x``."""
+    """``Phi(-x)``: the chance that a standard normal variable exceeds ``x``."""
     return 0.5 * math.erfc(x / _ROOT_TWO)
 
 
@@ -76,7 +76,7 @@ def epsilon_at(mu: Any, delta: float) -> Any:
 
 
 def mu_at(epsilon: float, delta: float) -> float:
-    """The largest ``mu`` whose ``epsilon_at`` this ``delta`` does not pass ``epsilon``: what a promise allows.
+    """The largest ``mu`` whose ``epsilon_at`` this ``delta`` is at most ``epsilon``: what a promise allows.
 
     >>> round(mu_at(4.0, 1e-9), 9)
     0.67213169
@@ -90,7 +90,7 @@ def mu_at(epsilon: float, delta: float) -> float:
 
 
 def mu_above(epsilon: float, delta: float) -> float:
-    """A ``mu`` that no mechanism passes whose ``epsilon_at`` this delta is the one given: the inverse, rounded up.
+    """An upper bound on the ``mu`` of every mechanism with this ``epsilon_at`` this delta: the inverse, rounded up.
 
     >>> mu_above(0.0, 1e-9), round(mu_above(4.0, 1e-9), 6)
     (0.0, 0.672132)

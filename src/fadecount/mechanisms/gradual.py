@@ -30,11 +30,11 @@ from fadecount.mechanisms.schedule import LEVELS
 class Gradual(LevelMechanism):
     """A running count whose loss grows like a power of the logarithm of the age: ``epsilon * O(log(age)**exponent)``.
 
-    ``epsilon`` is the loss at first sight, ``exponent`` (lambda in the paper) how fast it grows afterwards, ``delay`` (B) by
-    how many steps outputs lag behind, during which an item loses nothing. Noise of level ``l`` has scale ``(1 + l)**(1 -
-    exponent) / epsilon``. With ``head_start=m`` the first step finds the noise of step ``2**m``: early outputs have more
-    noise, and all items lose less (:class:`Designed` says more). Above 3/2 the squared error stays bounded for ever; 1 gives
-    a loss of ``epsilon * (floor(log2(age + 1)) + 1)``.
+    ``epsilon`` is the loss at the first output that shows the item, ``exponent`` (lambda in the paper) how fast it grows
+    afterwards, ``delay`` (B) how many steps outputs lag behind; during the delay an item loses nothing. Noise of level ``l`` has
+    scale ``(1 + l)**(1 - exponent) / epsilon``. With ``head_start=m`` the first step has the noise of step ``2**m``: early
+    outputs have more noise, and all items lose less (see :class:`Designed`). With an exponent above 3/2 the squared error stays
+    bounded; 1 gives a loss of ``epsilon * (floor(log2(age + 1)) + 1)``.
 
     Formal guarantee: epsilon-differential privacy with expiration ``g(age) = loss(age) / epsilon`` (Definition 1 of
     the paper), for streams that differ by at most 1 in one step. Proof: docs/theory.md, sections 2 and 4. Test:
@@ -80,7 +80,7 @@ class Gradual(LevelMechanism):
         Here ``d`` is the age past the delay and ``k`` the exponent; for ``k = 0`` the fraction is the natural logarithm. It
         replaces the sum of :meth:`paper_loss` by an integral, so it is above that sum for exponents up to 1 only.
         """
-        self.paper_loss(age)  # refuses what is no age
+        self.paper_loss(age)  # refuses an invalid age
         shown = np.asarray(age, dtype=np.int64) - self.delay
         logs = np.log2(np.maximum(shown, 0) + 1.0) + 1.0
         power = self.exponent

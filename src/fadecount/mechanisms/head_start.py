@@ -85,7 +85,7 @@ def worst_item(budgets: Sequence[float], head_start: int, age: int) -> int:
 
 
 def _several(budgets: tuple[float, ...], head_start: int, ages: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The same for distinct ages of which one is more than the other has the same length in bits: all at once where that pays."""
+    """The same for distinct ages whose values plus one have the same length in bits: all at once where that is faster."""
     if len(ages) < _WORTH_IT or math.isinf(budgets[0]):
         return np.array([_one(budgets, head_start, int(age)) for age in ages])
     costs = _costs(budgets, head_start, (int(ages[0]) + 1).bit_length())
@@ -395,7 +395,7 @@ def _reach(triple: Triple) -> int:
 
 
 def _maximal(triples: list[Triple]) -> list[Triple]:
-    """The triples that are nowhere at or below another one."""
+    """The triples that no other triple dominates."""
     ordered = sorted(triples, reverse=True)
     if len(ordered) > _FEW:
         ordered = _thinned_by_blocks(ordered)

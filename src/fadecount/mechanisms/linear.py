@@ -13,7 +13,7 @@ from fadecount.mechanisms.level_budgets import LevelMechanism
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear(LevelMechanism):
-    """A running count one step late, with fresh noise of scale ``1 / epsilon`` at every step: the loss is ``epsilon * age``.
+    """A running count with a delay of one step and fresh noise of scale ``1 / epsilon`` at every step: loss ``epsilon * age``.
 
     It is the schedule with noise on level 0 only and a delay of one step, and its loss follows from the same exact formula.
 

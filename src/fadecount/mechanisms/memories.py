@@ -1,10 +1,10 @@
-"""Memories: noise that is remembered and slowly forgotten, in integers, and the exact account of what that costs.
+"""Memories: decaying sums of past noise, in integers, and the exact computation of their privacy loss.
 
 The output at step t (from 0) is the sum of the inputs plus ``b_0 z_t + b_1 z_(t-1) + ...``, where ``z`` is fresh noise and
 
     b_k = w_0 + w_1 2**(-k / h_1) + ... + w_K 2**(-k / h_K),     weights adding up to 1, so that b_0 = 1.
 
-Weight ``w_0`` is kept for ever, weight ``w_i`` is halved every ``h_i`` steps. The sequence ``c`` with ``B(x) C(x) = 1 / (1 -
+Weight ``w_0`` never decays, weight ``w_i`` is halved every ``h_i`` steps. The sequence ``c`` with ``B(x) C(x) = 1 / (1 -
 x)`` says how much of one input shows in the noise that an observer can compute from the outputs. :class:`Response` has both in
 closed form.
 
@@ -122,7 +122,7 @@ def _mean_geometric(rates: Reals, horizon: float) -> Reals:
 
 @lru_cache(maxsize=256)
 def response(epochs: tuple[tuple[int, int], ...], weights: tuple[float, ...]) -> Response:
-    """The closed forms for half-lives (longest first, as epochs and shifts) and weights (first the one kept for ever)."""
+    """The closed forms for half-lives (longest first, as epochs and shifts) and weights (first the one that never decays)."""
     context = _EXACT
     log_two = context.ln(Decimal(2))
     poles = [context.divide(context.multiply(log_two, Decimal(shift)), Decimal(epoch)) for epoch, shift in epochs]
@@ -279,7 +279,7 @@ class Memories:
     """The integers that a counter runs: ``2**unit_bits`` units per count, one sum of all noise, one memory per half-life.
 
     Step t = 0, 1, ...: with the memories Q as they are (at first 0), the remembered noise is F = (sum of terms) >> 6 units,
-    where a half-life adds ``read[(t - 1) mod epoch] * (Q >> dropped) >> down``, and what is kept for ever adds
+    where a half-life adds ``read[(t - 1) mod epoch] * (Q >> dropped) >> down``, and the part that never decays adds
     ``kept * (Q_0 >> kept_dropped) >> kept_down``. Then ``Q >>= shift`` if t is a multiple of the epoch. Fresh noise z of
     ``deviation`` units is drawn, ``Q_0 += z`` and ``Q += grown[t mod epoch] * z``. The noise in the output is z + F units,
     rounded to whole counts (or grid steps).
@@ -295,7 +295,7 @@ class Memories:
 
     @property
     def kept_limit_bits(self) -> int:
-        """The sum of all noise stays below two to this."""
+        """The sum of all noise stays below two to the power of this."""
         return min(62, 60 - self.kept.bit_length() + self.kept_dropped)
 
     @property
@@ -334,15 +334,15 @@ class Memories:
         return np.where(closing > 0.0, added * _SAFE, math.inf)
 
     def farthest(self, steps: int, beta: float) -> float:
-        """What the noise after so many steps, before it is rounded to whole counts, passes with probability at most ``beta``."""
+        """A bound that the noise after ``steps`` steps, before rounding, exceeds with probability at most ``beta``."""
         return float(self._farthest(steps, beta))
 
     def half_widths(self, steps: Integers, beta: float) -> Integers:
-        """For each number of steps, a whole number that the error of an output passes with probability at most ``beta``."""
+        """For each number of steps, a whole number that the error of an output exceeds with probability at most ``beta``."""
         return np.where(steps > 0, np.ceil(self._farthest(np.maximum(steps, 1), beta) - 0.5), 0.0).astype(np.int64)
 
     def window_half_widths(self, starts: Integers, ends: Integers, beta: float) -> Integers:
-        """For each pair of numbers of steps, a whole number that the error of the difference of both outputs passes so rarely.
+        """For each pair of steps, a whole number that the error of the difference exceeds with probability at most ``beta``.
 
         Each output is rounded to a whole count, which moves the difference by at most 1.
         """
@@ -368,12 +368,12 @@ class Memories:
 
     @cached_property
     def shrink(self) -> float:
-        """One less what rounded weights can add to the noise that hides an input, relative to it."""
+        """One minus the relative amount that rounded weights can add to the noise that hides an input."""
         return (1.0 - self._weight_error) * (1.0 - 1e-12)
 
 
 def resolved(weights: tuple[float, ...]) -> tuple[float, ...]:
-    """The weights in units of 2**-44 that add up to 1 exactly; the one kept for ever has 12 significant bits."""
+    """The weights in units of 2**-44 that add up to 1 exactly; the one that never decays has 12 significant bits."""
     whole = 1 << WEIGHT_BITS
     kept = round(weights[0] * whole)
     coarse = max(0, kept.bit_length() - 12)

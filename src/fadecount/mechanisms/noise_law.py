@@ -96,7 +96,7 @@ _SMALLEST_EXACT = 1e-6
 
 
 def quantile_of(budgets: Iterable[float], beta: float) -> int:
-    """An integer that the absolute sum of noise variables of these budgets passes with probability at most ``beta``.
+    """An integer that the absolute sum of noise variables of these budgets exceeds with probability at most ``beta``.
 
     The smallest such integer while the noise is narrow; within about one part in 4,000 per variable otherwise. A ``beta``
     below 1e-6 gets Chernoff's bound, which is larger.
@@ -128,11 +128,11 @@ def _quantile(budgets: tuple[float, ...], beta: float) -> int:
 
 
 def half_widths(mechanism: Mechanism, first_step: int, count: int, *, beta: float = 0.05) -> NDArray[np.int64]:
-    """For each of ``count`` steps from ``first_step`` on, how far the count shown may be from the true one.
+    """For each of ``count`` steps from ``first_step`` on, how far the released count may be from the true one.
 
-    Guarantees: it is farther away with probability at most ``beta``, for each step on its own. This is the one rule for
-    error intervals, in stores, exports, the service and Spark. With a delay, the true count is the one that many steps
-    earlier: the output shows nothing later.
+    Guarantees: it is farther away with probability at most ``beta``, for each step separately. Stores, exports, the service
+    and Spark all use this function for error intervals. With a delay, the true count is the one ``delay`` steps earlier: the
+    output shows nothing later.
     """
     schedule = mechanism.schedule
     shown = np.arange(first_step, first_step + count, dtype=np.int64) - schedule.delay
@@ -171,7 +171,7 @@ def window_half_widths(
         clock = np.where(shown > 0, shown - rounds * (length or 0) + skipped, 0)
         kinds += [rounds, clock]
     (first_rounds, first), (last_rounds, last) = kinds[:2], kinds[2:]
-    if schedule.alternating:  # all levels have one budget: the number of variables says it all
+    if schedule.alternating:  # all levels have one budget: only the number of variables matters
         kept = np.where(first_rounds == last_rounds, np.bitwise_count(first & last & ~_below(first ^ last)), 0)
         count = np.bitwise_count(first).astype(np.int64) + np.bitwise_count(last) - 2 * kept.astype(np.int64)
         renewed = (first_rounds != last_rounds) * ((first_rounds > 0).astype(np.int64) + (last_rounds > 0))

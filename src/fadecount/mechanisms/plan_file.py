@@ -39,7 +39,7 @@ def read_planned_person(path: str) -> tuple[int, int | None] | None:
 
 
 def planned_person(plan: object) -> tuple[int, int | None] | None:
-    """How often one person contributes at most, as a plan's JSON assumes: so many events in any so many steps (None: ever).
+    """The most contributions of one person that a plan's JSON assumes: (events, steps), in any ``steps`` steps (None: ever).
 
     None if the plan is about single events.
     """
@@ -52,9 +52,9 @@ def planned_person(plan: object) -> tuple[int, int | None] | None:
 
 
 def require_planned_person(planned: tuple[int, int | None], per_tick: int | None) -> None:
-    """Refuse a stream that does not keep to what its plan assumes of persons: its losses would not hold for them.
+    """Refuse a stream that violates its plan's assumption about persons: its losses would not hold for them.
 
-    ``per_tick`` is how many events of a person the stream counts in a tick (None: it does not look at persons). So many in each
+    ``per_tick`` is how many events of a person the stream counts in a tick (None: it ignores persons). That many in each
     of ``steps`` ticks must not be more than the plan assumes.
     """
     events, steps = planned

@@ -1,4 +1,4 @@
-"""Budget refresh: the baseline of the paper, and what practice does."""
+"""Budget refresh: the baseline of the paper, and common practice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fadecount.mechanisms.schedule import Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refresh(Mechanism):
-    """A running count in rounds of ``window`` steps, each with a fresh budget: the loss grows without end, linearly in the age.
+    """A running count in rounds of ``window`` steps, each with a fresh budget: the loss grows linearly in the age, without bound.
 
     Within a round the binary mechanism spends ``epsilon_current``; each later round publishes the sum of all earlier
     rounds once more, for ``epsilon_past``. ``loss`` is exact; ``paper_loss`` is the account of the paper, which also

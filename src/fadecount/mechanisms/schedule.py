@@ -44,7 +44,7 @@ class Schedule:
     horizon: int | None = None
     head_start: int = 0
     memories: Memories | None = None
-    """In place of slots: noise that is remembered and slowly forgotten."""
+    """In place of slots: decaying sums of past noise."""
 
     @property
     def skipped(self) -> int:

@@ -1,4 +1,4 @@
-"""The only room that touches entropy: exact discrete Laplace and rounded Gaussian noise and its generator."""
+"""Exact discrete Laplace and rounded Gaussian noise, and its generator. No other package uses entropy."""
 
 from fadecount.noise.entropy import unpredictable
 from fadecount.noise.gaussian import LARGEST_DEVIATION, SMALLEST_DEVIATION, RoundedGaussian

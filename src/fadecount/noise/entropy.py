@@ -1,4 +1,4 @@
-"""Unpredictable bytes that are no noise: names nobody can guess, nonces, tokens. Here, so that entropy has one room."""
+"""Unpredictable bytes that are not noise: unguessable names, nonces, tokens. Here, so that one package uses entropy."""
 
 from __future__ import annotations
 

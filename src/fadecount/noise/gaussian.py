@@ -1,8 +1,8 @@
 """Exact rounded Gaussian noise: the integer nearest to a normal variable, from uniform 64-bit words.
 
 The law. ``Pr[z] = Phi((z + 1/2) / s) - Phi((z - 1/2) / s)`` on the integers, for the standard deviation ``s``. An integer
-``v`` plus such noise is the rounded value of ``v`` plus a normal variable. So whatever holds for the Gaussian mechanism holds
-here by post-processing, to the last digit: a shift by ``v`` is exactly ``|v| / s``-Gaussian differentially private. (The other
+``v`` plus such noise is the rounded value of ``v`` plus a normal variable. So every guarantee of the Gaussian mechanism holds
+here exactly, by post-processing: a shift by ``v`` is exactly ``|v| / s``-Gaussian differentially private. (The other
 common law, ``Pr[z] ~ exp(-z**2 / 2 s**2)``, does not have this property: its delta is larger.)
 
 The draw. The integers are cut into cells of ``w = 2**c`` neighbours; ``c`` is 0 below ``s = 256``, and grows so that a cell
@@ -126,7 +126,7 @@ class RoundedGaussian:
         chosen: NDArray[np.int64],
         more: MoreWords,
     ) -> None:
-        """The draws at the positions that are left, given their words and what these say about their cells."""
+        """The draws at the remaining positions, given their words and what these determine about their cells."""
         cells = self._cells
         unknown = (chosen == _UNDETERMINED).nonzero()[0]
         at = left[unknown]

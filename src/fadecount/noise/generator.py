@@ -1,7 +1,7 @@
 """Unpredictable 64-bit words: AES-256 in counter mode, keyed by the operating system.
 
 Guarantees: words are indistinguishable from independent uniform ones for anyone who does not hold the key; no two threads and
-no two processes share a key. Each thread has a generator of its own. A forked child drops what it inherited (by a hook that
+no two processes share a key. Each thread has its own generator. A forked child drops what it inherited (by a hook that
 Python runs in the child, and by a check of the process id), and a new key is taken after every 2**30 bytes.
 """
 
@@ -24,7 +24,7 @@ _ZEROS = bytes(_CHUNK_BYTES)
 
 
 class Lineage:
-    """Tells a process from its forked children: ``current`` is a new object in every child."""
+    """Distinguishes a process from its forked children: ``current`` is a new object in every child."""
 
     current: object = object()
 
@@ -34,7 +34,7 @@ class Lineage:
 
 
 def require_lineage(lineage: object) -> None:
-    """Refuse what was made before a fork: the parent may use the same noise, and both together reveal more than stated."""
+    """Refuse an object made before a fork: the parent may use the same noise, and both together reveal more than stated."""
     if lineage is not Lineage.current:
         raise ForkedError("counter must stay in its process, got a forked child; save() it before, and resume it in one process")
 
@@ -70,7 +70,7 @@ _local = threading.local()
 
 
 def words(count: int) -> NDArray[np.uint64]:
-    """``count`` fresh 64-bit words, never given out before and never again."""
+    """``count`` fresh 64-bit words, each returned only once."""
     stream: _Stream | None = getattr(_local, "stream", None)
     if stream is None or not stream.usable:
         stream = _local.stream = _Stream()

@@ -20,8 +20,8 @@ of q different blocks under a pseudorandom permutation, cut to their first half,
 2**96. The law of the noise is that of :mod:`fadecount.noise.laplace` or
 :mod:`fadecount.noise.gaussian`, exactly, with these words.
 
-What it cannot do: the same noise on *changed* inputs reveals the change exactly. A caller must freeze the
-inputs of a step before noise meets them, and must take a new epoch for every new run of a stream.
+Limits: the same noise on *changed* inputs reveals the change exactly. A caller must freeze the inputs of a step
+before noise is added to them, and must take a new epoch for every new run of a stream.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _BLOCKS = 1 << 15
 
 
 class KeyedNoise:
-    """The noise variables of some keys of a stream, derived from a secret. See the module for how, and for its limits.
+    """The noise variables of some keys of a stream, derived from a secret. The module describes the method and its limits.
 
     Guarantees: a variable depends on the secret, the epoch, the stream, the mechanism, its key and its name, and on nothing else:
-    not on the other keys, their order, or on what was drawn before. Assumes: inputs that have met the noise never change
+    not on the other keys, their order, or on what was drawn before. Assumes: once noise was added to inputs, these never change
     within an epoch. Costs: one AES block per draw.
     """
 
@@ -115,7 +115,7 @@ def derive_stream_key(secret: bytes, *, epoch: str, stream: str, mechanism: str)
 
 
 def require_secret(secret: bytes) -> None:
-    """Refuse a secret that is too short to be one; the message shows its length, never itself."""
+    """Refuse a secret that is too short; the message shows its length, never the secret."""
     if len(secret) < SHORTEST_SECRET:
         remedy = "make one with: openssl rand -hex 32"
         raise ParameterError(f"secret must have at least {SHORTEST_SECRET} bytes, got {len(secret)}; {remedy}")
@@ -145,5 +145,5 @@ def _encrypted(key: bytes, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _joined(*parts: bytes) -> bytes:
-    """Several byte strings as one, each behind its length: different lists never give the same bytes."""
+    """Several byte strings as one, each preceded by its length: different lists never give the same bytes."""
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)

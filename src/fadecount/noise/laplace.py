@@ -102,7 +102,7 @@ class DiscreteLaplace:
         upper: NDArray[np.float64],
         whole: NDArray[np.float64],
     ) -> list[int]:
-        """Write the draws that the words determine, and tell the positions of the others. The last three are work space."""
+        """Write the draws that the words determine, and return the positions of the others. The last three are work space."""
         bits, upper, whole = bits[: len(words)], upper[: len(words)], whole[: len(words)]
         np.right_shift(words, 1, out=bits.view(np.uint64))
         np.maximum(bits, 1, out=bits)
@@ -191,7 +191,7 @@ def prefix_table(scale: float) -> NDArray[np.int16]:
 
 
 def completed(prefixes: NDArray[np.uint16], further: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Whole words that begin with the prefixes and go on with 48 bits of each further word; the sign stays the lowest bit."""
+    """Whole words that begin with the prefixes and continue with 48 bits of each further word; the sign stays the lowest bit."""
     wide = prefixes.astype(np.uint64)
     words: NDArray[np.uint64] = (wide >> 1 << 49 | further >> 16 << 1 | wide & 1).view(np.uint64)
     return words

@@ -1,6 +1,6 @@
 """Where a counter gets its noise from: by the name of the variable, so that it can be scripted, replayed or derived from a key.
 
-This is private. A running counter draws from :class:`SystemNoise`; only tests hand in anything else.
+This is private. A running counter draws from :class:`SystemNoise`; only tests pass another source.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class NoiseSource(Protocol):
 
 
 class SystemNoise:
-    """Fresh noise from the operating system's entropy. Names do not matter: what was drawn once never comes again.
+    """Fresh noise from the operating system's entropy. Names do not matter: no draw is ever repeated.
 
-    Single draws and small batches come from a prefetched block of their law, so that the time of a draw tells nothing about its
-    value. A forked child is refused: the parent goes on with the same blocks.
+    Single draws and small batches come from a prefetched block of their law, so the time of a draw reveals nothing about its
+    value. A forked child is refused: the parent continues with the same blocks.
     """
 
     __slots__ = ("_blocks", "_lineage", "_singles", "_sizes")

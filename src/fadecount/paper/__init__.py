@@ -1,4 +1,4 @@
-"""The evaluation of the paper, reproduced through the front door: its figures, its table, and what real noise does.
+"""The evaluation of the paper, reproduced with the public library: its figures, its table, and measurements with real noise.
 
 *The paper* is Andersson, Henzinger, Pagh, Steiner and Upadhyay, "Continual Counting with Gradual Privacy Expiration",
 NeurIPS 2024.

@@ -1,4 +1,4 @@
-"""What real noise does at the parameters of the table: mean squared error, and the largest error over all steps.
+"""Measurements with real noise at the parameters of the table: mean squared error, and the largest error over all steps.
 
 Every run is a counter of the library on its own noise, from the first step to the last; nothing is sampled or extrapolated. Runs
 are independent, so each gives one value of the mean squared error over its steps, and their spread gives a confidence interval. A
@@ -22,7 +22,7 @@ from fadecount.paper.table import LONG, SHORT, TABLE, TableRow, rows
 
 CONFIDENCE = 0.99
 BETA = 1.0 / 3.0
-"""The lower bound speaks of errors kept with probability 2/3, so the upper bounds and the measured quantile do too."""
+"""The lower bound is about errors kept with probability 2/3, so the upper bounds and the measured quantile use it too."""
 _BLOCK_ITEMS = 1 << 19
 _RUNS_AT_ONCE = 50
 _SHORT_RUNS_FACTOR = 10
@@ -65,7 +65,7 @@ class Measured:
 
     @property
     def forecast(self) -> float:
-        """The mean squared error of the noise really used, which is that of integers: a little below 1000."""
+        """The mean squared error of the noise actually used, which is integer noise: a little below 1000."""
         return self.trial.mechanism.mse(self.trial.row.horizon)
 
     @property

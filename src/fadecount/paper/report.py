@@ -1,4 +1,4 @@
-"""One self-contained page: the figures and tables in the paper's order, each with what to see and the parameters used."""
+"""One self-contained page: the figures and tables in the paper's order, each with an explanation and its parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fadecount.paper.words import INTRODUCTION
 
 
 def page(sections: Sequence[Section]) -> str:
-    """The report as HTML. It loads nothing from anywhere."""
+    """The report as HTML. It loads no other files."""
     style = files("fadecount.paper").joinpath("report.css").read_text(encoding="utf-8")
     contents = "".join(f'<li><a href="#{each.name}">{html.escape(each.heading)}</a></li>' for each in sections)
     body = "\n".join(_section(each) for each in sections)

@@ -1,4 +1,4 @@
-"""Everything into one folder: figures, tables, measurements, report."""
+"""Writes everything into one folder: figures, tables, measurements, report."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIGURE_WORK = 5e7  # a figure takes about as long as so many steps of noise
 
 
 def wanted_parts(names: Sequence[str]) -> tuple[str, ...]:
-    """The parts asked for, in order; all of them if none is named. Figures 1a and 1b are 2a and 3."""
+    """The requested parts, in order; all of them if none is named. Figures 1a and 1b are 2a and 3."""
     chosen = {ALIASES.get(name, name) for name in names}
     for name in names:
         if ALIASES.get(name, name) not in PARTS:

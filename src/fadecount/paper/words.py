@@ -1,4 +1,4 @@
-"""The words of the report, as HTML. Numbers are filled in where they are known."""
+"""The text of the report, as HTML. Numbers are filled in where they are known."""
 
 from __future__ import annotations
 

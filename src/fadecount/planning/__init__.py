@@ -1,4 +1,4 @@
-"""The inverse: from the losses and errors that someone wants to the mechanism that gives them."""
+"""Planning: from the wanted losses and errors to the mechanism that gives them."""
 
 from fadecount.planning.design import design
 from fadecount.planning.options import Forecast, Option, person_losses

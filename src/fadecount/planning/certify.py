@@ -1,6 +1,6 @@
-"""The exact check of a design, on which its promise rests, and mechanisms scaled to what the check or an error allows.
+"""The exact check behind the promise of a design, and mechanisms scaled to what the check or an error allows.
 
-No solver's tolerance enters the check.
+The check does not depend on any solver's tolerance.
 
 Budgets are float64 numbers taken as exact. The loss of each part of each limit is computed exactly and rounded up
 (:func:`~fadecount.mechanisms.level_budgets.worst_case`), summed as fractions, and compared with the target. If the sum is too
@@ -27,7 +27,7 @@ from fadecount.planning.request import Request, Targets
 
 
 def excess(limits: Sequence[Limit], budgets: Sequence[float], head_start: int = 0) -> Fraction:
-    """The largest ratio of a loss to what it may be, never too small: at most 1 means that all limits are kept."""
+    """The largest ratio of a loss to its limit, never understated: at most 1 means that all limits are kept."""
     continued = [*budgets, *[budgets[-1]] * (LEVELS - len(budgets))]
     reaches = sorted({reach for limit in limits for reach, _ in limit.parts})
     ages = np.array(reaches, dtype=np.int64) - 1
@@ -113,7 +113,7 @@ def gradual(targets: Targets, exponent: float) -> Gradual | None:
 
 
 def meets(mechanism: Shape, request: Request) -> bool:
-    """Whether the noise stays within every error asked for."""
+    """Whether the noise stays within every requested error."""
     if request.mean_error is not None and math.sqrt(mechanism.mse(request.horizon)) > request.mean_error:
         return False
     return request.max_error is None or worst_error(mechanism, request) <= request.max_error
@@ -124,7 +124,7 @@ def worst_error(mechanism: Shape, request: Request) -> float:
 
 
 def least_factor(shape: Shape, request: Request) -> float | None:
-    """The smallest factor at which the shape meets the errors asked for, or None if no noise that can be drawn does."""
+    """The smallest factor at which the shape meets the requested errors, or None if no noise that can be drawn does."""
 
     def enough(factor: float) -> bool:
         try:

@@ -26,7 +26,7 @@ def variance(budgets: Vector) -> Vector:
 
 
 def least_noise(shares: Vector, limits: Vector, start: Vector, precision: float) -> tuple[Vector, Vector]:
-    """The budgets with the least noise under the limits, infinite where no limit applies, and the price of each limit.
+    """The budgets with the least noise under the limits, infinite where no limit applies, and the price (dual) of each limit.
 
     ``start`` is any positive point, such as the solution under other limits; infinite entries are allowed. The noise is within
     the relative ``precision`` of the least.

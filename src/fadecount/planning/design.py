@@ -23,10 +23,10 @@ from fadecount.planning.search import Search
 OBJECTIVES = ("mse", "worst")
 
 _FAR = 1 << 40
-"""From this horizon on no head start is sought: its search would take long, and no stream gets so old."""
+"""From this horizon on the search leaves out head starts: it would take long, and no stream gets so old."""
 
 _MANY = 24
-"""With limits on more ages than this (people who contribute often) none is sought either: each check would take seconds."""
+"""With limits on more ages than this (people who contribute often) it leaves them out too: each check would take seconds."""
 
 _UNUSED = 1e-12
 """The weight of a level that is entered only after the horizon: its noise never shows, but an age may reach it."""
@@ -98,7 +98,7 @@ def design(
 
 
 def design_for(targets: Targets, objective: str = "mse", head_start: int | None = None) -> Designed:
-    """The same for targets that have been read."""
+    """The same for checked targets."""
     plain = _without_head_start(targets, objective)
     ages = sum(len(limit.parts) for limit in targets.limits())
     if head_start == 0 or (head_start is None and (targets.horizon >= _FAR or ages > _MANY)):
@@ -126,7 +126,7 @@ def _without_head_start(targets: Targets, objective: str) -> Designed:
 
 
 def _head_start(targets: Targets) -> int:
-    """The one worth trying: a quarter of the horizon. More gains little, and costs noise at the first steps."""
+    """The head start to try: a quarter of the horizon. A larger one gains little and adds noise at the first steps."""
     return max(1, top_level(targets.horizon - targets.delay) - 2)
 
 
@@ -143,7 +143,7 @@ def _with_head_start(targets: Targets, objective: str, head_start: int, plain: D
 
 
 def _continued(targets: Targets, budgets: tuple[float, ...], head_start: int = 0) -> tuple[float, ...]:
-    """Sensible budgets for the levels past the horizon, where the plan has no say: the last finite one in use, if it may."""
+    """Budgets for the levels past the horizon, which the plan does not cover: the last finite one in use, if allowed."""
     used = budgets[: top_level(targets.horizon - targets.delay + (1 << head_start) - 1) + 1]
     later = next(budget for budget in reversed(used) if math.isfinite(budget))
     if used == budgets and not head_start:

@@ -1,13 +1,13 @@
 """From a wanted loss curve at a delta to the half-lives, weights and sigma with the least error.
 
 The sequences ``b`` and ``c`` of a Gaussian counter follow from interlaced rates ``a_1 < g_1 < a_2 < g_2 < ...``: ``g`` are the
-rates at which noise is forgotten, ``a`` those at which what shows of an input fades (``Response`` in
-:mod:`fadecount.mechanisms.memories`). In them error and loss are smooth. At the least sigma that keeps all targets the squared
+rates at which noise decays, ``a`` those at which the visible part of an input decays (``Response`` in
+:mod:`fadecount.mechanisms.memories`). Error and loss are smooth in them. At the least sigma that keeps all targets the squared
 error is ``E * max of L(age) / mu(age)**2``. This is minimised by a quasi-Newton method, first over all rates; then half-lives
 are rounded to what integers can do, and ``a`` alone is optimised again. More half-lives are tried until they gain little.
 
-The promise does not rest on any of this: weights are rounded, and sigma is raised until the certified loss of the integers that
-run is at or below every target.
+The promise does not depend on any of this: weights are rounded, and sigma is raised until the certified loss of the integers
+that run is at or below every target.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SHORT = 12.0
 
 
 def gaussian_design_for(targets: Targets, objective: str, delta: float) -> Gaussian:
-    """The Gaussian counter with the least error under targets that have been read."""
+    """The Gaussian counter with the least error under checked targets."""
     wanted = _Wanted(targets, objective, delta)
     best: Gaussian | None = None
     rates = np.array([0.5 / wanted.shown, math.sqrt(1.0 / wanted.shown)])

@@ -1,4 +1,4 @@
-"""One option of a plan: a mechanism, its curve, its error, and why one would take it."""
+"""One option of a plan: a mechanism, its curve, its error, and the reason to choose it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fadecount.planning.request import Person, Request
 
 _THEOREM_BETA = 1.0 / 3.0
 _SLOW = 1e-4
-"""Below this loss at first sight the search for the lower bound would take more than a second."""
+"""Below this first loss the search for the lower bound would take more than a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ def _character(option: Option) -> str:
 
 
 def _compared(value: float, least: float, what: str) -> str:
-    """How much more than the best, with the noun in its place."""
+    """A phrase that says how much larger a value is than the least one."""
     more = 100.0 * (value / least - 1.0) if least > 0 else math.inf
     return f"about as little{what}" if more < 0.05 else f"{more:.3g} % more{what}"
 

@@ -1,8 +1,7 @@
-"""From wishes to a ranked list of mechanisms.
+"""From requested losses and errors to a ranked list of mechanisms.
 
-A plan file *is* the JSON of its mechanism, indented, with one more section named ``plan``; ``Mechanism.from_json`` reads it and
-looks at the mechanism only. So a plan is accepted wherever a mechanism is, and nothing a person edits in the section
-can change what runs.
+A plan file *is* the JSON of its mechanism, indented, with one more section named ``plan``. ``Mechanism.from_json`` reads only
+the mechanism. So a plan is accepted wherever a mechanism is, and no edit of the section can change what runs.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Plan:
 
     @property
     def best(self) -> Option:
-        """The first option: the one to take."""
+        """The first option: the recommended one."""
         return self.options[0]
 
 
@@ -50,7 +49,7 @@ def plan(
     objective: str = "mse",
     delta: float | None = None,
 ) -> Plan:
-    """The mechanisms that fit what is wanted, best first: designed and gradual ones, with and without the delay allowed.
+    """The mechanisms that fit the request, best first: designed and gradual ones, with and without the allowed delay.
 
     "designed" has the least mean squared error, usually with a head start: its first outputs have the error of later ones.
     "designed, no head start" has the least error without one; "designed, even" the least variance at the last step, which is the
@@ -60,8 +59,8 @@ def plan(
     Losses given (``targets``, ages to losses): each option keeps them, exactly, and the one with the least error comes first.
     Errors given (``mean_error``, or ``max_error`` with probability ``1 - beta``): each option has that error, and the one that
     has lost least at the horizon comes first. Both given: the options that keep both come first, scaled down to what the error
-    allows, so that they lose no more than they must; the others say how far they are from it.
-    With a ``delta`` (a small chance that the promise fails, such as 1e-9) a Gaussian counter stands beside the pure ones.
+    allows, so that they lose no more than necessary; the others say how far they are from it.
+    With a ``delta`` (a small chance that the promise fails, such as 1e-9) the options include a Gaussian counter.
     Without a horizon the oldest target is the horizon. See :class:`Request` for the exact meaning of each error.
 
     >>> import fadecount as fc
@@ -87,7 +86,7 @@ def plan(
 
 
 def plan_for(request: Request) -> Plan:
-    """The same for a request that has been read."""
+    """The same for a checked request."""
     found = [option for name, shape in _candidates(request) if (option := _option(name, shape, request)) is not None]
     options: list[Option] = []
     for option in sorted(found, key=lambda option: _rank(option, request)):
@@ -166,7 +165,7 @@ def _rank(option: Option, request: Request) -> tuple[bool, float]:
 
 
 def plan_dict(made: Plan, chosen: Option) -> dict[str, object]:
-    """What a plan file says beside the mechanism, as plain values."""
+    """What a plan file holds in addition to the mechanism, as plain values."""
     request = dataclasses.asdict(made.request)
     request["targets"] = {str(age): loss for age, loss in made.request.targets}
     return {

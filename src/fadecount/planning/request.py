@@ -1,8 +1,8 @@
-"""What someone asks of a plan, checked for sense.
+"""The request for a plan, checked for consistency.
 
 A target ``age: loss`` says that no item may have lost more than ``loss`` up to that age. Between two targets the limit is that of
 the next one; past the last one it is the last, up to the horizon (that age included). Since the loss never falls with the age, it
-is enough to look at the targets' ages and at the horizon.
+is enough to check the targets' ages and the horizon.
 
 For a person the limit is on all that the person did during the last ``age`` steps and now, together. The losses of
 several contributions add up (docs/planning.md), so with at most ``events`` in any ``steps`` consecutive steps the worst case has
@@ -25,7 +25,7 @@ LONGEST_HORIZON = 1 << 60
 LARGEST_LOSS = float(1 << 20)
 _FINE = 1024
 _PER_LEVEL = 8
-"""Into how many parts the contributions of a person are cut: when a design is checked, and while it is sought."""
+"""The number of parts into which the contributions of a person are divided: for the check of a design, and for the search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,8 +95,8 @@ class Request:
     """Losses at ages, errors, or both, over a horizon in steps.
 
     ``mean_error`` limits the root of the mean squared error over the horizon; ``max_error`` the error of all outputs at once,
-    with probability ``1 - beta``. Both count the noise, not what a delay hides. ``delay`` is the longest that outputs may lag;
-    ``tick_seconds`` the length of a step, for people to read. ``delta`` is the chance with which a promise may fail; without
+    with probability ``1 - beta``. Both count the noise, not what a delay hides. ``delay`` is the longest that outputs may lag.
+    ``tick_seconds`` is the length of a step, for display. ``delta`` is the chance with which a promise may fail; without
     it only pure losses are planned.
     """
 
@@ -136,7 +136,7 @@ def read_request(
     objective: str = "mse",
     delta: Any = None,
 ) -> Request:
-    """A request that makes sense, or a :class:`ParameterError` in one line."""
+    """A checked request, or a :class:`ParameterError` in one line."""
     if targets is None and mean_error is None and max_error is None:
         raise ParameterError("a plan needs targets, mean_error or max_error; say what may be lost, or how wrong counts may be")
     if horizon is None:
@@ -175,7 +175,7 @@ def _positive(name: str, value: Any, remedy: str) -> float | None:
 
 
 def read_targets(targets: Any, *, horizon: Any, delay: Any = 0, person: Person | None = None) -> Targets:
-    """Targets that make sense together, or a :class:`ParameterError` in one line."""
+    """Checked, consistent targets, or a :class:`ParameterError` in one line."""
     remedy = "it is the number of steps to plan for"
     horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST_HORIZON, remedy=remedy)
     delay = require_integer("delay", delay, minimum=0, maximum=LONGEST_HORIZON, remedy="0 means no delay")

@@ -1,4 +1,4 @@
-"""The search for the best level budgets: a convex problem for each choice of patterns, and better and better choices.
+"""The search for the best level budgets: a convex problem for each choice of patterns, and successively better choices.
 
 For fixed choices the problem is convex (:mod:`fadecount.planning.convex`). The search starts with the sufficient condition "pay
 once for every level", so it never ends worse than that, and then takes two kinds of steps, both of which only ever improve:

@@ -1,4 +1,4 @@
-"""Curves and releases as pictures, with matplotlib (the extra ``plots``). Nothing here touches pyplot or its global state.
+"""Curves and releases as pictures, with matplotlib (the extra ``plots``). Nothing here uses pyplot or its global state.
 
 >>> import fadecount as fc
 >>> from fadecount.plots import Curve, draw_curves, new_figure

@@ -89,8 +89,8 @@ def draw_curves(
 ) -> None:
     """Draw loss curves over a logarithmic axis of ages, with the legend below the data.
 
-    With ``tick_seconds``, the length of one step, the ages are marked in human time. The legend has so many ``columns``,
-    by default one for each group.
+    With ``tick_seconds``, the length of one step, the ages are marked in human time. ``columns`` is the number of columns of
+    the legend, by default one for each group.
     """
     with matplotlib.rc_context(RC):
         axes = figure.subplots()
@@ -120,7 +120,7 @@ def _draw(axes: Axes, curve: Curve) -> None:
     if curve.kind in MARKED:
         places = _mark_places(curve.ages, curve.group)
         look |= {"marker": MARKS[curve.group % len(MARKS)], "markersize": 5.5, "markevery": places}
-    shown = np.where(curve.losses > 0, curve.losses, np.nan)  # a loss of nothing has no place on a logarithmic axis
+    shown = np.where(curve.losses > 0, curve.losses, np.nan)  # a loss of 0 cannot be drawn on a logarithmic axis
     order = 3 if curve.kind in MARKED else 2.5
     axes.plot(
         curve.ages,
@@ -146,7 +146,7 @@ _LIMIT_GROUP = 5
 
 
 def draw_plan(figure: Figure | SubFigure, made: Plan, chosen: Option | None = None) -> None:
-    """Draw the loss of an option (by default the best) by age, under the limits asked for, beside the next best ones."""
+    """Draw the loss of an option (by default the best) by age, with the requested limits and the next best options."""
     option = made.best if chosen is None else chosen
     request = made.request
     others = [other for other in made.options if other is not option][:_ALTERNATIVES]

@@ -1,6 +1,6 @@
-"""How pictures look, their axes, and how they become files; without pyplot.
+"""The style of pictures, their axes, and saving them to files; without pyplot.
 
-Curves are told apart by colour, and without colour by their marks and dashes. The colours are those of Okabe and Ito (2008),
+Curves differ in colour, and also in their marks and dashes. The colours are those of Okabe and Ito (2008),
 chosen to stay distinct for every common kind of colour blindness. A *kind* of curve (exact, paper, ...) has its dashes, a
 *group* (one mechanism) its colour and mark. Ages are shown in human time, losses in plain numbers.
 """
@@ -131,7 +131,7 @@ _DPI = 160
 
 
 def new_figure(width: float = 7.2, height: float = 4.8) -> Figure:
-    """An empty figure in inches that lays itself out; it belongs to nobody but its caller."""
+    """An empty figure with its size in inches and automatic layout; no global state refers to it."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
@@ -153,7 +153,7 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
 
 
 def svg_text(figure: Figure) -> str:
-    """The figure as an ``<svg>`` element that can stand inside an HTML page."""
+    """The figure as an ``<svg>`` element for use inside an HTML page."""
     text = _rendered(figure, "svg").decode("utf-8")
     return text[text.index("<svg") :]
 

@@ -33,8 +33,8 @@ def draw_releases(
 ) -> None:
     """Draw released running counts with their error band, and below them how far they are from the true counts, if given.
 
-    ``error`` bounds the distance at each time with probability ``confidence``. True counts are the owner's secret: a picture
-    with them is for the owner's eyes only.
+    ``error`` bounds the distance at each time with probability ``confidence``. True counts are secret: only their owner may
+    see a picture with them.
     """
     count = len(released)
     if len(times) != count or (true is not None and len(true) != count):
@@ -85,7 +85,8 @@ def draw_panels(
 ) -> None:
     """Draw one small picture per key, on one axis of time: running totals with a band, or windows as ``bars`` with whiskers.
 
-    Of more points than can be seen, an even selection is drawn; more than a few hundred windows become a line with a band.
+    If there are more points than can be seen, an even selection is drawn. More than a few hundred windows become a line with
+    a band.
     """
     columns = 1 if len(panels) < 4 else 2
     rows = -(-len(panels) // columns)

@@ -32,7 +32,7 @@ _WITH_SCHEMA = ("parquet", "csv", "json", "orc")
 _BY_EVENTS = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxbytespertrigger", "maxrowspertrigger", "maxrecordspertrigger")
 _OPTIONS = {
     "header": "true",
-    "maxFileAge": "36500d",  # Spark would pass over files that are a week older than the newest, without a word
+    "maxFileAge": "36500d",  # Spark would silently skip files that are a week older than the newest
 }
 
 
@@ -192,7 +192,7 @@ def _session(shards: int) -> Any:
     partitions = "spark.sql.shuffle.partitions"
     session.conf.set(partitions, str(max(1, min(shards, int(session.conf.get(partitions) or 200)))))
     session.sparkContext.setLogLevel(os.environ.get("FADECOUNT_SPARK_LOG", "OFF"))
-    for name in ("SQLQueryContextLogger", "py4j"):  # they say once more, at length, what the error says
+    for name in ("SQLQueryContextLogger", "py4j"):  # they repeat the error at length
         logging.getLogger(name).setLevel(logging.CRITICAL)
     return session
 

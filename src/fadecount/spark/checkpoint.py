@@ -1,13 +1,13 @@
 """The identity of a stream beside its checkpoint, so that the driver can refuse a wrong one before the query starts.
 
-It lies in the checkpoint's own directory, as ``fadecount.json``, and is written before the first micro-batch. As long as no
+It is stored in the checkpoint's own directory, as ``fadecount.json``, and written before the first micro-batch. As long as no
 micro-batch was committed there, nothing has been released, and every new start takes a new epoch. So noise is never
-used again by a checkpoint that was lost, emptied or confused with another.
+reused after a checkpoint was lost, emptied or confused with another.
 
-A copy of a checkpoint that went on beside the first would put the same noise on other counts. So a second file,
-``fadecount.place.json``, holds what a copy of the first does not keep: its place and when it was written; on a local file
-system its inode and when that was made. A copy in another place, or in the same place on another machine, is refused. A clone
-of a whole disk keeps all of this and is not noticed.
+A copy of a checkpoint that runs beside the original would add the same noise to other counts. So a second file,
+``fadecount.place.json``, records what a copy of the first file does not preserve: its place and when it was written; on a local
+file system its inode and when that was made. A copy in another place, or in the same place on another machine, is refused. A
+clone of a whole disk preserves all of this and is not detected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EPOCH = "_fadecount_epoch"
 def settle_epoch(spark: SparkSession, checkpoint: str, identity: Identity, *, moved: bool = False) -> tuple[Identity, bool]:
     """The identity with the epoch and the query of the checkpoint, and whether the checkpoint is new.
 
-    Refuses another stream's checkpoint, and a copy of one; ``moved`` says that this is the only one left.
+    Refuses another stream's checkpoint, and a copy of one; ``moved`` states that no other copy exists.
     """
     directory = Directory(spark, checkpoint)
     if directory.last_batch("commits") < 0:
@@ -54,7 +54,7 @@ def new_epoch() -> str:
 
 
 def sign(releases: DataFrame, identity: Identity) -> DataFrame:
-    """The same releases, which know the epoch of the checkpoint they were made for."""
+    """The same releases, marked with the epoch of the checkpoint they were made for."""
     setattr(releases, _EPOCH, identity.epoch)
     return releases
 
@@ -62,7 +62,7 @@ def sign(releases: DataFrame, identity: Identity) -> DataFrame:
 def require_checkpoint_of(releases: DataFrame, directory: Directory) -> None:
     """Refuse to write releases with another checkpoint than the one that was given to ``release``.
 
-    A selection from releases does not know its epoch any more: then the checkpoint must be that of some release.
+    A selection from releases has lost this mark: then the checkpoint must be that of some release.
     """
     known = directory.holds(_NAME)
     epoch = getattr(releases, _EPOCH, None)
@@ -104,7 +104,7 @@ def require_classic(session: Any) -> None:
 
 
 class Directory:
-    """A directory, which need not exist as yet; ``place`` is its whole name, file system included."""
+    """A directory, which need not exist yet; ``place`` is its full name, file system included."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         if not isinstance(path, str) or not path:
@@ -149,7 +149,7 @@ class Directory:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """All of it or nothing: under another name first."""
+        """Write the whole file or nothing: under another name first, then renamed."""
         temporary = self._at(f".{name}.{unpredictable(16).hex()}")
         stream = self._files.create(temporary, True)
         stream.write(text.encode())

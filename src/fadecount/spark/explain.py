@@ -1,4 +1,4 @@
-"""What fadecount itself said, inside the long errors of Spark."""
+"""Finds fadecount's own messages inside the long errors of Spark."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What travels from the driver to the executors: what a stream is, and where its secret lies. Never the secret itself.
+"""What the driver sends to the executors: the identity of a stream, and where its secret is. Never the secret itself.
 
-The noise of a stream is a function of its secret, its epoch and names. If the same noise met other inputs, the difference
-would reveal them. So the identity of a stream holds all that its noise and its ticks depend on. It is kept twice, and compared
-before anything is released: in every shard's state, which is what protects, and beside the checkpoint, where the driver can
-refuse in one line.
+The noise of a stream is a function of its secret, its epoch and names. If the same noise were added to other inputs, the
+difference would reveal them. So the identity of a stream holds everything that its noise and its ticks depend on. It is stored
+twice and compared before anything is released: in every shard's state, which gives the protection, and beside the checkpoint,
+where the driver can refuse with one line.
 
 The secret is read on the executors: ``file:/path`` names a file, ``env:NAME`` an environment variable. Only this name is in the
 job's closure, plans and logs. A *proof*, a 64-bit value that depends on the secret, shows whether all executors and all restarts
@@ -40,7 +40,7 @@ class Identity:
 
     ``query`` is the id that Spark gives to the query of a checkpoint, the same after every restart. The driver does not know it
     before the first start, and a table has none: then it is empty. ``budgets`` are the noise budgets as the driver computed
-    them, bit by bit: an executor that computes others refuses, for its noise would be another.
+    them, bit by bit: an executor that computes different ones refuses, because its noise would differ.
     """
 
     stream: str
@@ -88,7 +88,7 @@ class Identity:
         return found
 
     def require_same(self, stored: Identity) -> None:
-        """Refuse to go on with a state that was made for something else."""
+        """Refuse to continue with the state of another stream."""
         for field in dataclasses.fields(self):
             now, before = getattr(self, field.name), getattr(stored, field.name)
             if now != before:
@@ -128,7 +128,7 @@ class Job:
 
 
 def noise_epoch(epoch: str, of: str) -> str:
-    """What keyed noise takes for an epoch: the epoch, and the query or the inputs that it is bound to."""
+    """The epoch of the keyed noise: the given epoch, and the query or the inputs that it is bound to."""
     return json.dumps([epoch, of])
 
 
@@ -151,7 +151,7 @@ _REMEDY = "name where executors find it: file:/path or env:NAME"
 
 
 def require_location(location: Any) -> str:
-    """The name of a place for a secret; anything else is refused without being shown, for it might be the secret itself."""
+    """The location of a secret. Anything else is refused without showing it, because it might be the secret itself."""
     if location is None or location == "":
         raise ParameterError(f"secret must be given; {_REMEDY}")
     if not isinstance(location, str) or not _LOCATION.fullmatch(location):
@@ -178,7 +178,7 @@ def read_secret(location: str) -> bytes:
 
 
 def proof_of(secret: bytes) -> str:
-    """A value that differs between secrets and does not give them away."""
+    """A value that differs between secrets and does not reveal them."""
     return hmac.digest(secret, b"fadecount proof of the secret 1", "sha256")[:8].hex()
 
 

@@ -1,4 +1,4 @@
-"""Releases from a DataFrame of events: the one function of this room."""
+"""Releases from a DataFrame of events: the main function of this package."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ def release(
     count that many ticks earlier). ``secret`` names where executors find the secret of the noise: ``file:/path`` or
     ``env:NAME``.
 
-    A stream closes a tick by the clock, ``late`` after its end, never by other events. An event that comes later counts in
-    the first tick still open. ``checkpoint`` is the directory that the query will be started with; ``moved`` says that it
-    was moved and that no copy is left. A table needs ``end``, and is counted when this is called; every call is a release
-    of its own, and losses add up (see :mod:`fadecount.spark.table`). A row without a key or a time, or from before
-    ``start``, is left out by itself.
+    A stream closes a tick by the clock, ``late`` after its end, never by other events. An event that arrives later counts in
+    the first tick still open. ``checkpoint`` is the directory that the query will be started with; ``moved`` states that it
+    was moved and that no copy is left. A table needs ``end``, and is counted when this is called; every call is a separate
+    release, and losses add up (see :mod:`fadecount.spark.table`). A row without a key or a time, or from before
+    ``start``, is left out alone.
 
     Guarantees: the releases have the loss of the mechanism, one event being the unit; executing a micro-batch again gives
     the same values again; in which tick an event counts depends on its own time, its own micro-batch and the clock. Assumes:
@@ -134,15 +134,15 @@ def _released(
 
 
 def with_clock(placed: DataFrame, clock: Column, *, late_seconds: int) -> DataFrame:
-    """Events with a public clock for a watermark, which no event moves.
+    """Events with a public clock as the watermark. No event changes the clock.
 
-    Every micro-batch has one row that is no event, and says when the micro-batch began (Spark logs this before it begins, so
-    that a second execution sees the same). Events say nothing about the time here. So the watermark of a micro-batch is
-    ``late_seconds`` behind the moment at which the one before it began, and there is a micro-batch at every trigger, events
-    or none. The row belongs to no shard.
+    Every micro-batch has one row that is not an event. It says when the micro-batch began (Spark logs this before it begins, so
+    a second execution sees the same). Events do not affect the time here. So the watermark of a micro-batch is
+    ``late_seconds`` behind the start of the micro-batch before it, and there is a micro-batch at every trigger, with or without
+    events. The row belongs to no shard.
 
-    Spark 4.0 keeps whether a grouping key may be null in its state, and leaves out a side that has no rows. So both sides say
-    that the shard may be null, although it never is.
+    Spark 4.0 stores whether a grouping key may be null in its state, and leaves out a side that has no rows. So both sides
+    declare that the shard may be null, although it never is.
     """
     source = placed.sparkSession.readStream.format("rate-micro-batch").option("rowsPerBatch", "1").option("numPartitions", "1")
     none = [
@@ -221,7 +221,7 @@ def _probed(location: str, parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFra
 
 
 def _require_no_watermark(events: Any) -> None:
-    """A watermark of the events' own would hold back or move the clock of the ticks."""
+    """Refuse events with their own watermark: it would delay or change the clock of the ticks."""
     if "EventTimeWatermark" in str(events._jdf.queryExecution().analyzed().toString()):
         raise ParameterError("events must have no watermark of their own, got one; ticks close by the clock: leave it out")
 

@@ -1,10 +1,10 @@
-"""One shard: a vector of counters over some keys, and the counts of its open ticks. Plain Python: Spark only carries it.
+"""One shard: a vector of counters over some keys, and the counts of its open ticks. Plain Python, independent of Spark.
 
 Two rules make a repeated execution harmless. The noise is keyed, so the same tick with the same counts gives the same
-releases. And counts are *frozen* before noise meets them: a micro-batch closes ticks by a clock that was read before it
-began, and its events never count in a tick which that clock closes, but in the first one that it leaves open. So what is
+releases. And counts are *frozen* before noise is added to them: a micro-batch closes ticks by a clock that was read before it
+began, and its events never count in a tick that this clock closes, but in the first one that it leaves open. So what is
 released in a micro-batch depends only on the state that the batch before it committed and on the clock that Spark logged
-before it began; whatever the source gives when the batch is executed again.
+before it began, whatever the source returns when the batch is executed again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Roster:
 
     @classmethod
     def of(cls, names: Iterable[str | None]) -> Roster:
-        """A roster of declared keys, sorted; each once; without tags as yet."""
+        """A roster of declared keys, sorted, each once, still without tags."""
         given = set(names)
         if None in given:
             raise ParameterError("keys must not hold null; declare only keys with a name")
@@ -161,7 +161,7 @@ def cells_of(roster: Roster, keys: Any, ticks: Any, *, open_tick: int) -> tuple[
 
 
 def accept(roster: Roster, pending: Pending, keys: Any, ticks: Any, *, open_tick: int) -> Pending:
-    """The pending counts with some events more; events of ticks before ``open_tick`` count in that one, the first still open."""
+    """The pending counts plus some events; events of ticks before ``open_tick`` count in ``open_tick``, the first still open."""
     cells, _ = cells_of(roster, keys, ticks, open_tick=open_tick)
     distinct, counts = np.unique(cells, return_counts=True)
     return pending.with_counts(distinct, counts.astype(np.uint64))
@@ -215,7 +215,7 @@ def resumed_shard(roster: Roster, stream_key: bytes, saved: bytes, pending: byte
 
 
 def frames(identity: Identity, roster: Roster, blocks: Iterator[Released]) -> Iterator[pd.DataFrame]:
-    """Releases as rows, tick by tick; a tick is named by the moment at which it begins."""
+    """Releases as rows, tick by tick; a tick is named by the time at which it begins."""
     for block in blocks:
         ticks, width = block.values.shape
         starts = [identity.tick_start(block.first + number) for number in range(ticks)]
@@ -234,5 +234,5 @@ def frames(identity: Identity, roster: Roster, blocks: Iterator[Released]) -> It
 
 @lru_cache(maxsize=16)
 def roster_from(blob: bytes) -> Roster:
-    """A shard's keys; workers that live on keep the last ones, since names never change."""
+    """A shard's keys. A reused worker caches the last ones, since names never change."""
     return Roster.from_bytes(blob)

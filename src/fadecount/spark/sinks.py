@@ -1,9 +1,9 @@
 """Where releases go. A micro-batch may be written twice, so a sink keeps the first of equal (tick, key) rows.
 
 Parquet: Spark's own file sink enters each micro-batch once into its log ``_spark_metadata``; a reader of the directory who uses
-Spark sees exactly what that log names. PostgreSQL: the primary key (tick, key), and nothing done on conflict. A row that comes
-again with *another* value means that an older checkpoint was put in place of a newer one: it is refused, and nothing of it
-is published.
+Spark sees exactly what that log names. PostgreSQL: the primary key is (tick, key), and a conflict changes nothing. A repeated
+row with *another* value means that an older checkpoint has replaced a newer one: it is refused, and nothing of it is
+published.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _COLUMNS = "tick, key, value, low, high"
 def to_parquet(releases: DataFrame, path: str, *, checkpoint: str) -> Any:
     """A stream writer into a directory of Parquet files, to be started with a trigger.
 
-    Spark's file sink passes over micro-batches with numbers it has seen, of any checkpoint. So the directory must be the one
+    Spark's file sink skips micro-batches with numbers it has seen, of any checkpoint. So the directory must be the one
     that this checkpoint has written to: all of its micro-batches, and at most the one that was not committed.
     """
     spark = releases.sparkSession
@@ -44,7 +44,7 @@ def to_parquet(releases: DataFrame, path: str, *, checkpoint: str) -> Any:
 
 
 def to_postgresql(releases: DataFrame, table: str, *, database: str, checkpoint: str) -> Any:
-    """A stream writer into a table, made if need be; executors connect with ``database`` (libpq's words, no password)."""
+    """A stream writer into a table, created if needed; executors connect with ``database`` (libpq parameters, no password)."""
     require_checkpoint_of(releases, Directory(releases.sparkSession, checkpoint))
     sink = PostgresTable(table, database)
     sink.prepare()
@@ -52,7 +52,7 @@ def to_postgresql(releases: DataFrame, table: str, *, database: str, checkpoint:
 
 
 class PostgresTable:
-    """A table of releases. Passwords come from where libpq looks on its own: PGPASSFILE, PGPASSWORD, a service file."""
+    """A table of releases. Passwords come from libpq's own sources: PGPASSFILE, PGPASSWORD, a service file."""
 
     def __init__(self, table: str, database: str) -> None:
         if not _NAME.fullmatch(table):

@@ -1,7 +1,7 @@
-"""The adapter between Spark's stateful operator and a shard: loads its state, hands it rows and the clock, keeps its state.
+"""The adapter between Spark's stateful operator and a shard: loads its state, passes it rows and the clock, stores its state.
 
-The watermark that Spark hands over is the public clock of :func:`fadecount.spark.release.with_clock`: when the micro-batch
-before this one began, less the time that ticks wait for late events. It does not depend on any event.
+The watermark from Spark is the public clock of :func:`fadecount.spark.release.with_clock`: when the micro-batch before this one
+began, minus the time that ticks wait for late events. It does not depend on any event.
 """
 
 from __future__ import annotations
