@@ -30,7 +30,7 @@ imports: $(VENV)/test
 
 unit: $(VENV)/test browser java
 	@mkdir -p out
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile --basetemp=out/pytest --cov --cov-report=
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile --basetemp=out/pytest --durations=15 --cov --cov-report=
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
 
 bench-peers: $(VENV)/test $(VENV)/peers ## the same, beside every other library that installs

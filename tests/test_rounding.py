@@ -50,6 +50,7 @@ def test_a_loss_is_never_shown_below_itself(loss: float) -> None:
 
 @given(st.floats(0.0, 40.0))
 @example(0.0)
+@example(3.8e-19)
 def test_what_follows_from_a_loss_is_never_shown_too_small(loss: float) -> None:
     with localcontext(prec=50):
         factor = Decimal(loss).exp()

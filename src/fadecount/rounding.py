@@ -59,7 +59,8 @@ def shown_sureness(loss: float) -> str:
     >>> [shown_sureness(each) for each in (0.0, 0.1, 0.58, 4.7, 20.0)]
     ['50 %', '53 %', '65 %', '99.1 %', 'over 99.9 %']
     """
-    return shown_chance(1.0 / (1.0 + math.exp(-loss)))
+    chance = 1.0 / (1.0 + math.exp(-loss))
+    return shown_chance(max(chance, _ABOVE_HALF) if loss > 0 else chance)
 
 
 def shown_chance(certainty: float) -> str:
@@ -86,6 +87,7 @@ def shown_factor(loss: float) -> str:
     return rounded_up(math.exp(loss) * (_SAFE if loss else 1.0), 2)
 
 
+_ABOVE_HALF = math.nextafter(0.5, 1.0)
 _SAFE = 1.0 + 1e-14
 """Far more than the rounding of the few operations before it."""
 

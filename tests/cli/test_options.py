@@ -73,4 +73,4 @@ def test_a_plan_is_read_from_its_file(tmp_path: Path) -> None:
 
 
 def test_every_kind_can_be_given() -> None:
-    assert set(KINDS) == {"gradual", "linear", "refresh", "binary", "designed"}
+    assert set(KINDS) == {"gradual", "linear", "refresh", "binary", "designed", "gaussian"}

@@ -88,7 +88,7 @@ def test_normal_functions() -> None:
     for chance in (0.5, 0.4, 0.025, 1e-9, 1e-300):
         assert normal_quantile(chance) == pytest.approx(-special.ndtri(chance), rel=1e-12)
     assert upper_tail(1.0) == pytest.approx(special.ndtr(-1.0))
-    assert certainty(0.0) == 0.5
+    assert certainty(0.0) == 0.5 < certainty(1e-30)
     assert certainty(0.672) == pytest.approx(special.ndtr(0.336))
 
 

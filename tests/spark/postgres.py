@@ -36,7 +36,9 @@ def postgres(root: Path) -> Iterator[str]:
         as_user = {"user": "nobody"}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": root}
     common = ["--pgdata", str(data)]
-    subprocess.run([initdb, *common, "--username=tester", "--auth=trust", "--no-sync"], check=True, **quiet, **as_user)  # type: ignore[call-overload]
+    subprocess.run(
+        [initdb, *common, "--username=tester", "--auth=trust", "--no-sync", "--encoding=UTF8"], check=True, **quiet, **as_user
+    )  # type: ignore[call-overload]
     options = f"-k {root} -c listen_addresses='' -c fsync=off"
     subprocess.run([server, *common, "--wait", "--options", options, "start"], check=True, **quiet, **as_user)  # type: ignore[call-overload]
     try:

@@ -36,7 +36,7 @@ def upper_tail(x: float) -> float:
 
 def certainty(mu: float) -> float:
     """The chance that the best guess between two neighbouring inputs is right: 1/2 is a blind guess."""
-    return upper_tail(-0.5 * mu)
+    return max(upper_tail(-0.5 * mu), math.nextafter(0.5, 1.0)) if mu > 0.0 else 0.5
 
 
 def normal_quantile(chance: float) -> float:
