@@ -50,6 +50,10 @@ def test_levels_without_noise_add_nothing() -> None:
     assert quantile_of([0.5, math.inf], BETA) == quantile_of([0.5], BETA)
 
 
+def test_a_tiny_chance_gets_the_bound_of_chernoff() -> None:
+    assert quantile_of([0.5, 0.25], 1e-9) == math.ceil(tail_bound([0.25, 0.5], 1e-9, 0)) > quantile_of([0.5, 0.25], 1e-6)
+
+
 def test_more_noise_is_wider() -> None:
     widths = [quantile_of([0.1] * count, BETA) for count in range(1, 20)]
     assert all(narrow < wide for narrow, wide in pairwise(widths))

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from fadecount.noise.gaussian import RoundedGaussian, _accepted, _cells, _settled_cell
+from fadecount.noise.gaussian import RoundedGaussian, _acceptance, _accepted, _cells, _settled_cell
 from fadecount.noise.generator import words as fresh_words
 from tests.false_alarm import EACH, explained
 from tests.noise.rounded import DIGITS, boundary, chance_of, exact_draw, width_of
@@ -89,6 +89,18 @@ def test_an_acceptance_that_is_decided_late(above: int) -> None:
     parts = [edge >> 64 * at & (1 << 64) - 1 for at in (2, 1, 0)]
     more = {1: parts[1], 2: parts[2], 3: (1 << 64) - 1 if above else 0}
     assert _accepted(scale, place, 2 * cell * width - 1, parts[0], more.__getitem__) is not bool(above)
+    numbered = {_acceptance(0, asked): word for asked, word in more.items()}
+    bulk = RoundedGaussian(scale)._accept(
+        *(np.array([place]), np.array([cell]), np.array([parts[0]], dtype=np.uint64), np.array([0])),
+        attempt=0,
+        more=lambda positions, asked: np.full(len(positions), numbered[asked], dtype=np.uint64),
+    )
+    assert bulk.tolist() == [not above]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_no_word_is_no_draw(scale: float) -> None:
+    assert RoundedGaussian(scale).from_words(np.empty(0, dtype=np.uint64), further).size == 0
 
 
 def test_zero_bits_are_followed_as_far_as_needed() -> None:
