@@ -17,6 +17,7 @@ from __future__ import annotations
 import io
 import json
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
@@ -195,9 +196,9 @@ class Run(Iterator[Releases]):
         self._stopped = self._viewed = False
 
     @property
+    @abstractmethod
     def report(self) -> SourceReport:
         """How many rows were read and left out so far. It is exact, so it is for the owner of the events only."""
-        raise NotImplementedError
 
     @property
     def ticks_expected(self) -> int | None:
@@ -242,8 +243,9 @@ class Run(Iterator[Releases]):
             if self._stopped:
                 return
 
+    @abstractmethod
     def _chunks(self) -> Iterator[Chunk]:
-        raise NotImplementedError
+        """Commit the ticks one chunk after the other."""
 
 
 class _HistoryRun(Run):
