@@ -10,6 +10,7 @@ examples:
   fadecount streams show visits --state ~/counts --person 1/day --for 30d
   fadecount streams delete visits --state ~/counts --yes
   fadecount streams rotate --state ~/counts --key-file old --new-key-file new
+  fadecount streams audit-log --state ~/counts
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,7 @@ from fadecount.cli._options import (
     add_store_options,
     add_window_options,
     check_window_options,
+    is_stored,
     monotone_view,
     open_reader,
     open_store,
@@ -60,12 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("catch-up", "release all ticks that are over, after the clock seemed to be too far ahead"),
         ("delete", "remove a stream; what observers have seen, they keep"),
         ("rotate", "seal the state of a store with another key"),
+        ("audit-log", "print the administrative acts on a store, and check that no line was changed"),
     ):
         one = made[name] = actions.add_parser(name, help=text, description=text)
-        if name not in ("list", "rotate"):
+        if name not in ("list", "rotate", "audit-log"):
             one.add_argument("name", metavar="NAME", help="name of the stream")
         add_store_options(one)
-        if name in ("list", "show", "curve"):
+        if name in ("list", "show", "curve", "audit-log"):
             one.add_argument("--json", action="store_true", help="figures as JSON")
     made["show"].add_argument(
         "--item", metavar="TIME", help="a moment: what has been lost about an event then, now and in a year"
@@ -88,6 +92,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_monotone_option(made["export"])
     made["delete"].add_argument("--yes", action="store_true", help="do it without asking")
     made["catch-up"].add_argument("--yes", action="store_true", help="the clock of this machine is right")
+    made["audit-log"].add_argument(
+        "--contains", metavar="HASH", help="fail unless the log still has the line of this hash, which you noted earlier"
+    )
     made["rotate"].add_argument("--new-key-file", metavar="FILE", help="the new key (default: no key, state is not sealed)")
 
 
@@ -101,6 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
         "catch-up": _catch_up,
         "delete": _delete,
         "rotate": _rotate,
+        "audit-log": _audit_log,
     }
     action[arguments.action](arguments)
     return 0
@@ -326,3 +334,21 @@ def _rotate(arguments: argparse.Namespace) -> None:
     open_reader(arguments).close()
     with open_store(arguments) as store:
         store.rotate(Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file))
+
+
+def _audit_log(arguments: argparse.Namespace) -> None:
+    from fadecount.streams.audit_log import AuditLog
+    from fadecount.streams.fence import default_folder
+
+    if not is_stored(arguments):
+        raise ParameterError("--state or --database must be given; it says where the streams are")
+    entries = list(AuditLog.in_folder(arguments.state or default_folder()).entries())
+    if arguments.contains is not None and arguments.contains not in [each.hash for each in entries]:
+        raise bad_parameter("--contains", arguments.contains, "the hash of a line of the log", "the log was cut off or replaced")
+    if arguments.json:
+        print(json.dumps([asdict(each) for each in entries]))
+        return
+    for each in entries:
+        details = "".join(f", {name.replace('_', ' ')} {value}" for name, value in each.details.items())
+        print(f"{each.time}  {each.actor}: {each.act}: {each.object}{details}")
+    print(f"{len(entries):,} lines, none changed" + (f"; the last hash is {entries[-1].hash}" if entries else ""))

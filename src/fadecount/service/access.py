@@ -48,10 +48,12 @@ class Access:
             raise forbidden()
         return grant
 
-    def allow_some(self, authorization: str | None, action: Action) -> None:
+    def allow_some(self, authorization: str | None, action: Action) -> Grant:
         """Refuse a token that allows ``action`` on no stream at all, before its body is read."""
-        if action not in ALLOWED[self._grant(authorization).role]:
+        grant = self._grant(authorization)
+        if action not in ALLOWED[grant.role]:
             raise forbidden()
+        return grant
 
     def still(self, grant: Grant | None) -> bool:
         """Whether a grant given earlier is still valid, that is, has not been revoked."""

@@ -14,6 +14,7 @@ from fadecount.service.clock import Clock
 from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem, bad_request, not_found, unavailable
 from fadecount.streams import Batch, Description, Intake, Store, Stream
+from fadecount.streams.audit_log import Act, AuditLogError, acting_as
 from fadecount.streams.clock import ClockGuard, ClockState
 
 log = logging.getLogger("fadecount.service")
@@ -110,7 +111,7 @@ class Leader:
             self._add(self._store.create(description, keys=keys, start_tick=start))
         except LockedError:  # it was created, and another process became its leader first
             return True
-        except StoreError:
+        except (StoreError, AuditLogError):
             raise
         except FadecountError:
             if self._has(name):  # another process has created it meanwhile
@@ -238,7 +239,16 @@ class Leader:
             del self._streams[name]
             return None
         self._on_tick(name, last)
+        if stream.description.mechanism.schedule.horizon == stream.status.steps:
+            self._record_end(name)
         return self._end(stream)
+
+    def _record_end(self, name: str) -> None:
+        try:
+            with acting_as("the clock"):
+                self._store.audit_log.record(Act.STREAM_ENDED, name)
+        except AuditLogError as error:
+            log.error("the end of stream %s is not recorded: %s", name, error)
 
     def _end(self, stream: Stream) -> float:
         """When the open tick of a stream ends."""

@@ -11,6 +11,7 @@ from fadecount.service.clock import Clock
 from fadecount.service.limits import Limits
 from fadecount.service.tokens import FILE_NAME, TokenFile
 from fadecount.streams import PostgresStore, SQLiteStore, Store, fence_from, seal_from
+from fadecount.streams.audit_log import AuditLog
 from fadecount.streams.reader import Reader
 
 STORE_NAME = "streams.db"
@@ -51,7 +52,9 @@ def open_store(storage: Storage) -> Store:
     """The store for writing; raises when another process writes to it."""
     seal, fence = seal_from(storage.key_file), fence_from(storage.fence)
     if storage.database is not None:
-        return PostgresStore(storage.database, fence=fence, seal=seal, lock_wait_seconds=0.0)
+        return PostgresStore(
+            storage.database, fence=fence, seal=seal, lock_wait_seconds=0.0, audit_log=AuditLog.in_folder(storage.folder)
+        )
     storage.prepare()
     return SQLiteStore(storage.store_path, fence=fence, seal=seal)
 

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from fadecount.errors import FadecountError, bad_parameter
 from fadecount.noise.entropy import unpredictable
+from fadecount.streams.audit_log import Act, AuditLog
 
 FILE_NAME = "tokens.json"
 SECRET_BYTES = 32
@@ -51,6 +52,11 @@ class Grant:
     stream: str | None
     created: int
 
+    @property
+    def shown(self) -> str:
+        """The token as the audit log names it."""
+        return f"token {self.id}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Stored(Grant):
@@ -62,6 +68,7 @@ class TokenFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._audit_log = AuditLog.in_folder(path.parent)
         self._seen: tuple[int, int, int] | None = None
         self._tokens: dict[str, _Stored] = {}
 
@@ -72,7 +79,9 @@ class TokenFile:
             id=unpredictable(6).hex(), role=Role(role), stream=stream, created=int(time.time()), sha256=_hashed(secret)
         )
         with self._locked():
-            self._write({**self._read(), stored.id: stored})
+            tokens = {**self._read(), stored.id: stored}
+            self._audit_log.record(Act.TOKEN_CREATED, stored.id, role=str(stored.role), stream=stored.stream or "all")
+            self._write(tokens)
         return f"fc_{stored.id}_{secret}", _public(stored)
 
     def grants(self) -> list[Grant]:
@@ -85,6 +94,7 @@ class TokenFile:
             tokens = self._read()
             if tokens.pop(token_id, None) is None:
                 raise bad_parameter("token id", token_id, "one of the valid tokens", "fadecount token list shows them")
+            self._audit_log.record(Act.TOKEN_REVOKED, token_id)
             self._write(tokens)
 
     def grant_of(self, token: str) -> Grant | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from fadecount.mechanisms import Mechanism, planned_person, require_planned_pers
 from fadecount.service.access import Access, Action
 from fadecount.service.answers import Accepted, Created, Declared
 from fadecount.service.http import is_packed, json_answer, read_body, unpacked
+from fadecount.service.leader import Leader
 from fadecount.service.limits import Limits
 from fadecount.service.parsing import (
     LONGEST_ID,
@@ -33,9 +35,11 @@ from fadecount.service.parsing import (
     parse,
     parse_events,
 )
-from fadecount.service.problems import Problem, bad_request
+from fadecount.service.problems import Problem, bad_request, unavailable
+from fadecount.service.tokens import Grant
 from fadecount.service.writer import Writer
 from fadecount.streams import Description, Ticks, Unit
+from fadecount.streams.audit_log import AuditLogError, acting_as
 
 LONGEST_DELAY = 1_000_000
 """The largest delay in ticks: delayed counts are kept one by one."""
@@ -46,6 +50,8 @@ LARGEST_ON_LOOP = 1 << 14
 _LINES = ("application/x-ndjson", "application/jsonl")
 _BAD_STREAM = "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters within their bounds"
 Parsed = TypeVar("Parsed")
+Result = TypeVar("Result")
+log = logging.getLogger("fadecount.service")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +76,20 @@ class WriteContext:
 
         return await asyncio.get_running_loop().run_in_executor(self.parsers, work)
 
+    async def administer(self, grant: Grant | None, work: Callable[[Leader], Result]) -> Result:
+        """Run an administrative act on the writing thread; the audit log names the token."""
+
+        def act(leader: Leader) -> Result:
+            with acting_as(grant.shown if grant else "no token"):
+                return work(leader)
+
+        try:
+            done: Result = await self.writer.call(act)
+        except AuditLogError as error:
+            log.error("an administrative act is refused: %s", error)
+            raise unavailable("the audit log cannot be written; the operator's log says why") from None
+        return done
+
 
 def write_routes(context: WriteContext) -> Iterator[Route]:
     limits = context.limits
@@ -93,9 +113,9 @@ def write_routes(context: WriteContext) -> Iterator[Route]:
     async def keys(request: Request) -> Response:
         """Declare more keys; known ones stay as they are."""
         name = request.path_params["name"]
-        context.access.allow(request.headers.get("authorization"), Action.MANAGE, name)
+        grant = context.access.allow(request.headers.get("authorization"), Action.MANAGE, name)
         new = await context.body(request, ("application/json",), lambda body: _keys(parse(body, NewKeys).keys))
-        await context.writer.call(lambda leader: leader.declare(name, new))
+        await context.administer(grant, lambda leader: leader.declare(name, new))
         return json_answer(Declared(name=name))
 
     yield Route("/v1/streams/{name}/events", events, methods=["POST"])
@@ -105,7 +125,7 @@ def write_routes(context: WriteContext) -> Iterator[Route]:
 async def create_stream(context: WriteContext, request: Request) -> Response:
     """``POST /v1/streams``: create a stream that begins with the current tick; repeating the request changes nothing."""
     authorization = request.headers.get("authorization")
-    context.access.allow_some(authorization, Action.MANAGE)
+    grant = context.access.allow_some(authorization, Action.MANAGE)
 
     def parsed(body: bytes) -> tuple[Description, list[str]]:
         new = parse(body, NewStream)
@@ -113,7 +133,7 @@ async def create_stream(context: WriteContext, request: Request) -> Response:
         return _description(new), [ONLY_KEY] if new.keys is UNSET else _keys(new.keys)
 
     description, keys = await context.body(request, ("application/json",), parsed)
-    created = await context.writer.call(lambda leader: leader.create(description, keys))
+    created = await context.administer(grant, lambda leader: leader.create(description, keys))
     return json_answer(Created(name=description.name, repeated=not created), status=201 if created else 200)
 
 

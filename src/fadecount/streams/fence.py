@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fadecount.errors import FenceError, StoreError
 from fadecount.noise import unpredictable
+from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.forks import Fork
 from fadecount.streams.status import Status, read_status
@@ -207,7 +208,13 @@ def publish(database: Database, fence: Fence | None, status: Status, expected: s
 
 
 def recover(
-    database: Database, fence: Fence | None, name: str, checkpoint: Checkpoints, *, other_histories: int | None = None
+    database: Database,
+    fence: Fence | None,
+    name: str,
+    checkpoint: Checkpoints,
+    audit_log: AuditLog,
+    *,
+    other_histories: int | None = None,
 ) -> Status:
     """The stream's status, once it agrees with the fence. A store that is behind the fence is refused, or marked with its forks.
 
@@ -221,7 +228,7 @@ def recover(
     if mark is not None and not _agree(status, mark):
         raise FenceError(f"forks of stream {name!r} differ between store and fence; take an intact copy of the store")
     if found is None or found not in (status.commit_id, status.previous_commit_id):
-        status = _forked(database, status, mark, _forks(status, mark, fence, other_histories))
+        status = _forked(database, status, mark, _forks(status, mark, fence, other_histories), audit_log)
     if found == status.commit_id and status.published_tick == status.last_tick:
         return status
     return publish(database, fence, status, found, checkpoint)
@@ -248,7 +255,7 @@ def _forks(status: Status, mark: Mark | None, fence: Fence, stated: int | None) 
     return (*known, *[Fork(last_step=None)] * (stated - len(known)))
 
 
-def _forked(database: Database, status: Status, mark: Mark | None, forks: tuple[Fork, ...]) -> Status:
+def _forked(database: Database, status: Status, mark: Mark | None, forks: tuple[Fork, ...], audit_log: AuditLog) -> Status:
     """Store the forks before anything else: from here on every reported loss includes them."""
     commit_id, previous = unpredictable(16).hex(), mark.commit_id if mark else None
     with database.transaction():
@@ -256,6 +263,7 @@ def _forked(database: Database, status: Status, mark: Mark | None, forks: tuple[
             "UPDATE streams SET forks = ?, commit_id = ?, previous_commit_id = ? WHERE id = ?",
             (json.dumps([fork.last_step for fork in forks]), commit_id, previous, status.id),
         )
+        audit_log.record(Act.HISTORIES_ACCEPTED, status.description.name, other_histories=len(forks))
     return replace(status, forks=forks, commit_id=commit_id, previous_commit_id=previous)
 
 

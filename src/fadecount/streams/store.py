@@ -12,9 +12,10 @@ from fadecount.counters import Counter
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import Mechanism
 from fadecount.noise import NoiseSource, unpredictable
+from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import FORMAT, Checkpoints, Database
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
-from fadecount.streams.fence import Fence, FileFence, Mark, ServerFence, shared_fate
+from fadecount.streams.fence import Fence, FileFence, Mark, ServerFence, default_folder, shared_fate
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
 from fadecount.streams.reader import Reader
 from fadecount.streams.seal import Plain, Seal
@@ -31,7 +32,11 @@ _CREATION_SECONDS = 5.0
 class Store:
     """Named streams, each with its state, its accepted inputs and its releases. One process writes to a stream."""
 
-    def __init__(self, database: Database, seal: Seal, fence: Fence | None, lock_wait_seconds: float) -> None:
+    def __init__(
+        self, database: Database, seal: Seal, fence: Fence | None, lock_wait_seconds: float, audit_log: AuditLog
+    ) -> None:
+        self.audit_log = audit_log
+        """Where administrative acts on this store are recorded."""
         self._seal, self._fence, self._database = seal, fence, database
         self._wait = lock_wait_seconds
         self._noise: NoiseSource | None = None
@@ -59,7 +64,14 @@ class Store:
         return str(about["uid"])
 
     def _tools(self) -> Tools:
-        return Tools(database=self._database, seal=self._seal, fence=self._fence, noise=self._noise, checkpoint=self._checkpoint)
+        return Tools(
+            database=self._database,
+            seal=self._seal,
+            fence=self._fence,
+            noise=self._noise,
+            checkpoint=self._checkpoint,
+            audit_log=self.audit_log,
+        )
 
     def names(self) -> list[str]:
         """The streams of this store, in alphabetical order."""
@@ -111,6 +123,7 @@ class Store:
             state = StoredState(database, self._seal, uid, status.id)
             state.save(counter)
             state.sign(name)
+            self.audit_log.record(Act.STREAM_CREATED, name, keys=len(names))
             if self._fence is not None:  # before the commit: a stream without a mark has lost it
                 self._fence.move(uid, None, Mark(commit_id=status.commit_id, steps=0))
 
@@ -185,6 +198,7 @@ class Store:
             self._database.change("DELETE FROM streams WHERE id = ?", (status.id,))
             if status.steps:
                 self._database.change("INSERT INTO deleted (name, last_tick) VALUES (?, ?)", (name, status.last_tick))
+            self.audit_log.record(Act.STREAM_DELETED, name)
         self._database.unlock(status.uid)
 
     def rotate(self, seal: Seal) -> None:
@@ -200,6 +214,7 @@ class Store:
                 state.sign(status.description.name)
                 reseal_inputs(self._database, self._seal, seal, status.uid, status.id)
             self._database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
+            self.audit_log.record(Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no")
         self._seal = seal
         for status in statuses:
             self._database.unlock(status.uid)
@@ -239,24 +254,35 @@ class SQLiteStore(Store):
         barrier = fence or FileFence()
         if isinstance(barrier, FileFence) and barrier.folder.resolve().is_relative_to(folder):
             raise bad_parameter("fence", str(barrier.folder), "outside the store's folder", "a backup must not take both along")
-        super().__init__(SQLiteDatabase(path, writes=True), seal or Plain(), barrier, 0.0)
+        super().__init__(SQLiteDatabase(path, writes=True), seal or Plain(), barrier, 0.0, AuditLog.in_folder(folder))
         self.fence_warning = shared_fate(path, barrier)
 
     @staticmethod
     def in_memory() -> Store:
         """A store that ends with the process: for one-off runs. Nothing outlives it, so it needs no fence."""
-        return Store(SQLiteDatabase(MEMORY, writes=True), Plain(), None, 0.0)
+        return Store(SQLiteDatabase(MEMORY, writes=True), Plain(), None, 0.0, AuditLog(None))
 
 
 class PostgresStore(Store):
-    """A store in a PostgreSQL database; several processes may use it, each stream has one writer at a time."""
+    """A store in a PostgreSQL database; several processes may use it, each stream has one writer at a time.
 
-    def __init__(self, url: str, *, fence: Fence | None = None, seal: Seal | None = None, lock_wait_seconds: float = 5.0) -> None:
+    The audit log is a file in the user's state folder, unless another one is given.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        fence: Fence | None = None,
+        seal: Seal | None = None,
+        lock_wait_seconds: float = 5.0,
+        audit_log: AuditLog | None = None,
+    ) -> None:
         from fadecount.streams.postgres import PostgresDatabase
 
         database, barrier = PostgresDatabase(url, writes=True), fence or FileFence()
         if isinstance(barrier, ServerFence) and barrier.database.is_same_as(database):
             database.close()
             raise bad_parameter("fence", barrier.where, "outside the store's own database", "a backup must not take both along")
-        super().__init__(database, seal or Plain(), barrier, lock_wait_seconds)
+        super().__init__(database, seal or Plain(), barrier, lock_wait_seconds, audit_log or AuditLog.in_folder(default_folder()))
         self.fence_warning = shared_fate(database, barrier)

@@ -15,6 +15,7 @@ from fadecount.counters.counter import counter_of, parts_of
 from fadecount.counters.state import widened
 from fadecount.errors import AlreadyReleasedError, ClockError, InputError, StoreError
 from fadecount.noise import NoiseSource, unpredictable
+from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.chunks import CELLS, Chunk, write_chunk
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.description import Description, checked_keys
@@ -37,6 +38,7 @@ class Tools:
     fence: Fence | None
     noise: NoiseSource | None
     checkpoint: Checkpoints
+    audit_log: AuditLog
 
 
 class Stream:
@@ -50,7 +52,9 @@ class Stream:
     def __init__(self, tools: Tools, name: str, *, other_histories: int | None = None) -> None:
         self._tools = tools
         self._guard = threading.RLock()
-        self._status = recover(tools.database, tools.fence, name, tools.checkpoint, other_histories=other_histories)
+        self._status = recover(
+            tools.database, tools.fence, name, tools.checkpoint, tools.audit_log, other_histories=other_histories
+        )
         self._intake = Intake(tools.database, tools.seal, name, checkpoints=tools.checkpoint)
         self._loaded: tuple[Counter, StoredState] | None = None
         self._load()
@@ -148,6 +152,7 @@ class Stream:
                 tools.database.change("UPDATE streams SET width = ? WHERE id = ?", (len(parts.total), status.id))
                 status = state.sign(status.description.name)
                 tools.checkpoint("declare written")
+                tools.audit_log.record(Act.KEYS_DECLARED, status.description.name, new_keys=len(new), keys=len(parts.total))
             self._loaded, self._status = (counter, state), status
 
     def close_through(self, tick: int, *, largest_gap: int = LARGEST_GAP) -> list[Chunk]:
@@ -164,6 +169,7 @@ class Stream:
         begin, last = self.open_tick, self.description.ticks.at(now) - 1
         if begin is None or last < begin:
             return 0
+        self._tools.audit_log.record(Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1)
         nothing = np.empty((0, self._status.width), dtype=np.int64)
         return sum(len(chunk.values) for chunk in self.release(last, nothing, largest_gap=last - begin + 2, through=last))
 
@@ -281,7 +287,7 @@ class Stream:
     def _load(self) -> tuple[Counter, StoredState]:
         tools = self._tools
         name = self._status.description.name
-        self._status = status = recover(tools.database, tools.fence, name, tools.checkpoint)
+        self._status = status = recover(tools.database, tools.fence, name, tools.checkpoint, tools.audit_log)
         state = StoredState(tools.database, tools.seal, status.uid, status.id)
         counter = state.load(status, tools.noise)
         self._loaded = counter, state

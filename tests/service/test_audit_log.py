@@ -1,0 +1,52 @@
+"""The audit log of a running service: which token did what, and never a count or a secret."""
+
+from __future__ import annotations
+
+import json
+
+import fadecount as fc
+from fadecount.streams.audit_log import FILE_NAME, Act, AuditLog
+from tests.service.harness import Harness, wait_for
+
+
+def test_the_log_names_the_token_and_holds_no_counts_keys_or_secrets(harness: Harness) -> None:
+    token = harness.token("admin", "doors")
+    with harness.client(token) as client:
+        client.declare("doors", ["hidden-key"])
+        client.declare("doors", ["hidden-key"])  # changes nothing, so it is no act
+        client.add("doors", {"a": 918_273})
+    harness.close_tick()
+    log = AuditLog.in_folder(harness.storage.folder)
+    own, other = harness.tokens.grants()
+    assert [(each.act, each.actor.partition(" ")[0], each.object) for each in log.entries()] == [
+        (Act.TOKEN_CREATED, "user", own.id),
+        (Act.STREAM_CREATED, "token", "doors"),
+        (Act.TOKEN_CREATED, "user", other.id),
+        (Act.KEYS_DECLARED, "token", "doors"),
+    ]
+    assert [each.actor for each in log.entries() if each.actor.startswith("token")] == [own.shown, other.shown]
+    text = (harness.storage.folder / FILE_NAME).read_text()
+    assert not any(secret in text for secret in ("918273", "hidden-key", token, token.split("_")[2], harness.admin))
+
+
+def test_a_stream_that_ends_is_recorded_once(harness: Harness) -> None:
+    harness.create("short", mechanism=fc.Binary(epsilon=1.0, horizon=2))
+    harness.close_tick(2, name="short")
+    harness.close_tick(2)
+    log = AuditLog.in_folder(harness.storage.folder)
+    wait_for(lambda: any(each.act == Act.STREAM_ENDED for each in log.entries()))
+    assert [(each.actor, each.object) for each in log.entries() if each.act == Act.STREAM_ENDED] == [("the clock", "short")]
+
+
+def test_without_its_log_the_service_refuses_acts_and_still_counts(harness: Harness) -> None:
+    path = harness.storage.folder / FILE_NAME
+    path.unlink()
+    path.mkdir()
+    answer = harness.post("/v1/streams/doors/keys", {"keys": ["c"]})
+    assert (answer.status, json.loads(answer.body)["code"]) == (503, "unavailable") and "audit log" in answer.json()["detail"]
+    new = {"name": "more", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 0.1, "exponent": 1.0, "delay": 0}}
+    assert harness.post("/v1/streams", new).status == 503
+    assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 202
+    path.rmdir()
+    assert harness.post("/v1/streams/doors/keys", {"keys": ["c"]}).status == 200
+    assert harness.post("/v1/streams", new).status == 201
