@@ -1,7 +1,9 @@
 """Losses as people read them: rounded up, always.
 
-A written decimal stands for the float64 nearest to it, in what users give and in what they are shown alike. So "0.1" may be
-written for ``0.1``, and for nothing above it: what is shown, read back as a number, is never below the loss.
+Users give decimals such as 0.1, and float64 has none of them: six times the nearest one is 0.6000000000000000333. So that
+this reads as 0.6, a decimal may be written for a loss up to a relative ``DUST`` above it, and for nothing beyond. What is
+shown is still never below the loss of the noise that runs: all noise is made for budgets that are smaller by more than that
+(:func:`fadecount.mechanisms.noise_law.scale_of`; Gaussian losses are raised by a relative 1e-12).
 """
 
 from __future__ import annotations
@@ -9,21 +11,23 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
+DUST = 2.0**-47
+"""More than 32 roundings of float64; far less than any digit that is shown."""
 _ALL_DIGITS = Context(prec=1100)
 """Enough for every float64, written out."""
 
 
 def rounded_up(value: float, decimals: int) -> str:
-    """The least number with so many decimals that does not read as less than the value.
+    """The least number with so many decimals that is not below the value, but for a relative ``DUST``.
 
-    >>> rounded_up(0.3, 4), rounded_up(0.1 + 0.2, 4), rounded_up(1234.5, 1), rounded_up(math.inf, 2)
-    ('0.3000', '0.3001', '1,234.5', 'inf')
+    >>> rounded_up(0.3, 4), rounded_up(0.1 + 0.2, 4), rounded_up(0.300000001, 4), rounded_up(1234.5, 1), rounded_up(math.inf, 2)
+    ('0.3000', '0.3000', '0.3001', '1,234.5', 'inf')
     """
     if math.isinf(value):
         return "inf"
     unit, exact = Decimal(1).scaleb(-decimals), Decimal(value)
     found = exact.quantize(unit, ROUND_FLOOR, _ALL_DIGITS)
-    if float(found) < value:
+    if float(found) < value * (1.0 - DUST):
         found = exact.quantize(unit, ROUND_CEILING, _ALL_DIGITS)
     return f"{found:,f}"
 

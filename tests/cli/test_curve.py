@@ -22,13 +22,13 @@ def test_the_table_shows_human_time_and_fits_a_terminal(capsys: pytest.CaptureFi
     text = said(capsys, *FADING, "--tick", "1m")
     lines = [line.split() for line in text.splitlines()]
     assert ["1,440", "1", "day", "1.1000", "2.2000"] in lines
-    assert ["525,600", "1", "year", "2.0001", "4.0001"] in lines
+    assert ["525,600", "1", "year", "2.0000", "4.0000"] in lines
     assert max(map(len, text.splitlines())) <= 80
 
 
 def test_without_a_tick_ages_are_powers_of_ten(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line.split() for line in said(capsys, *FADING).splitlines()]
-    assert ["1,000", "1.0001", "2.0001"] in lines
+    assert ["1,000", "1.0000", "2.0000"] in lines
     assert lines[-1][0] == "1,000,000"
 
 

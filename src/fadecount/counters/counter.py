@@ -16,7 +16,7 @@ from fadecount.counters.memory_path import MemoryPath
 from fadecount.counters.path import NoisePath
 from fadecount.counters.state import Parts, SavedState, check_parts, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter
-from fadecount.mechanisms import Mechanism
+from fadecount.mechanisms import Mechanism, scale_of
 from fadecount.noise import LARGEST_SCALE, Lineage, NoiseSource, SystemNoise, require_lineage
 
 Row = Sequence[int] | Sequence[float] | NDArray[np.integer] | NDArray[np.floating]
@@ -74,7 +74,7 @@ class Counter:
         memories, bits = schedule.memories, self._grid.bits
         if memories is not None and bits > memories.unit_bits:
             raise bad_parameter("resolution_bits", resolution_bits, f"at most {memories.unit_bits}", "the noise is no finer")
-        if min((*schedule.budgets, schedule.carry_budget)) * LARGEST_SCALE < 1 << bits:
+        if scale_of(min((*schedule.budgets, schedule.carry_budget)), bits) > LARGEST_SCALE:
             raise bad_parameter(
                 "resolution_bits", resolution_bits, "coarser for a budget so small", "use fewer bits or a larger budget"
             )

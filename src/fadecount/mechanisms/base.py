@@ -237,6 +237,14 @@ class Mechanism(ABC):
         largest = require_real("largest_input", largest_input, low=0.0, high=2.0**62, remedy="it bounds the inputs still delayed")
         return tail_bound(used, beta, require_resolution(resolution_bits)) + missing * largest
 
+    # As a picture ----------------------------------------------------------------------------------------------------------
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the parameters, and the loss by age as a picture and in figures, rounded up."""
+        from fadecount.mechanisms.picture import loss_picture
+
+        return loss_picture(self)
+
     # As text ---------------------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:

@@ -24,7 +24,7 @@ from fadecount.mechanisms.exact_sum import times
 from fadecount.mechanisms.schedule import Schedule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Binary(Mechanism):
     """A running count over a known number of steps that promises the same loss ``epsilon`` at all ages (Chan, Shi and Song 2011).
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Self
 
 from fadecount.checks import LONGEST, planned_tick, require_budget, require_head_start, require_integer
@@ -13,7 +13,7 @@ from fadecount.mechanisms.level_budgets import LevelMechanism
 from fadecount.mechanisms.schedule import LEVELS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Designed(LevelMechanism):
     """A running count with any level budgets: level ``l`` has noise of scale ``1 / budgets[l]``; the last one continues.
 
@@ -32,6 +32,7 @@ class Designed(LevelMechanism):
     """
 
     budgets: Sequence[float]
+    _: KW_ONLY
     delay: int = 0
     head_start: int = 0
     planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -46,7 +46,7 @@ SMALLEST_DELTA = 1e-300
 _UP = 1.0 + 1e-12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Gaussian(Mechanism):
     """A running count with correlated Gaussian noise that decays over time; its loss is an epsilon at a delta.
 
@@ -68,6 +68,7 @@ class Gaussian(Mechanism):
     sigma: float
     half_lives: Sequence[float]
     weights: Sequence[float]
+    _: KW_ONLY
     delta: float = 1e-9
     delay: int = 0
     planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -26,7 +26,7 @@ from fadecount.mechanisms.level_budgets import LevelMechanism
 from fadecount.mechanisms.schedule import LEVELS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Gradual(LevelMechanism):
     """A running count whose loss grows like a power of the logarithm of the age: ``epsilon * O(log(age)**exponent)``.
 
@@ -41,12 +41,13 @@ class Gradual(LevelMechanism):
     tests/mechanisms/test_exact_loss.py.
 
     >>> import fadecount as fc
-    >>> [fc.Gradual(epsilon=1.0, exponent=2.0).loss(age) for age in (0, 1, 3, 7, 10, 100, 10**9)]
+    >>> [fc.Gradual(1.0, exponent=2.0).loss(age) for age in (0, 1, 3, 7, 10, 100, 10**9)]
     [1.0, 2.0, 4.0, 7.0, 9.0, 28.0, 465.0]
     """
 
     epsilon: float
     exponent: float = 1.0
+    _: KW_ONLY
     delay: int = 0
     head_start: int = 0
     planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)

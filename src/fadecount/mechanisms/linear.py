@@ -11,7 +11,7 @@ from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.level_budgets import LevelMechanism
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Linear(LevelMechanism):
     """A running count with a delay of one step and fresh noise of scale ``1 / epsilon`` at every step: loss ``epsilon * age``.
 

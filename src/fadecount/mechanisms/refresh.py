@@ -17,7 +17,7 @@ from fadecount.mechanisms.exact_sum import ExactSum, times
 from fadecount.mechanisms.schedule import Schedule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Refresh(Mechanism):
     """A running count in rounds of ``window`` steps, each with a fresh budget: the loss grows linearly in the age, without bound.
 
