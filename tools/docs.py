@@ -1,7 +1,8 @@
 """Write the reference pages again: ``make docs``. The tests compare the files with what this makes.
 
 ``docs/cli.md`` comes from the parsers that ``--help`` shows, ``docs/library.md`` from the docstrings of all public names,
-``docs/openapi.json`` from the structs of the service, and the tree in ``docs/architecture.md`` from the modules' first lines.
+``docs/openapi.json`` from the structs of the service, the settings in ``docs/service.md`` from their definition, and the tree in
+``docs/architecture.md`` from the modules' first lines.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 from fadecount.cli.main import build_parser
+from fadecount.service.configuration import settings_table
 from fadecount.service.openapi import openapi_document
 
 ROOT = Path(__file__).parent.parent
@@ -37,6 +39,7 @@ PUBLIC = (
 """The modules whose public names are a contract, in the order of the reference."""
 
 TREE_BEGIN, TREE_END = "<!-- tree: written by `make docs` -->", "<!-- end of the tree -->"
+SETTINGS_BEGIN, SETTINGS_END = "<!-- settings: written by `make docs` -->", "<!-- end of the settings -->"
 
 _CLI_HEAD = """# Commands
 
@@ -119,18 +122,28 @@ def tree() -> str:
 
 def architecture_page(written: str) -> str:
     """``docs/architecture.md`` with its tree as it is now."""
-    before, rest = written.split(TREE_BEGIN)
-    return f"{before}{TREE_BEGIN}\n```text\n{tree()}\n```\n{TREE_END}{rest.split(TREE_END)[1]}"
+    return _with_part(written, TREE_BEGIN, f"```text\n{tree()}\n```", TREE_END)
+
+
+def service_page(written: str) -> str:
+    """``docs/service.md`` with its settings as they are now."""
+    return _with_part(written, SETTINGS_BEGIN, settings_table(), SETTINGS_END)
+
+
+def _with_part(written: str, begin: str, part: str, end: str) -> str:
+    before, rest = written.split(begin)
+    return f"{before}{begin}\n{part}\n{end}{rest.split(end)[1]}"
 
 
 def pages() -> dict[Path, str]:
     """Every page that is made, by its file."""
-    architecture = DOCS / "architecture.md"
+    architecture, service = DOCS / "architecture.md", DOCS / "service.md"
     return {
         DOCS / "cli.md": commands_page(),
         DOCS / "library.md": library_page(),
         DOCS / "openapi.json": openapi_document().decode(),
         architecture: architecture_page(architecture.read_text(encoding="utf-8")),
+        service: service_page(service.read_text(encoding="utf-8")),
     }
 
 

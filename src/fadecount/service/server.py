@@ -21,6 +21,7 @@ from fadecount.errors import StoreError
 from fadecount.service.app import Service
 from fadecount.service.http import allowed_hosts
 from fadecount.service.limits import BACKLOG, room_for
+from fadecount.service.notify import Notifier
 from fadecount.service.protocol import guarded
 from fadecount.service.settings import Settings
 
@@ -39,6 +40,7 @@ class _Server(uvicorn.Server):
     """Closes live connections as soon as a shutdown is requested; otherwise they would delay it."""
 
     service: Service
+    notifier: Notifier
     asked: float | None = None
     on_listening: Callable[[], None] = staticmethod(lambda: None)
 
@@ -51,20 +53,27 @@ class _Server(uvicorn.Server):
             return
         for each in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(each, self.handle_exit, each, None)
-        loop.add_signal_handler(signal.SIGHUP, self.service.reload)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
         try:
             yield
         finally:
             for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.remove_signal_handler(each)
 
+    def _reload(self) -> None:
+        self.notifier.reloading()
+        self.service.reload()
+        self.notifier.ready()
+
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Announces the address once the server listens."""
         await super().startup(sockets)
         self.on_listening()
+        self.notifier.ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.asked = asyncio.get_running_loop().time()
+        self.notifier.stopping()
         self.service.broadcaster.close()
         await super().shutdown(sockets)
 
@@ -97,9 +106,11 @@ async def _serve(settings: Settings, listening: socket.socket, announce: Callabl
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     server.on_listening = lambda: announce(f"fadecount serves {address}")
+    alive = asyncio.create_task(server.notifier.signs_of_life(lambda: not service.writer.failed.is_set()))
     try:
         await server.serve(sockets=[listening])
     finally:
+        alive.cancel()
         now = asyncio.get_running_loop().time()
         if not await service.stop(END_SECONDS - (0.0 if server.asked is None else now - server.asked)):
             logging.shutdown()
@@ -125,7 +136,7 @@ def make_server(service: Service, settings: Settings) -> _Server:
         backlog=BACKLOG,
     )
     server = _Server(config)
-    server.service = service
+    server.service, server.notifier = service, Notifier()
     return server
 
 

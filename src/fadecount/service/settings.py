@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fadecount.errors import StoreError
 from fadecount.service.clock import Clock
+from fadecount.service.configuration import configuration
 from fadecount.service.limits import Limits
 from fadecount.service.tokens import FILE_NAME, TokenFile
 from fadecount.streams import PostgresStore, SQLiteStore, Store, fence_from, seal_from
@@ -44,7 +45,11 @@ class Storage:
 
 
 def default_folder() -> Path:
-    """``$XDG_DATA_HOME/fadecount``, by default ``~/.local/share/fadecount``."""
+    """The folder that the environment or the settings file names; else ``$XDG_DATA_HOME/fadecount``, by default
+    ``~/.local/share/fadecount``."""
+    chosen = configuration({}, os.environ)["state"]
+    if isinstance(chosen, Path):
+        return chosen
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "fadecount"
 
 
