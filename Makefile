@@ -60,6 +60,12 @@ exactness: $(VENV)/test ## compare millions of draws with exact arithmetic
 docs: $(VENV)/test ## write the reference pages again: commands, library, tree
 	$(BIN)/python -m tools.docs
 
+site: $(VENV)/test ## build the documentation as a site in out/site, without a network
+	$(BIN)/python -m tools.build_site
+
+docs-serve: $(VENV)/test ## build the site and show it on port 8001 (PORT=0 for any)
+	$(BIN)/python -m tools.build_site --serve $(or $(PORT),8001)
+
 crash: $(VENV)/test ## kill a writing process 10,000 times and hold its store to the journal
 	$(BIN)/python -m campaigns.crash
 

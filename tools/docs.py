@@ -1,8 +1,8 @@
 """Write the reference pages again: ``make docs``. The tests compare the files with what this makes.
 
 ``docs/cli.md`` comes from the parsers that ``--help`` shows, ``docs/library.md`` from the docstrings of all public names,
-``docs/openapi.json`` from the structs of the service, the settings in ``docs/service.md`` from their definition, and the tree in
-``docs/architecture.md`` from the modules' first lines.
+``docs/openapi.json`` and ``docs/http.md`` from the structs of the service, the settings in ``docs/service.md`` from their
+definition, and the tree in ``docs/architecture.md`` from the first lines of the modules.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import ast
 import importlib
 import inspect
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from types import ModuleType
 from fadecount.cli.main import build_parser
 from fadecount.service.configuration import settings_table
 from fadecount.service.openapi import openapi_document
+from tools.http_page import http_page
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -142,6 +144,7 @@ def pages() -> dict[Path, str]:
         DOCS / "cli.md": commands_page(),
         DOCS / "library.md": library_page(),
         DOCS / "openapi.json": openapi_document().decode(),
+        DOCS / "http.md": http_page(json.loads(openapi_document())),
         architecture: architecture_page(architecture.read_text(encoding="utf-8")),
         service: service_page(service.read_text(encoding="utf-8")),
     }

@@ -1,0 +1,111 @@
+"""Build the documentation as a site: ``make site``, or ``make docs-serve`` to read it in a browser.
+
+The pages are the Markdown files of the repository as they are, so every relative link works on a forge and on the site alike.
+``docs/index.md`` is the navigation: its headings are the captions, its lists are the pages. Warnings are errors: a page outside
+the navigation, a link to a missing page or heading. Nothing on the site comes from another host.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import http.server
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+import fadecount
+
+ROOT = Path(__file__).parent.parent
+INDEX = "docs/index"
+LISTS = (INDEX, "docs/decisions/README")
+"""The pages whose lists of links are navigation."""
+
+SETTINGS = {
+    "project": "fadecount",
+    "release": fadecount.__version__,
+    "extensions": ["myst_parser"],
+    "root_doc": INDEX,
+    "include_patterns": ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**"],
+    "exclude_patterns": [".*", "out", "src", "tests", "campaigns", "benchmarks", "build", "dist", "**.json"],
+    "myst_heading_anchors": 4,
+    "html_theme": "furo",
+    "html_title": "fadecount",
+    "html_copy_source": False,
+    "html_show_sphinx": False,
+    "highlight_language": "text",
+}
+
+_HEADING = re.compile(r"^## +(.+)$", re.MULTILINE)
+_LINK = re.compile(r"^\s*(?:- |\| )\[[^\]]*\]\(([^):#\s]+\.md)\)", re.MULTILINE)
+_ENTRY = (
+    '<!doctype html><meta charset="utf-8"><title>fadecount</title><meta http-equiv="refresh" content="0; url=docs/index.html">\n'
+)
+
+
+def navigation(page: str) -> Iterator[tuple[str, list[str]]]:
+    """The captions of a page of links, each with the pages listed below it."""
+    parts = _HEADING.split(page)
+    yield "", _LINK.findall(parts[0])
+    yield from zip(parts[1::2], map(_LINK.findall, parts[2::2]), strict=True)
+
+
+def with_navigation(page: str) -> str:
+    """The page, and behind it the same lists as Sphinx reads them."""
+    trees = [
+        "\n".join(["```{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *links, "```"])
+        for caption, links in navigation(page)
+        if links
+    ]
+    return "\n\n".join([page, *trees]) + "\n"
+
+
+def build(out: Path, root: Path = ROOT) -> bool:
+    """Write the site into a folder; false if there were warnings, which go to standard error."""
+    out.mkdir(parents=True, exist_ok=True)
+    site = Sphinx(
+        srcdir=root,
+        confdir=None,
+        outdir=out,
+        doctreedir=out / ".doctrees",
+        buildername="html",
+        confoverrides=SETTINGS,
+        status=None,
+        warningiserror=True,
+    )
+
+    def read(_site: Sphinx, name: str, source: list[str]) -> None:
+        if name in LISTS:
+            source[0] = with_navigation(source[0])
+
+    site.connect("source-read", read)
+    site.build()
+    (out / "index.html").write_text(_ENTRY, encoding="utf-8")
+    return site.statuscode == 0
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.build_site", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "out" / "site", metavar="FOLDER", help="where the site goes (out/site)"
+    )
+    parser.add_argument("--serve", type=int, metavar="PORT", help="then show it on this port of this machine, until Ctrl-C")
+    arguments = parser.parse_args(words)
+    if not build(arguments.out.resolve()):
+        return 1
+    print(f"the site is in {arguments.out}")
+    if arguments.serve is not None:
+        handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(arguments.out))
+        with http.server.ThreadingHTTPServer(("127.0.0.1", arguments.serve), handler) as server:
+            print(f"read it at http://127.0.0.1:{server.server_port}/", flush=True)
+            with contextlib.suppress(KeyboardInterrupt):
+                server.serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
