@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
 
 from fadecount.service.http import allowed_hosts
+from fadecount.service.limits import Limits
 from fadecount.service.server import configure_logs
 from fadecount.service.tokens import Role, TokenFile
 from tests.service.harness import Harness, wait_for
@@ -31,6 +34,86 @@ def test_revoking_a_token_ends_its_live_connections(harness: Harness) -> None:
     for connection, answer in held:
         answer.close()
         connection.close()
+
+
+def test_an_expired_token_is_refused_and_its_live_connections_end(harness: Harness) -> None:
+    token, grant = harness.tokens.create(Role.READER, expires_seconds=2)
+    connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=30)
+    connection.request("GET", "/v1/streams/doors/live", headers={"Authorization": f"Bearer {token}"})
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert answer.read().startswith(b"retry:")  # to its end: neither a tick nor a heartbeat comes before
+    connection.close()
+    assert harness.tokens.has_expired(grant)
+    assert harness.request("GET", "/v1/streams", token=token).status == 401
+    assert harness.request("GET", "/v1/streams", token=harness.admin).status == 200
+
+
+def test_a_token_is_held_to_its_own_limits(harness: Harness) -> None:
+    def live(token: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=30)
+        connection.request("GET", "/v1/streams/doors/live", headers={"Authorization": f"Bearer {token}"})
+        return connection, connection.getresponse()
+
+    def status(token: str) -> int:
+        return harness.request("GET", "/v1/streams/doors", token=token).status
+
+    slow, _ = harness.tokens.create(Role.READER, rate=0.001)
+    assert [status(slow) for _ in range(3)] == [200, 429, 429]
+    narrow, _ = harness.tokens.create(Role.READER, connections=2, live_readers=1)
+    first = live(narrow)
+    assert first[1].status == 200
+    second = live(narrow)
+    assert second[1].status == 429 and second[1].getheader("Retry-After") == "1"
+    assert status(narrow) == 200
+    two, _ = harness.tokens.create(Role.READER, connections=2)
+    held = [live(two), live(two)]
+    assert [each.status for _, each in held] == [200, 200] and status(two) == 429
+    assert status(harness.admin) == 200
+    forged = f"{two.rpartition('_')[0]}_wrong"
+    assert status(forged) == 401  # a stranger who knows the id takes nothing from its owner
+    for connection, answer in (first, second, *held):
+        answer.close()
+        connection.close()
+    wait_for(lambda: harness.live_readers == 0)
+    wait_for(lambda: status(two) == 200)
+
+
+def test_the_last_use_is_saved_when_the_service_ends(tmp_path: Path) -> None:
+    with Harness(tmp_path) as harness:
+        harness.create()
+        unused = harness.tokens.create(Role.READER)[1]
+        assert harness.tokens.last_uses() == {}
+    assert [each.id in harness.tokens.last_uses() for each in harness.tokens.grants()] == [
+        each != unused for each in harness.tokens.grants()
+    ]
+
+
+def test_health_checks_wait_for_no_work_and_no_limit(tmp_path: Path) -> None:
+    with Harness(tmp_path, limits=Limits(requests_per_second=0.001, burst=3)) as harness:
+        harness.create()
+        hold, release = threading.Event(), threading.Event()
+
+        def block(_: object) -> None:
+            hold.set()
+            release.wait(60)
+
+        loop = harness.service._loop
+        loop.call_soon_threadsafe(lambda: harness.service.writer.call(block))
+        assert hold.wait(30)
+        reads = [asyncio.run_coroutine_threadsafe(harness.service.pool.ask(block), loop) for _ in range(64)]
+        parses = [harness.service._parsers.submit(release.wait, 60) for _ in range(64)]
+        try:
+            while harness.request("GET", "/v1/streams").status != 429:  # the address has used up its rate
+                pass
+            for path in ("/healthz", "/readyz"):
+                for _ in range(5):
+                    assert harness.request("GET", path).status == 200
+        finally:
+            release.set()
+        for read in reads:
+            read.result(30)
+        assert all(parse.result(30) for parse in parses)
 
 
 def test_what_root_writes_belongs_to_the_owner_of_the_folder(tmp_path: Path) -> None:

@@ -117,6 +117,14 @@ def test_tokens_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert capsys.readouterr().err.count("\n") == 1
     assert main(["token", "list", "--json", *state]) == 0
     assert '"role": "writer"' in capsys.readouterr().out
+    more = ["--label", "gate 3", "--expires", "90d", "--rate", "2.5", "--connections", "4", "--live-readers", "1"]
+    assert main(["token", "create", "--role", "reader", *more, *state]) == 0
+    assert main(["token", "list", *state]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "  not used yet  rate 2.5, connections 4, live readers 1  gate 3" in last and "  until 2" in last
+    for bad in (["--expires", "soon"], ["--expires", "200y"], ["--rate", "-1"], ["--connections", "0"], ["--label", "\n"]):
+        assert main(["token", "create", "--role", "reader", *bad, *state]) == 1
+        assert capsys.readouterr().err.count("\n") == 1
     assert main(["token", "revoke", token_id, *state]) == 0
     assert main(["token", "revoke", token_id, *state]) == 1
     assert main(["token", "list", *state]) == 0

@@ -44,9 +44,13 @@ class Access:
         if authorization is None and self._public and action is Action.READ:
             return None
         grant = self._grant(authorization)
+        self.require(grant, action, stream)
+        return grant
+
+    def require(self, grant: Grant, action: Action, stream: str | None) -> None:
+        """Refuse what a token that was recognised does not allow."""
         if action not in ALLOWED[grant.role] or (grant.stream is not None and grant.stream != stream):
             raise forbidden()
-        return grant
 
     def allow_some(self, authorization: str | None, action: Action) -> Grant:
         """Refuse a token that allows ``action`` on no stream at all, before its body is read."""
@@ -56,7 +60,7 @@ class Access:
         return grant
 
     def still(self, grant: Grant | None) -> bool:
-        """Whether a grant given earlier is still valid, that is, has not been revoked."""
+        """Whether a grant given earlier is still valid: neither revoked nor expired."""
         try:
             return grant is None or self._tokens.is_valid(grant)
         except TokenFileError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 from starlette.applications import Starlette
@@ -19,7 +21,7 @@ from fadecount.noise import unpredictable
 from fadecount.service.access import Access
 from fadecount.service.http import Guard, problem_answer
 from fadecount.service.leader import Leader
-from fadecount.service.limits import RateLimit
+from fadecount.service.limits import RateLimit, TokenLimits
 from fadecount.service.live import Broadcaster, frame_maker, live_route
 from fadecount.service.metrics import Metrics
 from fadecount.service.operations import operation_routes
@@ -27,11 +29,18 @@ from fadecount.service.problems import Problem, from_starlette
 from fadecount.service.read_routes import ReadContext, list_streams, read_routes
 from fadecount.service.reader_pool import ReaderPool
 from fadecount.service.settings import Settings, open_reader, open_store
-from fadecount.service.tokens import TokenFileError
+from fadecount.service.tokens import Grant, TokenFile, TokenFileError
 from fadecount.service.write_routes import WriteContext, create_stream, write_routes
 from fadecount.service.writer import Writer
 
 log = logging.getLogger("fadecount.service")
+SAVE_USES_SECONDS = 60.0
+"""Seconds between two writes of the days on which tokens were last used."""
+
+HEALTH = ("/healthz", "/readyz")
+"""Paths that no limit on requests applies to: a busy service is not a broken one."""
+
+LIVE_PATH = re.compile(r"/v1/streams/[^/]+/live")
 LOOK_SECONDS = 0.5
 """Seconds between two checks for changes by others: revoked tokens, and ticks that other processes published."""
 
@@ -78,6 +87,7 @@ class Service:
             middleware=[
                 Middleware(Guard, hosts=settings.hosts, before=self._count_request, new_id=lambda: unpredictable(8).hex()),
                 Middleware(_Counted, metrics=self.metrics, patterns=patterns),
+                Middleware(_Limited, tokens=self._tokens),
             ],
             exception_handlers={Problem: _refusal, HTTPException: _refusal},
         )
@@ -122,6 +132,7 @@ class Service:
 
     def _close(self) -> None:
         self.writer.stop()
+        self._save_uses()
         self._parsers.shutdown(wait=True)
         self.pool.close()
 
@@ -150,20 +161,30 @@ class Service:
 
     async def _look(self) -> None:
         """Check for changes by others: revoked tokens, and ticks that other processes published."""
-        tokens = self._token_version()
+        tokens, save_at = self._token_version(), time.monotonic() + SAVE_USES_SECONDS
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if tokens != (tokens := self._token_version()):
                 self.broadcaster.wake_all()
+            if time.monotonic() >= save_at:
+                save_at = time.monotonic() + SAVE_USES_SECONDS
+                await asyncio.to_thread(self._save_uses)
             if self._settings.storage.database is not None:
                 with contextlib.suppress(Problem):
                     await self._find_published()
 
     def _token_version(self) -> object:
+        """Changes when a token is created, revoked or expires."""
         try:
-            return self._tokens.version
+            return self._tokens.version, self._tokens.expired()
         except TokenFileError:
             return None
+
+    def _save_uses(self) -> None:
+        try:
+            self._tokens.save_uses()
+        except (TokenFileError, OSError) as error:
+            log.warning("the last use of tokens cannot be saved: %s", type(error).__name__)
 
     async def _find_published(self) -> None:
         """Compare only the streams that readers of this process have asked for."""
@@ -177,7 +198,8 @@ class Service:
                 self.broadcaster.nudge(name, tick)
 
     def _count_request(self, scope: Scope) -> None:
-        self._rate.take(scope["client"][0] if scope.get("client") else "local")
+        if scope["path"] not in HEALTH:
+            self._rate.take(scope["client"][0] if scope.get("client") else "local")
 
     async def _streams(self, request: Request) -> Response:
         if request.method == "POST":
@@ -200,6 +222,28 @@ class _Counted:
             await send(message)
 
         await self._app(scope, receive, send_counted)
+
+
+class _Limited:
+    """Holds tokens to their own limits."""
+
+    def __init__(self, app: ASGIApp, *, tokens: TokenFile) -> None:
+        self._app, self._tokens, self._limits = app, tokens, TokenLimits()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        grant = self._limited_grant(scope)
+        if grant is None:
+            await self._app(scope, receive, send)
+            return
+        with self._limits.request(grant, live=LIVE_PATH.fullmatch(scope["path"]) is not None):
+            await self._app(scope, receive, send)
+
+    def _limited_grant(self, scope: Scope) -> Grant | None:
+        sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        try:
+            return self._tokens.limited_grant_of(sent.decode("latin-1").partition(" ")[2].strip()) if sent else None
+        except TokenFileError:
+            return None  # the route refuses it
 
 
 def _refusal(_: Request, error: Exception) -> Response:

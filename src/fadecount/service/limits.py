@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import resource
 import time
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import ceil
 
 from fadecount.service.problems import too_many
+from fadecount.service.tokens import Grant
 
 BACKLOG = 128
 """Connections that may wait in the system's queue before the first of them is accepted."""
@@ -75,3 +78,35 @@ class RateLimit:
         self._buckets[client] = (level - 1.0, now)
         if len(self._buckets) > self._most_clients:
             self._buckets.popitem(last=False)
+
+
+class TokenLimits:
+    """Holds tokens to their own limits: requests a second, connections in use at once, live readers at once.
+
+    A connection is in use while one of its requests is being answered, so connections that a proxy keeps open do not count.
+    """
+
+    def __init__(self) -> None:
+        self._rates: dict[str, RateLimit] = {}
+        self._requests: Counter[str] = Counter()
+        self._live: Counter[str] = Counter()
+
+    @contextmanager
+    def request(self, grant: Grant, *, live: bool) -> Iterator[None]:
+        """One request of a token, while it is being answered; raises a Problem with status 429 if it is too much."""
+        used = [(self._requests, grant.connections)] + ([(self._live, grant.live_readers)] if live else [])
+        for count, most in used:
+            if most is not None and count[grant.id] >= most:
+                raise too_many(1)
+        if grant.rate is not None:
+            bucket = self._rates.setdefault(grant.id, RateLimit(grant.rate, ceil(grant.rate)))
+            bucket.take(grant.id)
+        for count, _ in used:
+            count[grant.id] += 1
+        try:
+            yield
+        finally:
+            for count, _ in used:
+                count[grant.id] -= 1
+                if not count[grant.id]:
+                    del count[grant.id]

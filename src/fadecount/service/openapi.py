@@ -142,9 +142,9 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         },
     ),
     ("get", "/metrics"): Operation(summary="Figures for Prometheus", answers={200: "text/plain"}, refusals=(401, 403, 421, 429)),
-    ("get", "/healthz"): Operation(summary="Alive", answers={200: "text/plain"}, refusals=(421, 429), role=None),
+    ("get", "/healthz"): Operation(summary="Alive", answers={200: "text/plain"}, refusals=(421,), role=None),
     ("get", "/readyz"): Operation(
-        summary="Ready: streams can be read and written", answers={200: "text/plain"}, refusals=(421, 429, 503), role=None
+        summary="Ready: streams can be read and written", answers={200: "text/plain"}, refusals=(421, 503), role=None
     ),
     ("get", "/v1/openapi.json"): Operation(
         summary="This document", answers={200: "application/json"}, refusals=(421, 429), role=None

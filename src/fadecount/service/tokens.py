@@ -3,7 +3,11 @@
 A token is ``fc_<id>_<secret>``: a public id for lookup, and 256 random bits. Only the SHA-256 of the secret is stored. With that
 much entropy no slower hash is needed, and the file alone gives no access. Secrets are compared in constant time, also when
 the id is unknown. The file (``tokens.json``, mode 0600) is replaced as a whole under a lock; a running service sees a new or
-revoked token with the next request.
+revoked token with the next request, and refuses a token from the second on at which it expires.
+
+On which day a token was last used is in a file of its own (``token-use.json``), written now and then and never while a request
+waits. It is for the operator: the last use of a writer's token depends on events, so no reader may see it, and a day is enough to
+find tokens that nobody uses.
 """
 
 from __future__ import annotations
@@ -17,18 +21,28 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
+from fadecount.checks import require_integer, require_real
 from fadecount.errors import FadecountError, bad_parameter
 from fadecount.noise.entropy import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 
 FILE_NAME = "tokens.json"
+USE_FILE_NAME = "token-use.json"
 SECRET_BYTES = 32
-_VERSION = 1
+LONGEST_LABEL = 100
+LONGEST_LIFE = 100 * 365 * 86400
+_VERSION = 2
+_READABLE = (1, 2)
+"""Version 1 has no labels, expiries or limits. It is read, and becomes version 2 when it is next written."""
+
+_DAY = 86400
 
 
 class TokenFileError(FadecountError):
@@ -45,55 +59,99 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What a token allows: a role, on one stream or (``stream=None``) on all of them. Holds no secret."""
+    """What a token allows: a role, on one stream or (``stream=None``) on all of them, until it expires. Holds no secret.
+
+    Limits, each None for no limit: requests a second, connections in use at once, live readers at once.
+    """
 
     id: str
     role: Role
     stream: str | None
     created: int
+    label: str = ""
+    expires: int | None = None
+    rate: float | None = None
+    connections: int | None = None
+    live_readers: int | None = None
 
     @property
     def shown(self) -> str:
         """The token as the audit log names it."""
-        return f"token {self.id}"
+        return f"token {self.id} ({self.label})" if self.label else f"token {self.id}"
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the token has any limit of its own."""
+        return any(each is not None for each in (self.rate, self.connections, self.live_readers))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Stored(Grant):
+class _Stored:
+    """A token as it is stored: what it allows, and the hash of its secret."""
+
+    grant: Grant
     sha256: str
+    limited: bool
+
+    @classmethod
+    def of(cls, grant: Grant, sha256: str) -> _Stored:
+        return cls(grant=grant, sha256=sha256, limited=grant.is_limited)
 
 
 class TokenFile:
     """The tokens of a service, in one file. Reads see every change; writes are atomic and durable."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
+        self._path, self._now = path, now
+        self._used: dict[str, int] = {}
+        self._saved: dict[str, int] = {}
         self._audit_log = AuditLog.in_folder(path.parent)
         self._seen: tuple[int, int, int] | None = None
         self._tokens: dict[str, _Stored] = {}
 
-    def create(self, role: Role, *, stream: str | None = None) -> tuple[str, Grant]:
+    def create(
+        self,
+        role: Role,
+        *,
+        stream: str | None = None,
+        label: str = "",
+        expires_seconds: int | None = None,
+        rate: float | None = None,
+        connections: int | None = None,
+        live_readers: int | None = None,
+    ) -> tuple[str, Grant]:
         """A new token and what it allows. The token is returned here and never again."""
+        _check(label, expires_seconds, rate, connections, live_readers)
         secret = base64.urlsafe_b64encode(unpredictable(SECRET_BYTES)).rstrip(b"=").decode()
-        stored = _Stored(
-            id=unpredictable(6).hex(), role=Role(role), stream=stream, created=int(time.time()), sha256=_hashed(secret)
+        created = int(self._now())
+        grant = Grant(
+            id=unpredictable(6).hex(),
+            role=Role(role),
+            stream=stream,
+            created=created,
+            label=label,
+            expires=None if expires_seconds is None else created + expires_seconds,
+            rate=rate,
+            connections=connections,
+            live_readers=live_readers,
         )
         with self._locked():
-            tokens = {**self._read(), stored.id: stored}
-            self._audit_log.record(Act.TOKEN_CREATED, stored.id, role=str(stored.role), stream=stored.stream or "all")
+            tokens = {**self._read(), grant.id: _Stored.of(grant, _hashed(secret))}
+            words = {"role": str(grant.role), "stream": grant.stream or "all", **({"label": label} if label else {})}
+            self._audit_log.record(Act.TOKEN_CREATED, grant.id, **words)
             self._write(tokens)
-        return f"fc_{stored.id}_{secret}", _public(stored)
+        return f"fc_{grant.id}_{secret}", grant
 
     def grants(self) -> list[Grant]:
-        """Every token that is valid, oldest first, without its secret."""
-        return [_public(each) for each in sorted(self._current().values(), key=lambda each: (each.created, each.id))]
+        """Every token that was not revoked, oldest first, without its secret. Some may have expired."""
+        return sorted((each.grant for each in self._current().values()), key=lambda each: (each.created, each.id))
 
     def revoke(self, token_id: str) -> None:
         """Revoke a token; this takes effect at once."""
         with self._locked():
             tokens = self._read()
             if tokens.pop(token_id, None) is None:
-                raise bad_parameter("token id", token_id, "one of the valid tokens", "fadecount token list shows them")
+                raise bad_parameter("token id", token_id, "one of the tokens", "fadecount token list shows them")
             self._audit_log.record(Act.TOKEN_REVOKED, token_id)
             self._write(tokens)
 
@@ -104,11 +162,55 @@ class TokenFile:
         stored = self._current().get(token_id)
         expected = stored.sha256 if stored else _NOBODY
         matches = hmac.compare_digest(_hashed(secret), expected)
-        return _public(stored) if stored and matches and marker == "fc" else None
+        if not (stored and matches and marker == "fc") or self.has_expired(stored.grant):
+            return None
+        self._used[token_id] = int(self._now()) // _DAY
+        return stored.grant
+
+    def limited_grant_of(self, token: str) -> Grant | None:
+        """:meth:`grant_of` for a token that has limits of its own; None for every other one, without looking at its secret."""
+        stored = self._current().get(token.removeprefix("fc_").partition("_")[0])
+        return self.grant_of(token) if stored and stored.limited else None
+
+    def has_expired(self, grant: Grant) -> bool:
+        """Whether a token is refused because its time is over."""
+        return grant.expires is not None and self._now() >= grant.expires
 
     def is_valid(self, grant: Grant) -> bool:
-        """Whether a grant has not been revoked."""
-        return grant.id in self._current()
+        """Whether a grant has neither been revoked nor expired."""
+        return grant.id in self._current() and not self.has_expired(grant)
+
+    def expired(self) -> int:
+        """How many tokens have expired: live connections are checked again when this grows."""
+        return sum(self.has_expired(each.grant) for each in self._current().values())
+
+    def last_uses(self) -> Mapping[str, date]:
+        """The day (UTC) on which each token was last used, by its id, as last saved by a service."""
+        return {name: date.fromordinal(_EPOCH + day) for name, day in self._read_uses().items()}
+
+    def save_uses(self) -> None:
+        """Write the days on which tokens were last used, if any is new. Several services may share the file."""
+        new = dict(self._used)
+        if new == self._saved:
+            return
+        with self._locked():
+            known = self._read()
+            stored = self._read_uses()
+            latest = {name: max(new.get(name, 0), stored.get(name, 0)) for name in (new.keys() | stored.keys()) & known.keys()}
+            self._replace(self._use_path, {"fadecount": "token use", "version": 1, "days": latest})
+        self._saved = new
+
+    @property
+    def _use_path(self) -> Path:
+        return self._path.with_name(USE_FILE_NAME)
+
+    def _read_uses(self) -> dict[str, int]:
+        """Empty if the file is absent or damaged: it can be done without."""
+        try:
+            found = json.loads(self._use_path.read_text(encoding="utf-8"))["days"]
+            return {str(name): int(day) for name, day in found.items() if 0 <= int(day) < 1_000_000}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}
 
     @property
     def version(self) -> tuple[int, int, int] | None:
@@ -132,19 +234,22 @@ class TokenFile:
     def _read(self) -> dict[str, _Stored]:
         try:
             document = json.loads(self._path.read_text(encoding="utf-8"))
-            if document["version"] != _VERSION:
+            if document["version"] not in _READABLE:
                 raise ValueError
-            each = [_Stored(**{**fields, "role": Role(fields["role"])}) for fields in document["tokens"]]
+            each = [_stored(**fields) for fields in document["tokens"]]
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except OSError as error:
             raise _unreadable(error) from error
         except (ValueError, KeyError, TypeError) as error:
             raise TokenFileError("the token file is damaged or newer than this version; restore it from a backup") from error
-        return {stored.id: stored for stored in each}
+        return {stored.grant.id: stored for stored in each}
 
     def _write(self, tokens: dict[str, _Stored]) -> None:
-        document = {"fadecount": "tokens", "version": _VERSION, "tokens": [asdict(each) for each in tokens.values()]}
+        rows = [{**asdict(each.grant), "sha256": each.sha256} for each in tokens.values()]
+        self._replace(self._path, {"fadecount": "tokens", "version": _VERSION, "tokens": rows})
+
+    def _replace(self, path: Path, document: dict[str, object]) -> None:
         handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".tokens-")  # mkstemp makes it 0600
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -152,7 +257,7 @@ class TokenFile:
                 file.flush()
                 self._keep_owner(file.fileno())
                 os.fsync(file.fileno())
-            Path(name).replace(self._path)
+            Path(name).replace(path)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
                 Path(name).unlink()
@@ -190,8 +295,23 @@ def _hashed(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
-def _public(stored: _Stored) -> Grant:
-    return Grant(id=stored.id, role=stored.role, stream=stored.stream, created=stored.created)
+def _stored(*, sha256: str, role: str, **fields: Any) -> _Stored:
+    return _Stored.of(Grant(role=Role(role), **fields), sha256)
 
 
+def _check(label: str, expires: int | None, rate: float | None, connections: int | None, live_readers: int | None) -> None:
+    if len(label) > LONGEST_LABEL or not (label.isprintable() and label == label.strip()):
+        raise bad_parameter("label", label, f"at most {LONGEST_LABEL} printable characters", "it says what the token is for")
+    if expires is not None:
+        remedy = "it is in how many seconds the token expires; leave it out for never"
+        require_integer("expires", expires, minimum=1, maximum=LONGEST_LIFE, remedy=remedy)
+    remedy = "leave it out for no limit"
+    if rate is not None:
+        require_real("rate", rate, low=0.001, high=1e9, remedy=remedy)
+    for name, value in (("connections", connections), ("live_readers", live_readers)):
+        if value is not None:
+            require_integer(name, value, minimum=1, maximum=1_000_000, remedy=remedy)
+
+
+_EPOCH = date(1970, 1, 1).toordinal()
 _NOBODY = _hashed("")

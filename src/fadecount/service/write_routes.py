@@ -124,12 +124,11 @@ def write_routes(context: WriteContext) -> Iterator[Route]:
 
 async def create_stream(context: WriteContext, request: Request) -> Response:
     """``POST /v1/streams``: create a stream that begins with the current tick; repeating the request changes nothing."""
-    authorization = request.headers.get("authorization")
-    grant = context.access.allow_some(authorization, Action.MANAGE)
+    grant = context.access.allow_some(request.headers.get("authorization"), Action.MANAGE)
 
     def parsed(body: bytes) -> tuple[Description, list[str]]:
         new = parse(body, NewStream)
-        context.access.allow(authorization, Action.MANAGE, checked_text(new.name, "name"))
+        context.access.require(grant, Action.MANAGE, checked_text(new.name, "name"))
         return _description(new), [ONLY_KEY] if new.keys is UNSET else _keys(new.keys)
 
     description, keys = await context.body(request, ("application/json",), parsed)
