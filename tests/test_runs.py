@@ -15,7 +15,7 @@ import pytest
 import fadecount as fc
 from fadecount import runs
 from fadecount.errors import ClockError, InputError, ParameterError
-from fadecount.runs import Run, run, unit_of
+from fadecount.runs import Run, run
 from fadecount.sources import GrowingFile, SourceOptions
 from fadecount.streams import FileFence, SQLiteStore, Store
 
@@ -202,13 +202,12 @@ def test_one_row_moves_no_other_into_another_tick(store: Store, early: int) -> N
     assert difference.ravel().tolist() in ([0, 0], [1, 1], [0, 1])
 
 
-def test_history_asks_for_a_time_and_the_library_names_its_unit(store: Store) -> None:
+def test_history_asks_for_a_time(store: Store) -> None:
     with pytest.raises(ParameterError, match="time must be given to follow"):
         run("x.csv", options(time=None), store=store, name="s", mechanism=EXACT, follow=True)
     with pytest.raises(InputError, match="No such file"):
         run("x.jsonl", options(), store=store, name="s", mechanism=EXACT, follow=True)
     assert store.names() == []
-    assert unit_of(options(person="who", per_person=2, amount="n", max_amount=3)).sensitivity == 6
 
 
 def test_a_capped_history_goes_on_where_a_live_run_left_its_open_tick(tmp_path: Path, store: Store, clock: Clock) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -57,7 +57,6 @@ from fadecount.streams import (
     SQLiteStore,
     Store,
     Stream,
-    Unit,
 )
 from fadecount.streams.chunks import CELLS
 from fadecount.streams.description import ONLY_KEY
@@ -100,7 +99,7 @@ def run(
     When a live source ends, its open ticks stay open for the next run. With ``finish`` they are closed up to the current tick,
     for a stream that ends with its source.
 
-    ``mechanism`` is the promise for one protected unit (see :func:`unit_of`). It may be left out for an existing stream; a
+    ``mechanism`` is the promise for one protected unit (``options.unit``). It may be left out for an existing stream; a
     different mechanism, tick or unit is refused.
 
     With ``planned_for_persons`` the mechanism comes from a plan that counts the events of a person itself: it is used unchanged.
@@ -120,7 +119,7 @@ def run(
     if not live:
         _history(source, options)  # report missing options before a stream is created
     known = name in store.names()
-    keys, unit = options.keys or (ONLY_KEY,), unit_of(options)
+    keys, unit = options.keys or (ONLY_KEY,), options.unit
     begins = ticks.at(clock()) if live and begin is None else begin
     if planned_for_persons and mechanism is not None:
         mechanism = mechanism.for_sensitivity(options.max_amount)
@@ -179,12 +178,6 @@ def count(
     finally:
         if store is None:
             kept.close()
-
-
-def unit_of(options: SourceOptions) -> Unit:
-    """Who is protected by a run with these options: one event, or one person within a tick."""
-    of: Literal["event", "person"] = "event" if options.person is None else "person"
-    return Unit(of=of, amount=options.max_amount, events=1 if options.person is None else options.per_person)
 
 
 class Run(Iterator[Releases]):

@@ -22,6 +22,7 @@ YEAR = ["plan", "--tick", "1m", "--horizon", "1y", "--loss", "1h=0.5", "--loss",
         ["--max-error", "500@0.01"],
         ["--per-person", "24/day"],
         ["--per-person", "24"],
+        ["--per-person", "3/tick", "--keys-per-person", "4"],
         ["--objective", "worst"],
     ],
 )
@@ -79,6 +80,8 @@ def test_the_picture(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
         (["--tick", "1m", "--loss", "1d=1", "--per-person", "many"], "--per-person must be a number of events"),
         (["--tick", "1m", "--loss", "1d=1", "--per-person", "24/"], "--per-person must be a number of events"),
         (["--tick", "1m", "--loss", "1d=1", "--per-person", "24/moon"], "--per-person must be a positive duration"),
+        (["--tick", "1m", "--loss", "1d=1", "--keys-per-person", "4"], "--per-person must be given with --keys-per-person"),
+        (["--tick", "1m", "--loss", "1d=1", "--per-person", "1", "--keys-per-person", "0"], "keys must be an integer from 1"),
         (["--tick", "1m", "--loss", "1d=1", "--option", "9"], "--option must be from 1 to"),
         (["--tick", "1m", "--loss", "1d=1", "--plot", "plan.doc"], "plot must be a file that ends with"),
     ],
@@ -103,3 +106,12 @@ def test_a_period_is_never_taken_for_a_longer_one(
         assert main(["plan", "--tick", tick, "--horizon", "30d", "--loss", "30d=4", "--per-person", cap, "--json"]) == 0
         said.append(json.loads(capsys.readouterr().out)["plan"]["request"]["person"])
     assert said[0] == said[1]
+
+
+def test_a_plan_says_for_whom_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["plan", "--tick", "1h", "--horizon", "30d", "--loss", "30d=4", "--delta", "1e-9"]
+    assert main([*short, "--per-person", "3/tick", "--keys-per-person", "4"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "for a person with at most 3 events in one step, each under up to 4 keys, all of them together" in shown
+    assert main([*short, "--per-person", "1/day", "--keys-per-person", "4"]) == 0
+    assert "at most 1 event in any 1 day, each under up to 4 keys" in " ".join(capsys.readouterr().out.split())

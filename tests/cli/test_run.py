@@ -186,6 +186,29 @@ def test_amounts_and_persons_make_the_noise_wider_and_the_loss_hold(folder: Path
     assert json.loads(capsys.readouterr().out)["loss_now"] == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.parametrize(("noise", "rows"), [(["--epsilon", "200"], 1), (["--mechanism", "gaussian", "--sigma", "14"], 2)])
+def test_a_person_under_several_keys(folder: Path, noise: list[str], rows: int, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [f"2026-03-01T0{hour}:00:00Z,{key},anna" for hour in range(3) for key in "abcd" * rows]
+    (folder / "touched.csv").write_text("\n".join(["at,door,who", *lines]))
+    words = ["--tick", "1h", "--time", "at", "--key", "door", "--keys", "a,b,c,d", "--person", "who", "--per-person", str(rows)]
+    words = ["run", "touched.csv", *words, *noise, "--state", "state"]
+    assert main([*words, "--keys-per-person", "2", "--output", "one.csv"]) == 0
+    said = capsys.readouterr().err
+    assert f"{'1 event' if rows == 1 else '2 events'} in each of at most 2 keys: at most" in said
+    if rows == 1:
+        assert [int(row["value"]) for row in read(folder / "one.csv")[-4:]] == [3, 3, 0, 0], "there is next to no noise"
+    assert main([*words, "--keys-per-person", "3", "--output", "two.csv"]) == 1
+    assert "protected unit must be one person within a tick" in capsys.readouterr().err
+    assert main(["streams", "show", "touched", "--state", "state", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["sensitivity"] == 2 * rows
+    asked = ["streams", "show", "touched", "--state", "state"]
+    assert main([*asked, "--person", "1/tick", "--for", "3h"]) == 0
+    sentence = capsys.readouterr().out
+    assert main([*asked, "--item", "2026-03-01T01:30"]) == 0
+    for each in (sentence, capsys.readouterr().out):
+        assert ("except with a chance of 1e-09" in each) == (rows == 2)
+
+
 def test_start_and_until_do_not_depend_on_the_events(folder: Path) -> None:
     words = ["--start", "2026-02-28T22:00", "--until", "2026-03-01T15:00+01:00", "--output", "one.csv"]
     assert main(["run", "first.csv", *STORED, *words]) == 0
@@ -223,6 +246,8 @@ def test_parquet_output(folder: Path) -> None:
         (["first.csv", "--time", "when"], "when"),
         (["first.csv", "--person", "page", "--per-person", "many"], "--per-person must be"),
         (["first.csv", "--per-person", "3"], "--person must be given with --per-person"),
+        (["first.csv", "--keys-per-person", "3"], "--person must be given with --keys-per-person"),
+        (["first.csv", "--person", "who", "--keys-per-person", "0"], "keys_per_person must be"),
         (["first.csv", "--output", "first.csv"], "another file than the input"),
         (["-"], "format must be csv or jsonl for a pipe"),
         (["first.csv", "--monotone", "0"], "--monotone must be"),
@@ -307,6 +332,7 @@ def test_a_plan_for_people_hands_its_assumption_on(folder: Path, capsys: pytest.
     plan = ["plan", "--tick", "1h", "--horizon", "30d", "--loss", "30d=4", "--save"]
     for name, people in (("day", "48/day"), ("ever", "3"), ("tick", "2/hour"), ("often", "3/day"), ("events", "1")):
         assert main([*plan, f"{name}.json", "--per-person", people]) == 0
+    assert main([*plan, "keys.json", "--per-person", "2/tick", "--keys-per-person", "4"]) == 0
     rows = [f"2026-03-01T0{hour}:00:00Z,ann" for hour in (1, 1, 1, 3)]
     (folder / "people.csv").write_text("\n".join(["at,who", *rows]))
     words = ["run", "people.csv", "--tick", "1h", "--time", "at", "--start", "2026-03-01", "--until", "2026-03-01T05:00"]
@@ -316,6 +342,7 @@ def test_a_plan_for_people_hands_its_assumption_on(folder: Path, capsys: pytest.
         ("day", ["--person", "who", "--per-person", "3"], "persons must be limited to 2 per tick"),
         ("ever", ["--person", "who"], "at most 3 events of a person ever"),
         ("often", ["--person", "who"], "at most 3 events of a person in any 24 ticks"),
+        ("keys", ["--person", "who", "--per-person", "3"], "persons must be limited to 2 per tick under each of 4 keys"),
     ):
         assert main([*words, "--plan", f"{name}.json", *more]) == 1
         error = capsys.readouterr().err
@@ -331,6 +358,12 @@ def test_a_plan_for_people_hands_its_assumption_on(folder: Path, capsys: pytest.
     assert main([*stored, "two.csv", "--plan", "tick.json"]) == 0
     assert main([*stored, "three.csv", "--plan", "day.json"]) == 1
     assert main([*words, "--plan", "events.json", "--output", "four.csv"]) == 0
+    several = [*stored, "five.csv", "--plan", "keys.json", "--name", "keys"]
+    assert main(several) == 0
+    capsys.readouterr()
+    assert main(["streams", "curve", "keys", "--state", "state", "--json"]) == 0
+    month = next(row["loss"] for row in json.loads(capsys.readouterr().out) if row["time"] == "1 month")
+    assert 0.9 < month <= 1.0, "planned to lose 4 under four keys; one counts"
 
 
 def test_a_day_of_25_hours_is_one_tick_of_its_cap(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

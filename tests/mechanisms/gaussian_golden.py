@@ -48,3 +48,5 @@ EPSILON = {0: 0.328126162, 60: 0.470317362, 43200: 1.969932295, 525600: 4.358772
 # the year of minutes at delta 1e-9: sigma, half-lives, weights in units of 2**-44, and a person's mu after 525,599 steps
 YEAR = (15.97605, (13113, 22, 1), (792985600, 47477687443, 4517344298970, 13026571072403))
 YEAR_ERROR = 26.129
+YEAR_KEYS = {1: (0.67213, 4.0), 4: (1.34426, 8.5865), 16: (2.68852, 19.2151), 64: (5.37704, 46.0364)}
+"""mu and epsilon after a year of a person who touched so many keys at once."""

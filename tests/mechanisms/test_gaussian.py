@@ -221,7 +221,24 @@ def test_people_who_come_again() -> None:
     assert YEAR.mu_of([4, 4, 4], now=50) == pytest.approx(3 * float(YEAR.mu(46)), rel=1e-5)
     assert YEAR.mu_of([4, 4, 4], now=50) <= 3 * float(YEAR.mu(46)) * (1 + 1e-9)
     refuse("now", lambda: YEAR.mu_of([1], now=0))
+    refuse("keys", lambda: YEAR.for_sensitivity(1, keys=0))
     refuse("positions", lambda: YEAR.mu_of([0], now=3))
+
+
+def test_a_person_in_many_keys_at_once_loses_with_the_root_of_their_number() -> None:
+    """One person who touches 16 keys at once loses 19 after a year; with Laplace noise it would be 64."""
+    for keys, (mu, epsilon) in golden.YEAR_KEYS.items():
+        assert math.sqrt(keys) * float(YEAR.mu(525_600)) == pytest.approx(mu, rel=1e-4)
+        assert YEAR.composed_loss(525_600, keys=keys) == pytest.approx(epsilon, rel=1e-4)
+        assert YEAR.composed_loss(525_600, keys=keys) >= epsilon_at(math.sqrt(keys) * float(YEAR.mu(525_600)), 1e-9)
+    pure = fc.Gradual(epsilon=0.2)
+    assert pure.composed_loss(525_600, keys=16) == 16 * pure.loss(525_600)
+    ages = [0, 1, 60, 525_600, 1 << 24, 1 << 30]
+    for mechanism, sensitivity, keys in ((YEAR, 1, 16), (YEAR, 3, 4), (fc.Gaussian.gradual(14.0), 2, 1000)):
+        scaled = mechanism.for_sensitivity(sensitivity, keys=keys)
+        assert scaled.sigma == pytest.approx(mechanism.sigma * sensitivity * math.sqrt(keys), rel=0.15)
+        for age in ages:
+            assert scaled.composed_loss(age, sensitivity=sensitivity, keys=keys) <= mechanism.loss(age) * (1 + 1e-11)
 
 
 def test_people_against_the_sequence() -> None:

@@ -12,6 +12,7 @@ import pytest
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import read_mechanism, read_planned_person, require_planned_person, require_planned_tick
+from fadecount.mechanisms.plan_file import PlannedPerson
 
 MECHANISM = fc.Gradual(epsilon=0.5, exponent=2.0)
 PLANNED = dataclasses.replace(MECHANISM, planned_tick_seconds=60)
@@ -73,8 +74,11 @@ def test_what_a_plan_assumes_of_persons(tmp_path: Path) -> None:
     text = fc.Gradual(epsilon=0.1).to_json()
     for person, found in (
         ({"events": 1, "steps": None}, None),
-        ({"events": 3, "steps": None}, (3, None)),
-        ({"events": 24, "steps": 24}, (24, 24)),
+        ({"events": 3, "steps": None}, (3, None, 1)),
+        ({"events": 24, "steps": 24}, (24, 24, 1)),
+        ({"events": 24, "steps": 24, "keys": 4, "per_step": False}, (24, 24, 4)),
+        ({"events": 3, "steps": None, "keys": 4, "per_step": True}, (3, 1, 4)),
+        ([], None),
         ("nonsense", None),
     ):
         path.write_text(json.dumps({**json.loads(text), "plan": {"request": {"person": person}}}))
@@ -82,7 +86,16 @@ def test_what_a_plan_assumes_of_persons(tmp_path: Path) -> None:
     for other in (text, "{", "[1]"):
         path.write_text(other)
         assert read_planned_person(str(path)) is None
-    require_planned_person((24, 24), 1)
-    for planned, per_tick in (((24, 24), None), ((24, 24), 2), ((3, None), 1), ((3, 24), 1)):
+    require_planned_person(PlannedPerson(24, 24), 1)
+    require_planned_person(PlannedPerson(3, 1, 4), 3, 4)
+    for planned, per_tick, keys in (
+        (PlannedPerson(24, 24), None, 1),
+        (PlannedPerson(24, 24), 2, 1),
+        (PlannedPerson(24, 24), 1, 2),
+        (PlannedPerson(3, None), 1, 1),
+        (PlannedPerson(3, 24), 1, 1),
+    ):
         with pytest.raises(ParameterError, match=r"^(plan|persons) must .*; "):
-            require_planned_person(planned, per_tick)
+            require_planned_person(planned, per_tick, keys)
+    with pytest.raises(ParameterError, match=r"limited to 3 per tick under each of 4 keys.*assumes; .* --keys-per-person 4,"):
+        require_planned_person(PlannedPerson(3, 1, 4), 3, 5)

@@ -59,6 +59,14 @@ def test_what_is_no_sensitivity_is_refused(bad: object) -> None:
         fc.Gradual(epsilon=0.5).for_sensitivity(bad)  # type: ignore[arg-type]
 
 
+def test_keys_divide_budgets_like_a_larger_change() -> None:
+    mechanism = fc.Gradual(epsilon=0.7, exponent=2.0)
+    assert mechanism.for_sensitivity(3, keys=4) == mechanism.for_sensitivity(12)
+    for each in (mechanism, fc.Gaussian.gradual(14.0)):
+        with pytest.raises(fc.errors.ParameterError, match="keys must be an integer from 1 to 1000000"):
+            each.for_sensitivity(1, keys=0)
+
+
 def test_a_budget_that_would_be_too_small_is_refused() -> None:
     with pytest.raises(fc.errors.ParameterError, match="epsilon must be between"):
         fc.Gradual(epsilon=0.5).for_sensitivity(1 << 40)
@@ -71,5 +79,6 @@ def test_the_loss_of_several_histories_is_rounded_up_once() -> None:
         exact = Fraction(mechanism.loss(7)) * sensitivity * histories
         found = Fraction(mechanism.composed_loss(7, sensitivity=sensitivity, histories=histories))
         assert exact <= found <= exact * (1 + Fraction(1, 1 << 52))
+    assert mechanism.composed_loss(7, keys=6) == mechanism.composed_loss(7, sensitivity=2, histories=3)
     assert fc.Gradual(epsilon=0.125).composed_loss(0, histories=2) == 0.25, "what is exact is not rounded"
     assert math.isinf(fc.Designed(budgets=(math.inf, 1.0)).composed_loss(0, histories=2))

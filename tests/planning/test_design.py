@@ -156,6 +156,16 @@ def test_no_person_loses_more_than_the_targets(seed: int) -> None:
         assert bound <= Fraction(limit)
 
 
+def test_keys_of_a_person_count_like_events_for_pure_losses() -> None:
+    targets = {0: 0.1, 60: 0.5, 1000: 4.0}
+    several = fc.design(targets=targets, horizon=1000, person=fc.Person(events=2, keys=3, per_step=True), head_start=0)
+    assert several == fc.design(targets=targets, horizon=1000, person=fc.Person(events=6), head_start=0)
+    for age, limit in targets.items():
+        assert several.composed_loss(age, sensitivity=2, keys=3) <= limit
+    with pytest.raises(ParameterError, match="steps must be left out with per_step"):
+        fc.Person(steps=5, per_step=True)
+
+
 def test_a_person_with_one_event_is_an_event() -> None:
     targets = {0: 0.1, 60: 0.5, 10**6: 4.0}
     assert fc.design(targets=targets, horizon=10**6, person=fc.Person()) == fc.design(targets=targets, horizon=10**6)
@@ -211,7 +221,7 @@ def test_senseless_wishes_get_one_clear_line(wishes: dict[str, Any], words: str)
     assert ";" in str(refused.value)  # the remedy
 
 
-@pytest.mark.parametrize("wishes", [{"events": 0}, {"events": 1.5}, {"steps": 0}, {"steps": "day"}])
+@pytest.mark.parametrize("wishes", [{"events": 0}, {"events": 1.5}, {"steps": 0}, {"steps": "day"}, {"keys": 0}])
 def test_senseless_persons_are_refused(wishes: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match="must be an integer"):
         fc.Person(**wishes)

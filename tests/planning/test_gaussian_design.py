@@ -86,6 +86,16 @@ def test_delays_people_and_objectives(objective: str) -> None:
     assert person_mu(found, 3, person, 4) == 0.0
 
 
+def test_keys_of_a_person_count_by_their_root() -> None:
+    targets = {10: 1.0, 500: 3.0}
+    person = fc.Person(events=2, keys=9, per_step=True)
+    several = fc.design(targets=targets, horizon=500, person=person, delta=1e-6)
+    one = fc.design(targets=targets, horizon=500, delta=1e-6)
+    assert several.mse(500) == pytest.approx(36 * one.mse(500), rel=1e-2)
+    for age, limit in targets.items():
+        assert 0.9 * limit < several.composed_loss(age, sensitivity=2, keys=9) <= limit
+
+
 def test_tight_targets_cannot_be_met() -> None:
     refuse("targets", lambda: fc.design(targets={100: 1e-12}, horizon=100, delta=1e-12))
     refuse("delta", lambda: fc.design(targets={100: 1.0}, horizon=100, delta=1.0))

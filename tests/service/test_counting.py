@@ -136,6 +136,8 @@ def test_a_plan_for_persons_needs_a_unit_that_caps_them(harness: Harness) -> Non
         assert (refused.status, refused.json()["code"]) == (400, "wrong_unit"), unit
         with harness.client() as client, pytest.raises(fc.errors.ParameterError, match="persons must be limited to 2 per tick"):
             client.create("people", tick="1m", plan=plan, unit=unit)
+    several = {"name": "people", "tick": "1m", "plan": plan, "unit": {"of": "person", "events": 2, "keys": 2}}
+    assert harness.post("/v1/streams", several).json()["code"] == "wrong_unit"
     capped = {"name": "people", "tick": "1m", "plan": plan, "unit": {"of": "person", "events": 2}}
     assert harness.post("/v1/streams", capped).status == 201
 
@@ -256,6 +258,25 @@ def test_the_unit_is_given_at_creation_shown_and_held(harness: Harness) -> None:
     with harness.client() as client:
         assert [row.value for row in client.latest("paid")] == [111, 0]
         assert client.stream("paid").unit == shown["text"]
+
+
+def test_a_person_counts_under_as_many_keys_as_the_unit_says(harness: Harness) -> None:
+    unit: dict[str, str | int] = {"of": "person", "events": 3, "keys": 2}
+    with harness.client() as client:
+        client.create("people", tick="1m", mechanism=EXACT, keys=["a", "b", "c"], unit=unit)
+        for person in ("one", "two"):
+            for key in ("c", "a", "b", "c", "a"):
+                assert client.add("people", {key: 2}, person=person)
+        harness.close_tick(name="people")
+        assert client.add("people", {"b": 9}, person="one")
+        harness.close_tick(name="people")
+        assert [row.value for row in client.latest("people")] == [6, 3, 6]
+        text = "one person within a tick, at most 3 events in each of at most 2 keys"
+        assert client.stream("people").unit == text
+    shown = harness.request("GET", "/v1/streams/people", token=harness.admin).json()["unit"]
+    assert shown == {"of": "person", "amount": 1, "events": 3, "keys": 2, "sensitivity": 6, "text": text}
+    aged = harness.request("GET", "/v1/streams/people/privacy?age=1h", token=harness.admin).json()
+    assert (aged["unit"], aged["loss"]) == (text, 6 * EXACT.loss(60))
 
 
 def test_of_a_person_as_many_events_count_as_the_unit_says(harness: Harness) -> None:

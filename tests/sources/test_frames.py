@@ -96,6 +96,25 @@ def test_persons_are_bounded_alike_across_blocks(tmp_path: Path, monkeypatch: py
     assert reading.report.rows_dropped == 2000 - 3 * 5 * 3
 
 
+@pytest.mark.parametrize("most_keys", [2, 3])
+def test_keys_of_persons_are_bounded_alike_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_keys: int) -> None:
+    monkeypatch.setattr(frames, "ROWS_PER_BLOCK", 50)
+    monkeypatch.setattr(frames, "PARTS_KEPT", 2)
+    random = np.random.default_rng(6)
+    rows = [f"{moment},{key},{n},p{who}" for moment, key, n, who in random.integers(0, [9000, 5, 9, 40], (1000, 4)).tolist()]
+    path = written(tmp_path, "\n".join(["time,key,n,who", *rows]))
+    keys = tuple("01234")
+    chosen = options(**ROW_OPTIONS | {"keys": keys, "per_person": 2, "keys_per_person": most_keys}, time_unit="s")
+    assert agree(path, chosen)
+    assert 100 < read_dropped(path, chosen) < 900
+
+
+def read_dropped(path: Path, chosen: SourceOptions) -> int:
+    reading = read_file(path, chosen)
+    list(reading)
+    return reading.report.rows_dropped
+
+
 def test_without_polars_results_are_the_same_and_parquet_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, "time,key\n2026-03-01,a\n2026-03-02,b\n")
     chosen = options(key="key", keys=("a", "b"))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from fadecount.errors import BadRowError, InputError, ParameterError
 from fadecount.sources import Reason, SourceOptions, check_file, files, read_file, read_history
 from fadecount.sources.files import Earlier, read_plain
 from fadecount.sources.reading import ROWS_PER_BATCH, SourceReport
-from fadecount.sources.rows import fingerprint
+from fadecount.streams import Unit
+from fadecount.streams.inputs import person_digest
 
 HOUR = 3600
 CANARY = "kanarie7"
@@ -75,8 +78,9 @@ def test_amounts_add_up_and_sensitivity_says_what_one_row_can_do(tmp_path: Path)
     path = written(tmp_path, "time,n\n1970-01-01,3\n1970-01-01,0\n1970-01-01,5.0\n")
     chosen = options(amount="n", max_amount=5)
     assert counted(path, chosen) == [(0, 0, 8)]
-    assert chosen.sensitivity == 5
-    assert options(amount="n", max_amount=5, person="who", per_person=3).sensitivity == 15
+    assert chosen.unit == Unit(amount=5)
+    capped = options(amount="n", max_amount=5, person="who", per_person=3, key="k", keys=("a", "b"), keys_per_person=2)
+    assert capped.unit == Unit(of="person", amount=5, events=3, keys=2)
 
 
 def test_rows_of_one_person_beyond_the_limit_are_dropped_per_tick_over_all_keys(tmp_path: Path) -> None:
@@ -162,14 +166,33 @@ def test_a_pipe_of_history_is_read_to_its_end_like_a_file(tmp_path: Path) -> Non
 def test_what_earlier_runs_counted_of_a_person_is_part_of_the_limit(tmp_path: Path) -> None:
     path = written(tmp_path, "time,who\n" + "0,ann\n0,ann\n0,bob\n3600,ann\n" * 2)
     chosen = options(time_unit="s", person="who", per_person=3, first_tick=0)
-    known = {fingerprint("ann", b"k" * 32): 2}
-    earlier = Earlier(key=b"k" * 32, counted=lambda people: np.array([known.get(each, 0) for each in people], dtype=np.int64))
+    known = {person_digest("ann", b"k" * 32): 2}
+    earlier = Earlier(key=b"k" * 32, counted=lambda people, _: np.array([known.get(each, 0) for each in people], dtype=np.int64))
     for reader in (True, False):
         if reader:
             batches = list(read_file(path, chosen, earlier=earlier))
         else:
             batches = list(read_plain(path, "csv", chosen, SourceReport(), earlier))
         assert [batch.counts.tolist() for batch in batches] == [[3, 2]], "one of ann and two of bob; then two of ann"
+
+
+def test_what_earlier_runs_counted_of_a_person_under_keys_is_part_of_the_limit(tmp_path: Path) -> None:
+    rows = "0,ann,c\n0,ann,a\n0,ann,b\n0,bob,b\n0,ann,a\n3600,ann,b\n"
+    path = written(tmp_path, "time,who,key\n" + rows * 2)
+    chosen = options(time_unit="s", person="who", per_person=2, key="key", keys=("a", "b", "c"), keys_per_person=2, first_tick=0)
+    ann = person_digest("ann", b"k" * 32)
+    counts = {(ann, None): 1, (ann, 0): 1}
+
+    def known(people: Sequence[bytes], keys: Sequence[int] | None) -> npt.NDArray[np.int64]:
+        pairs = zip(people, [None] * len(people) if keys is None else keys, strict=True)
+        return np.array([counts.get(pair, 0) for pair in pairs], dtype=np.int64)
+
+    earlier = Earlier(key=b"k" * 32, counted=known)
+    fast = list(read_file(path, chosen, earlier=earlier))
+    plain = list(read_plain(path, "csv", chosen, SourceReport(), earlier))
+    for batches in (fast, plain):
+        found = [(*each,) for batch in batches for each in zip(batch.ticks, batch.keys, batch.counts, strict=True)]
+        assert found == [(0, 0, 1), (0, 1, 2), (0, 2, 2), (1, 1, 2)], "ann: one more of a, two of c, none of b; bob: two of b"
 
 
 @pytest.mark.parametrize("line", ["[1]", "{", '{"time": NaN}', "[" * 5000, '"time"', "\ufeff{}"])

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.errors import ClockError, InputError, StoreError
 from fadecount.streams import Batch, Description, ReadPosition, Sealed, SQLiteStore, Store, Stream, Ticks, Unit, inputs
+from fadecount.streams.inputs import person_digest
 from tests.streams.backends import Backend, SQLiteBackend
 from tests.streams.scripted import NamedNoise, expected
 
@@ -40,9 +41,10 @@ def test_a_person_is_counted_up_to_the_cap_of_each_released_tick_over_runs_and_r
         assert stream.add_rows(numbers(0, 1, 0), numbers(1, 1, 1), ["bob", "ann", "ann"]) == 2
     with backend.open(noise=noise) as store:
         stream = store.open("doors")
-        np.testing.assert_array_equal(stream.persons_counted(["ann", b"bob", "eve"]), [2, 1, 0])
+        bob = person_digest("bob", stream.person_key)
+        np.testing.assert_array_equal(stream.persons_counted(["ann", bob, "eve"]), [2, 1, 0])
         assert stream.add({"a": 5, "b": 5}, person="ann"), "the answer does not tell that a cap was reached"
-        assert store.intake("doors").accept_rows(numbers(0), numbers(1), [b"ann"]) == 0
+        assert store.intake("doors").accept_rows(numbers(0), numbers(1), [person_digest("ann", stream.person_key)]) == 0
         assert stream.add({"a": 1, "b": 9}, person="bob")
         first = stream.close_through(0)[0].values
         np.testing.assert_array_equal(stream.persons_counted(["ann", "bob"]), [0, 0])
@@ -98,11 +100,11 @@ def test_persons_are_given_where_the_unit_is_a_person_and_only_there() -> None:
 ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 3)), max_size=30)
 
 
-def _counts(rows: list[tuple[int, int, int]], cap: int) -> NDArray[np.int64]:
+def _counts(rows: list[tuple[int, int, int]], cap: int, most_keys: int = 1) -> NDArray[np.int64]:
     """Counts by tick and key of rows (tick, key, person) with the noise taken off, through a stream."""
     with SQLiteStore.in_memory() as store:
         store._noise = NamedNoise()
-        unit = Unit(of="person", events=cap)
+        unit = Unit(of="person", events=cap, keys=most_keys)
         keys = ["a", "b", "c"]
         stream = store.create(Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=unit), keys=keys, start_tick=0)
         for tick in range(4):
@@ -122,6 +124,50 @@ def test_all_that_a_person_did_in_a_tick_changes_its_counts_by_at_most_the_cap_a
     change = _counts(rows, cap) - _counts(without, cap)
     assert np.abs(change[tick]).sum() <= cap
     assert not np.delete(change, tick, axis=0).any()
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=ROWS, cap=st.integers(1, 3), most_keys=st.integers(2, 3), tick=st.integers(0, 3), person=st.integers(0, 3))
+def test_all_that_a_person_did_in_a_tick_changes_so_many_keys_by_at_most_the_cap_each_and_no_other_tick(
+    rows: list[tuple[int, int, int]], cap: int, most_keys: int, tick: int, person: int
+) -> None:
+    without = [row for row in rows if (row[0], row[2]) != (tick, person)]
+    change = _counts(rows, cap, most_keys) - _counts(without, cap, most_keys)
+    assert np.abs(change[tick]).max() <= cap
+    assert np.count_nonzero(change[tick]) <= most_keys
+    assert not np.delete(change, tick, axis=0).any()
+    own = [key for at, key, who in rows if (at, who) == (tick, person)]
+    kept = list(dict.fromkeys(own))[:most_keys]
+    np.testing.assert_array_equal(change[tick], [min(cap, own.count(key)) if key in kept else 0 for key in range(3)])
+
+
+def test_a_person_counts_under_the_first_keys_over_runs_restarts_and_ways_in(backend: Backend) -> None:
+    noise = NamedNoise()
+    description = Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=Unit(of="person", events=2, keys=2))
+    with backend.open(noise=noise) as store:
+        stream = store.create(description, keys=["a", "b", "c"], start_tick=0)
+        assert stream.add({"c": 1}, person="ann", id="1")
+        assert not stream.add({"c": 1}, person="ann", id="1"), "a repeated batch does not use up the cap"
+        assert stream.add_rows(numbers(0, 0, 1, 2, 1), numbers(1, 1, 1, 1, 1), ["ann", "ann", "ann", "ann", "bob"]) == 4
+    with backend.open(noise=noise) as store:
+        stream = store.open("doors")
+        ann = person_digest("ann", stream.person_key)
+        np.testing.assert_array_equal(stream.persons_counted([ann, "bob", "eve"]), [2, 1, 0])
+        np.testing.assert_array_equal(stream.persons_counted([ann, "ann", "ann", "bob"], [0, 1, 2, 1]), [2, 0, 2, 1])
+        assert store.intake("doors").accept_rows(numbers(0, 1, 2), numbers(1, 1, 1), [ann, ann, ann]) == 0
+        assert stream.add({"c": 9, "b": 9, "a": 9}, person="bob"), "two of c, one more of b, and no third key"
+        values = stream.close_through(0)[0].values
+        assert not backend.query("SELECT person FROM persons")
+    np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[2, 2, 4]])))
+
+
+def test_what_is_stored_of_a_person_is_bounded() -> None:
+    with SQLiteStore.in_memory() as store:
+        description = Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=Unit(of="person", keys=3))
+        stream = store.create(description, keys=[str(key) for key in range(100)], start_tick=0)
+        for key in range(100):
+            stream.add({str(key): 5}, person="ann")
+        assert store._database.query("SELECT COUNT(*), SUM(events) FROM persons") == [(4, 6)]
 
 
 def test_a_single_event_of_a_capped_person_can_change_two_counts_by_one_each() -> None:

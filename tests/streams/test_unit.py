@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -23,6 +24,12 @@ PERSON = Unit(of="person", amount=2, events=3)
         (Unit(of="person"), 1, "one person within a tick, at most 1 event"),
         (Unit(of="person", events=3), 3, "one person within a tick, at most 3 events"),
         (PERSON, 6, "one person within a tick, at most 3 events with an amount up to 2 each"),
+        (Unit(of="person", events=3, keys=4), 12, "one person within a tick, at most 3 events in each of at most 4 keys"),
+        (
+            Unit(of="person", amount=5, keys=4),
+            20,
+            "one person within a tick, at most 1 event in each of at most 4 keys, with an amount up to 5 each",
+        ),
     ],
 )
 def test_units_in_figures_words_and_json(unit: Unit, sensitivity: int, text: str) -> None:
@@ -44,6 +51,9 @@ def test_units_in_figures_words_and_json(unit: Unit, sensitivity: int, text: str
         {"of": "person", "events": 1_000_001},
         {"of": "person", "amount": 1 << 50, "events": 3},
         {"keys": 2},
+        {"of": "person", "keys": 0},
+        {"of": "person", "keys": 1_000_001},
+        {"of": "person", "events": 1_000_000, "keys": 1_000_000, "amount": 1 << 20},
         {"window": 3},
     ],
 )
@@ -84,6 +94,7 @@ def test_a_stream_is_created_once_and_then_opened_as_it_is(backend: Backend) -> 
         ({"unit": Unit()}, "protected unit must be one person within a tick.*got 'one event'"),
         ({"unit": Unit(of="person", amount=2, events=2)}, "protected unit must be"),
         ({"unit": Unit(of="person", amount=3, events=2)}, "protected unit must be"),
+        ({"unit": Unit(of="person", amount=2, events=3, keys=2)}, "protected unit must be"),
         ({"tick": Ticks(tick_seconds=60)}, "tick must be 3600 s in UTC"),
         ({"tick": Ticks(tick_seconds=3600, zone="Europe/Zurich")}, "tick must be 3600 s in UTC"),
         ({"mechanism": fc.Gradual(epsilon=0.5)}, "mechanism of stream 'doors' is fixed"),
@@ -97,3 +108,16 @@ def test_a_run_that_differs_is_refused(changes: dict[str, object], message: str)
         store.open_or_create("doors", **asked)  # type: ignore[arg-type]
         with pytest.raises(ParameterError, match=message):
             store.open_or_create("doors", **{**asked, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("mechanism", "factor"), [(fc.Gradual(epsilon=0.6), 4), (fc.Gaussian.gradual(14.0), 2)])
+def test_a_promise_holds_for_a_person_with_several_keys(mechanism: fc.Mechanism, factor: int) -> None:
+    unit = Unit(of="person", events=3, keys=4)
+    with SQLiteStore.in_memory() as store:
+        stream = store.open_or_create("doors", tick=HOURS, mechanism=mechanism, unit=unit, keys=["a", "b"], start_tick=0)
+        loss = stream.status.loss
+        ran = stream.description.mechanism
+    for age in (0, 1, 100, 10**6):
+        assert 0.99 * mechanism.loss(age) < loss.at_age(age) <= mechanism.loss(age)
+    spread = math.sqrt(ran.mse(1000, resolution_bits=math.inf) / mechanism.mse(1000, resolution_bits=math.inf))
+    assert spread == pytest.approx(3 * factor, rel=1e-2), "k times the noise for Laplace, its root for Gaussian noise"

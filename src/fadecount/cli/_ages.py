@@ -49,7 +49,10 @@ def steps_from(
 
 
 def person_from(text: str | None, tick_seconds: int | None, *, name: str) -> Person | None:
-    """How often a person contributes: ``24`` (ever), or ``24/day`` (in any day, in whole steps, rounded to the stricter side)."""
+    """How often a person contributes: ``24`` (ever), or ``24/day`` (in any day, in whole steps, rounded to the stricter side).
+
+    ``3/tick`` is what a person does in one step: the unit of a stream.
+    """
     from fadecount.planning import Person
 
     if text is None:
@@ -59,6 +62,8 @@ def person_from(text: str | None, tick_seconds: int | None, *, name: str) -> Per
         raise bad_parameter(name, text, "a number of events, or such a number per time", "such as 24 or 24/day")
     if not slash:
         return Person(events=int(events))
+    if period == "tick":
+        return Person(events=int(events), per_step=True)
     written = _PERIODS.get(period, period)
     if tick_seconds is None or written.isdecimal():
         return Person(events=int(events), steps=steps_from(written, tick_seconds, name=name))

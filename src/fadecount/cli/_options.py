@@ -135,6 +135,9 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--max-amount", type=int, default=1, metavar="N", help="largest amount; the noise grows in proportion")
     group.add_argument("--person", metavar="COL", help="column of a person's id; ids are never stored")
     group.add_argument("--per-person", metavar="N/tick", help="rows of a person that count in a tick (default: 1/tick)")
+    group.add_argument(
+        "--keys-per-person", type=int, metavar="K", help="count up to N rows of a person under each of up to K keys (default: 1)"
+    )
     group.add_argument("--format", choices=("csv", "jsonl", "parquet"), help="format of the input (a pipe needs it)")
     group.add_argument("--separator", default=",", help="separator of a CSV file: , ; | or a tab")
     group.add_argument("--grace", metavar="LENGTH", help="live sources: how long to wait for late events by the clock")
@@ -156,6 +159,7 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
         max_amount=arguments.max_amount,
         person=arguments.person,
         per_person=_per_person(arguments),
+        keys_per_person=_keys_per_person(arguments),
         format=arguments.format,
         separator=arguments.separator,
         grace_seconds=parse_duration(arguments.grace, name="--grace") if arguments.grace else 0,
@@ -190,6 +194,14 @@ def _per_person(arguments: argparse.Namespace) -> int:
     if not found:
         raise bad_parameter("--per-person", text, "a number of rows per tick", "such as 1/tick")
     return int(found[1])
+
+
+def _keys_per_person(arguments: argparse.Namespace) -> int:
+    if arguments.keys_per_person is None:
+        return 1
+    if arguments.person is None:
+        raise ParameterError("--person must be given with --keys-per-person; it names the column of a person's id")
+    return int(arguments.keys_per_person)
 
 
 FILE_NAME = "streams.db"

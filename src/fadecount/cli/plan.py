@@ -13,12 +13,15 @@ examples:
   fadecount plan --tick 1m --horizon 1y --loss 1d=1 --loss 1y=4 --delay 1h \\
     --plot plan.png --save plan.json
   fadecount plan --tick 1m --horizon 1y --loss 1y=4 --per-person 24/day
+  fadecount plan --tick 1m --horizon 1y --loss 1y=4 --delta 1e-9 \\
+    --per-person 3/tick --keys-per-person 4 --save plan.json
   fadecount plan --tick 1m --horizon 1y --loss 1h=0.5 --loss 1y=4 --delta 1e-9
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import textwrap
 from collections.abc import Iterator
@@ -30,7 +33,7 @@ from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import short_loss
 
 if TYPE_CHECKING:
-    from fadecount.planning import Option, Plan, Request
+    from fadecount.planning import Option, Person, Plan, Request
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     wishes.add_argument("--mean-error", type=float, metavar="E", help="largest root of the mean squared error")
     wishes.add_argument("--max-error", metavar="E[@BETA]", help="error no output exceeds, but with probability BETA (0.05)")
     wishes.add_argument("--delay", metavar="TIME", help="outputs may lag by this much: offer options that do")
-    wishes.add_argument("--per-person", metavar="N[/TIME]", help="limit the loss of all N events of a person (in any TIME)")
+    wishes.add_argument(
+        "--per-person", metavar="N[/TIME]", help="limit the loss of all N events of a person (in any TIME; N/tick: in one step)"
+    )
+    wishes.add_argument(
+        "--keys-per-person", type=int, default=1, metavar="K", help="each event of a person is under up to K keys"
+    )
     wishes.add_argument("--delta", type=float, metavar="D", help="offer Gaussian noise too: promises that fail with chance D")
     wishes.add_argument("--objective", choices=("mse", "worst"), default="mse", help="rank by mean error or by the worst step")
     results = parser.add_argument_group("results")
@@ -96,7 +104,7 @@ def _wishes(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
     """What the options ask for, in steps."""
     wishes: dict[str, Any] = {
         "mean_error": arguments.mean_error,
-        "person": person_from(arguments.per_person, tick, name="--per-person"),
+        "person": _person(arguments, tick),
         "delta": arguments.delta,
     }
     if arguments.horizon is not None:
@@ -114,6 +122,15 @@ def _wishes(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
         if beta:
             wishes["beta"] = _number("--max-error", arguments.max_error, beta, "such as 500 or 500@0.01")
     return wishes
+
+
+def _person(arguments: argparse.Namespace, tick: int | None) -> Person | None:
+    person = person_from(arguments.per_person, tick, name="--per-person")
+    if arguments.keys_per_person == 1:
+        return person
+    if person is None:
+        raise ParameterError("--per-person must be given with --keys-per-person; such as 1/tick")
+    return dataclasses.replace(person, keys=arguments.keys_per_person)
 
 
 def _loss(text: str, tick: int | None) -> tuple[int, float]:
@@ -148,10 +165,14 @@ def plan_table(made: Plan, chosen: Option) -> str:
 def _asked(request: Request) -> Iterator[str]:
     tick = "" if request.tick_seconds is None else f", each {format_duration(request.tick_seconds)}"
     yield f"plan for {request.horizon:,} steps{tick}"
+    from fadecount.planning import Person
+
     person = request.person
-    if person.events > 1 or person.steps is not None:
+    if person != Person():
         period = "ever" if person.steps is None else f"in any {_age(request, person.steps)}"
-        yield from textwrap.wrap(f"for a person with at most {person.events:,} events {period}, all of them together", WIDTH)
+        events = f"{person.events:,} event{'s' * (person.events > 1)} {'in one step' if person.per_step else period}"
+        under = f", each under up to {person.keys:,} keys" if person.keys > 1 else ""
+        yield from textwrap.wrap(f"for a person with at most {events}{under}, all of them together", WIDTH)
     if request.delta is not None:
         yield f"Gaussian options keep their promise except with probability {request.delta:g}"
     if request.mean_error is not None:

@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
     with open_store(arguments) as store:
         person = None if arguments.plan is None else read_planned_person(arguments.plan)
         if person is not None:
-            require_planned_person(person, None if options.person is None else options.per_person)
+            require_planned_person(person, None if options.person is None else options.per_person, options.keys_per_person)
         mechanism = None
         new = name not in store.names()
         if given or new:

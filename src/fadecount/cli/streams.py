@@ -39,7 +39,7 @@ from fadecount.cli._options import (
 )
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.rounding import rounded_up, shown_factor, shown_loss, shown_sureness
+from fadecount.rounding import rounded_up, shown_chance, shown_factor, shown_loss
 
 if TYPE_CHECKING:
     from fadecount.plots import Panel
@@ -189,32 +189,37 @@ def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
         f"An event in the tick of {ticks.shown(tick)}: "
         f"at most {shown_loss(now)} is lost now, at most {shown_loss(later)} in a year. "
         f"Someone who sees all releases can raise or lower the odds of any guess about it by a factor of at most "
-        f"{shown_factor(now)} now, {shown_factor(later)} in a year."
+        f"{shown_factor(now)} now, {shown_factor(later)} in a year{_except(status)}."
     )
     return {"stream": name, "tick": ticks.shown(tick), "loss_now": now, "loss_in_a_year": later, "sentence": sentence}
 
 
-def _someone(status: Status, often: str, span: str) -> dict[str, Any]:
-    """The loss of a person with these visits until now: the sum over the visits, each at its greatest possible age."""
-    from fadecount.mechanisms.exact_sum import sum_rounded_up
+def _except(status: Status) -> str:
+    """The chance with which the promise of Gaussian noise may fail."""
+    delta = getattr(status.description.mechanism, "delta", None)
+    return "" if delta is None else f", except with a chance of {delta:g}"
 
-    tick, unit = status.description.ticks.tick_seconds, status.description.unit
+
+def _someone(status: Status, often: str, span: str) -> dict[str, Any]:
+    """The loss of a person with these visits until now: all visits together, each at its greatest possible age."""
+    tick, unit, mechanism = status.description.ticks.tick_seconds, status.description.unit, status.description.mechanism
     person = person_from(often, tick, name="--person")
     length = steps_from(span, tick, name="--for", minimum=1, rounding="up")
     assert person is not None
-    steps = person.steps or length
+    steps = 1 if person.per_step else person.steps or length
     events = person.events if unit.of == "event" else min(person.events, steps)
     last, year = status.published_steps, -(-_YEAR // tick)
     visits = [last - age + 1 for age in range(length, 0, -steps) if last - age + 1 >= 1]
     losses = {}
     for name, through in (("loss_now", last), ("loss_in_a_year", last + year)):
-        losses[name] = sum_rounded_up([status.loss.of_step(step, through=through) for step in visits for _ in range(events)])
+        losses[name] = mechanism.together([status.loss.of_step(step, through=through) for step in visits for _ in range(events)])
     now, later = losses.values()
     sentence = (
         f"Someone who came {often.strip()} for {format_duration(length * tick)} until now: "
         f"at most ε = {shown_loss(now)} is lost by now, "
-        f"at most {shown_loss(later)} will be lost in a year. A guess whether they came at all, even at first, becomes at most "
-        f"{shown_sureness(now)} sure by now, {shown_sureness(later)} in a year."
+        f"at most {shown_loss(later)} will be lost in a year{_except(status)}. "
+        f"A guess whether they came at all, even at first, becomes at most "
+        f"{shown_chance(mechanism.certainty(now))} sure by now, {shown_chance(mechanism.certainty(later))} in a year."
     )
     return {"stream": status.description.name, "person": often, "for": span, **losses, "sentence": sentence}
 

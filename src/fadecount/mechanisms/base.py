@@ -35,6 +35,7 @@ from fadecount.mechanisms.noise_law import quantile_of, tail_bound, variance_of
 from fadecount.mechanisms.schedule import Schedule
 
 JSON_VERSION = 1
+LARGEST_SENSITIVITY, LARGEST_KEYS = 1 << 51, 1_000_000
 _LEFT_OUT = {"planned_tick_seconds": None, "head_start": 0}
 """Fields that the JSON leaves out where they have their default."""
 
@@ -135,16 +136,17 @@ class Mechanism(ABC):
         losses = np.asarray(self._position_loss(now - distinct, distinct), dtype=np.float64)
         return sum_rounded_up(losses[inverse].tolist())
 
-    def composed_loss(self, age: int, *, sensitivity: int = 1, histories: int = 1) -> float:
-        """The loss at an age of a unit that changes a count by up to ``sensitivity``, after ``histories`` histories of outputs.
+    def composed_loss(self, age: int, *, sensitivity: int = 1, keys: int = 1, histories: int = 1) -> float:
+        """The loss at an age of a unit that changes up to ``keys`` counts by up to ``sensitivity`` each, after ``histories``.
 
-        Histories share the noise drawn before they diverged and have their own after it (see :mod:`fadecount.streams.forks`).
-        Guarantees: an upper bound, rounded up once; equal to :meth:`loss` for one history and a sensitivity of 1.
+        Counts of different keys have independent noise, so their losses add up. Histories of outputs share the noise drawn before
+        they diverged and have their own after it (see :mod:`fadecount.streams.forks`).
+        Guarantees: an upper bound, rounded up once; equal to :meth:`loss` for one history, one key and a sensitivity of 1.
         """
         loss = self.loss(age)
         if math.isinf(loss):
             return loss
-        total = Fraction(loss) * sensitivity * histories
+        total = Fraction(loss) * sensitivity * keys * histories
         shown = float(total)
         return shown if Fraction(shown) >= total else math.nextafter(shown, math.inf)
 
@@ -156,18 +158,19 @@ class Mechanism(ABC):
         """The largest certainty that a fifty-fifty guess can reach at a loss of this mechanism: ``e**loss / (1 + e**loss)``."""
         return 1.0 / (1.0 + math.exp(-loss))
 
-    def for_sensitivity(self, sensitivity: int) -> Self:
-        """The same promise for a unit that can change the count of a step by up to ``sensitivity`` instead of 1.
+    def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
+        """The same promise for a unit that can change up to ``keys`` counts of a step by up to ``sensitivity`` each.
 
-        Guarantees: ``sensitivity`` times the loss of the result is at most the loss of this mechanism, at every age and
-        position. All budgets are divided by the sensitivity and rounded down until each noise budget fits, exactly.
+        Guarantees: ``sensitivity * keys`` times the loss of the result is at most the loss of this mechanism, at every age and
+        position. All budgets are divided by that product and rounded down until each noise budget fits, exactly.
 
         >>> import fadecount as fc
         >>> fc.Gradual(epsilon=1.0, exponent=2.0).for_sensitivity(4)
         Gradual(epsilon=0.25, exponent=2.0, delay=0, head_start=0)
         """
         remedy = "it is by how much one unit can change the count of a step"
-        divisor = require_integer("sensitivity", sensitivity, minimum=1, maximum=1 << 51, remedy=remedy)
+        divisor = require_integer("sensitivity", sensitivity, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy)
+        divisor *= require_keys(keys)
         found, lowered = self, 0
         while divisor > 1 and not _fits(found.schedule, self.schedule, divisor):
             assert dataclasses.is_dataclass(self)
@@ -276,6 +279,12 @@ class Mechanism(ABC):
             return Mechanism._kinds[kind](**{name: _from_plain(value) for name, value in fields.items()})
         except TypeError as error:
             raise ParameterError(f"mechanism JSON does not fit kind {kind!r}; write it with to_json()") from error
+
+
+def require_keys(value: int) -> int:
+    """How many counts one unit can change at once, checked."""
+    remedy = "it is how many counts one unit can change at once"
+    return require_integer("keys", value, minimum=1, maximum=LARGEST_KEYS, remedy=remedy)
 
 
 def require_window(start: int, end: int) -> tuple[int, int]:

@@ -27,7 +27,7 @@ from fadecount.checks import (
     shaped,
 )
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms.base import Mechanism, require_window
+from fadecount.mechanisms.base import Mechanism, require_keys, require_window
 from fadecount.mechanisms.gaussian_law import certainty, epsilon_at, mu_above
 from fadecount.mechanisms.memories import (
     LARGEST_SHIFT,
@@ -103,32 +103,37 @@ class Gaussian(Mechanism):
     def schedule(self) -> Schedule:
         return _schedule(self)
 
-    def for_sensitivity(self, sensitivity: int) -> Self:
-        """The same promise when one unit can change a count by up to ``sensitivity``: noise that many times as wide.
+    def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
+        """The same promise when one unit can change up to ``keys`` counts by up to ``sensitivity`` each.
 
+        The noise is wider by the sensitivity and by the square root of the keys.
         Guarantees: the loss of such a unit under the result is at most the loss of a unit of 1 under this mechanism, up to an age
         of 2**30 steps. Later, where the rounding of integers is most of the bound, each mechanism states its own.
         """
         remedy = "it is by how much one unit can change the count of a step"
         factor = require_integer("sensitivity", sensitivity, minimum=1, maximum=1 << 32, remedy=remedy)
-        if factor == 1:
+        root = math.sqrt(require_keys(keys))
+        if factor == keys == 1:
             return self
         ages = self.delay + np.array([0, *(1 << np.arange(31))])
-        found = self._like(self.sigma * factor)
-        worst = _ratio(np.asarray(found._mu(ages, float(factor))), np.asarray(self._mu(ages)))
-        return self._like(found.sigma * max(1.0, worst) * (1.0 + 1e-9))
+        found, worst = self._like(self.sigma * factor * root), math.inf
+        while worst > 1.0:
+            worst = _ratio(np.asarray(found._mu(ages, float(factor))) * root * _UP, np.asarray(self._mu(ages)))
+            found = self._like(found.sigma * worst * (1.0 + 1e-9)) if worst > 1.0 else found
+        return found
 
     def _like(self, sigma: float) -> Self:
         return replace(self, sigma=sigma)
 
-    def composed_loss(self, age: int, *, sensitivity: int = 1, histories: int = 1) -> float:
-        """The loss at an age of a unit that changes a count by up to ``sensitivity``, after ``histories`` histories of outputs.
+    def composed_loss(self, age: int, *, sensitivity: int = 1, keys: int = 1, histories: int = 1) -> float:
+        """The loss at an age of a unit that changes up to ``keys`` counts by up to ``sensitivity`` each, after ``histories``.
 
-        ``mu`` grows in proportion to the sensitivity, and with the square root of the number of histories: squares of ``mu`` add
-        up, because histories share the noise drawn before they diverged and have their own after it.
+        ``mu`` grows in proportion to the sensitivity, and with the square roots of the numbers of keys and of histories: squares
+        of ``mu`` add up, because keys have independent noise, and histories share the noise drawn before they diverged and have
+        their own after it (docs/gaussian.md).
         """
         require_whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
-        mu = float(self._mu(age, float(sensitivity))) * math.sqrt(histories) * _UP
+        mu = float(self._mu(age, float(sensitivity))) * math.sqrt(keys * histories) * _UP
         return float(epsilon_at(mu, self.delta))
 
     def together(self, losses: list[float]) -> float:

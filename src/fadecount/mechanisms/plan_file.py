@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import NamedTuple
 
 from fadecount.durations import format_duration
 from fadecount.errors import ParameterError
@@ -30,7 +31,17 @@ def _read(path: str) -> str:
         raise ParameterError(f"plan must be a readable JSON file, got {path!r} ({reason}); check the path") from error
 
 
-def read_planned_person(path: str) -> tuple[int, int | None] | None:
+class PlannedPerson(NamedTuple):
+    """What a plan assumes about persons: at most ``events`` contributions in any ``steps`` steps (None: ever), each of them under
+    at most ``keys`` keys. A plan for what a person does in one step has one step here.
+    """
+
+    events: int
+    steps: int | None
+    keys: int = 1
+
+
+def read_planned_person(path: str) -> PlannedPerson | None:
     """What :func:`planned_person` finds in a plan file; None if the file holds no JSON."""
     try:
         return planned_person(json.loads(_read(path)))
@@ -38,37 +49,37 @@ def read_planned_person(path: str) -> tuple[int, int | None] | None:
         return None
 
 
-def planned_person(plan: object) -> tuple[int, int | None] | None:
-    """The most contributions of one person that a plan's JSON assumes: (events, steps), in any ``steps`` steps (None: ever).
-
-    None if the plan is about single events.
-    """
+def planned_person(plan: object) -> PlannedPerson | None:
+    """What a plan's JSON assumes about persons; None if the plan is about single events."""
     try:
         found = plan["plan"]["request"]["person"]  # type: ignore[index] # what is no such object is a KeyError or TypeError
-        events, steps = int(found["events"]), None if found["steps"] is None else int(found["steps"])
-    except (KeyError, TypeError, ValueError):
+        steps = 1 if found.get("per_step") else None if found["steps"] is None else int(found["steps"])
+        person = PlannedPerson(int(found["events"]), steps, int(found.get("keys", 1)))
+    except (KeyError, TypeError, ValueError, AttributeError):
         return None
-    return None if events == 1 and steps is None else (events, steps)
+    return None if person == (1, None, 1) else person
 
 
-def require_planned_person(planned: tuple[int, int | None], per_tick: int | None) -> None:
+def require_planned_person(planned: PlannedPerson, per_tick: int | None, keys: int = 1) -> None:
     """Refuse a stream that violates its plan's assumption about persons: its losses would not hold for them.
 
-    ``per_tick`` is how many events of a person the stream counts in a tick (None: it ignores persons). That many in each
-    of ``steps`` ticks must not be more than the plan assumes.
+    ``per_tick`` is how many events of a person the stream counts in a tick (None: it ignores persons), under each of at most
+    ``keys`` keys. That many in each of ``steps`` ticks must not be more than the plan assumes.
     """
-    events, steps = planned
+    events, steps, most_keys = planned
     if steps is None or steps > events:
         span = "ever" if steps is None else f"in any {steps:,} ticks"
         raise ParameterError(
             f"plan must assume what a limit per tick can enforce, got at most {events:,} events of a person {span}; "
             "plan with longer ticks, or for single events"
         )
-    if per_tick is None or per_tick * steps > events:
+    if per_tick is None or per_tick * steps > events or keys > most_keys:
         most = events // steps
+        under, option = (f" under each of {most_keys} keys", f" --keys-per-person {most_keys}") if most_keys > 1 else ("", "")
+        assumed = "" if steps == 1 else f" ({events:,} in any {steps:,} ticks)"
         raise ParameterError(
-            f"persons must be limited to {most} per tick, as the plan assumes ({events:,} in any {steps:,} ticks); "
-            f"give --person COLUMN --per-person {most}/tick, or plan for single events"
+            f"persons must be limited to {most} per tick{under}, as the plan assumes{assumed}; "
+            f"give --person COLUMN --per-person {most}/tick{option}, or plan for single events"
         )
 
 

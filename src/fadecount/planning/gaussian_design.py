@@ -56,12 +56,15 @@ def gaussian_design_for(targets: Targets, objective: str, delta: float) -> Gauss
 
 
 def person_mu(mechanism: Gaussian, age: int, person: Person, delay: int) -> float:
-    """A bound on what all contributions of a person during the last ``age`` steps show together: lengths add up at most."""
+    """A bound on what all contributions of a person during the last ``age`` steps show together: lengths add up at most.
+
+    Each contribution is under up to ``person.keys`` keys, whose squares add up (docs/gaussian.md).
+    """
     if age < delay:
         return 0.0
     parts = list(person.parts(age - delay + 1, fine=True))
     single = np.asarray(mechanism.mu(np.array([reach - 1 + delay for reach, _ in parts], dtype=np.int64)))
-    return float(single @ np.array([times for _, times in parts], dtype=np.float64)) * (1.0 + 1e-12)
+    return float(single @ np.array([times for _, times in parts], dtype=np.float64)) * math.sqrt(person.keys) * (1.0 + 1e-12)
 
 
 class _Wanted:
@@ -78,7 +81,9 @@ class _Wanted:
         self._limits = np.array([mu_at(loss, delta) for _, loss in pairs])
         self._ages = np.array([age - targets.delay for age, _ in pairs], dtype=np.int64)
         weights = [sum(times for _, times in targets.person.parts(int(age) + 1, fine=True)) for age in self._ages]
-        self._mu = self._limits / np.array(weights, dtype=np.float64)  # as if a person's contributions all had the full age
+        self._mu = self._limits / (
+            np.array(weights, dtype=np.float64) * math.sqrt(targets.person.keys)
+        )  # as if a person's contributions all had the full age
 
     def cost(self, mechanism: Gaussian) -> float:
         if self._worst:

@@ -89,7 +89,7 @@ def person_losses(mechanism: Mechanism, ages: list[int], person: Person, delay: 
         return [float(epsilon_at(person_mu(mechanism, age, person, delay), mechanism.delta)) for age in ages]
     result = []
     for age in ages:
-        parts = list(person.parts(age - delay + 1, fine=True)) if age >= delay else []
+        parts = list(person.parts(age - delay + 1, fine=True, per_key=person.keys)) if age >= delay else []
         single = np.asarray(mechanism.loss(np.array([reach - 1 + delay for reach, _ in parts], dtype=np.int64))).tolist()
         total = sum((Fraction(loss) * times for loss, (_, times) in zip(single, parts, strict=True)), Fraction(0))
         nearest = float(total)

@@ -18,6 +18,7 @@ from typing import Any
 
 from fadecount.checks import LONGEST, require_integer, require_real
 from fadecount.errors import ParameterError, bad_parameter
+from fadecount.mechanisms.base import require_keys
 from fadecount.mechanisms.gaussian import require_delta
 from fadecount.planning.patterns import Limit
 
@@ -30,10 +31,16 @@ _PER_LEVEL = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """At most ``events`` contributions of one person in any ``steps`` consecutive steps, or ever if ``steps`` is None."""
+    """At most ``events`` contributions of one person in any ``steps`` consecutive steps, or ever if ``steps`` is None.
+
+    Each contribution adds at most 1 to each of at most ``keys`` counts. With ``per_step``, the promise is for what the person did
+    in one step, the unit that a stream can enforce: at most ``events`` in each of at most ``keys`` keys.
+    """
 
     events: int = 1
     steps: int | None = None
+    keys: int = 1
+    per_step: bool = False
 
     def __post_init__(self) -> None:
         remedy = "it is how often one person can contribute"
@@ -42,14 +49,19 @@ class Person:
             remedy = "it is the number of steps in which a person contributes at most that often"
             steps = require_integer("steps", self.steps, minimum=1, maximum=LONGEST_HORIZON, remedy=remedy)
             object.__setattr__(self, "steps", steps)
+            if self.per_step:
+                raise bad_parameter("steps", steps, "left out with per_step", "per_step is about the events of one step")
+        object.__setattr__(self, "keys", require_keys(self.keys))
 
-    def parts(self, reach: int, *, fine: bool) -> Iterator[tuple[int, int]]:
+    def parts(self, reach: int, *, fine: bool, per_key: int = 1) -> Iterator[tuple[int, int]]:
         """The contributions seen for at most ``reach`` outputs, as ``(reach, times)``, each reach rounded up within its part.
 
+        Each counts ``per_key`` times: with pure losses, the losses under different keys add up.
         Coarse parts are eighths of a level of intervals; fine ones are up to a thousand equal pieces.
         """
+        each = self.events * per_key
         if self.steps is None:
-            yield reach, self.events
+            yield reach, each
             return
         periods = (reach - 1) // self.steps + 1
         size, at = -(-periods // _FINE), 0
@@ -58,7 +70,7 @@ class Person:
             level = 1 << seen.bit_length() - 1
             count = size if fine else min((seen - level) // self.steps + 1, level // (_PER_LEVEL * self.steps) + 1)
             count = min(count, periods - at)
-            yield seen, count * self.events
+            yield seen, count * each
             at += count
 
 
@@ -80,7 +92,7 @@ class Targets:
         ends = dict(zip(self.losses, self.ages, strict=True))  # of equal losses the last age stays
         ends[self.losses[-1]] = max(self.horizon, self.ages[-1])
         return [
-            Limit(most=loss, parts=tuple(self.person.parts(age - self.delay + 1, fine=fine)))
+            Limit(most=loss, parts=tuple(self.person.parts(age - self.delay + 1, fine=fine, per_key=self.person.keys)))
             for loss, age in ends.items()
             if age >= self.delay
         ]

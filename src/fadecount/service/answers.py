@@ -48,6 +48,7 @@ class UnitAnswer(Struct):
     of: str
     amount: int
     events: int
+    keys: int
     sensitivity: int
     text: str
 

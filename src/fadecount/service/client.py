@@ -153,7 +153,8 @@ def _create(
     require_planned_tick(mechanism or Mechanism.from_json(json.dumps(plan)), parse_duration(tick))
     person, given = planned_person(plan), {} if unit is None else unit
     if person is not None:
-        require_planned_person(person, int(given.get("events", 1)) if given.get("of") == "person" else None)
+        events = int(given.get("events", 1)) if given.get("of") == "person" else None
+        require_planned_person(person, events, int(given.get("keys", 1)))
     body: dict[str, Any] = {"name": name, "tick": tick, "zone": zone}
     body |= {"plan": plan} if mechanism is None else {"mechanism": json.loads(mechanism.to_json())}
     body |= {} if keys is None else {"keys": list(keys)}

@@ -95,7 +95,8 @@ class FadingCurve:
             rival = rival_refresh(self.mechanism, self.tick_seconds, every_seconds)
         except ParameterError:
             return None
-        factor, found = self.stream.sensitivity * self.stream.histories, _losses(rival, self.tick_seconds)
+        stream, found = self.stream, _losses(rival, self.tick_seconds)
+        factor = stream.sensitivity * stream.keys * stream.histories
         losses = [loss if factor == 1 or not loss else math.nextafter(loss * factor, math.inf) for loss in found]
         return Comparison(
             every_seconds=every_seconds,
@@ -110,8 +111,7 @@ class FadingCurve:
     def _compared(self, rival: Refresh, every_seconds: int) -> str:
         """A sentence that says which of the two loses less, and from which age on."""
         every = format_duration(every_seconds).removeprefix("1 ")
-        sensitivity, histories = self.stream.sensitivity, self.stream.histories
-        there = rival.composed_loss(math.ceil(YEAR / self.tick_seconds), sensitivity=sensitivity, histories=histories)
+        there = self.stream.composed(rival, math.ceil(YEAR / self.tick_seconds), self.stream.histories)
         ours, theirs = shown_loss(self.loss(YEAR)), shown_loss(there)
         crossing = _crossing(rival, self.mechanism)
         if crossing == 0:

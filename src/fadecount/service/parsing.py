@@ -64,11 +64,12 @@ class SentEvents(Struct):
 
 class NewUnit(Struct, forbid_unknown_fields=True):
     """What the stated losses are about: one `event` with an amount up to `amount`, or one `person` within a tick, of whom at
-    most `events` events count."""
+    most `events` events count; with `keys` above 1, so many in each of at most `keys` keys."""
 
     of: Annotated[str, Meta(pattern="^(event|person)$")] | UnsetType = UNSET
     amount: Annotated[int, Meta(ge=1, le=MOST_AMOUNT)] | UnsetType = UNSET
     events: Annotated[int, Meta(ge=1, le=MOST_COUNT)] | UnsetType = UNSET
+    keys: Annotated[int, Meta(ge=1, le=MOST_KEYS)] | UnsetType = UNSET
 
 
 class NewStream(Struct, forbid_unknown_fields=True):

@@ -157,10 +157,10 @@ def _check_planned(given: JsonObject, mechanism: Mechanism, ticks: Ticks, unit: 
     person = planned_person(given)
     try:
         if person is not None:
-            require_planned_person(person, unit.events if unit.of == "person" else None)
+            require_planned_person(person, unit.events if unit.of == "person" else None, unit.keys)
     except ParameterError:
         raise bad_request(
-            "wrong_unit", "unit must be a person within a tick, with no more events than the plan assumes"
+            "wrong_unit", "unit must be a person within a tick, with no more events and keys than the plan assumes"
         ) from None
     try:
         require_planned_tick(mechanism, ticks.tick_seconds)

@@ -6,7 +6,7 @@ rows. Where polars is installed, ``frames`` reads the files that it supports fas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,37 +21,37 @@ from fadecount.sources.options import Format, SourceOptions
 from fadecount.sources.reading import OUTSIDE, Reading, Reason, SourceReport, TickBatch, bad_row, batches_of
 from fadecount.sources.rows import RowJudge
 
-Counted = Callable[[Sequence[bytes]], "npt.NDArray[np.int64]"]
-"""How many events of each person (by digest) already count in the first wanted tick."""
+Counted = Callable[[Sequence[bytes], Sequence[int] | None], "npt.NDArray[np.int64]"]
+"""What of each person (by digest) already counts in the first wanted tick; see :meth:`Stream.persons_counted`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """How many events of persons earlier runs counted in the first wanted tick, which is still open. Digests use this key."""
+    """What of persons earlier runs counted in the first wanted tick, which is still open. Digests use this key."""
 
     key: bytes
     counted: Counted
 
 
 class People:
-    """How often each person was counted in each tick: digests only, in memory only."""
+    """What of each person was counted in each tick: digests only, in memory only."""
 
     def __init__(self, options: SourceOptions, earlier: Earlier | None = None) -> None:
-        self._limit = 0 if options.person is None else options.per_person
+        self._unit = options.unit
         self._first, self._earlier = options.first_tick, earlier
-        self._seen: dict[tuple[int, bytes], int] = {}
+        self._counted: dict[int, dict[Hashable, int]] = {}
 
-    def accepts(self, tick: int, person: bytes) -> bool:
-        """Whether one more row of this person counts in this tick; if so, the row is counted."""
-        if not self._limit:
+    def accepts(self, tick: int, person: bytes, key: int) -> bool:
+        """Whether one more row of this person counts in this tick under this key; if so, the row is counted."""
+        if self._unit.of == "event":
             return True
-        seen = self._seen.get((tick, person))
-        if seen is None:
-            seen = int(self._earlier.counted([person])[0]) if self._earlier is not None and tick == self._first else 0
-        if seen >= self._limit:
-            return False
-        self._seen[tick, person] = seen + 1
-        return True
+        counted = self._counted.setdefault(tick, {})
+        if self._earlier is not None and tick == self._first:
+            if person not in counted:
+                counted[person] = int(self._earlier.counted([person], None)[0])
+            if self._unit.keys > 1 and (person, key) not in counted:
+                counted[person, key] = int(self._earlier.counted([person], [key])[0])
+        return self._unit.takes(counted, person, key)
 
 
 def read_plain(
@@ -96,7 +96,7 @@ def count_stream(
             report.skipped[outcome] += 1
             continue
         place = (tick_of(outcome.seconds), outcome.key)
-        if people.accepts(place[0], outcome.person):
+        if people.accepts(place[0], outcome.person, outcome.key):
             counts[place] = counts.get(place, 0) + outcome.amount
         else:
             report.rows_dropped += 1

@@ -14,7 +14,7 @@ from fadecount.sources.files import Earlier
 from fadecount.sources.lines import csv_header, is_regular, numbered_lines
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.reading import OUTSIDE, ROWS_PER_BATCH, Reason, SourceReport, TickBatch, bad_row
-from fadecount.sources.rows import fingerprint
+from fadecount.streams.inputs import person_digest
 
 ROWS_PER_BLOCK = 500_000
 PARTS_KEPT = 16
@@ -84,7 +84,7 @@ def _counts(rows: pl.LazyFrame, options: SourceOptions, report: SourceReport, ea
     if options.person is None:
         groups = _grouped(table, options)
     else:
-        groups = _bounded(table, _seen(table, options, earlier), options, report)
+        groups = _bounded(table, _People(table, options, earlier), options, report)
     bad = groups.filter(pl.col("place") <= LAST_BAD)
     report.rows_read = int(groups["rows"].sum()) + report.rows_dropped
     for place, count in bad.select("place", "rows").rows():
@@ -97,36 +97,70 @@ def _grouped(table: pl.LazyFrame, options: SourceOptions) -> pl.DataFrame:
     return table.group_by("place").agg(pl.len().cast(pl.Int64).alias("rows"), *sums).collect(engine="streaming")
 
 
-def _seen(table: pl.LazyFrame, options: SourceOptions, earlier: Earlier | None) -> pl.DataFrame:
-    """The persons known before the file is read: how many events of each already count in the first wanted tick."""
-    seen = pl.DataFrame(schema={"tick": pl.Int64, "person": pl.UInt64, "twin": pl.UInt64, "seen": pl.UInt32})
-    if earlier is None or options.first_tick is None:
-        return seen
-    wanted = table.filter((pl.col("place") > LAST_BAD) & (pl.col("tick") == options.first_tick))
-    people = wanted.select("tick", "person", "twin", "name").unique().collect(engine="streaming")
-    counts = earlier.counted([fingerprint(name, earlier.key) for name in people["name"]])
-    known = people.drop("name").with_columns(pl.Series("seen", counts, dtype=pl.UInt32))
-    return pl.concat([seen, known.filter(pl.col("seen") > 0)])
+_PERSON = ("tick", "person", "twin")
+_PAIR = ("place", *_PERSON)
 
 
-def _bounded(table: pl.LazyFrame, seen: pl.DataFrame, options: SourceOptions, report: SourceReport) -> pl.DataFrame:
-    """The same, after dropping the rows of each person beyond the limit: block by block, in the order of the file.
+class _People:
+    """What of each person was counted in each tick, by the rule of :meth:`Unit.takes`, for whole blocks of rows.
 
-    Between blocks only hashes and how often each was seen in a tick are kept.
+    ``events`` says how many events were counted: of each person, or of each pair of a person and a place (tick and key) where
+    the unit has several keys. ``keys`` says under how many keys. Only hashes are kept.
     """
+
+    def __init__(self, table: pl.LazyFrame, options: SourceOptions, earlier: Earlier | None) -> None:
+        self._unit = options.unit
+        self._by = _PERSON if self._unit.keys == 1 else _PAIR
+        kinds = {"place": pl.Int64, "tick": pl.Int64, "person": pl.UInt64, "twin": pl.UInt64}
+        self._events = pl.DataFrame(schema={**{name: kinds[name] for name in self._by}, "counted": pl.UInt32})
+        self._keys = pl.DataFrame(schema={**{name: kinds[name] for name in _PERSON}, "keys": pl.UInt32})
+        if earlier is None or options.first_tick is None:
+            return
+        wanted = table.filter((pl.col("place") > LAST_BAD) & (pl.col("tick") == options.first_tick))
+        people = wanted.select(*self._by, "name").unique().collect(engine="streaming")
+        digests = [person_digest(name, earlier.key) for name in people["name"]]
+        places = None if self._by == _PERSON else split_places(people["place"], options)[1].to_list()
+        self._count(people.with_columns(pl.Series("counted", earlier.counted(digests, places), dtype=pl.UInt32)))
+        if places is not None:
+            known = people.with_columns(pl.Series("keys", earlier.counted(digests, None), dtype=pl.UInt32))
+            self._keys = known.select(*_PERSON, "keys").unique()
+
+    def within(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Those of the next rows that count."""
+        rows = rows.join(self._events, on=self._by, how="left", maintain_order="left")
+        nth = pl.col("counted").fill_null(0) + pl.int_range(pl.len(), dtype=pl.UInt32).over(*self._by)
+        if self._unit.keys > 1:
+            rows = self._under_first_keys(rows)
+        kept = rows.filter(nth < self._unit.events).drop("counted")
+        self._count(kept.group_by(*self._by).agg(pl.len().cast(pl.UInt32).alias("counted")))
+        return kept
+
+    def _under_first_keys(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows under keys of their person that were counted before, or that are among the person's first ones."""
+        rows = rows.join(self._keys, on=_PERSON, how="left", maintain_order="left").with_row_index("row")
+        begins = pl.when(pl.col("counted").is_null()).then(pl.col("row").min().over(*_PAIR))
+        rows = rows.with_columns(new=begins).with_columns(rank=pl.col("new").rank("dense").over(*_PERSON))
+        total = pl.col("keys").fill_null(0) + pl.col("rank")
+        kept = rows.filter(pl.col("new").is_null() | (total <= self._unit.keys))
+        added = kept.group_by(*_PERSON).agg(pl.col("new").drop_nulls().n_unique().cast(pl.UInt32).alias("keys"))
+        self._keys = pl.concat([self._keys, added]).group_by(*_PERSON).agg(pl.col("keys").sum())
+        return kept.drop("keys", "row", "new", "rank")
+
+    def _count(self, counted: pl.DataFrame) -> None:
+        more = counted.select(*self._by, "counted").filter(pl.col("counted") > 0)
+        self._events = pl.concat([self._events, more]).group_by(*self._by).agg(pl.col("counted").sum())
+
+
+def _bounded(table: pl.LazyFrame, people: _People, options: SourceOptions, report: SourceReport) -> pl.DataFrame:
+    """The same, after dropping the rows of each person beyond the limits: block by block, in the order of the file."""
     table = table.drop("name")
     parts = [_grouped(table.filter(pl.lit(value=False)), options)]
     for block in table.collect_batches(chunk_size=ROWS_PER_BLOCK, maintain_order=True, engine="streaming"):
-        good = block.filter(pl.col("place") > LAST_BAD).join(
-            seen, on=["tick", "person", "twin"], how="left", maintain_order="left"
-        )
-        nth = pl.col("seen").fill_null(0) + pl.int_range(pl.len(), dtype=pl.UInt32).over("tick", "person", "twin")
-        kept = good.filter(nth < options.per_person)
+        good = block.filter(pl.col("place") > LAST_BAD)
+        kept = people.within(good)
         report.rows_dropped += len(good) - len(kept)
-        now = kept.group_by("tick", "person", "twin").agg(pl.len().cast(pl.UInt32).alias("seen"))
-        seen = pl.concat([seen, now]).group_by("tick", "person", "twin").agg(pl.col("seen").sum())
         bad = block.filter(pl.col("place") <= LAST_BAD)
-        parts.append(_grouped(pl.concat([kept.drop("seen"), bad]).lazy(), options))
+        parts.append(_grouped(pl.concat([kept, bad]).lazy(), options))
         if len(parts) > PARTS_KEPT:
             parts = [_merged(parts)]
     return _merged(parts)

@@ -8,7 +8,7 @@ from typing import Literal
 
 from fadecount.checks import require_integer
 from fadecount.errors import bad_parameter
-from fadecount.streams import Ticks
+from fadecount.streams import Ticks, Unit
 
 Format = Literal["csv", "jsonl", "parquet"]
 TimeUnit = Literal["auto", "iso", "s", "ms", "us"]
@@ -32,7 +32,8 @@ class SourceOptions:
 
     ``time``, ``key``, ``amount`` and ``person`` name columns. Without ``time`` only a live pipe can be read, by the clock;
     without ``amount`` every row counts 1. ``keys`` is the public list of keys; ``other`` names the one of them that takes every
-    undeclared key. The first ``per_person`` rows of a ``person`` in each tick count; the others are dropped.
+    undeclared key. The first ``per_person`` rows of a ``person`` in each tick count; the others are dropped. With
+    ``keys_per_person`` above 1, the first ``per_person`` rows under each of the person's first so many keys count.
 
     A time without an offset is taken in ``zone``. The tick of a time is its Unix seconds divided by ``tick_seconds``,
     rounded down; ticks of whole days use local seconds instead, so that they begin at midnight in ``zone``. In a live source,
@@ -53,6 +54,7 @@ class SourceOptions:
     max_amount: int = 1
     person: str | None = None
     per_person: int = 1
+    keys_per_person: int = 1
     format: Format | None = None
     separator: str = ","
     grace_seconds: int = 0
@@ -64,6 +66,9 @@ class SourceOptions:
         Ticks(tick_seconds=self.tick_seconds, zone=self.zone)
         require_integer("max_amount", self.max_amount, minimum=1, maximum=LARGEST_AMOUNT, remedy="noise grows in proportion")
         require_integer("per_person", self.per_person, minimum=1, maximum=1_000_000, remedy="rows of one person in one tick")
+        require_integer(
+            "keys_per_person", self.keys_per_person, minimum=1, maximum=1_000_000, remedy="keys of one person in a tick"
+        )
         require_integer("grace_seconds", self.grace_seconds, minimum=0, maximum=LARGEST_TICK, remedy="0 waits for nobody")
         require_integer("max_line_bytes", self.max_line_bytes, minimum=64, maximum=1 << 24, remedy="65536 suits most files")
         _require_choice("time_unit", self.time_unit, ("auto", "iso", "s", "ms", "us"))
@@ -83,6 +88,8 @@ class SourceOptions:
             raise bad_parameter("keys", self.keys, "given together with key", "name the key column and declare its keys")
         if self.other is not None and self.other not in self.keys:
             raise bad_parameter("other", self.other, "one of keys", "add it to keys")
+        if self.key is None and self.keys_per_person != 1:
+            raise bad_parameter("keys_per_person", self.keys_per_person, "1 without a key column", "name the key column")
         if self.amount is None and self.max_amount != 1:
             raise bad_parameter("max_amount", self.max_amount, "1 without an amount column", "name the amount column")
 
@@ -97,13 +104,11 @@ class SourceOptions:
         return tuple(name for name in (self.time, self.key, self.amount, self.person) if name is not None)
 
     @property
-    def sensitivity(self) -> int:
-        """By how much one event can change the counts of its tick: with a person column, all rows of one person together.
-
-        A mechanism states its loss for a change of 1. With these counts the loss is ``sensitivity`` times that. Alternatively run
-        the mechanism with an epsilon ``sensitivity`` times smaller; then its original loss holds.
-        """
-        return self.max_amount * (1 if self.person is None else self.per_person)
+    def unit(self) -> Unit:
+        """Who is protected by counts that are read this way: one event, or one person within a tick."""
+        if self.person is None:
+            return Unit(amount=self.max_amount)
+        return Unit(of="person", amount=self.max_amount, events=self.per_person, keys=self.keys_per_person)
 
     def format_of(self, path: Path) -> Format:
         """The given format, or else the one that the file name implies."""

@@ -13,13 +13,13 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from hashlib import blake2b
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from fadecount.noise import unpredictable
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.reading import Reason
+from fadecount.streams.inputs import person_digest
 
 ISO_PATTERN = (
     r"^[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
@@ -125,7 +125,7 @@ _negative = re.compile(NEGATIVE_PATTERN.removeprefix("^").removesuffix("$"))
 
 
 class Event(NamedTuple):
-    """One good row: Unix seconds (0 without a time column), index of the key, amount, and a fingerprint of the person."""
+    """One good row: Unix seconds (0 without a time column), index of the key, amount, and a digest of the person."""
 
     seconds: int
     key: int
@@ -167,7 +167,7 @@ class RowJudge:
             name = texts[at[options.person]]
             if not name:
                 return Reason.PERSON
-            person = fingerprint(name, self._person_key)
+            person = person_digest(name, self._person_key)
         assert seconds is not None and key is not None
         return Event(seconds, key, amount, person)
 
@@ -178,11 +178,3 @@ def read_amount(text: str, max_amount: int) -> int | Reason:
         return Reason.NEGATIVE if _negative.fullmatch(text) is not None else Reason.AMOUNT
     amount = int(text.partition(".")[0])
     return amount if amount <= max_amount else Reason.ABOVE
-
-
-def fingerprint(person: str, key: bytes) -> bytes:
-    """A digest of fixed size that stands for a person while a tick is open; the text itself is not kept.
-
-    It is keyed: nobody outside can find two people with the same digest.
-    """
-    return blake2b(person.encode("utf-8", "surrogatepass"), digest_size=16, key=key).digest()

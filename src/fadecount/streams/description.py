@@ -22,8 +22,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class Description:
     """A mechanism, a calendar and the protected unit. The three are fixed when a stream is created.
 
-    ``mechanism`` states its loss for a change of 1. The losses of the stream are ``unit.sensitivity`` times as large; so give
-    ``mechanism.for_sensitivity(unit.sensitivity)`` where the mechanism's own promise is meant for the unit.
+    ``mechanism`` states its loss for a change of one count by 1. The losses of the stream are for its unit, so they are larger;
+    give ``unit.scaled(mechanism)`` where the mechanism's own promise is meant for the unit.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Description:
 
     @property
     def sensitivity(self) -> int:
-        """By how much one unit can change the counts of its tick."""
+        """By how much one unit can change the counts of its tick, all keys together."""
         return self.unit.sensitivity
 
     def to_json(self) -> str:

@@ -34,8 +34,8 @@ class Fork:
 class StreamLoss:
     """The privacy loss of a stream for one protected unit, given everything published. Every output uses this class.
 
-    ``steps`` is the number of published steps of this history; ``forks`` are the other histories. Every figure is an upper
-    bound, rounded up.
+    A unit changes up to ``keys`` counts by up to ``sensitivity`` each. ``steps`` is the number of published steps of this
+    history; ``forks`` are the other histories. Every figure is an upper bound, rounded up.
 
     >>> import fadecount as fc
     >>> loss = StreamLoss(mechanism=fc.Gradual(epsilon=0.125), forks=(Fork(last_step=20),), steps=15)
@@ -45,6 +45,7 @@ class StreamLoss:
 
     mechanism: Mechanism
     sensitivity: int = 1
+    keys: int = 1
     forks: tuple[Fork, ...] = ()
     steps: int = 0
 
@@ -73,4 +74,8 @@ class StreamLoss:
         return self._total(age + max(ends) - clock, self.histories)
 
     def _total(self, age: int, histories: int) -> float:
-        return self.mechanism.composed_loss(min(LONGEST, max(0, age)), sensitivity=self.sensitivity, histories=histories)
+        return self.composed(self.mechanism, min(LONGEST, max(0, age)), histories)
+
+    def composed(self, mechanism: Mechanism, age: int, histories: int) -> float:
+        """The loss at an age that the same unit would have under a mechanism, after that many histories."""
+        return mechanism.composed_loss(age, sensitivity=self.sensitivity, keys=self.keys, histories=histories)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -42,8 +43,8 @@ Numbers = NDArray[np.int64]
 class Batch:
     """Counts by key that are accepted together; a repeated batch with the same ``id`` counts once.
 
-    A stream that protects persons needs the ``person`` whose events these are. With a largest amount of 1, a count is a number of
-    events; otherwise each count is one event with that amount.
+    A stream that protects persons needs the ``person`` whose events these are: an id, or its digest (:func:`person_digest`).
+    With a largest amount of 1, a count is a number of events; otherwise each count is one event with that amount.
     """
 
     counts: Mapping[str, int] = field(repr=False)
@@ -71,8 +72,8 @@ class _Events:
 class Intake:
     """Accepts events for the open tick of one stream.
 
-    Guarantees: accepted events are durable; a batch id counts once; no more events of one person count in a released tick than
-    the stream's unit allows, over all processes, runs and restarts. Nothing that a caller sees depends on the cap.
+    Guarantees: accepted events are durable; a batch id counts once; no more events and keys of one person count in a released
+    tick than the stream's unit allows, over all processes, runs and restarts. Nothing that a caller sees depends on the cap.
     """
 
     def __init__(self, database: Database, seal: Seal, name: str, *, checkpoints: Checkpoints | None = None) -> None:
@@ -152,23 +153,30 @@ class Intake:
         self._checkpoint("accept committed")
         return counted
 
-    def persons_counted(self, persons: Sequence[str | bytes]) -> Numbers:
-        """How many events of each of these persons count in the open tick so far, at most the unit's number."""
-        hashes = self._hashes(persons)
+    def persons_counted(self, persons: Sequence[str | bytes], keys: Sequence[int] | None = None) -> Numbers:
+        """How many events of each of these persons count in the open tick so far, at most the unit's number.
+
+        Where the unit has several keys: under how many keys each person counts; or, with ``keys``, how many events of each
+        person count under the key of that position.
+        """
+        unit, hashes = self._description.unit, self._hashes(persons)
+        most = unit.events if keys is not None or unit.keys == 1 else unit.keys
+        if keys is not None:
+            hashes = [self._pair(person, key) for person, key in zip(hashes, keys, strict=True)]
+        found = self._counted(hashes)
+        return np.minimum(np.array([found.get(each, 0) for each in hashes], dtype=np.int64), most)
+
+    def _counted(self, hashes: Iterable[bytes]) -> dict[bytes, int]:
         found: dict[bytes, int] = {}
         for part in _parts(sorted(set(hashes))):
             marks = ", ".join("?" * len(part))
-            found.update(
-                self._database.query(
-                    f"SELECT person, events FROM persons WHERE stream = ? AND person IN ({marks})",  # noqa: S608 - marks
-                    (self._id, *part),
-                )
-            )
-        return np.minimum(np.array([found.get(each, 0) for each in hashes], dtype=np.int64), self._description.unit.events)
+            words = f"SELECT person, events FROM persons WHERE stream = ? AND person IN ({marks})"  # noqa: S608 - marks
+            found.update((bytes(name), count) for name, count in self._database.query(words, (self._id, *part)))
+        return found
 
     @property
     def person_key(self) -> bytes:
-        """A secret of this stream, 32 bytes: the key of the hashes that a source uses to distinguish persons in memory."""
+        """A secret of this stream, 32 bytes: the key of the digests that stand for persons (:func:`person_digest`)."""
         return hashlib.blake2b(b"in memory", key=self._secret, digest_size=32).digest()
 
     def position(self, source: str) -> bytes | None:
@@ -229,11 +237,14 @@ class Intake:
             raise InputError("person must be given: the stream protects one person within a tick")
 
     def _hashes(self, persons: Iterable[str | bytes]) -> list[bytes]:
-        key = self._secret
-        return [
-            hashlib.blake2b(each.encode() if isinstance(each, str) else each, key=key, digest_size=16).digest()
-            for each in persons
-        ]
+        """How persons are stored. An id and its digest are one person, whichever way the events came."""
+        secret, key = self._secret, self.person_key
+        digests = (person_digest(each, key) if isinstance(each, str) else each for each in persons)
+        return [hashlib.blake2b(each, key=secret, digest_size=16).digest() for each in digests]
+
+    def _pair(self, person: bytes, key: int) -> bytes:
+        """How a stored person and the position of a key are stored together."""
+        return hashlib.blake2b(person + key.to_bytes(8), key=self._secret, person=b"key", digest_size=16).digest()
 
     def _write(self, taken: Sequence[_Events], position: ReadPosition | None) -> int:
         """Store the events within their persons' caps for the open tick; returns how many there are."""
@@ -241,7 +252,7 @@ class Intake:
         keys = np.fromiter((key for each in taken for key in each.keys), dtype=np.int64)
         counts = np.fromiter((count for each in taken for count in each.counts), dtype=np.int64)
         if persons:
-            kept = self._capped(persons)
+            kept = self._capped(persons, keys.tolist())
             keys, counts = keys[kept], counts[kept]
         if taken:  # even if nothing counts: the write must not reveal whether something did
             self._insert(keys, counts)
@@ -254,24 +265,34 @@ class Intake:
             )
         return len(keys)
 
-    def _capped(self, persons: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Which of these events count: the first ones of each person, up to the cap. Every process records them in one order."""
-        wanted: dict[bytes, int] = {}
-        for person in persons:
-            wanted[person] = wanted.get(person, 0) + 1
-        left: dict[bytes, int] = {}
-        for part in _parts(sorted(wanted)):
+    def _capped(self, persons: Sequence[bytes], keys: Sequence[int]) -> NDArray[np.bool_]:
+        """Which of these events count, by :meth:`Unit.takes`."""
+        unit = self._description.unit
+        if unit.keys == 1:
+            counted: dict[Hashable, int] = dict(self._note(Counter(persons)).items())
+            return np.array([unit.takes(counted, *each) for each in zip(persons, keys, strict=True)], dtype=np.bool_)
+        counted = dict(self._note(dict.fromkeys(persons, 0)).items())  # from here on, other processes wait with these persons
+        stored: dict[Hashable, bytes] = {each: self._pair(*each) for each in zip(persons, keys, strict=True)}
+        earlier = self._counted(stored.values())
+        counted.update((each, earlier[name]) for each, name in stored.items() if name in earlier)
+        stored.update((person, person) for person in persons)
+        before = dict(counted)
+        kept = np.array([unit.takes(counted, *each) for each in zip(persons, keys, strict=True)], dtype=np.bool_)
+        added = {stored[each]: count - before.get(each, 0) for each, count in counted.items() if count > before.get(each, 0)}
+        self._note(added)
+        return kept
+
+    def _note(self, added: Mapping[bytes, int]) -> dict[bytes, int]:
+        """Add to the stored numbers, and return those before. Every process writes in one order: otherwise two could deadlock."""
+        before: dict[bytes, int] = {}
+        for part in _parts(sorted(added)):
             rows = self._database.query(
                 f"INSERT INTO persons (stream, person, events) VALUES {', '.join(['(?, ?, ?)'] * len(part))} "  # noqa: S608 - marks
                 "ON CONFLICT (stream, person) DO UPDATE SET events = persons.events + excluded.events RETURNING person, events",
-                [value for person in part for value in (self._id, person, wanted[person])],
+                [value for name in part for value in (self._id, name, added[name])],
             )
-            left.update((person, self._description.unit.events - (events - wanted[person])) for person, events in rows)
-        kept = np.zeros(len(persons), dtype=np.bool_)
-        for at, person in enumerate(persons):
-            kept[at] = left[person] > 0
-            left[person] -= 1
-        return kept
+            before.update((bytes(name), count - added[bytes(name)]) for name, count in rows)
+        return before
 
     def _insert(self, keys: Numbers, counts: Numbers) -> None:
         body = np.concatenate([keys, counts]).astype("<i8").tobytes()
@@ -306,6 +327,14 @@ class Intake:
             fresh.append(name is None or name in added)
             added.discard(name)
         return fresh
+
+
+def person_digest(person: str, key: bytes) -> bytes:
+    """A digest of fixed size that stands for a person while a tick is open; the text itself is not kept.
+
+    It is keyed (:attr:`Intake.person_key`): nobody outside can find two people with the same digest.
+    """
+    return hashlib.blake2b(person.encode("utf-8", "surrogatepass"), digest_size=16, key=key).digest()
 
 
 def take_inputs(database: Database, seal: Seal, uid: str, stream: int, width: int) -> Numbers:

@@ -42,7 +42,8 @@ class Status:
         description = self.description
         return StreamLoss(
             mechanism=description.mechanism,
-            sensitivity=description.sensitivity,
+            sensitivity=description.unit.per_key,
+            keys=description.unit.keys,
             forks=self.forks,
             steps=self.published_steps,
         )

@@ -158,8 +158,8 @@ class Store:
     ) -> Stream:
         """The stream of that name, for writing: the existing one, if it matches the arguments, or a new one.
 
-        ``mechanism`` is the promise for one ``unit``: a new stream runs ``mechanism.for_sensitivity(unit.sensitivity)``. It may
-        be left out for an existing stream. A mechanism, tick or unit that differs from the stream's own is refused.
+        ``mechanism`` is the promise for one ``unit``: a new stream runs ``unit.scaled(mechanism)``. It may be left out
+        for an existing stream. A mechanism, tick or unit that differs from the stream's own is refused.
         ``keys`` must begin with those declared so far; new ones are declared. ``start_tick`` is for a new stream.
         """
         names = tuple(keys)
@@ -168,8 +168,7 @@ class Store:
                 raise ParameterError(
                     f"mechanism must be given to create the stream {name!r}; such as fadecount.Gradual(epsilon=0.1)"
                 )
-            scaled = mechanism.for_sensitivity(unit.sensitivity)
-            description = Description(name=name, mechanism=scaled, ticks=tick, unit=unit)
+            description = Description(name=name, mechanism=unit.scaled(mechanism), ticks=tick, unit=unit)
             return self.create(description, keys=names, start_tick=start_tick)
         _check_same(read_status(self._database, name).description, tick, mechanism, unit)
         stream = self.open(name, other_histories=other_histories)
@@ -239,7 +238,7 @@ def _check_same(description: Description, tick: Ticks, mechanism: Mechanism | No
     if unit != description.unit:
         wanted = f"{description.unit.text}, as stream {name!r} was created"
         raise bad_parameter("protected unit", unit.text, wanted, "count the same way as before, or choose another name")
-    if mechanism is not None and mechanism.for_sensitivity(unit.sensitivity) != description.mechanism:
+    if mechanism is not None and unit.scaled(mechanism) != description.mechanism:
         raise ParameterError(f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose another name")
 
 

@@ -122,16 +122,19 @@ class Stream:
         """How far a source has been read, as stored together with its events; None if nothing was read."""
         return self._intake.position(source)
 
-    def persons_counted(self, persons: Sequence[str | bytes]) -> NDArray[np.int64]:
+    def persons_counted(self, persons: Sequence[str | bytes], keys: Sequence[int] | None = None) -> NDArray[np.int64]:
         """How many events of each of these persons count in the open tick so far.
+
+        Where the unit has several keys: under how many keys each person counts; or, with ``keys``, how many events of each
+        person count under the key of that position.
 
         For callers that pass sums to :meth:`release`: they must include only as many more events as the cap allows.
         """
-        return self._intake.persons_counted(persons)
+        return self._intake.persons_counted(persons, keys)
 
     @property
     def person_key(self) -> bytes:
-        """A secret of this stream, 32 bytes: the key of the hashes that a source uses to distinguish persons in memory."""
+        """A secret of this stream, 32 bytes: the key of the digests that stand for persons."""
         return self._intake.person_key
 
     def _tick_of(self, at: float | None) -> int | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, MutableMapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from fadecount.checks import require_integer
 from fadecount.errors import bad_parameter
+from fadecount.mechanisms import Mechanism
+from fadecount.mechanisms.base import LARGEST_KEYS, LARGEST_SENSITIVITY
 
-LARGEST_SENSITIVITY = 1 << 51
 LARGEST_EVENTS = 1_000_000
 
 
@@ -18,17 +19,22 @@ class Unit:
     """The protected unit: every loss of a stream is stated for one such unit.
 
     ``of="event"``: one event, which adds at most ``amount`` to one count.
-    ``of="person"``: everything that one person did in one released tick. At most ``events`` of the person's events are counted in
-    that tick, each with at most ``amount``; the stream enforces it over all runs and restarts. The first ``events`` that arrive
-    count. So the presence or absence of *all* that the person did changes the counts of the tick by at most :attr:`sensitivity`
-    in total. Removing a *single* event of a capped person is a smaller change of the input, but not of the output: the next
-    event of the person moves up, so that one count can fall and another rise, by up to ``amount`` each.
-    ``keys`` is the number of counts that include one event: currently 1.
+    ``of="person"``: everything that one person did in one released tick. Each event has at most ``amount``. With ``keys=1``, at
+    most ``events`` of the person's events are counted in that tick, under any keys. With more ``keys``, at most ``events`` are
+    counted in each of at most ``keys`` keys. The stream enforces it over all runs and restarts: the first events that arrive
+    count, under the person's first keys (:meth:`takes`).
+
+    So the presence or absence of *all* that the person did changes at most ``keys`` counts of the tick by at most
+    :attr:`per_key` each (with ``keys=1``: any counts, by at most :attr:`per_key` in total). Removing a *single* event of a capped
+    person is a smaller change of the input, but not of the output: the next event of the person moves up, so that one count
+    can fall and another rise.
 
     >>> Unit(amount=5).text, Unit(amount=5).sensitivity
     ('one event with an amount up to 5', 5)
     >>> Unit(of="person", events=3).text, Unit(of="person", events=3).sensitivity
     ('one person within a tick, at most 3 events', 3)
+    >>> Unit(of="person", events=3, keys=4).text, Unit(of="person", events=3, keys=4).sensitivity
+    ('one person within a tick, at most 3 events in each of at most 4 keys', 12)
     """
 
     of: Literal["event", "person"] = "event"
@@ -43,18 +49,52 @@ class Unit:
         require_integer("amount of the unit", self.amount, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy)
         remedy = "it is how many events of one person count in a tick; noise grows in proportion"
         require_integer("events of the unit", self.events, minimum=1, maximum=LARGEST_EVENTS, remedy=remedy)
-        if self.of == "event" and self.events != 1:
-            raise bad_parameter(
-                "events of the unit", self.events, "1 where the unit is one event", "say of='person' to cap persons"
-            )
-        require_integer("keys of the unit", self.keys, minimum=1, maximum=1, remedy="an event counts under one key")
+        remedy = "it is under how many keys one person counts in a tick; noise grows with it"
+        require_integer("keys of the unit", self.keys, minimum=1, maximum=LARGEST_KEYS, remedy=remedy)
+        for name in ("events", "keys"):
+            if self.of == "event" and getattr(self, name) != 1:
+                raise bad_parameter(
+                    f"{name} of the unit", getattr(self, name), "1 where the unit is one event", "say of='person' to cap persons"
+                )
         if self.sensitivity > LARGEST_SENSITIVITY:
-            raise bad_parameter("amount times events of the unit", self.sensitivity, "at most 2**51", "choose smaller ones")
+            name = "amount times events times keys of the unit"
+            raise bad_parameter(name, self.sensitivity, "at most 2**51", "choose smaller ones")
+
+    @property
+    def per_key(self) -> int:
+        """By how much one unit can change one count of its tick."""
+        return self.amount * self.events
 
     @property
     def sensitivity(self) -> int:
         """By how much one unit can change the counts of its tick, all keys together."""
-        return self.amount * self.events * self.keys
+        return self.per_key * self.keys
+
+    def scaled(self, promise: Mechanism) -> Mechanism:
+        """The mechanism with which the promise of another one, made for a change of one count by 1, holds for this unit."""
+        return promise.for_sensitivity(self.per_key, keys=self.keys)
+
+    def takes(self, counted: MutableMapping[Hashable, int], person: Hashable, key: Hashable) -> bool:
+        """Whether one more event of a person counts in a tick; if so, it is noted in ``counted``, which holds that tick only.
+
+        ``counted`` maps a person to a number of events or, where the unit has several keys, to a number of keys, and
+        ``(person, key)`` to a number of events. The decision depends on earlier events of the same person only.
+        """
+        if self.keys == 1:
+            before = counted.get(person, 0)
+            if before < self.events:
+                counted[person] = before + 1
+            return before < self.events
+        before = counted.get((person, key), 0)
+        if before >= self.events:
+            return False
+        if not before:
+            keys = counted.get(person, 0)
+            if keys >= self.keys:
+                return False
+            counted[person] = keys + 1
+        counted[person, key] = before + 1
+        return True
 
     @property
     def text(self) -> str:
@@ -62,9 +102,9 @@ class Unit:
         if self.of == "event":
             return "one event" if self.amount == 1 else f"one event with an amount up to {self.amount}"
         events = "1 event" if self.events == 1 else f"{self.events} events"
-        return (
-            f"one person within a tick, at most {events}{f' with an amount up to {self.amount} each' if self.amount > 1 else ''}"
-        )
+        keys = f" in each of at most {self.keys} keys" if self.keys > 1 else ""
+        amount = f" with an amount up to {self.amount} each" if self.amount > 1 else ""
+        return f"one person within a tick, at most {events}{keys}{',' if keys and amount else ''}{amount}"
 
     def to_json(self) -> dict[str, str | int]:
         """The fields, for JSON."""
