@@ -82,7 +82,6 @@ def run(
     follow: bool = False,
     finish: bool = False,
     planned_for_persons: bool = False,
-    other_histories: int | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Run:
     """Feed a stream from a source. Iterate over the result to run it; each step yields published releases.
@@ -128,9 +127,7 @@ def run(
         elif store.reader().status(name).description.mechanism != mechanism:
             raise ParameterError(f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose another name")
         mechanism = None
-    stream = store.open_or_create(
-        name, tick=ticks, mechanism=mechanism, keys=keys, unit=unit, start_tick=begins, other_histories=other_histories
-    )
+    stream = store.open_or_create(name, tick=ticks, mechanism=mechanism, keys=keys, unit=unit, start_tick=begins)
     first = stream.status.first_tick
     if known and first is not None and begin not in (None, first):
         raise bad_parameter("start", ticks.shown(begin or 0), f"{ticks.shown(first)}, where {name!r} began", "leave it out")

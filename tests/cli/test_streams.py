@@ -122,7 +122,12 @@ def test_an_old_backup_is_refused_until_its_loss_is_accepted(stored: Path, capsy
     error = capsys.readouterr().err
     assert "published up to step 15" in error
     assert error.count("\n") == 1
-    assert main(["run", "second.csv", *STORED, "--other-histories", "1", "--output", "three.csv"]) == 0
+    accept = ["streams", "accept-history", "pages", "--state", "state", "--other-histories", "1"]
+    assert main(accept) == 1, "only with --yes"
+    assert main([*accept, "--yes"]) == 0
+    assert "Other histories of it: 1. What is lost about an event after a day" in capsys.readouterr().out
+    assert main([*accept, "--yes"]) == 1, "once"
+    assert main(["run", "second.csv", *STORED, "--output", "three.csv"]) == 0
     words = ["streams", "show", "pages", "--state", "state", "--json", "--item", "2026-03-01T14:30"]
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["loss_now"] == 2 * fc.Gradual(epsilon=4.0).loss(0)

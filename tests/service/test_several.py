@@ -76,9 +76,9 @@ def test_a_stream_that_another_process_leads_at_once_is_created_all_the_same(
     leaders = [Leader(each, StillClock(), on_tick=lambda *_: None) for each in (store, open_store())]
     open_stream = store.open
 
-    def open_late(name: str, *, other_histories: int | None = None) -> Stream:
+    def open_late(name: str) -> Stream:
         leaders[1].find_streams()
-        return open_stream(name, other_histories=other_histories)
+        return open_stream(name)
 
     monkeypatch.setattr(store, "open", open_late)
     assert leaders[0].create(described("doors"), ["a"])

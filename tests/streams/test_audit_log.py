@@ -62,7 +62,7 @@ def test_an_accepted_history_is_recorded(tmp_path: Path) -> None:
     with open_store("state") as store:
         store.open("doors").close_through(20)
     with open_store("old") as store:
-        store.open("doors", other_histories=1)
+        store.accept_histories("doors", 1)
         last = list(store.audit_log.entries())[-1]
     assert (last.act, last.object, last.details) == (Act.HISTORIES_ACCEPTED, "doors", {"other_histories": 1})
 

@@ -12,7 +12,18 @@ import pytest
 import fadecount as fc
 from fadecount.errors import FenceError, ParameterError, StoreError
 from fadecount.rounding import shown_loss
-from fadecount.streams import Description, FileFence, PostgresStore, Reader, ServerFence, SQLiteStore, Store, Ticks, fence_from
+from fadecount.streams import (
+    Description,
+    FileFence,
+    PostgresStore,
+    Reader,
+    ServerFence,
+    SQLiteStore,
+    Store,
+    Stream,
+    Ticks,
+    fence_from,
+)
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark, default_folder
 from fadecount.streams.forks import Fork, StreamLoss
@@ -28,6 +39,11 @@ def describe(name: str = "doors") -> Description:
 
 def open_copy(folder: Path, copy: str = "state") -> Store:
     return SQLiteStore(folder / copy / "streams.db", fence=FileFence(folder / "fence"))
+
+
+def accepted(store: Store, other_histories: int) -> Stream:
+    store.accept_histories("doors", other_histories)
+    return store.open("doors")
 
 
 @pytest.fixture
@@ -77,7 +93,7 @@ def test_a_lost_fence_is_refused(forked: Path) -> None:
 
 def test_an_accepted_fork_goes_on_and_every_loss_holds_it(forked: Path) -> None:
     with open_copy(forked, "old") as store:
-        stream = store.open("doors", other_histories=1)
+        stream = accepted(store, 1)
         stream.close_through(15)
     with Reader.of_file(forked / "old" / "streams.db") as reader:
         assert reader.status("doors").forks == (Fork(last_step=20),)
@@ -91,18 +107,18 @@ def test_an_accepted_fork_goes_on_and_every_loss_holds_it(forked: Path) -> None:
 
 def test_forks_add_up_over_both_histories(forked: Path) -> None:
     with open_copy(forked, "old") as store:
-        store.open("doors", other_histories=1).close_through(15)
+        accepted(store, 1).close_through(15)
     with open_copy(forked) as store:
         with pytest.raises(FenceError, match="must be at least 2, got 1"):
-            store.open("doors", other_histories=1)
-        forks = store.open("doors", other_histories=2).status.forks
+            store.accept_histories("doors", 1)
+        forks = accepted(store, 2).status.forks
     assert forks == (Fork(last_step=20), Fork(last_step=15))
 
 
 def test_without_a_fence_the_fork_is_charged_to_every_event(forked: Path) -> None:
     shutil.rmtree(forked / "fence")
     with open_copy(forked) as store:
-        store.open("doors", other_histories=1).close_through(30)
+        accepted(store, 1).close_through(30)
     with Reader.of_file(forked / "state" / "streams.db") as reader:
         most = 2 * MECHANISM.loss(fc.mechanisms.LONGEST)  # nobody knows how far the other history went
         assert reader.loss("doors", 29) == most
@@ -113,24 +129,52 @@ def test_a_fence_lost_twice_has_three_histories(forked: Path) -> None:
     """An old copy and a lost fence each know nothing of the other: the operator states how many histories there are."""
     shutil.rmtree(forked / "fence")
     with open_copy(forked) as store:
-        store.open("doors", other_histories=1).close_through(30)
+        accepted(store, 1).close_through(30)
     shutil.rmtree(forked / "fence")
     with open_copy(forked, "old") as store:
-        with pytest.raises(FenceError, match="--other-histories 1 or more"):
+        with pytest.raises(FenceError, match=r"accept-history doors --other-histories 1 \(or more\)"):
             store.open("doors")
-        stream = store.open("doors", other_histories=2)
+        stream = accepted(store, 2)
         assert stream.status.forks == (Fork(last_step=None),) * 2
         assert stream.status.loss.histories == 3
         assert store.reader().loss("doors", 5) == 3 * MECHANISM.loss(fc.mechanisms.LONGEST)
     with open_copy(forked, "old") as store:
-        assert store.open("doors", other_histories=2).status.loss.histories == 3, "a number that is known already changes nothing"
+        with pytest.raises(ParameterError, match="may go on already, with 2 other histories"):
+            store.accept_histories("doors", 2)
+        assert store.open("doors").status.loss.histories == 3
 
 
 def test_more_histories_may_be_stated_than_are_known(forked: Path) -> None:
     with open_copy(forked, "old") as store:
-        assert store.open("doors", other_histories=3).status.forks == (Fork(last_step=20), *[Fork(last_step=None)] * 2)
+        assert accepted(store, 3).status.forks == (Fork(last_step=20), *[Fork(last_step=None)] * 2)
     with open_copy(forked, "old") as store:
         assert store.open("doors").status.loss.histories == 4
+
+
+def test_histories_that_nothing_can_know_of_may_be_stated_once(forked: Path) -> None:
+    """Store and fence restored together agree with each other."""
+    with open_copy(forked) as store:
+        assert accepted(store, 1).status.forks == (Fork(last_step=None),)
+        with pytest.raises(ParameterError, match="nothing was changed"):
+            store.accept_histories("doors", 1)
+        with pytest.raises(ParameterError, match="other_histories must be"):
+            store.accept_histories("doors", 0)
+    with open_copy(forked) as store:
+        assert store.open("doors").status.loss.histories == 2
+
+
+def test_a_stream_created_after_the_backup_is_not_created_again(tmp_path: Path) -> None:
+    with open_copy(tmp_path) as store:
+        store.create(describe("first"), start_tick=1)
+    shutil.copytree(tmp_path / "state", tmp_path / "old")
+    with open_copy(tmp_path) as store:
+        store.create(describe("second"), start_tick=1).close_through(5)
+        store.create(describe("unused"), start_tick=1)
+    with open_copy(tmp_path, "old") as store:
+        with pytest.raises(ParameterError, match="never used after the backup"):
+            store.create(describe("second"), start_tick=1)
+        assert store.names() == ["first"]
+        store.create(describe("unused"), start_tick=1)  # nothing of it was released
 
 
 def test_a_missing_mark_is_explained_before_the_remedy(forked: Path) -> None:
@@ -167,13 +211,13 @@ def test_releases_ahead_of_the_clock_count() -> None:
 
 def test_damaged_forks_are_refused(forked: Path) -> None:
     with open_copy(forked, "old") as store:
-        store.open("doors", other_histories=1).close_through(30)
+        accepted(store, 1).close_through(30)
     for forks in ("[16]", "[]", "[20, 3]"):
         with sqlite3.connect(forked / "old" / "streams.db") as database:
             database.execute("UPDATE streams SET forks = ?", (forks,))
         database.close()
         with open_copy(forked, "old") as store, pytest.raises(FenceError, match="forks of stream 'doors' differ"):
-            store.open("doors", other_histories=3)
+            accepted(store, 3)
 
 
 def test_a_stream_that_has_lost_its_mark_is_refused_also_before_its_first_step(tmp_path: Path) -> None:
@@ -186,7 +230,7 @@ def test_a_stream_that_has_lost_its_mark_is_refused_also_before_its_first_step(t
     with open_copy(tmp_path, "old") as store:
         with pytest.raises(FenceError, match="has no mark in the fence"):
             store.open("doors")
-        assert store.open("doors", other_histories=1).status.forks == (Fork(last_step=None),)
+        assert accepted(store, 1).status.forks == (Fork(last_step=None),)
 
 
 def test_the_bound_of_a_fork_covers_the_exact_joint_loss() -> None:

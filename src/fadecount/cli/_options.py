@@ -219,15 +219,6 @@ def add_store_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--key-file", metavar="FILE", help="key that seals the state (default: FADECOUNT_KEY, else not sealed)")
 
 
-def add_fork_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--other-histories",
-        metavar="N",
-        type=int,
-        help="go on with an old backup, or without its fence: N other histories were published, and every loss includes them",
-    )
-
-
 def add_monotone_option(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--monotone",

@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, BinaryIO
 from fadecount.cli._options import (
     GIVEN,
     add_event_options,
-    add_fork_option,
     add_mechanism_options,
     add_monotone_option,
     add_store_options,
@@ -59,7 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_event_options(parser)
     add_mechanism_options(parser)
     add_store_options(parser)
-    add_fork_option(parser)
     group = parser.add_argument_group("releases")
     group.add_argument("--name", metavar="STREAM", help="name of the stream (default: from the name of the file)")
     group.add_argument(
@@ -125,7 +123,6 @@ def run(arguments: argparse.Namespace) -> int:
             follow=arguments.follow,
             finish=not is_stored(arguments),
             planned_for_persons=person is not None,
-            other_histories=arguments.other_histories,
         )
         if new and store.fence_warning:
             print(f"fadecount: {store.fence_warning}", file=sys.stderr)

@@ -22,13 +22,11 @@ import contextlib
 import os
 from typing import Any
 
-from fadecount.cli._options import add_fork_option
 from fadecount.service.configuration import FILE_VARIABLE, SETTINGS, Setting, configuration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", metavar="FILE", help=f"settings in TOML (default: {FILE_VARIABLE}, if set)")
-    add_fork_option(parser)
     for setting in SETTINGS:
         add_setting(parser, setting)
 
@@ -77,7 +75,6 @@ def run(arguments: argparse.Namespace) -> int:
         hosts=allowed_hosts(chosen.host, chosen.port, tuple(chosen.allow_host)),
         public=chosen.public,
         limits=limits,
-        other_histories=arguments.other_histories,
     )
     with contextlib.suppress(OSError):  # the store reports these more clearly
         settings.storage.tokens().grants()  # report a damaged file now, not at the first request

@@ -6,6 +6,8 @@ examples:
   fadecount streams curve visits --state ~/counts
   fadecount streams export visits --state ~/counts --since 2026-03-01
   fadecount streams catch-up visits --state ~/counts --yes
+  fadecount streams accept-history visits --state ~/counts \\
+      --other-histories 1 --yes
   fadecount streams plot visits --state ~/counts --per 1d -o days.svg
   fadecount streams show visits --state ~/counts --person 1/day --for 30d
   fadecount streams delete visits --state ~/counts --yes
@@ -61,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("export", "write published releases to a file"),
         ("plot", "draw the totals, or the counts per hour, day, ..., with their intervals of 95 percent"),
         ("catch-up", "release all ticks that are over, after the clock seemed to be too far ahead"),
+        ("accept-history", "let a stream go on after an old backup or a lost fence: once, and every loss grows"),
         ("delete", "remove a stream; what observers have seen, they keep"),
         ("rotate", "seal the state of a store with another key"),
         ("audit-log", "print the administrative acts on a store, and check that no line was changed"),
@@ -92,6 +95,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_monotone_option(made["export"])
     made["delete"].add_argument("--yes", action="store_true", help="do it without asking")
     made["catch-up"].add_argument("--yes", action="store_true", help="the clock of this machine is right")
+    made["accept-history"].add_argument(
+        "--other-histories",
+        metavar="N",
+        type=int,
+        required=True,
+        help="how many other histories of the stream were published, all in all; every loss includes them",
+    )
+    made["accept-history"].add_argument("--yes", action="store_true", help="the extra loss is accepted")
     made["audit-log"].add_argument(
         "--contains", metavar="HASH", help="fail unless the log still has the line of this hash, which you noted earlier"
     )
@@ -106,6 +117,7 @@ def run(arguments: argparse.Namespace) -> int:
         "export": _export,
         "plot": _plot,
         "catch-up": _catch_up,
+        "accept-history": _accept_history,
         "delete": _delete,
         "rotate": _rotate,
         "audit-log": _audit_log,
@@ -322,6 +334,20 @@ def _catch_up(arguments: argparse.Namespace) -> None:
     with open_store(arguments) as store:
         closed = store.open(arguments.name).catch_up(time.time())
     print(f"{arguments.name}: {closed:,} ticks released")
+
+
+def _accept_history(arguments: argparse.Namespace) -> None:
+    if not arguments.yes:
+        raise ParameterError("--yes must be given: other histories make every loss of the stream larger, for ever")
+    open_reader(arguments).close()
+    with open_store(arguments) as store:
+        before = store.reader().status(arguments.name).loss
+        status = store.accept_histories(arguments.name, arguments.other_histories)
+    day = max(1, UNITS["d"] // status.description.ticks.tick_seconds)
+    print(
+        f"{arguments.name} goes on. Other histories of it: {len(status.forks)}. What is lost about an event after a day: at most "
+        f"ε = {shown_loss(status.loss.at_age(day))}; with this history alone it was at most {shown_loss(before.at_age(day))}."
+    )
 
 
 def _delete(arguments: argparse.Namespace) -> None:

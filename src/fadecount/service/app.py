@@ -143,7 +143,6 @@ class Service:
             settings.clock,
             on_tick=self._closed,
             on_change=self._changed,
-            other_histories=settings.other_histories,
         )
 
     def _closed(self, stream: str, tick: int) -> None:

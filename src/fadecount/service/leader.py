@@ -42,10 +42,9 @@ class Leader:
         *,
         on_tick: Callable[[str, int], None],
         on_change: Callable[[str], None] = lambda _: None,
-        other_histories: int | None = None,
     ) -> None:
         self._store, self._clock, self._on_tick, self._on_change = store, clock, on_tick, on_change
-        self._other_histories, self._guard = other_histories, ClockGuard()
+        self._guard = ClockGuard()
         self._behind = False
         self._reader = store.reader()
         self._streams: dict[str, Stream] = {}
@@ -90,7 +89,7 @@ class Leader:
 
     def _lead(self, name: str) -> None:
         try:
-            self._add(self._store.open(name, other_histories=self._other_histories))
+            self._add(self._store.open(name))
         except LockedError:
             return
         except FenceError as error:

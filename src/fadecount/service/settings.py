@@ -78,4 +78,3 @@ class Settings:
     public: bool = False
     limits: Limits = field(default_factory=Limits)
     clock: Clock = field(default_factory=Clock)
-    other_histories: int | None = None

@@ -37,23 +37,30 @@ _TABLES = ("CREATE TABLE IF NOT EXISTS fadecount_fence (uid TEXT PRIMARY KEY, ma
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """What the fence stores for a stream: the id of its last published commit, its steps and its forks."""
+    """What the fence stores for a stream: the id of its last published commit, its steps, its forks and its name.
+
+    A mark of an older version has no name until the stream publishes again.
+    """
 
     commit_id: str
     steps: int
     forks: tuple[Fork, ...] = ()
+    name: str | None = None
 
     def to_json(self) -> str:
-        return json.dumps({"commit_id": self.commit_id, "steps": self.steps, "forks": [fork.last_step for fork in self.forks]})
+        forks = [fork.last_step for fork in self.forks]
+        return json.dumps({"commit_id": self.commit_id, "steps": self.steps, "forks": forks, "name": self.name})
 
     @classmethod
     def from_json(cls, text: str) -> Mark:
         try:
             found = json.loads(text)
             forks = tuple(Fork(last_step=None if each is None else int(each)) for each in found["forks"])
-            return cls(commit_id=str(found["commit_id"]), steps=int(found["steps"]), forks=forks)
+            name = found.get("name")
+            named = None if name is None else str(name)
+            return cls(commit_id=str(found["commit_id"]), steps=int(found["steps"]), forks=forks, name=named)
         except (ValueError, KeyError, TypeError) as error:
-            raise FenceError("fence is damaged; restore it, or remove it and state --other-histories") from error
+            raise FenceError("fence is damaged; restore it, or remove it and see fadecount streams accept-history") from error
 
 
 class Fence(Protocol):
@@ -65,6 +72,9 @@ class Fence(Protocol):
 
     def read(self, uid: str) -> Mark | None:
         """The mark of a stream, or None."""
+
+    def marks(self, store: str) -> dict[str, Mark]:
+        """The marks of all streams of the store with that uid, by their own uids."""
 
     def move(self, uid: str, expected: str | None, mark: Mark) -> None:
         """Replace the mark whose commit id is ``expected`` (None: there is none), or raise a :class:`FenceError`."""
@@ -100,6 +110,15 @@ class FileFence:
             return None
         except (OSError, UnicodeDecodeError) as error:
             raise _unusable(error, self._folder) from error
+
+    def marks(self, store: str) -> dict[str, Mark]:
+        """The marks of all streams of a store."""
+        try:
+            uids = [path.stem for path in self._folder.glob(f"{store}-*.mark")]
+        except OSError as error:
+            raise _unusable(error, self._folder) from error
+        found = ((uid, self.read(uid)) for uid in sorted(uids))
+        return {uid: mark for uid, mark in found if mark is not None}
 
     def move(self, uid: str, expected: str | None, mark: Mark) -> None:
         """Replace the mark of a stream, durably."""
@@ -157,6 +176,11 @@ class ServerFence:
         """The mark of a stream, or None."""
         rows = self.database.query("SELECT mark FROM fadecount_fence WHERE uid = ?", (uid,))
         return Mark.from_json(rows[0][0]) if rows else None
+
+    def marks(self, store: str) -> dict[str, Mark]:
+        """The marks of all streams of a store."""
+        rows = self.database.query("SELECT uid, mark FROM fadecount_fence WHERE uid LIKE ? ORDER BY uid", (f"{store}-%",))
+        return {uid: Mark.from_json(text) for uid, text in rows}
 
     def move(self, uid: str, expected: str | None, mark: Mark) -> None:
         """Replace the mark of a stream, durably."""
@@ -218,7 +242,8 @@ def recover(
 ) -> Status:
     """The stream's status, once it agrees with the fence. A store that is behind the fence is refused, or marked with its forks.
 
-    ``other_histories`` is the total number of other published histories of the stream, as the operator states it.
+    ``other_histories`` is the total number of other published histories of the stream, as the operator states it, once. If
+    more are stated than store and fence can know of (both may have been restored together), they are recorded too.
     """
     status = read_status(database, name)
     if fence is None:
@@ -227,11 +252,19 @@ def recover(
     found = None if mark is None else mark.commit_id
     if mark is not None and not _agree(status, mark):
         raise FenceError(f"forks of stream {name!r} differ between store and fence; take an intact copy of the store")
-    if found is None or found not in (status.commit_id, status.previous_commit_id):
+    if not in_order(status, mark):
         status = _forked(database, status, mark, _forks(status, mark, fence, other_histories), audit_log)
+    elif other_histories is not None and other_histories > len(status.forks):
+        more = (Fork(last_step=None),) * (other_histories - len(status.forks))
+        status = _forked(database, status, mark, (*status.forks, *more), audit_log)
     if found == status.commit_id and status.published_tick == status.last_tick:
         return status
     return publish(database, fence, status, found, checkpoint)
+
+
+def in_order(status: Status, mark: Mark | None) -> bool:
+    """Whether a stream may go on: the fence shows its last commit, or the one before (nothing of the last was published)."""
+    return mark is not None and mark.commit_id in (status.commit_id, status.previous_commit_id)
 
 
 def _agree(status: Status, mark: Mark) -> bool:
@@ -268,21 +301,21 @@ def _forked(database: Database, status: Status, mark: Mark | None, forks: tuple[
 
 
 def _mark(status: Status) -> Mark:
-    return Mark(commit_id=status.commit_id, steps=status.steps, forks=status.forks)
+    return Mark(commit_id=status.commit_id, steps=status.steps, forks=status.forks, name=status.description.name)
 
 
 def _refusal(status: Status, mark: Mark | None, fence: Fence, known: int) -> FenceError:
     name = status.description.name
-    remedy = f"else every loss grows: go on with --other-histories {known}"
+    command = f"fadecount streams accept-history {name} --other-histories {known}"
     if mark is None:
         return FenceError(
             f"stream {name!r} has no mark in the fence at {fence.where}; likely another user or HOME, another --fence, or a "
             "store that was moved without its fence: use the fence it had. If it is lost, state how many other histories of the "
-            f"stream may have been published, all in all: --other-histories {known} or more, and every loss grows"
+            f"stream may have been published, all in all, and every loss grows: {command} (or more)"
         )
     return FenceError(
         f"stream {name!r} is at step {status.steps}, but another history of it was published up to step {mark.steps} (fence at "
-        f"{fence.where}); use the latest store, {remedy}"
+        f"{fence.where}); use the latest store, else every loss grows: {command}"
     )
 
 

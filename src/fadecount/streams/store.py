@@ -15,13 +15,13 @@ from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import FORMAT, Checkpoints, Database
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
-from fadecount.streams.fence import Fence, FileFence, Mark, ServerFence, default_folder, shared_fate
+from fadecount.streams.fence import Fence, FileFence, Mark, ServerFence, default_folder, recover, shared_fate
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
 from fadecount.streams.reader import Reader
 from fadecount.streams.seal import Plain, Seal
 from fadecount.streams.sqlite import MEMORY, SQLiteDatabase
 from fadecount.streams.state import StoredState
-from fadecount.streams.status import read_status, stream_names, write_keys
+from fadecount.streams.status import Status, read_status, stream_names, write_keys
 from fadecount.streams.stream import Stream, Tools
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import ONE_EVENT, Unit
@@ -41,6 +41,7 @@ class Store:
         self._wait = lock_wait_seconds
         self._noise: NoiseSource | None = None
         self._checkpoint = Checkpoints()
+        self._lost: frozenset[str] | None = None
         self.fence_warning: str | None = None
         """A warning in one line if one backup is likely to hold both the store and its fence; show it on creating a stream."""
         try:
@@ -100,6 +101,9 @@ class Store:
             if database.query("SELECT 1 FROM deleted WHERE name = ?", (name,)):
                 remedy = "what was released under it cannot be taken back; choose another name"
                 raise bad_parameter("stream name", name, "never used in this store", remedy)
+            if name in self._names_lost():
+                remedy = "what was released under it cannot be taken back; choose another name"
+                raise bad_parameter("stream name", name, "never used after the backup that this store is", remedy)
             before = None if start_tick is None else start_tick - 1
             uid = f"{self._uid}-{unpredictable(8).hex()}"
             database.change(
@@ -125,25 +129,55 @@ class Store:
             state.sign(name)
             self.audit_log.record(Act.STREAM_CREATED, name, keys=len(names))
             if self._fence is not None:  # before the commit: a stream without a mark has lost it
-                self._fence.move(uid, None, Mark(commit_id=status.commit_id, steps=0))
+                self._fence.move(uid, None, Mark(commit_id=status.commit_id, steps=0, name=name))
 
-    def open(self, name: str, *, other_histories: int | None = None) -> Stream:
+    def _names_lost(self) -> frozenset[str]:
+        """Names of streams that published releases, as the fence knows, and that this store does not have: they were created
+        after the backup that was restored, or are deleted. The fence is read once: later streams of this process are known.
+        """
+        if self._lost is None:
+            marks = {} if self._fence is None else self._fence.marks(self._uid)
+            known = {uid for (uid,) in self._database.query("SELECT uid FROM streams")}
+            gone = (mark.name for uid, mark in marks.items() if uid not in known and mark.steps)
+            self._lost = frozenset(name for name in gone if name is not None)
+        return self._lost
+
+    def open(self, name: str) -> Stream:
         """A stream for writing. Refused while another process writes to it, and if the fence records later releases.
 
-        A store that is older than what was published, or that has lost its fence, continues only if the operator states the
-        total number of other published histories of the stream (``other_histories``). Every loss then includes them. For a
-        stream that is up to date, the number changes nothing.
+        A store that is older than what was published, or that has lost its fence, continues only after
+        :meth:`accept_histories`.
         """
-        if other_histories is not None:
-            remedy = "it is how many other histories of the stream were published, all in all"
-            require_integer("other_histories", other_histories, minimum=1, maximum=1000, remedy=remedy)
         uid = read_status(self._database, name).uid
         self._database.lock(uid, self._wait)
         try:
-            return Stream(self._tools(), name, other_histories=other_histories)
+            return Stream(self._tools(), name)
         except BaseException:
             self._database.unlock(uid)
             raise
+
+    def accept_histories(self, name: str, other_histories: int) -> Status:
+        """Let a stream go on whose store is older than what was published, or has lost its fence: once, by the operator.
+
+        ``other_histories`` is the total number of other published histories of the stream: one for each time that an older
+        store, or a store without its fence, was allowed to go on, this time included. They are recorded in the store, in the
+        fence and in the audit log, and every loss includes them from now on. A number below what store and fence know is
+        refused, and so is one that is recorded already.
+        """
+        remedy = "it is how many other histories of the stream were published, all in all"
+        require_integer("other_histories", other_histories, minimum=1, maximum=1000, remedy=remedy)
+        before = read_status(self._database, name)
+        self._database.lock(before.uid, self._wait)
+        try:
+            tools = self._tools()
+            after = recover(tools.database, tools.fence, name, tools.checkpoint, tools.audit_log, other_histories=other_histories)
+        finally:
+            self._database.unlock(before.uid)
+        if after.forks == before.forks:
+            raise ParameterError(
+                f"stream {name!r} may go on already, with {len(after.forks)} other histories in every loss; nothing was changed"
+            )
+        return after
 
     def open_or_create(
         self,
@@ -154,7 +188,6 @@ class Store:
         keys: Iterable[str] = (ONLY_KEY,),
         unit: Unit = ONE_EVENT,
         start_tick: int | None = None,
-        other_histories: int | None = None,
     ) -> Stream:
         """The stream of that name, for writing: the existing one, if it matches the arguments, or a new one.
 
@@ -171,7 +204,7 @@ class Store:
             description = Description(name=name, mechanism=unit.scaled(mechanism), ticks=tick, unit=unit)
             return self.create(description, keys=names, start_tick=start_tick)
         _check_same(read_status(self._database, name).description, tick, mechanism, unit)
-        stream = self.open(name, other_histories=other_histories)
+        stream = self.open(name)
         known = stream.keys
         if names[: len(known)] != known:
             raise ParameterError(f"keys of stream {name!r} must begin with those declared so far; add new ones at the end")

@@ -49,12 +49,10 @@ class Stream:
     store. Calls from several threads are serialized.
     """
 
-    def __init__(self, tools: Tools, name: str, *, other_histories: int | None = None) -> None:
+    def __init__(self, tools: Tools, name: str) -> None:
         self._tools = tools
         self._guard = threading.RLock()
-        self._status = recover(
-            tools.database, tools.fence, name, tools.checkpoint, tools.audit_log, other_histories=other_histories
-        )
+        self._status = recover(tools.database, tools.fence, name, tools.checkpoint, tools.audit_log)
         self._intake = Intake(tools.database, tools.seal, name, checkpoints=tools.checkpoint)
         self._loaded: tuple[Counter, StoredState] | None = None
         self._load()
