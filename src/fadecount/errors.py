@@ -73,6 +73,17 @@ class CheckpointError(FadecountError):
     """A checkpoint belongs to another stream than the one asked for. Nothing was released."""
 
 
+def missing_extra(what: str, package: str, extra: str) -> MissingExtraError:
+    """The error for a package that is not installed, in the one form that all of fadecount uses.
+
+    >>> print(missing_extra("plots", "matplotlib", "plots"))
+    plots need the package matplotlib; pip install 'fadecount[plots]', or in a checkout: pip install '.[plots]'
+    """
+    needs = "need" if what.endswith("s") and not what.endswith("ss") else "needs"
+    hint = f"pip install 'fadecount[{extra}]', or in a checkout: pip install '.[{extra}]'"
+    return MissingExtraError(f"{what} {needs} the package {package}; {hint}")
+
+
 def bad_parameter(name: str, value: object, bound: str, remedy: str) -> ParameterError:
     """The error for a parameter outside its bounds, in the one form that all of fadecount uses."""
     return ParameterError(f"{name} must be {bound}, got {_shown(value)}; {remedy}")

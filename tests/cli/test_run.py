@@ -55,6 +55,24 @@ def test_a_one_off_run_releases_every_tick_with_an_interval(folder: Path, capsys
     assert not (folder / "user").exists()
 
 
+def test_a_forgotten_name_is_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
+    capsys.readouterr()
+    words = ["run", "second.csv", *KEYED, "--state", "state"]
+    assert main(words) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(
+        "fadecount: --name must name a stream of this store (pages), got 'second'; to begin 'second', give"
+    )
+    assert main([*words, "--name", "pages", "--output", "two.csv"]) == 0
+
+
+def test_an_undeclared_key_suggests_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "first.csv", *KEYED[:-1], "--epsilon", "4"]) == 0
+    assert "200 rows left out: the key is not declared (other, or --other, counts such rows too)" in capsys.readouterr().err
+
+
 def test_newer_data_continue_and_released_ticks_are_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
     capsys.readouterr()

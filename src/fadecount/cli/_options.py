@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import re
 from datetime import datetime
@@ -202,6 +203,19 @@ def _keys_per_person(arguments: argparse.Namespace) -> int:
     if arguments.person is None:
         raise ParameterError("--person must be given with --keys-per-person; it names the column of a person's id")
     return int(arguments.keys_per_person)
+
+
+def json_text(value: object) -> str:
+    """A result as JSON. A number without bound is written as ``"inf"``, as in plan files: JSON has no infinity."""
+    return json.dumps(_finite(value), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
 
 
 FILE_NAME = "streams.db"

@@ -19,7 +19,7 @@ import dataclasses
 import json
 from typing import Any
 
-from fadecount.cli._options import add_mechanism_options, mechanism_from
+from fadecount.cli._options import add_mechanism_options, json_text, mechanism_from
 from fadecount.cli._progress import Progress
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import read_mechanism
@@ -46,6 +46,10 @@ def run(arguments: argparse.Namespace) -> int:
     mechanism = mechanism_from(arguments)
     running = read_mechanism(arguments.running) if arguments.running else None
     ages = _ages(arguments.ages)
+    if arguments.plot:
+        from fadecount.plots import check_picture
+
+        check_picture(arguments.plot)
     with Progress("auditing", total=2 * arguments.samples * len(ages)) as bar:
         findings = audit(
             mechanism,
@@ -61,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         shown = [{**dataclasses.asdict(finding), "refuted": finding.refuted} for finding in findings]
         claim = json.loads(mechanism.to_json())
-        print(json.dumps({"mechanism": claim, "false_alarm": arguments.false_alarm, "refuted": refuted, "findings": shown}))
+        print(json_text({"mechanism": claim, "false_alarm": arguments.false_alarm, "refuted": refuted, "findings": shown}))
     else:
         _print(mechanism, findings, arguments.samples, arguments.false_alarm)
     return 1 if refuted else 0

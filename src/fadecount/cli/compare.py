@@ -28,6 +28,7 @@ from fadecount.cli._ages import (
     steps_from,
     tick_seconds_from,
 )
+from fadecount.cli._options import json_text
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import read_mechanism
 from fadecount.rounding import rounded_up
@@ -79,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         about = {"refresh": json.loads(refresh.to_json()), "fading": json.loads(fading.to_json()), "horizon": horizon}
         errors = {"mse": mse, "fading_mse": fading.mse(horizon)}
-        print(json.dumps({**about, **errors, "crossing_age": crossing, "losses": losses}))
+        print(json_text({**about, **errors, "crossing_age": crossing, "losses": losses}))
         return 0
     table = [["age (steps)", "age", "refreshing loses", "fading loses"]]
     table += [[f"{age:,}", age_name(age, tick), rounded_up(ours, 4), rounded_up(new, 4)] for age, ours, new in found]

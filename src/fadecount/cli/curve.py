@@ -24,7 +24,7 @@ from fadecount.cli._ages import (
     steps_from,
     tick_seconds_from,
 )
-from fadecount.cli._options import add_mechanism_options, mechanism_from
+from fadecount.cli._options import add_mechanism_options, json_text, mechanism_from
 from fadecount.rounding import rounded_up
 
 
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         losses = [
             {"age": age, "seconds": age * tick if tick else None, "loss": loss, "paper": paper} for age, loss, paper in found
         ]
-        print(json.dumps({"mechanism": json.loads(mechanism.to_json()), "root_mean_squared_error": error, "losses": losses}))
+        print(json_text({"mechanism": json.loads(mechanism.to_json()), "root_mean_squared_error": error, "losses": losses}))
         return 0
     table = [["age (steps)", "age", "loss", "paper's bound"]]
     table += [[f"{age:,}", age_name(age, tick), rounded_up(loss, 4), rounded_up(paper, 4)] for age, loss, paper in found]

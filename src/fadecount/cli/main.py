@@ -18,7 +18,7 @@ from typing import Any
 
 import fadecount
 from fadecount import cli
-from fadecount.errors import FadecountError
+from fadecount.errors import FadecountError, missing_extra
 
 FAILED = 1
 EXTRAS = {
@@ -83,8 +83,7 @@ def main(words: list[str] | None = None) -> int:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:
             raise
-        hint = f"pip install 'fadecount[{EXTRAS[package]}]', or in a checkout: pip install '.[{EXTRAS[package]}]'"
-        print(f"fadecount: this command needs the package {package}, which is not installed; {hint}", file=sys.stderr)
+        print(f"fadecount: {missing_extra('this command', package, EXTRAS[package])}", file=sys.stderr)
         return FAILED
     except BrokenPipeError:  # the reader of the output has gone, as in `fadecount curve … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -12,9 +12,9 @@ examples:
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
+from fadecount.cli._options import json_text
 from fadecount.cli._progress import Progress
 
 
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress("reproducing", total=work(parts, runs)) as bar:
         report = reproduce(arguments.out, parts, runs=runs, advance=bar.advance)
     if arguments.json:
-        print(json.dumps({"report": str(report), "parts": list(parts)}))
+        print(json_text({"report": str(report), "parts": list(parts)}))
     else:
         print(f"made {', '.join(parts)}; open {report}")
     return 0

@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from fadecount.cli._ages import person_from, steps_from
+from fadecount.cli._options import json_text
 from fadecount.durations import format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import short_loss
@@ -68,15 +69,19 @@ def run(arguments: argparse.Namespace) -> int:
 
     tick = None if arguments.tick is None else parse_duration(arguments.tick, name="--tick")
     wishes = _wishes(arguments, tick)
+    if arguments.plot:
+        from fadecount.plots import check_picture
+
+        check_picture(arguments.plot)
     with Progress("planning"):
         made = plan(**wishes, tick_seconds=tick, objective=arguments.objective)
     chosen = _chosen(made, arguments.option)
-    if arguments.save:
+    if arguments.save:  # before the picture: a plan file that exists is refused, and then nothing is written
         save_plan(arguments.save, made, chosen, force=arguments.force)
     if arguments.plot:
         _draw(arguments.plot, made, chosen)
     if arguments.json:
-        print(json.dumps(json.loads(plan_json(made, chosen))))
+        print(json_text(json.loads(plan_json(made, chosen))))
     else:
         print(plan_table(made, chosen))
         for what, path in (("plan saved as", arguments.save), ("picture in", arguments.plot)):

@@ -110,6 +110,11 @@ def run(arguments: argparse.Namespace) -> int:
             require_planned_person(person, None if options.person is None else options.per_person, options.keys_per_person)
         mechanism = None
         new = name not in store.names()
+        if new and not given and (others := store.names()):
+            known = ", ".join(sorted(others)[:5]) + ", ..." * (len(others) > 5)
+            raise ParameterError(
+                f"--name must name a stream of this store ({known}), got {name!r}; to begin {name!r}, give --epsilon or --plan"
+            )
         if given or new:
             mechanism = mechanism_from(arguments, tick_seconds=options.tick_seconds)
         under_way = runs.run(

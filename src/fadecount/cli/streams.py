@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from fadecount import Mechanism
 from fadecount.cli._ages import person_from, steps_from
 from fadecount.cli._options import (
     FILE_NAME,
@@ -34,6 +35,7 @@ from fadecount.cli._options import (
     add_window_options,
     check_window_options,
     is_stored,
+    json_text,
     monotone_view,
     open_reader,
     open_store,
@@ -130,7 +132,7 @@ def _list(arguments: argparse.Namespace) -> None:
     with open_reader(arguments) as reader:
         found = [_summary(reader.status(name)) for name in reader.names()]
     if arguments.json:
-        print(json.dumps(found))
+        print(json_text(found))
         return
     for each in found:
         until = "nothing released yet" if each["released_until"] is None else f"released up to {each['released_until']}"
@@ -148,12 +150,12 @@ def _show(arguments: argparse.Namespace) -> None:
             shown = {**_summary(status), "keys": list(reader.keys(arguments.name))}
             shown["rollback_protection"] = _protection(arguments)
     if arguments.json:
-        print(json.dumps(shown))
+        print(json_text(shown))
     elif "sentence" in shown:
         print(shown["sentence"])
     else:
         for label, value in shown.items():
-            print(f"{label.replace('_', ' ')}: {', '.join(value) if isinstance(value, list) else value}")
+            print(f"{label.replace('_', ' ')}: {_in_words(value)}")
 
 
 def _summary(status: Status) -> dict[str, Any]:
@@ -165,7 +167,7 @@ def _summary(status: Status) -> dict[str, Any]:
         "name": description.name,
         "tick": format_duration(description.ticks.tick_seconds),
         "zone": description.ticks.zone,
-        "mechanism": description.mechanism.to_json(),
+        "mechanism": json.loads(description.mechanism.to_json()),
         "unit": description.unit.text,
         "sensitivity": description.sensitivity,
         "ticks_released": steps,
@@ -174,6 +176,12 @@ def _summary(status: Status) -> dict[str, Any]:
         "other_histories": len(status.forks),
     }
     return summary
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, dict):  # the mechanism
+        return repr(Mechanism.from_json(json.dumps(value)))
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def _protection(arguments: argparse.Namespace) -> str:
@@ -244,7 +252,7 @@ def _curve(arguments: argparse.Namespace) -> None:
         losses = reader.curve(arguments.name, ages)
     rows = [{"age": age, "time": format_duration(age * tick), "loss": loss} for age, loss in zip(ages, losses, strict=True)]
     if arguments.json:
-        print(json.dumps(rows))
+        print(json_text(rows))
         return
     for row in rows:
         print(f"{row['time'] if row['age'] else 'at once':>24}  at most {rounded_up(float(str(row['loss'])), 4)}")
@@ -377,7 +385,7 @@ def _audit_log(arguments: argparse.Namespace) -> None:
     if arguments.contains is not None and arguments.contains not in [each.hash for each in entries]:
         raise bad_parameter("--contains", arguments.contains, "the hash of a line of the log", "the log was cut off or replaced")
     if arguments.json:
-        print(json.dumps([asdict(each) for each in entries]))
+        print(json_text([asdict(each) for each in entries]))
         return
     for each in entries:
         details = "".join(f", {name.replace('_', ' ')} {value}" for name, value in each.details.items())

@@ -7,20 +7,21 @@
 >>> draw_curves(figure, [Curve.of(fading, horizon=10**6, label="gradual")], tick_seconds=60)
 """
 
-from fadecount.errors import FadecountError
+from fadecount.errors import missing_extra
 
 try:
     import matplotlib as _matplotlib  # noqa: F401  # asked here once, so that the answer is one clear line
 except ImportError as _error:
-    raise FadecountError("plots need matplotlib, which is not installed; install it with the extra fadecount[plots]") from _error
+    raise missing_extra("plots", "matplotlib", "plots") from _error
 
 from fadecount.plots.curves import Curve, draw_curves, spread_ages, thinned
-from fadecount.plots.figure import new_figure, save_figure, svg_text
+from fadecount.plots.figure import check_picture, new_figure, save_figure, svg_text
 from fadecount.plots.releases import Panel, draw_panels, draw_releases
 
 __all__ = [
     "Curve",
     "Panel",
+    "check_picture",
     "draw_curves",
     "draw_panels",
     "draw_releases",

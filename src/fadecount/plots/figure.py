@@ -137,11 +137,19 @@ def new_figure(width: float = 7.2, height: float = 4.8) -> Figure:
     return figure
 
 
-def save_figure(figure: Figure, path: str | Path) -> Path:
-    """Write the figure as PNG, SVG, PDF or an HTML page, by the end of its name. The same figure gives the same bytes."""
+def check_picture(path: str | Path) -> Path:
+    """The file of a picture; refused if its ending names no format or its folder does not exist. Writes nothing."""
     target = Path(path)
     if target.suffix.lower() not in SUFFIXES:
         raise bad_parameter("plot", str(path), f"a file that ends with {', '.join(SUFFIXES)}", "the ending chooses the format")
+    if not target.parent.is_dir():
+        raise bad_parameter("plot", str(path), "a file in a folder that exists", "make the folder first")
+    return target
+
+
+def save_figure(figure: Figure, path: str | Path) -> Path:
+    """Write the figure as PNG, SVG, PDF or an HTML page, by the end of its name. The same figure gives the same bytes."""
+    target = check_picture(path)
     try:
         kind = target.suffix.lower()[1:]
         target.write_bytes(_page(figure) if kind == "html" else _rendered(figure, kind))

@@ -290,6 +290,8 @@ def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Batch 
         intake.check(batch)
     except InputError:
         return bad_request(
-            "unknown_key", "every key must be declared, and counts within bounds; nothing of this request was counted"
+            "unknown_key",
+            "every key must be declared, and counts within bounds; nothing of this request was counted;"
+            " declare the key, or send its events under a declared one such as other",
         )
     return batch

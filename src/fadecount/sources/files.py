@@ -15,7 +15,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from fadecount.errors import InputError, MissingExtraError, bad_parameter
+from fadecount.errors import InputError, bad_parameter, missing_extra
 from fadecount.sources.lines import LineParser, csv_header, csv_parser, json_parser, numbered_lines
 from fadecount.sources.options import Format, SourceOptions
 from fadecount.sources.reading import OUTSIDE, Reading, Reason, SourceReport, TickBatch, bad_row, batches_of
@@ -169,7 +169,7 @@ def _checked(path: str | Path, options: SourceOptions) -> tuple[Path, Format]:
     kind = options.format_of(path)
     require_file(path)
     if kind == "parquet" and not has_polars():
-        raise MissingExtraError(f"{path.name}: reading Parquet needs polars; install fadecount[files]")
+        raise missing_extra(f"{path.name}: reading Parquet", "polars", "files")
     if kind == "csv":
         with path.open("rb") as stream:
             parser_for(kind, numbered_lines(stream, options.max_line_bytes), options, path.name)

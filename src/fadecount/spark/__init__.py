@@ -4,7 +4,9 @@ try:
     import pandas as _pandas
     import pyspark as _pyspark
 except ModuleNotFoundError as error:
-    raise ImportError(f"fadecount.spark needs {error.name}; install it with: pip install 'fadecount[spark]'") from error
+    from fadecount.errors import missing_extra
+
+    raise missing_extra("fadecount.spark", error.name or "pyspark", "spark") from error
 
 from fadecount.spark.explain import explain
 from fadecount.spark.release import release

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.errors import FadecountError, MissingExtraError, bad_parameter
+from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.streams.description import Description
 from fadecount.streams.reader import Releases
 from fadecount.streams.ticks import DAY, Ticks
@@ -204,7 +204,7 @@ def to_frame(table: Table, zone: str) -> Any:
     try:
         import pandas
     except ImportError:
-        raise MissingExtraError("a data frame needs polars or pandas; install fadecount[files]") from None
+        raise missing_extra("a data frame", "polars (or pandas)", "files") from None
     frame = pandas.DataFrame(table)
     for name in ("tick", "tick_end"):
         if name in frame:
@@ -263,7 +263,7 @@ def _polars() -> Any:
     try:
         import polars
     except ImportError:
-        raise FadecountError("Parquet output needs polars; install fadecount[files], or write .csv or .jsonl") from None
+        raise missing_extra("Parquet output (.csv and .jsonl do not)", "polars", "files") from None
     return polars
 
 

@@ -226,7 +226,7 @@ class Intake:
         if width != len(self._positions):
             self._positions = self._read_positions()
         if any(key not in self._positions for key in batch.counts):
-            raise InputError("key must be declared, got an unknown one; declare it first")
+            raise InputError("key must be declared, got an unknown one; declare it first, or count it under one such as other")
         return [self._positions[key] for key in batch.counts]
 
     def _check_person(self, given: bool) -> None:

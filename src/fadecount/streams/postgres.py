@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from fadecount.errors import LockedError, StoreError
+from fadecount.errors import LockedError, StoreError, missing_extra
 from fadecount.streams.database import TABLES, GuardedConnection, store_failed
 
 _CREATION_LOCK = 0x66616465
@@ -29,7 +29,7 @@ class PostgresDatabase(GuardedConnection):
         try:
             import psycopg
         except ImportError:
-            raise StoreError("PostgreSQL needs the package psycopg; install fadecount[postgres]") from None
+            raise missing_extra("PostgreSQL", "psycopg", "postgres") from None
         super().__init__(psycopg.Error)
         try:
             words: Any = {"connect_timeout": 10, **_SIGNS_OF_LIFE, **psycopg.conninfo.conninfo_to_dict(url)}
