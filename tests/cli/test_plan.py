@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import parse_qs
+from urllib.request import urlopen
 
 import pytest
 
@@ -129,3 +135,49 @@ def test_a_plan_says_for_whom_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert "for a person with at most 3 events in one step, each under up to 4 keys, all of them together" in shown
     assert main([*short, "--per-person", "1/day", "--keys-per-person", "4"]) == 0
     assert "at most 1 event in any 1 day, each under up to 4 keys" in " ".join(capsys.readouterr().out.split())
+
+
+def test_open_serves_the_page_alone_and_opens_the_browser(tmp_path: Path) -> None:
+    """A browser of ours writes down the address that it is given."""
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.part && mv {opened}.part {opened}\n', encoding="utf-8")
+    browser.chmod(0o700)
+    words = ["plan", "--open", "--tick", "1d", "--loss", "30d=2", "--loss", "1y=4", "--per-person", "2/day", "--delta", "1e-9"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fadecount", *words], env={**os.environ, "BROWSER": str(browser)}, stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().split()[-1]
+        end = time.monotonic() + 60
+        while not opened.exists():
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        assert opened.read_text(encoding="utf-8").strip() == address
+        origin, wishes = address.split("/plan#")
+        assert parse_qs(wishes) == {"tick": ["1d"], "delta": ["1e-09"], "losses": ["1mo:2.0,1y:4.0"], "person": ["2/1d"]}
+        for path in ("/plan", "/", "/static/plan.js"):
+            assert urlopen(origin + path, timeout=60).status == 200  # noqa: S310 - our own server
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(origin + "/v1/streams", timeout=60)  # noqa: S310 - our own server
+        found = json.load(urlopen(f"{origin}/v1/plan?tick=1d&losses=1y:4", timeout=120))  # noqa: S310 - our own server
+        assert found["options"][0]["name"] == "designed"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("more", "name"),
+    [
+        (["--loss", "7d=1"], "--loss"),
+        (["--save", "x"], "--save"),
+        (["--loss", "1d"], "--loss"),
+        (["--per-person", "3/tick"], "--per-person"),
+    ],
+)
+def test_open_refuses_what_the_page_does_not_have(more: list[str], name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--open", *more]) == 1
+    assert capsys.readouterr().err.startswith(f"fadecount: {name} must be")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _OLDEST = 1 << 60
 _HUMAN = (UNITS["m"], UNITS["h"], UNITS["d"], UNITS["w"], UNITS["mo"], UNITS["y"], 10 * UNITS["y"])
 DEFAULT_STEPS = 10**6
-_PERIODS = {"second": "1s", "minute": "1m", "hour": "1h", "day": "1d", "week": "1w", "month": "1mo", "year": "1y"}
+PERIODS = {"second": "1s", "minute": "1m", "hour": "1h", "day": "1d", "week": "1w", "month": "1mo", "year": "1y"}
 
 
 def add_tick_option(parser: argparse.ArgumentParser) -> None:
@@ -64,11 +64,11 @@ def person_from(text: str | None, tick_seconds: int | None, *, name: str) -> Per
         return Person(events=int(events))
     if period == "tick":
         return Person(events=int(events), per_step=True)
-    written = _PERIODS.get(period, period)
+    written = PERIODS.get(period, period)
     if tick_seconds is None or written.isdecimal():
         return Person(events=int(events), steps=steps_from(written, tick_seconds, name=name))
     seconds = parse_duration(written, name=name)
-    return Person(events=int(events) * max(1, -(-tick_seconds // seconds)), steps=max(1, seconds // tick_seconds))
+    return Person.in_time(int(events), seconds, tick_seconds)
 
 
 def default_horizon(tick_seconds: int | None) -> int:

@@ -16,6 +16,7 @@ examples:
   fadecount plan --tick 1m --horizon 1y --loss 1y=4 --delta 1e-9 \\
     --per-person 3/tick --keys-per-person 4 --save plan.json
   fadecount plan --tick 1m --horizon 1y --loss 1h=0.5 --loss 1y=4 --delta 1e-9
+  fadecount plan --open
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from fadecount.cli._ages import person_from, steps_from
+from fadecount.cli._ages import PERIODS, person_from, steps_from
 from fadecount.cli._options import json_text
 from fadecount.durations import format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
@@ -59,6 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     results.add_argument("--save", metavar="FILE", help="save the option as a plan file")
     results.add_argument("--force", action="store_true", help="overwrite the plan file")
     results.add_argument("--json", action="store_true", help="print everything as JSON")
+    results.add_argument(
+        "--open", action="store_true", help="choose the curve on a page in the browser instead, served to this machine only"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
     from fadecount.planning import plan_json, save_plan
 
     tick = None if arguments.tick is None else parse_duration(arguments.tick, name="--tick")
+    if arguments.open:
+        return _open(arguments)
     wishes = _wishes(arguments, tick)
     if arguments.plot:
         from fadecount.plots import check_picture
@@ -88,6 +94,54 @@ def run(arguments: argparse.Namespace) -> int:
             if path:
                 print(f"{what} {path}")
     return 0
+
+
+_HANDLES = ("1h", "1d", "1mo", "1y")
+
+
+def _open(arguments: argparse.Namespace) -> int:
+    """Serve the page until Ctrl-C, and open it in the browser with the wishes that were given."""
+    import threading
+    import webbrowser
+
+    from fadecount.service.server import serve_plan_page
+
+    wishes = _address(arguments)
+
+    def announce(address: str) -> None:
+        print(f"choose your curve at {address}{wishes}\nCtrl-C ends it", flush=True)
+        threading.Thread(target=webbrowser.open, args=(address + wishes,), daemon=True).start()
+
+    return serve_plan_page(announce=announce)
+
+
+def _address(arguments: argparse.Namespace) -> str:
+    """The wishes as the page reads them from its address."""
+    from urllib.parse import urlencode
+
+    for name in ("mean_error", "max_error", "delay", "keys_per_person", "plot", "save"):
+        if getattr(arguments, name) not in (None, 1):
+            raise ParameterError(
+                f"--{name.replace('_', '-')} must be left out with --open; the page takes losses and shows errors"
+            )
+    found = {name: str(getattr(arguments, name)) for name in ("tick", "horizon", "delta") if getattr(arguments, name) is not None}
+    handles = {parse_duration(name): name for name in _HANDLES}
+    losses = []
+    for text in arguments.loss:
+        age, _, loss = text.partition("=")
+        handle = handles.get(parse_duration(age, name="--loss"))
+        if handle is None:
+            raise bad_parameter("--loss", text, f"at one of the ages {', '.join(_HANDLES)} with --open", "these have handles")
+        losses.append(f"{handle}:{_number('--loss', text, loss, 'such as 1d=2')!r}")
+    if losses:
+        found["losses"] = ",".join(losses)
+    if arguments.per_person is not None:
+        events, _, period = (part.strip() for part in arguments.per_person.partition("/"))
+        every = PERIODS.get(period, period)
+        if every not in ("1d", "1w") or not events.isdecimal():
+            raise bad_parameter("--per-person", arguments.per_person, "a number per day or week with --open", "such as 2/day")
+        found["person"] = f"{events}/{every}"
+    return f"#{urlencode(found)}" if found else ""
 
 
 def _draw(path: str, made: Plan, chosen: Option) -> None:

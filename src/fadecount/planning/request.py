@@ -53,6 +53,17 @@ class Person:
                 raise bad_parameter("steps", steps, "left out with per_step", "per_step is about the events of one step")
         object.__setattr__(self, "keys", require_keys(self.keys))
 
+    @classmethod
+    def in_time(cls, events: int, seconds: int, tick_seconds: int) -> Person:
+        """At most ``events`` in any such time: in whole steps, rounded to the stricter side.
+
+        >>> Person.in_time(24, 86_400, 60) == Person(events=24, steps=1440)
+        True
+        >>> Person.in_time(1, 3600, 86_400) == Person(events=24, steps=1)
+        True
+        """
+        return cls(events=events * max(1, -(-tick_seconds // seconds)), steps=max(1, seconds // tick_seconds))
+
     def parts(self, reach: int, *, fine: bool, per_key: int = 1) -> Iterator[tuple[int, int]]:
         """The contributions seen for at most ``reach`` outputs, as ``(reach, times)``, each reach rounded up within its part.
 

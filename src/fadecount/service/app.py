@@ -25,6 +25,7 @@ from fadecount.service.limits import RateLimit, TokenLimits
 from fadecount.service.live import Broadcaster, frame_maker, live_route
 from fadecount.service.metrics import Metrics
 from fadecount.service.operations import operation_routes
+from fadecount.service.plan_route import Planner, plan_route
 from fadecount.service.problems import Problem, from_starlette
 from fadecount.service.read_routes import ReadContext, list_streams, read_routes
 from fadecount.service.reader_pool import ReaderPool
@@ -72,12 +73,14 @@ class Service:
         )
         self._access = access
         self._writes = WriteContext(writer=self.writer, access=access, limits=settings.limits, parsers=self._parsers)
+        self._planner = Planner()
         self.broadcaster = Broadcaster(frame_maker(self._reads))
         self.routes = [
             Route("/v1/streams", self._streams, methods=["GET", "POST"]),
             *read_routes(self._reads),
             live_route(self._reads, self.broadcaster, self.metrics),
             *write_routes(self._writes),
+            plan_route(self._planner),
             *operation_routes(access, self.metrics, self.trouble),
         ]
         reading = [route for route in self.routes if "GET" in (route.methods or ())]
@@ -89,7 +92,7 @@ class Service:
                 Middleware(_Counted, metrics=self.metrics, patterns=patterns),
                 Middleware(_Limited, tokens=self._tokens),
             ],
-            exception_handlers={Problem: _refusal, HTTPException: _refusal},
+            exception_handlers={Problem: refusal, HTTPException: refusal},
         )
         self._application.router.redirect_slashes = False
         self.metrics.ready.set_function(lambda: float(self.trouble() is None))
@@ -133,6 +136,7 @@ class Service:
     def _close(self) -> None:
         self.writer.stop()
         self._save_uses()
+        self._planner.close()
         self._parsers.shutdown(wait=True)
         self.pool.close()
 
@@ -245,6 +249,7 @@ class _Limited:
             return None  # the route refuses it
 
 
-def _refusal(_: Request, error: Exception) -> Response:
+def refusal(_: Request, error: Exception) -> Response:
+    """What a route raised, as it is sent."""
     assert isinstance(error, Problem | HTTPException)
     return problem_answer(error if isinstance(error, Problem) else from_starlette(error))

@@ -40,25 +40,40 @@ def static_files() -> dict[str, tuple[bytes, str, str]]:
     return found
 
 
-def operation_routes(access: Access, metrics: Metrics, trouble: Callable[[], str | None]) -> Iterator[Route]:
-    """``trouble`` says why the service is not ready, or None."""
+def static_answer(request: Request, name: str) -> Response:
+    """A file of the page; 304 if the client has it."""
     static = static_files()
-    document = openapi_document()
+    if name not in static:
+        raise not_found()
+    body, media_type, tag = static[name]
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    return Response(body, headers=headers, media_type=media_type)
 
-    def serve(request: Request, name: str) -> Response:
-        if name not in static:
-            raise not_found()
-        body, media_type, tag = static[name]
-        headers = {"ETag": tag, "Cache-Control": "no-cache"}
-        if tag in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        return Response(body, headers=headers, media_type=media_type)
+
+def page_route(path: str, name: str) -> Route:
+    """A page at a path of its own."""
 
     async def page(request: Request) -> Response:
-        return serve(request, "index.html")
+        return static_answer(request, name)
+
+    return Route(path, page, methods=["GET"])
+
+
+def file_route() -> Route:
+    """The files that the pages need."""
 
     async def file(request: Request) -> Response:
-        return serve(request, request.path_params["file"])
+        return static_answer(request, request.path_params["file"])
+
+    return Route("/static/{file}", file, methods=["GET"])
+
+
+def operation_routes(access: Access, metrics: Metrics, trouble: Callable[[], str | None]) -> Iterator[Route]:
+    """``trouble`` says why the service is not ready, or None."""
+    static_files()  # read them now
+    document = openapi_document()
 
     async def openapi(_: Request) -> Response:
         return Response(document, headers={"Cache-Control": "no-cache"}, media_type="application/json")
@@ -75,8 +90,9 @@ def operation_routes(access: Access, metrics: Metrics, trouble: Callable[[], str
         access.allow(request.headers.get("authorization"), Action.READ, None)
         return Response(metrics.text(), headers={"Cache-Control": "no-store"}, media_type=MEDIA_TYPE)
 
-    yield Route("/", page, methods=["GET"])
-    yield Route("/static/{file}", file, methods=["GET"])
+    yield page_route("/", "index.html")
+    yield page_route("/plan", "plan.html")
+    yield file_route()
     yield Route("/v1/openapi.json", openapi, methods=["GET"])
     yield Route("/healthz", healthz, methods=["GET"])
     yield Route("/readyz", readyz, methods=["GET"])

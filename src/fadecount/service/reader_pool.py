@@ -96,7 +96,7 @@ class ReaderPool:
         self._local = threading.local()
         self._open: list[Reader] = []
         self._guard = threading.Lock()
-        self._shared: dict[Hashable, _Shared[Any]] = {}
+        self._shared: dict[Hashable, Shared[Any]] = {}
         self._waiting = 0
         self._facts: dict[str, Facts] = {}
         self._changes: dict[str, int] = {}
@@ -129,18 +129,18 @@ class ReaderPool:
         self, question: Callable[[Reader], Answer], request: Request | None = None, name: Hashable | None = None
     ) -> Answer:
         """Ask on a thread. Equal questions (by ``name``) are asked once; one whose clients have all disconnected is not asked."""
-        shared: _Shared[Answer] | None = None if name is None else self._shared.get(name)
+        shared: Shared[Answer] | None = None if name is None else self._shared.get(name)
         if shared is None:
             if self._waiting >= MOST_WAITING:
                 raise unavailable("too many reads are waiting; send it again")
-            shared = _Shared(self._threads.submit(self._try, question))
+            shared = Shared(self._threads.submit(self._try, question))
             self._waiting += 1
             shared.future.add_done_callback(lambda _: self._ended(name))
             if name is not None:
                 self._shared[name] = shared
         shared.readers += 1
         try:
-            return await _unless_gone(shared.future, request)
+            return await unless_gone(shared.future, request)
         finally:
             shared.readers -= 1
             if not shared.readers:
@@ -185,8 +185,8 @@ class ReaderPool:
                     self._open.remove(reader)
 
 
-class _Shared(Generic[Answer]):
-    """A pending read, and how many clients wait for it."""
+class Shared(Generic[Answer]):
+    """Pending work, and how many clients wait for it."""
 
     __slots__ = ("future", "readers", "work")
 
@@ -196,7 +196,7 @@ class _Shared(Generic[Answer]):
         self.readers = 0
 
 
-async def _unless_gone(future: asyncio.Future[Answer], request: Request | None) -> Answer:
+async def unless_gone(future: asyncio.Future[Answer], request: Request | None) -> Answer:
     """The answer, or :class:`ClientGone` as soon as the client has disconnected."""
     if request is None or future.done():
         return await asyncio.shield(future)

@@ -16,12 +16,20 @@ from dataclasses import replace
 from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp
 
 from fadecount.errors import StoreError
-from fadecount.service.app import Service
-from fadecount.service.http import allowed_hosts
-from fadecount.service.limits import BACKLOG, room_for
+from fadecount.noise import unpredictable
+from fadecount.service.app import Service, refusal
+from fadecount.service.http import Guard, allowed_hosts
+from fadecount.service.limits import BACKLOG, Limits, room_for
 from fadecount.service.notify import Notifier
+from fadecount.service.operations import file_route, page_route
+from fadecount.service.plan_route import Planner, plan_route
+from fadecount.service.problems import Problem
 from fadecount.service.protocol import guarded
 from fadecount.service.settings import Settings
 
@@ -78,6 +86,23 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+class _PlanServer(uvicorn.Server):
+    """Announces when it listens, and ends without a traceback on Ctrl-C."""
+
+    on_listening: Callable[[], None] = staticmethod(lambda: None)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(each, self.handle_exit, each, None)
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.on_listening()
+
+
 def serve(settings: Settings, host: str, port: int, *, announce: Callable[[str], None] = print) -> int:
     """Serve until SIGTERM or SIGINT; 0 after a requested shutdown, 1 if the store failed.
 
@@ -119,9 +144,14 @@ async def _serve(settings: Settings, listening: socket.socket, announce: Callabl
 
 
 def make_server(service: Service, settings: Settings) -> _Server:
-    limits = settings.limits
-    config = uvicorn.Config(
-        service,
+    server = _Server(_configured(service, settings.limits))
+    server.service, server.notifier = service, Notifier()
+    return server
+
+
+def _configured(application: ASGIApp, limits: Limits) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
         http=guarded(limits),
         loop="none",
         lifespan="off",
@@ -135,9 +165,29 @@ def make_server(service: Service, settings: Settings) -> _Server:
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         backlog=BACKLOG,
     )
-    server = _Server(config)
-    server.service, server.notifier = service, Notifier()
-    return server
+
+
+def serve_plan_page(*, announce: Callable[[str], None]) -> int:
+    """Serve the page "Choose your curve" and nothing else, to this machine only, until Ctrl-C. ``announce`` gets its address."""
+    planner, listening = Planner(), _listen("127.0.0.1", 0)
+    port = listening.getsockname()[1]
+    application = Starlette(
+        routes=[page_route("/", "plan.html"), page_route("/plan", "plan.html"), file_route(), plan_route(planner)],
+        middleware=[
+            Middleware(
+                Guard, hosts=allowed_hosts("127.0.0.1", port), before=lambda _: None, new_id=lambda: unpredictable(8).hex()
+            )
+        ],
+        exception_handlers={Problem: refusal, HTTPException: refusal},
+    )
+    server = _PlanServer(_configured(application, Limits()))
+    server.on_listening = lambda: announce(f"http://127.0.0.1:{port}/plan")
+    try:
+        with listening, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(server.serve(sockets=[listening]))
+    finally:
+        planner.close()
+    return 0
 
 
 class _JsonLines(logging.Formatter):

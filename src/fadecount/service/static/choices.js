@@ -39,10 +39,14 @@ export function fill(table, rows, { heads = false } = {}) {
 
 const quoted = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
 
+/* A table as a CSV file. */
 export function download(name, header, rows) {
-  const text = [header, ...rows].map((row) => row.map(quoted).join(",")).join("\n");
+  save(name, "text/csv", `${[header, ...rows].map((row) => row.map(quoted).join(",")).join("\n")}\n`);
+}
+
+export function save(name, type, text) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([`${text}\n`], { type: "text/csv" }));
+  link.href = URL.createObjectURL(new Blob([text], { type }));
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);

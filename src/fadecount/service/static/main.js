@@ -2,6 +2,7 @@
 import { Refused, follow, get, setToken, streamList, streamPath } from "./api.js";
 import { showInterface } from "./interface.js";
 import { StreamView } from "./stream.js";
+import "./theme.js";
 import { duration, number } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
@@ -103,16 +104,6 @@ byId("sign-in-form").addEventListener("submit", async (event) => {
     byId("token-problem").textContent = "That token does not open this counter.";
   }
 });
-
-const THEMES = { auto: ["light", "Colours: as the system has it"], light: ["dark", "Colours: light"], dark: ["auto", "Colours: dark"] };
-function theme(chosen) {
-  document.documentElement.dataset.theme = chosen;
-  localStorage.setItem("fadecount-theme", chosen);
-  byId("theme").setAttribute("aria-label", THEMES[chosen][1]);
-  byId("theme").querySelector("span").textContent = chosen;
-}
-theme(localStorage.getItem("fadecount-theme") in THEMES ? localStorage.getItem("fadecount-theme") : "auto");
-byId("theme").addEventListener("click", () => theme(THEMES[document.documentElement.dataset.theme][0]));
 
 window.addEventListener("hashchange", () => {
   route();

@@ -1,0 +1,180 @@
+// Choose your curve: what may be lost at which age, and at once how exact the counts can be. The service does the planning.
+import { choices, save } from "./choices.js";
+import { BarChart, LineChart } from "./counts.js";
+import { Handles, LEAST, MOST } from "./handles.js";
+import "./theme.js";
+import { number } from "./words.js";
+
+const AGES = [["1h", "an hour", 3600], ["1d", "a day", 86400], ["1mo", "a month", 2592000], ["1y", "a year", 31536000]];
+const SECONDS = { "1s": 1, "10s": 10, "1m": 60, "15m": 900, "1h": 3600, "1d": 86400, "1mo": 2592000, "1y": 31536000, "10y": 315360000 };
+const SELECTS = ["tick", "horizon", "unit", "times", "each", "delta", "daily"];
+const DEBOUNCE = 300;
+const MOST_TRIES = 20;
+const byId = (id) => document.getElementById(id);
+
+const losses = new Map([["1h", 0.5], ["1d", 1], ["1mo", 2], ["1y", 4]]);
+const charts = { total: null, window: null };
+let [option, per, answer] = [1, "total", null];
+let [wanted, planned, running, timer] = ["", "", false, 0];
+
+/* The limits in use: ages from one tick to the horizon. */
+function limits() {
+  const [tick, horizon] = [SECONDS[byId("tick").value], SECONDS[byId("horizon").value]];
+  return new Map(AGES.filter(([, , seconds]) => seconds >= tick && seconds <= horizon).map(([name]) => [name, losses.get(name)]));
+}
+
+function query() {
+  const value = (id) => byId(id).value;
+  return new URLSearchParams({
+    tick: value("tick"),
+    horizon: value("horizon"),
+    losses: [...limits()].map(([age, loss]) => `${age}:${loss}`).join(","),
+    ...(value("unit") === "person" ? { person: `${value("times")}/${value("each")}` } : {}),
+    ...(value("delta") ? { delta: value("delta") } : {}),
+    daily: value("daily"),
+  });
+}
+
+/* What is lost stays lost: a raised limit raises the later ones, a lowered limit lowers the earlier ones. */
+function limit(name, loss) {
+  const at = AGES.findIndex(([each]) => each === name);
+  AGES.forEach(([each], index) => {
+    if (index === at || (index > at ? losses.get(each) < loss : losses.get(each) > loss)) losses.set(each, loss);
+  });
+  option = 1;
+  changed();
+}
+
+/* The wishes changed: show them at once, and plan when they rest. */
+function changed() {
+  const used = limits();
+  for (const [name] of AGES) {
+    const input = byId(`loss-${name}`);
+    if (document.activeElement !== input || Number(input.value) !== losses.get(name)) input.value = losses.get(name);
+    input.disabled = !used.has(name);
+  }
+  const person = byId("unit").value === "person";
+  byId("person-words").hidden = !person;
+  byId("subject").textContent = person ? "a person" : "one event";
+  byId("curve-caption").textContent = `Privacy loss (ε), by the age of ${person ? "the person’s first event" : "the event"}`;
+  const asked = query();
+  const moved = planned && !planned.startsWith(`${asked}&`);
+  handles.show(used, moved || !answer ? [] : answer.losses, SECONDS[byId("tick").value], SECONDS[byId("horizon").value]);
+  document.body.classList.toggle("stale", Boolean(moved));
+  history.replaceState(null, "", `#${asked}`);
+  wanted = `${asked}&option=${option}`;
+  clearTimeout(timer);
+  timer = setTimeout(plan, DEBOUNCE);
+}
+
+/* One request at a time; when it is answered, the newest wish is next. */
+async function plan() {
+  if (running) return;
+  running = true;
+  document.body.classList.add("planning");
+  while (planned !== wanted) {
+    const asked = wanted;
+    say("planning …");
+    const found = await request(asked);
+    if (asked !== wanted) continue;
+    planned = asked;
+    if (found) show(found);
+  }
+  document.body.classList.remove("planning");
+  running = false;
+}
+
+async function request(asked) {
+  for (let tries = 0; tries < MOST_TRIES && asked === wanted; tries += 1) {
+    const reply = await fetch(`/v1/plan?${asked}`).catch(() => null);
+    if (reply?.ok) return reply.json();
+    if (reply && reply.status !== 429 && reply.status !== 503) {
+      say((await reply.json().catch(() => ({}))).detail ?? "The plan was refused.", true);
+      return null;
+    }
+    say(reply ? "busy; trying again …" : "The service does not answer; trying again …");
+    await new Promise((resolve) => setTimeout(resolve, 1000 * Number(reply?.headers.get("Retry-After") ?? 2)));
+  }
+  if (asked === wanted) say("Busy. Change something to try again.", true);
+  return null;
+}
+
+function say(words, problem = false) {
+  byId("status").textContent = words;
+  byId("status").classList.toggle("problem", problem);
+}
+
+function show(found) {
+  answer = found;
+  ({ option } = found);
+  const chosen = found.options[option - 1];
+  const day = found.window.replace(/^1 /, "");
+  const margin = (value) => `± ${number(value)}`;
+  byId("total-margin").textContent = margin(chosen.total_margin);
+  byId("total-words").textContent = `95 % of the time, at the end of ${words("horizon")}. A typical error is ${figure(chosen.total_error)}.`;
+  byId("window-title").textContent = `The count of one ${day}`;
+  byId("window-margin").textContent = margin(chosen.window_margin);
+  byId("window-words").textContent = `95 % of the time, for the last ${day}. A typical error is ${figure(chosen.window_error)}.`;
+  byId("file-option").textContent = chosen.name;
+  byId("download").disabled = false;
+  document.body.classList.remove("stale");
+  handles.show(limits(), found.losses, SECONDS[byId("tick").value], SECONDS[byId("horizon").value]);
+  simulated();
+  alternatives();
+  say(`A total is within ${margin(chosen.total_margin)}, a ${day} within ${margin(chosen.window_margin)}, 95 % of the time.`);
+}
+
+const words = (id) => byId(id).selectedOptions[0].textContent;
+const figure = (value) => (value < 10 ? value.toFixed(1) : number(value));
+
+/* The simulated stream, as totals or as windows. */
+function simulated() {
+  const day = answer.window.replace(/^1 /, "");
+  choices(byId("periods"), "period", [["total", "total"], ...(answer.windows.length ? [["window", `per ${day}`]] : [])], per, (value) => { per = value; simulated(); });
+  if (!answer.windows.length) [per, byId("periods").querySelector("input").checked] = ["total", true];
+  for (const kind of ["total", "window"]) byId(`${kind}-chart`).hidden = kind !== per;
+  charts.total ??= new LineChart(byId("total-chart"), "Chart of a simulated running total", false);
+  charts.window ??= new BarChart(byId("window-chart"), "Chart of simulated counts", false);
+  const timed = (rows) => rows.map((row) => ({ ...row, time: Date.parse(row.tick), end: row.tick_end ? Date.parse(row.tick_end) : undefined }));
+  const rows = timed(per === "total" ? answer.totals : answer.windows);
+  charts[per].show(rows, { from: rows[0].time, to: rows.at(-1).end ?? rows.at(-1).time, tickSeconds: answer.tick_seconds, zone: "UTC" });
+  byId("legend").classList.toggle("bars", per !== "total");
+}
+
+function alternatives() {
+  const made = (name, text, className) => Object.assign(document.createElement(name), { textContent: text, className });
+  const day = answer.window.replace(/^1 /, "");
+  const before = document.activeElement?.name === "option";
+  byId("options").replaceChildren(byId("options").querySelector("legend"), ...answer.options.map((each, index) => {
+    const input = Object.assign(document.createElement("input"), { type: "radio", name: "option", value: index + 1, checked: index + 1 === option });
+    input.addEventListener("change", () => { option = index + 1; changed(); });
+    const box = made("span", "", "option");
+    box.append(made("strong", each.name), made("span", `total ± ${number(each.total_margin)}`), made("span", `${day} ± ${number(each.window_margin)}`), made("span", `loses ${each.final_loss} by the end`), made("span", each.reason[0].toUpperCase() + each.reason.slice(1), "why"));
+    const label = document.createElement("label");
+    label.append(input, box);
+    return label;
+  }));
+  if (before) byId("options").querySelector("input:checked").focus();
+}
+
+/* Wishes from the address: so a plan can be shared, and `fadecount plan --open` can begin with its options. */
+function fromAddress() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const choose = (id, value) => { if ([...byId(id).options].some((each) => each.value === value)) byId(id).value = value; };
+  for (const id of ["tick", "horizon", "delta", "daily"]) if (given.has(id)) choose(id, given.get(id));
+  const [times, each] = (given.get("person") ?? "").split("/");
+  if (each) { choose("unit", "person"); byId("times").value = String(Math.min(1000, Math.max(1, Math.round(Number(times)) || 1))); choose("each", each); }
+  for (const pair of (given.get("losses") ?? "").split(",")) {
+    const [age, loss] = pair.split(":");
+    if (losses.has(age) && Number(loss) >= LEAST && Number(loss) <= MOST) losses.set(age, Number(loss));
+  }
+}
+
+const handles = new Handles(byId("curve-chart"), AGES, limit);
+for (const id of SELECTS) byId(id).addEventListener("change", () => { if (byId(id).validity.valid) { option = 1; changed(); } });
+for (const [name] of AGES) {
+  byId(`loss-${name}`).addEventListener("change", (event) => { if (event.target.value && event.target.validity.valid) limit(name, Number(event.target.value)); else changed(); });
+}
+byId("download").addEventListener("click", () => save("plan.json", "application/json", answer.file));
+fromAddress();
+changed();
