@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,13 @@ from typing import Any
 import pytest
 
 import fadecount as fc
+from fadecount.service import leader as leader_module
 from fadecount.service import parsing, read_routes, write_routes
+from fadecount.service import writer as writer_module
 from fadecount.service.leader import Leader
 from fadecount.service.reader_pool import read_page
-from fadecount.streams import Description, FileFence, SQLiteStore, Ticks
+from fadecount.streams import Description, FileFence, SQLiteStore, Ticks, status, stream
+from fadecount.streams.database import Checkpoints
 from fadecount.streams.sqlite import SQLiteDatabase
 from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
 
@@ -140,10 +144,10 @@ def made_leader(folder: Path, streams: int) -> Leader:
 def test_declaring_keys_asks_the_store_a_few_times_however_many_they_are(tmp_path: Path, questions: list[str]) -> None:
     leader = made_leader(tmp_path, 1)
     questions.clear()
-    leader.declare("s0", [f"key{number}" for number in range(5000)])
+    list(leader.declare("s0", [f"key{number}" for number in range(5000)]))
     assert len(questions) < 40
     questions.clear()
-    leader.declare("s0", [f"key{number}" for number in range(5000)])
+    list(leader.declare("s0", [f"key{number}" for number in range(5000)]))
     assert len(questions) < 5
     leader.close()
 
@@ -174,3 +178,56 @@ def test_lists_come_in_pages(shown: Harness) -> None:
         assert len(page["streams"]) <= 3
         cursor = page["next"]
     assert found == ["doors", *(f"s{number}" for number in range(7))]
+
+
+class Waiting(Checkpoints):
+    """Notes every step, and after the first names of a declaration waits until other work is queued."""
+
+    def __init__(self, harness: Harness) -> None:
+        self._harness, self.seen = harness, list[str]()
+        self.declaring = threading.Event()
+
+    def __call__(self, step: str) -> None:
+        self.seen.append(step)
+        if step == "names written" and not self.declaring.is_set():
+            self.declaring.set()
+            wait_for(lambda: bool(self._harness.service.writer._jobs), 60)
+
+
+def test_events_do_not_wait_for_a_long_declaration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (status, stream):
+        monkeypatch.setattr(module, "KEYS_AT_ONCE", 10)
+    with Harness(tmp_path) as harness:
+        leader = harness.service.writer._leader
+        assert leader is not None
+        leader._store._checkpoint = noted = Waiting(harness)
+        harness.create("wide")
+        harness.create("doors")
+        new = [f"key{number}" for number in range(200)]
+        with ThreadPoolExecutor(2) as threads:
+            first = threads.submit(harness.post, "/v1/streams/wide/keys", {"keys": new})
+            assert noted.declaring.wait(60)
+            assert harness.post(EVENTS, {"events": [{"key": "a"}]}).status == 202
+            second = threads.submit(harness.post, "/v1/streams/wide/keys", {"keys": [*new, "last"]})
+            assert first.result(60).status == second.result(60).status == 200
+        assert noted.seen.index("accept committed") < len(noted.seen) - 1 - noted.seen[::-1].index("names written")
+        with harness.client() as client:
+            assert client.stream("wide").keys == ("a", "b", *new, "last")
+            assert client.add("wide", {"last": 1, "key0": 1})
+
+
+def test_events_wait_while_their_stream_catches_up_with_many_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ticks of one stream are closed at a time; a client of the last one gets a 202 all the same."""
+    monkeypatch.setattr(leader_module, "MOST_TOGETHER", 1)
+    monkeypatch.setattr(leader_module, "LONGEST_TURN", 0.0)
+    monkeypatch.setattr(writer_module, "LONGEST_DELAY", 60.0)
+    with Harness(tmp_path) as harness:
+        for number in range(20):
+            harness.create(f"s{number:02d}", keys=("a",))
+        assert isinstance(harness.clock, StillClock)
+        harness.clock.moment += 60
+        for number in range(20):
+            events = f"/v1/streams/s{19 - number:02d}/events"
+            assert harness.post(events, {"events": [{"key": "a", "count": 3}]}).status == 202
+        harness.close_tick(name="s19")
+        assert harness.request("GET", "/v1/streams/s19/releases?key=a", token=harness.admin).json()["releases"][-1]["value"] == 3

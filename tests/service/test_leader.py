@@ -13,6 +13,8 @@ from fadecount.service.leader import Leader
 from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem
 from fadecount.streams import Description, FileFence, SQLiteStore, Ticks
+from fadecount.streams.database import Checkpoints
+from fadecount.streams.fence import Mark
 from tests.service.harness import START, StillClock
 
 EXACT = fc.Gradual(epsilon=2.0**14)
@@ -30,6 +32,16 @@ def leader(tmp_path: Path, clock: StillClock) -> Iterator[Leader]:
     made.create(Description(name="doors", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
     yield made
     made.close()
+
+
+class Noted(Checkpoints):
+    """Every step that was passed."""
+
+    def __init__(self) -> None:
+        self.seen = list[str]()
+
+    def __call__(self, step: str) -> None:
+        self.seen.append(step)
 
 
 def send(leader: Leader, counts: dict[str, int], now: float, batch_id: str | None = None) -> list[bool | Problem]:
@@ -60,7 +72,7 @@ def test_while_a_stream_catches_up_events_are_to_be_sent_again(
     monkeypatch.setattr(leader_module, "MOST_TICKS_AT_ONCE", 3)
     monkeypatch.setattr(leader_module, "LONGEST_TURN", 0.0)
     clock.moment += 5 * 60
-    leader._bring_up(leader._streams["doors"], clock.moment)
+    leader._close(leader._next_group(clock.moment))
     with pytest.raises(Problem) as caught:
         send(leader, {"a": 1}, clock.moment, "one")
     assert (caught.value.status, released(leader)) == (503, [0, 0, 0])
@@ -82,3 +94,54 @@ def test_a_wrong_batch_is_refused_by_itself_and_before_the_others_are_written(le
     clock.moment += 60
     leader.close_due(clock.moment)
     assert released(leader) == [2]
+
+
+def test_a_stream_that_cannot_go_on_does_not_stop_the_others(
+    leader: Leader, clock: StillClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One has no steps left, of another a copy went on; all are due at the same time."""
+    short = Description(name="short", mechanism=fc.Binary(epsilon=1000.0, horizon=1), ticks=Ticks(tick_seconds=60))
+    leader.create(short, ["all"])
+    leader.create(Description(name="copied", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["all"])
+    clock.moment += 60
+    leader.close_due(clock.moment)
+    monkeypatch.setattr(leader_module, "_steps_left", lambda _: 100)
+    copied, fence = leader._streams["copied"].status, leader._store._fence
+    assert fence is not None
+    fence.move(copied.uid, copied.commit_id, Mark(commit_id="another copy", steps=9))
+    send(leader, {"a": 4}, clock.moment)
+    clock.moment += 60
+    leader.close_due(clock.moment)
+    assert released(leader) == [0, 4]
+    assert (leader.stream_count, leader.trouble) == (1, None)
+    assert "stream short cannot go on (HorizonError)" in caplog.text
+    assert "stream copied cannot go on (FenceError)" in caplog.text
+    for name in ("short", "copied"):
+        with pytest.raises(Problem, match="not in order"):
+            leader.accept(name, [(SentEvents({"all": 1}), None)], clock.moment)
+
+
+def test_streams_that_are_due_are_closed_in_groups(tmp_path: Path, clock: StillClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_module, "MOST_TOGETHER", 4)
+    monkeypatch.setattr(leader_module, "CELLS", 60)
+    monkeypatch.setattr(leader_module, "LONGEST_TURN", 0.0)
+    store = SQLiteStore(tmp_path / "many" / "streams.db", fence=FileFence(tmp_path / "fence"))
+    noted, closed = Noted(), list[str]()
+    store._checkpoint = noted
+    leader = Leader(store, clock, on_tick=lambda name, _: closed.append(name))
+    for number in range(10):
+        wide = [f"key{at}" for at in range(50 if number == 5 else 1)]
+        leader.create(Description(name=f"s{number}", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), wide)
+    clock.moment += 60
+    turns: list[int] = []
+    while not turns or turns[-1]:
+        before = len(closed)
+        leader.close_due(clock.moment)
+        turns.append(len(closed) - before)
+    assert (turns, noted.seen.count("committed")) == ([4, 4, 2, 0], 3)
+    closed.clear()
+    clock.moment += 20 * 60  # now the wide one is more than fits beside others, and comes by itself or with few
+    while len(closed) < 10:
+        leader.close_due(clock.moment)
+    assert noted.seen.count("committed") > 6 and sorted(closed) == [f"s{number}" for number in range(10)]
+    leader.close()

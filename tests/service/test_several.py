@@ -101,8 +101,8 @@ def test_keys_declared_at_a_process_that_does_not_lead(open_store: Callable[[], 
     one, two = (Leader(open_store(), StillClock(), on_tick=lambda *_: None) for _ in range(2))
     one.create(described("doors"), ["a"])
     assert two.accept("doors", [(SentEvents({"a": 1}), None)], START) == [True]
-    two.declare("doors", ["a"])
+    list(two.declare("doors", ["a"]))
     with pytest.raises(Problem, match="another process leads"):
-        two.declare("doors", ["b"])
-    one.declare("doors", ["b"])
+        list(two.declare("doors", ["b"]))
+    list(one.declare("doors", ["b"]))
     assert two.accept("doors", [(SentEvents({"b": 1}), None)], START) == [True]

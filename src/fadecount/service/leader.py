@@ -6,7 +6,7 @@ import contextlib
 import heapq
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from fadecount.errors import ClockError, FadecountError, FenceError, InputError, LockedError, StoreError
@@ -15,14 +15,19 @@ from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem, bad_request, not_found, unavailable
 from fadecount.streams import Batch, Description, Intake, Store, Stream
 from fadecount.streams.audit_log import Act, AuditLogError, acting_as
+from fadecount.streams.chunks import CELLS
 from fadecount.streams.clock import ClockGuard, ClockState
+from fadecount.streams.stream import close_together
 
 log = logging.getLogger("fadecount.service")
 MOST_TICKS_AT_ONCE = 5000
 """Ticks that are closed before waiting events are processed again, when the service catches up after downtime."""
 
-LONGEST_TURN = 0.2
-"""Seconds that closing ticks may keep events waiting, when very many streams are due at once."""
+MOST_TOGETHER = 64
+"""Streams whose ticks are closed in one transaction."""
+
+LONGEST_TURN = 0.05
+"""Seconds after which waiting events get their turn, when very many streams are due at once. A transaction is not cut short."""
 
 
 class Leader:
@@ -51,6 +56,8 @@ class Leader:
         self._intakes: dict[str, Intake] = {}
         self._ends: list[tuple[float, str]] = []
         """When the open tick of each stream that is led ends, as a heap: one entry for each, apart from those in ``_stopped``."""
+        self._closing: float | None = None
+        """When the first tick ended of those that are being closed now."""
         self._stopped: set[str] = set()
         self._refused: set[str] = set()
         self._ended: set[str] = set()
@@ -131,23 +138,21 @@ class Leader:
             raise Problem(409, "exists", "there is another stream of that name; choose another name")
         return False
 
-    def declare(self, name: str, keys: Sequence[str]) -> None:
-        """Declare the keys that are new; those that exist already stay as they are."""
+    def declare(self, name: str, keys: Sequence[str]) -> Iterator[None]:
+        """Declare the keys that are new, in short steps; those that exist already stay as they are. No key may be there twice."""
         if not self._has(name):
             raise not_found()
         if name not in self._streams and name not in self._refused:
             self._lead(name)
         stream = self._streams.get(name)
         if stream is None:
-            known = set(self._reader.keys(name))
-            if known.issuperset(keys):
+            if set(self._reader.keys(name)).issuperset(keys):
                 return
             raise unavailable("another process leads this stream; send it there, or again later")
-        known = set(stream.keys)
-        new = [key for key in dict.fromkeys(keys) if key not in known]
+        known = stream.intake.positions
+        new = [key for key in keys if key not in known]
         if new:
-            stream.declare(new)
-            self._intakes.pop(name, None)
+            yield from stream.declare_in_slices(new)
             self._on_change(name)
 
     def accept(self, name: str, sent: Sequence[tuple[SentEvents, str | None]], now: float) -> list[bool | Problem]:
@@ -171,6 +176,9 @@ class Leader:
         return [next(counted) if isinstance(each, Batch) else each for each in checked]
 
     def _intake(self, name: str) -> Intake:
+        stream = self._streams.get(name)
+        if stream is not None:
+            return stream.intake
         intake = self._intakes.get(name)
         if intake is None:
             if not self._has(name):
@@ -179,17 +187,27 @@ class Leader:
         return intake
 
     def close_due(self, now: float) -> None:
-        """Close the ticks that are over at ``now``, beginning with those that have waited longest."""
+        """Close the ticks that are over at ``now``, beginning with those that have waited longest, in groups of streams.
+
+        Which streams form a group depends on the clock and on public sizes, never on events.
+        """
         begun = time.monotonic()
         for name in list(self._stopped):
-            end = self._bring_up(self._streams[name], now)
-            if end is not None:
-                heapq.heappush(self._ends, (end, name))
+            stream = self._streams[name]
+            if self._guard.read(stream.description.ticks, stream.open_tick, now).state is not ClockState.AHEAD:
+                self._stopped.discard(name)
+                log.warning("stream %s goes on: the clock is right again", name)
+                heapq.heappush(self._ends, (self._end(stream), name))
         self._notice_lag(now)
-        while self._ends and self._ends[0][0] <= now and time.monotonic() - begun < LONGEST_TURN:
-            name = self._ends[0][1]
-            end = self._bring_up(self._streams[name], now)
-            heapq.heappop(self._ends) if end is None else heapq.heapreplace(self._ends, (end, name))
+        while self._ends and self._ends[0][0] <= now:
+            self._close(self._next_group(now))
+            if time.monotonic() - begun >= LONGEST_TURN:
+                return
+
+    def is_catching_up(self, name: str, now: float) -> bool:
+        """Whether a stream of this process has a tick that is over at ``now`` and will be closed shortly."""
+        stream = self._streams.get(name)
+        return stream is not None and name not in self._stopped and self._end(stream) <= now
 
     def _notice_lag(self, now: float) -> None:
         """Log once when the clock is behind even the stream that is due next."""
@@ -202,45 +220,54 @@ class Leader:
                 log.error("stream %s waits: %s", stream.description.name, reading.text)
         self._behind = behind
 
-    def _bring_up(self, stream: Stream, now: float) -> float | None:
-        """Close the ticks of a stream that are over, or the first of them if there are very many; when the next one ends."""
-        name, ticks = stream.description.name, stream.description.ticks
-        reading, tick = self._guard.read(ticks, stream.open_tick, now), stream.open_tick
-        if reading.state is ClockState.AHEAD:
-            if name not in self._stopped:
-                log.error("stream %s stops: %s", name, reading.text)
-            self._stopped.add(name)
-            return None
-        if name in self._stopped:
-            self._stopped.discard(name)
-            log.warning("stream %s goes on: the clock is right again", name)
-        due = reading.due
-        if due is None:
-            return self._end(stream)
-        begin = due if tick is None else tick
-        last = min(due, begin + MOST_TICKS_AT_ONCE - 1, begin + _steps_left(stream) - 1)
-        if last >= begin:
-            return self._close(stream, last)
-        self._ended.add(name)
-        del self._streams[name]
-        log.info("stream %s has ended: its mechanism was made for as many ticks", name)
-        return None
+    def _next_group(self, now: float) -> list[tuple[Stream, int]]:
+        """The streams that have waited longest, each with the last tick to close now; few enough for one transaction."""
+        group: list[tuple[Stream, int]] = []
+        cells = 0
+        while self._ends and self._ends[0][0] <= now and len(group) < MOST_TOGETHER:
+            name = self._ends[0][1]
+            stream = self._streams[name]
+            ticks = self._ticks_due(stream, now)
+            cells += len(ticks) * stream.status.width
+            if group and cells > CELLS:
+                break
+            end, _ = heapq.heappop(self._ends)
+            if ticks:
+                self._closing = end if self._closing is None else self._closing
+                group.append((stream, ticks[-1]))
+        return group
 
-    def _close(self, stream: Stream, last: int) -> float | None:
-        name = stream.description.name
-        try:
-            stream.close_through(last)
-        except StoreError:
-            raise
-        except FadecountError as error:
-            log.error("stream %s cannot go on (%s): it is left alone", name, type(error).__name__)
-            self._refused.add(name)
+    def _ticks_due(self, stream: Stream, now: float) -> range:
+        """The ticks of a stream to close now: those that are over, or the first of them if there are very many."""
+        name, tick = stream.description.name, stream.open_tick
+        reading = self._guard.read(stream.description.ticks, tick, now)
+        if reading.state is ClockState.AHEAD:
+            log.error("stream %s stops: %s", name, reading.text)
+            self._stopped.add(name)
+        if reading.due is None:
+            return range(0)
+        begin = reading.due if tick is None else tick
+        found = range(begin, min(reading.due + 1, begin + MOST_TICKS_AT_ONCE, begin + _steps_left(stream)))
+        if not found:
+            self._ended.add(name)
             del self._streams[name]
-            return None
-        self._on_tick(name, last)
-        if stream.description.mechanism.schedule.horizon == stream.status.steps:
-            self._record_end(name)
-        return self._end(stream)
+            log.info("stream %s has ended: its mechanism was made for as many ticks", name)
+        return found
+
+    def _close(self, group: Sequence[tuple[Stream, int]]) -> None:
+        """Close the ticks of these streams. One that cannot go on is refused from now on; the others go on."""
+        for (stream, last), error in zip(group, _closed(group), strict=True):
+            name = stream.description.name
+            if error is not None:
+                log.error("stream %s cannot go on (%s): it is left alone", name, type(error).__name__)
+                self._refused.add(name)
+                del self._streams[name]
+                continue
+            heapq.heappush(self._ends, (self._end(stream), name))
+            self._on_tick(name, last)
+            if stream.description.mechanism.schedule.horizon == stream.status.steps:
+                self._record_end(name)
+        self._closing = None
 
     def _record_end(self, name: str) -> None:
         try:
@@ -257,8 +284,8 @@ class Leader:
     @property
     def next_due(self) -> float | None:
         """When the next tick is over; None without streams. Any thread may call this: it never waits for the database."""
-        first = next(islice(self._ends, 1), None)
-        return None if first is None else first[0]
+        first, closing = next(islice(self._ends, 1), None), self._closing
+        return closing if closing is not None else None if first is None else first[0]
 
     def lag_seconds(self) -> float:
         due = self.next_due
@@ -267,6 +294,29 @@ class Leader:
     def close(self) -> None:
         with contextlib.suppress(StoreError):
             self._store.close()
+
+
+def _closed(group: Sequence[tuple[Stream, int]]) -> list[FadecountError | None]:
+    """Close the ticks of these streams in one transaction; the error of each, if it has one."""
+    if len(group) > 1:
+        try:
+            return [each if isinstance(each, FenceError) else None for each in close_together(group)]
+        except StoreError:
+            raise
+        except FadecountError:
+            pass  # one of them cannot go on, and none was closed: each by itself now
+    found: list[FadecountError | None] = []
+    for stream, last in group:
+        try:
+            stream.close_through(last)
+            found.append(None)
+        except FenceError as error:
+            found.append(error)
+        except StoreError:
+            raise
+        except FadecountError as error:
+            found.append(error)
+    return found
 
 
 def _steps_left(stream: Stream) -> int:

@@ -83,12 +83,31 @@ class WriteContext:
             with acting_as(grant.shown if grant else "no token"):
                 return work(leader)
 
-        try:
-            done: Result = await self.writer.call(act)
-        except AuditLogError as error:
-            log.error("an administrative act is refused: %s", error)
-            raise unavailable("the audit log cannot be written; the operator's log says why") from None
-        return done
+        return await _recorded(self.writer.call(act))
+
+    async def administer_in_steps(self, grant: Grant | None, stream: str, work: Callable[[Leader], Iterator[None]]) -> None:
+        """:meth:`administer` for a long act, with other work between its steps."""
+
+        def act(leader: Leader) -> Iterator[None]:
+            steps = work(leader)
+            while True:
+                with acting_as(grant.shown if grant else "no token"):  # in each step: the thread does other work in between
+                    try:
+                        next(steps)
+                    except StopIteration:
+                        return
+                yield
+
+        await _recorded(self.writer.call_in_steps(stream, act))
+
+
+async def _recorded(act: asyncio.Future[Result]) -> Result:
+    """The result of an act, unless the audit log could not record it."""
+    try:
+        return await act
+    except AuditLogError as error:
+        log.error("an administrative act is refused: %s", error)
+        raise unavailable("the audit log cannot be written; the operator's log says why") from None
 
 
 def write_routes(context: WriteContext) -> Iterator[Route]:
@@ -115,7 +134,7 @@ def write_routes(context: WriteContext) -> Iterator[Route]:
         name = request.path_params["name"]
         grant = context.access.allow(request.headers.get("authorization"), Action.MANAGE, name)
         new = await context.body(request, ("application/json",), lambda body: _keys(parse(body, NewKeys).keys))
-        await context.administer(grant, lambda leader: leader.declare(name, new))
+        await context.administer_in_steps(grant, name, lambda leader: leader.declare(name, new))
         return json_answer(Declared(name=name))
 
     yield Route("/v1/streams/{name}/events", events, methods=["POST"])

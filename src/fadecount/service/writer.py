@@ -11,8 +11,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from fadecount.errors import FadecountError, StoreError
@@ -30,6 +30,14 @@ class Job:
     stream: str | None
     work: Any
     future: asyncio.Future[Any]
+    since: float = field(default_factory=time.monotonic)
+
+
+@dataclass(slots=True)
+class LongJob(Job):
+    """Work on a stream in steps; ``work`` is a function that begins them. Other work is done between two steps."""
+
+    steps: Iterator[None] | None = None
 
 
 def accepted(leader: Leader, stream: str, group: Sequence[Job], now: float) -> list[tuple[Job, Any]]:
@@ -67,6 +75,9 @@ LARGEST_GROUP = 1024
 STUCK_SECONDS = 5.0
 """Seconds after which a store that does not answer counts as not ready."""
 
+LONGEST_DELAY = 3.0
+"""Seconds that events wait for a stream that is catching up with the clock; then their client is asked to send them again."""
+
 LONGEST_WAIT = 0.5
 """Seconds after which streams of other processes are looked for again."""
 
@@ -86,6 +97,8 @@ class Writer:
         self._most_waiting, self._reconnects = most_waiting, reconnects
         self._leader: Leader | None = None
         self._jobs: deque[Job] = deque()
+        self._long: dict[str, deque[LongJob]] = {}
+        """Work in steps by stream, the next stream first. Work on one stream is done in the order of its arrival."""
         self._wake = threading.Condition()
         self._stopping = False
         self._looked = 0.0
@@ -133,25 +146,28 @@ class Writer:
 
     def accept(self, stream: str, events: SentEvents, batch_id: str | None) -> asyncio.Future[bool]:
         """Queue events; once they are durable, the future says whether they counted (False: this id has counted before)."""
-        return self._submit(stream, (events, batch_id))
+        return self._submit(Job(stream, (events, batch_id), self._loop.create_future()))
 
     def call(self, work: Callable[[Leader], Any]) -> asyncio.Future[Any]:
         """Run something on the writing thread."""
-        return self._submit(None, work)
+        return self._submit(Job(None, work, self._loop.create_future()))
 
-    def _submit(self, stream: str | None, work: Any) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = self._loop.create_future()
+    def call_in_steps(self, stream: str, work: Callable[[Leader], Iterator[None]]) -> asyncio.Future[None]:
+        """Run something long on the writing thread, a step at a time, with other work in between."""
+        return self._submit(LongJob(stream, work, self._loop.create_future()))
+
+    def _submit(self, job: Job) -> asyncio.Future[Any]:
         with self._wake:
             if self._stopping or self._leader is None or len(self._jobs) >= self._most_waiting:
                 raise unavailable()
-            self._jobs.append(Job(stream, work, future))
+            self._jobs.append(job)
             self._wake.notify()
-        return future
+        return job.future
 
     def _run(self) -> None:
         while True:
             jobs = self._gather()
-            if not jobs and self._stopping:
+            if not jobs and not self._long and self._stopping:
                 return
             try:
                 self._busy_since = time.monotonic()
@@ -164,7 +180,7 @@ class Writer:
 
     def _gather(self) -> list[Job]:
         with self._wake:
-            if not self._jobs and not self._stopping:
+            if not self._jobs and not self._long and not self._stopping:
                 self._wake.wait(self._patience())
             return [self._jobs.popleft() for _ in range(min(len(self._jobs), LARGEST_GROUP))]
 
@@ -180,20 +196,54 @@ class Writer:
         leader.close_due(now)
         done: list[tuple[Job, Any]] = []
         groups: dict[str, list[Job]] = {}
+        late: list[Job] = []
         try:
             for job in jobs:
                 if job.stream is None:
                     done.append((job, outcome_of(job.work, leader)))
+                elif isinstance(job, LongJob):
+                    self._long.setdefault(job.stream, deque()).append(job)
+                elif leader.is_catching_up(job.stream, now) and time.monotonic() - job.since < LONGEST_DELAY:
+                    late.append(job)
                 else:
                     groups.setdefault(job.stream, []).append(job)
             for stream, group in groups.items():
                 done += accepted(leader, stream, group, now)
+            done += self._one_step(leader)
         finally:
+            with self._wake:
+                self._jobs.extendleft(reversed(late))
             if done:
                 self._loop.call_soon_threadsafe(resolve, done)
         if self._reconnects and time.monotonic() - self._looked > LONGEST_WAIT:
             self._looked = time.monotonic()
             leader.find_streams()
+
+    def _one_step(self, leader: Leader) -> list[tuple[Job, Any]]:
+        """One step of the next long job; the job with its outcome, if that was the last step."""
+        if not self._long:
+            return []
+        stream = next(iter(self._long))
+        waiting = self._long.pop(stream)
+        job = waiting[0]
+        if job.steps is None:
+            job.steps = job.work(leader)
+        outcome: Any = None
+        try:
+            next(job.steps)
+            self._long[stream] = waiting
+            return []
+        except StopIteration:
+            pass
+        except StoreError:
+            self._long[stream] = waiting
+            raise
+        except FadecountError as error:
+            outcome = error
+        waiting.popleft()
+        if waiting:
+            self._long[stream] = waiting
+        return [(job, outcome)]
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
         """The outcome of the current transaction is unknown, so close the store and ask every waiting client to repeat."""
@@ -204,8 +254,9 @@ class Writer:
         if leader:
             leader.close()
         with self._wake:
-            jobs = [*jobs, *self._jobs]
+            jobs = [*jobs, *self._jobs, *(job for waiting in self._long.values() for job in waiting)]
             self._jobs.clear()
+            self._long.clear()
         self._loop.call_soon_threadsafe(resolve, [(job, unavailable()) for job in jobs])
         if not self._reconnects or not isinstance(error, StoreError):
             self.failed.set()

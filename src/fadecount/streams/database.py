@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, Protocol
 
@@ -63,8 +63,6 @@ class Database(Protocol):
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Run one statement and return how many rows it affected."""
-
-    def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None: ...
 
     def lock(self, name: str, wait_seconds: float) -> None:
         """Become the only writer of a stream until the connection closes, or raise a ``LockedError``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,14 +65,14 @@ class Description:
             raise StoreError("description of a stream is damaged; take an intact copy") from error
 
 
-def checked_keys(names: Iterable[str], taken: Iterable[str] = ()) -> tuple[str, ...]:
+def checked_keys(names: Iterable[str], taken: Container[str] = ()) -> tuple[str, ...]:
     """The keys, checked: public text, each declared once."""
     keys = tuple(names)
-    known = set(taken)
+    known: set[str] = set()
     for key in keys:
         if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
             raise bad_parameter("key", key, f"1 to {LONGEST_KEY} printable characters", "declare keys by their names")
-        if key in known:
+        if key in known or key in taken:
             raise bad_parameter("key", key, "declared once", "leave the second one out")
         known.add(key)
     if not keys:

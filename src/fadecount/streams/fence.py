@@ -16,8 +16,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -31,6 +33,9 @@ from fadecount.streams.status import Status, read_status
 
 if TYPE_CHECKING:
     from fadecount.streams.postgres import PostgresDatabase
+
+_SYNCS_AT_ONCE = 8
+"""Files that are synced at the same time: the file system writes them together."""
 
 _TABLES = ("CREATE TABLE IF NOT EXISTS fadecount_fence (uid TEXT PRIMARY KEY, mark TEXT NOT NULL)",)
 
@@ -63,6 +68,15 @@ class Mark:
             raise FenceError("fence is damaged; restore it, or remove it and see fadecount streams accept-history") from error
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """The mark of a stream is to be replaced, if its commit id is ``expected`` (None: if there is none)."""
+
+    uid: str
+    expected: str | None
+    mark: Mark
+
+
 class Fence(Protocol):
     """Keeps one mark per stream, durably, apart from the store."""
 
@@ -79,13 +93,28 @@ class Fence(Protocol):
     def move(self, uid: str, expected: str | None, mark: Mark) -> None:
         """Replace the mark whose commit id is ``expected`` (None: there is none), or raise a :class:`FenceError`."""
 
+    def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
+        """Replace the marks of several streams, durably when it returns; the refusals, by uid."""
+
+
+class _Moving(ABC):
+    """Moving one mark is moving several."""
+
+    def move(self, uid: str, expected: str | None, mark: Mark) -> None:
+        """Replace the mark of a stream, durably."""
+        for error in self.move_together([Move(uid=uid, expected=expected, mark=mark)]).values():
+            raise error
+
+    @abstractmethod
+    def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]: ...
+
 
 def default_folder() -> Path:
     """``$XDG_STATE_HOME/fadecount``, by default ``~/.local/state/fadecount``."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "fadecount"
 
 
-class FileFence:
+class FileFence(_Moving):
     """One small file per stream in a folder; each move is a new file, synced and renamed over the old one."""
 
     def __init__(self, folder: str | Path | None = None, *, checkpoints: Checkpoints | None = None) -> None:
@@ -120,28 +149,40 @@ class FileFence:
         found = ((uid, self.read(uid)) for uid in sorted(uids))
         return {uid: mark for uid, mark in found if mark is not None}
 
-    def move(self, uid: str, expected: str | None, mark: Mark) -> None:
-        """Replace the mark of a stream, durably."""
+    def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
+        """Replace the marks of several streams, durably when it returns; the refusals, by uid."""
+        refused: dict[str, FenceError] = {}
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._locked(uid):
-                check(self.read(uid), expected)
-                self._replace(self._folder / f"{uid}.mark", mark.to_json().encode())
+            with ExitStack() as locks:
+                for uid in sorted(each.uid for each in moves):  # in one order: two processes never wait for each other
+                    locks.enter_context(self._locked(uid))
+                for each in moves:
+                    try:
+                        check(self.read(each.uid), each.expected)
+                    except FenceError as error:
+                        refused[each.uid] = error
+                self._replace([each for each in moves if each.uid not in refused])
         except OSError as error:
             raise _unusable(error, self._folder) from error
+        return refused
 
-    def _replace(self, path: Path, content: bytes) -> None:
-        temporary = path.with_suffix(".new")
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            if os.write(descriptor, content) != len(content):
-                raise OSError(0, "short write")
+    def _replace(self, moves: Sequence[Move]) -> None:
+        paths = [self._folder / f"{each.uid}.mark" for each in moves]
+        with ExitStack() as files:
+            opened = []
+            for path, each in zip(paths, moves, strict=True):
+                descriptor = os.open(_new(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+                files.callback(os.close, descriptor)
+                content = each.mark.to_json().encode()
+                if os.write(descriptor, content) != len(content):
+                    raise OSError(0, "short write")
+                opened.append(descriptor)
             self._checkpoint("fence written")
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            _sync(opened)
         self._checkpoint("fence synced")
-        temporary.replace(path)
+        for path in paths:
+            _new(path).replace(path)
         self._checkpoint("fence renamed")
         folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -159,7 +200,7 @@ class FileFence:
             os.close(descriptor)
 
 
-class ServerFence:
+class ServerFence(_Moving):
     """One row per stream in a PostgreSQL database that is not restored together with the store's own."""
 
     def __init__(self, url: str) -> None:
@@ -182,19 +223,28 @@ class ServerFence:
         rows = self.database.query("SELECT uid, mark FROM fadecount_fence WHERE uid LIKE ? ORDER BY uid", (f"{store}-%",))
         return {uid: Mark.from_json(text) for uid, text in rows}
 
-    def move(self, uid: str, expected: str | None, mark: Mark) -> None:
-        """Replace the mark of a stream, durably."""
+    def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
+        """Replace the marks of several streams in one transaction; the refusals, by uid."""
+        refused: dict[str, FenceError] = {}
         with self.database.transaction():
-            rows = self.database.query("SELECT mark FROM fadecount_fence WHERE uid = ? FOR UPDATE", (uid,))
-            check(Mark.from_json(rows[0][0]) if rows else None, expected)
-            if rows:
-                self.database.change("UPDATE fadecount_fence SET mark = ? WHERE uid = ?", (mark.to_json(), uid))
-                return
-            made = self.database.change(
-                "INSERT INTO fadecount_fence (uid, mark) VALUES (?, ?) ON CONFLICT (uid) DO NOTHING", (uid, mark.to_json())
-            )
-            if not made:  # another process created the first mark meanwhile
-                check(self.read(uid), expected)
+            for each in sorted(moves, key=lambda each: each.uid):  # in one order: two processes never wait for each other
+                try:
+                    self._move(each)
+                except FenceError as error:
+                    refused[each.uid] = error
+        return refused
+
+    def _move(self, move: Move) -> None:
+        """Replace one mark, or raise before anything is written."""
+        uid, text = move.uid, move.mark.to_json()
+        rows = self.database.query("SELECT mark FROM fadecount_fence WHERE uid = ? FOR UPDATE", (uid,))
+        check(Mark.from_json(rows[0][0]) if rows else None, move.expected)
+        if rows:
+            self.database.change("UPDATE fadecount_fence SET mark = ? WHERE uid = ?", (text, uid))
+            return
+        words = "INSERT INTO fadecount_fence (uid, mark) VALUES (?, ?) ON CONFLICT (uid) DO NOTHING"
+        if not self.database.change(words, (uid, text)):  # another process created the first mark meanwhile
+            check(self.read(uid), move.expected)
 
     def close(self) -> None:
         """Close the connection."""
@@ -214,21 +264,42 @@ def check(found: Mark | None, expected: str | None) -> None:
         raise FenceError("another copy of this store has published releases; only the one that did may go on")
 
 
+def _new(path: Path) -> Path:
+    return path.with_suffix(".new")
+
+
+def _sync(descriptors: Sequence[int]) -> None:
+    """Make the contents of these files durable."""
+    if len(descriptors) == 1:
+        os.fsync(descriptors[0])
+    elif descriptors:
+        with ThreadPoolExecutor(min(_SYNCS_AT_ONCE, len(descriptors))) as threads:
+            list(threads.map(os.fsync, descriptors))
+
+
 def _unusable(error: Exception, folder: Path) -> StoreError:
     reason = getattr(error, "strerror", None) or "not readable"
     return StoreError(f"fence folder {str(folder)!r} cannot be used: {reason}; choose another with --fence")
 
 
-def publish(database: Database, fence: Fence | None, status: Status, expected: str | None, checkpoint: Checkpoints) -> Status:
-    """Move the fence from the expected commit id to the committed one, then make everything committed visible to readers."""
+def publish(
+    database: Database, fence: Fence | None, committed: Sequence[tuple[Status, str | None]], checkpoint: Checkpoints
+) -> list[Status | FenceError]:
+    """Move the fence from the expected commit id of each stream to the committed one, then make what was committed visible.
+
+    A stream whose mark was refused stays as it is; the others are published.
+    """
     if fence is None:
-        return status
-    fence.move(status.uid, expected, _mark(status))
+        return [status for status, _ in committed]
+    refused = fence.move_together([Move(uid=status.uid, expected=expected, mark=_mark(status)) for status, expected in committed])
     checkpoint("fenced")
     checkpoint("before publish")
-    database.change("UPDATE streams SET published_tick = last_tick WHERE id = ?", (status.id,))
+    moved = [status.id for status, _ in committed if status.uid not in refused]
+    if moved:
+        marks = ", ".join("?" * len(moved))
+        database.change(f"UPDATE streams SET published_tick = last_tick WHERE id IN ({marks})", moved)  # noqa: S608 - marks
     checkpoint("published")
-    return replace(status, published_tick=status.last_tick)
+    return [refused.get(status.uid) or replace(status, published_tick=status.last_tick) for status, _ in committed]
 
 
 def recover(
@@ -259,7 +330,10 @@ def recover(
         status = _forked(database, status, mark, (*status.forks, *more), audit_log)
     if found == status.commit_id and status.published_tick == status.last_tick:
         return status
-    return publish(database, fence, status, found, checkpoint)
+    (outcome,) = publish(database, fence, [(status, found)], checkpoint)
+    if isinstance(outcome, FenceError):
+        raise outcome
+    return outcome
 
 
 def in_order(status: Status, mark: Mark | None) -> bool:

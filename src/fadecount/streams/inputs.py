@@ -76,12 +76,21 @@ class Intake:
     tick than the stream's unit allows, over all processes, runs and restarts. Nothing that a caller sees depends on the cap.
     """
 
-    def __init__(self, database: Database, seal: Seal, name: str, *, checkpoints: Checkpoints | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        seal: Seal,
+        name: str,
+        *,
+        checkpoints: Checkpoints | None = None,
+        keys: Sequence[str] | None = None,
+    ) -> None:
         self._database, self._seal = database, seal
         self._checkpoint = checkpoints or Checkpoints()
         status = read_status(database, name)
         self._id, self._uid, self._description = status.id, status.uid, status.description
-        self._positions = self._read_positions()
+        self.positions = self._read_positions() if keys is None else {key: at for at, key in enumerate(keys)}
+        """The position of every declared key."""
         self._secret = read_secret(database, seal, status.uid, status.id)
         self._unfolded = 0
 
@@ -137,9 +146,9 @@ class Intake:
         Returns how many rows count; the others are beyond the cap of their person. Amounts are limited to the unit's amount.
         """
         unit = self._description.unit
-        if len(keys) and not 0 <= int(keys.min()) <= int(keys.max()) < len(self._positions):
-            self._positions = self._read_positions()
-            if not 0 <= int(keys.min()) <= int(keys.max()) < len(self._positions):
+        if len(keys) and not 0 <= int(keys.min()) <= int(keys.max()) < len(self.positions):
+            self.positions = self._read_positions()
+            if not 0 <= int(keys.min()) <= int(keys.max()) < len(self.positions):
                 raise InputError("keys must be positions in the declared keys")
         if len(keys) and not 0 <= int(amounts.min()) <= int(amounts.max()) <= unit.amount:
             raise InputError(f"amount must be from 0 to {unit.amount}, the largest of the stream's unit")
@@ -220,14 +229,14 @@ class Intake:
 
     def _keys(self, batch: Batch) -> list[int]:
         try:
-            return [self._positions[key] for key in batch.counts]
+            return [self.positions[key] for key in batch.counts]
         except KeyError:  # the key may have been declared since
             ((width,),) = self._database.query("SELECT width FROM streams WHERE id = ?", (self._id,)) or ((0,),)
-        if width != len(self._positions):
-            self._positions = self._read_positions()
-        if any(key not in self._positions for key in batch.counts):
+        if width != len(self.positions):
+            self.positions = self._read_positions()
+        if any(key not in self.positions for key in batch.counts):
             raise InputError("key must be declared, got an unknown one; declare it first, or count it under one such as other")
-        return [self._positions[key] for key in batch.counts]
+        return [self.positions[key] for key in batch.counts]
 
     def _check_person(self, given: bool) -> None:
         wanted = self._description.unit.of == "person"
@@ -297,7 +306,7 @@ class Intake:
     def _insert(self, keys: Numbers, counts: Numbers) -> None:
         body = np.concatenate([keys, counts]).astype("<i8").tobytes()
         self._unfolded += len(body) + _ROW_BYTES
-        if self._unfolded > max(FOLD_BYTES, 16 * len(self._positions)):
+        if self._unfolded > max(FOLD_BYTES, 16 * len(self.positions)):
             waiting = [*_taken(self._database, self._seal, self._uid, self._id), np.stack([keys, counts])]
             keys, counts = np.concatenate(waiting, axis=1)
             some, places = np.unique(keys, return_inverse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -71,9 +71,6 @@ class PostgresDatabase(GuardedConnection):
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         count: int = self._run(lambda: self._connection.execute(sql.replace("?", "%s"), values or None).rowcount)
         return count
-
-    def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        self._run(lambda: self._connection.cursor().executemany(sql.replace("?", "%s"), list(rows)))
 
     def lock(self, name: str, wait_seconds: float) -> None:
         until = time.monotonic() + wait_seconds

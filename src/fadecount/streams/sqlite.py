@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -86,9 +86,6 @@ class SQLiteDatabase(GuardedConnection):
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         count: int = self._run(lambda: self._connection.execute(sql, values).rowcount)
         return count
-
-    def change_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        self._run(lambda: self._connection.executemany(sql, rows))
 
     def lock(self, name: str, wait_seconds: float) -> None:
         """The lock on the file is enough: it covers every stream."""

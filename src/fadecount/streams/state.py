@@ -15,6 +15,7 @@ from fadecount.counters.state import Parts, Row
 from fadecount.errors import StoreError
 from fadecount.noise import NoiseSource
 from fadecount.streams.database import Database
+from fadecount.streams.description import Description
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys, read_status
 
@@ -32,6 +33,9 @@ class StoredState:
         self._arrays: dict[Name, Row] = {}
         self._digests: dict[Name, bytes] = {}
         self.keys: tuple[str, ...] = ()
+        self._described: tuple[Description | None, str] = (None, "")
+        self._named: tuple[tuple[str, ...], bytes] = ((), b"")
+        """The description and the keys as they are in the digest."""
 
     def load(self, status: Status, source: NoiseSource | None) -> Counter:
         """The counter as it was committed. Raises if anything is missing, altered or from another commit."""
@@ -90,9 +94,8 @@ class StoredState:
             )
 
     def sign(self, name: str) -> Status:
-        """Write the digest of the stream's status, keys and parts, as they are now, and return the status."""
+        """Write the digest of the stream's status, of ``keys`` and of the parts, as they are now, and return the status."""
         status = read_status(self._database, name)
-        self.keys = read_keys(self._database, self._stream)
         digest = self.digest(status)
         self._database.change("UPDATE streams SET digest = ? WHERE id = ?", (digest, status.id))
         return replace(status, digest=digest)
@@ -109,8 +112,12 @@ class StoredState:
 
     def digest(self, status: Status) -> bytes:
         """One digest of what the stream is, its status, its keys and every stored part."""
-        about = (status.uid, status.description.to_json(), status.first_tick, status.last_tick, status.steps, status.width)
-        whole = hashlib.blake2b(json.dumps([*about, *self.keys]).encode(), digest_size=32)
+        if self._described[0] is not status.description:
+            self._described = status.description, status.description.to_json()
+        if self._named[0] is not self.keys:
+            self._named = self.keys, json.dumps(self.keys)[1:].encode()
+        about = (status.uid, self._described[1], status.first_tick, status.last_tick, status.steps, status.width)
+        whole = hashlib.blake2b(json.dumps(about)[:-1].encode() + b", " + self._named[1], digest_size=32)
         for kind, number in sorted(self._digests):
             whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
         return whole.digest()

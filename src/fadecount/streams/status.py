@@ -53,6 +53,9 @@ class Status:
         return tick - (self.first_tick or 0) + 1
 
 
+KEYS_AT_ONCE = 2000
+"""Names of keys in one statement."""
+
 _COLUMNS = (
     "id, name, uid, description, first_tick, last_tick, published_tick, steps, width, "
     "commit_id, previous_commit_id, forks, digest"
@@ -98,10 +101,23 @@ def stream_names(database: Database) -> list[str]:
 
 
 def read_keys(database: Database, stream: int) -> tuple[str, ...]:
-    """The declared keys, in the order of their declaration, which is the order of every array."""
-    return tuple(name for (name,) in database.query("SELECT name FROM keys WHERE stream = ? ORDER BY position", (stream,)))
+    """The declared keys, in the order of their declaration, which is the order of every array.
+
+    Names beyond the width of the stream are those of a declaration that has not finished.
+    """
+    rows = database.query(
+        "SELECT name FROM keys WHERE stream = ? AND position < (SELECT width FROM streams WHERE id = ?) ORDER BY position",
+        (stream, stream),
+    )
+    return tuple(name for (name,) in rows)
 
 
 def write_keys(database: Database, stream: int, first: int, names: Sequence[str]) -> None:
-    rows = [(stream, first + at, name) for at, name in enumerate(names)]
-    database.change_many("INSERT INTO keys (stream, position, name) VALUES (?, ?, ?)", rows)
+    """Write names from a position on, instead of any that stand there and after it."""
+    database.change("DELETE FROM keys WHERE stream = ? AND position >= ?", (stream, first))
+    for start in range(0, len(names), KEYS_AT_ONCE):
+        some = names[start : start + KEYS_AT_ONCE]
+        database.change(
+            f"INSERT INTO keys (stream, position, name) VALUES {', '.join(['(?, ?, ?)'] * len(some))}",  # noqa: S608 - marks
+            [value for at, name in enumerate(some, first + start) for value in (stream, at, name)],
+        )

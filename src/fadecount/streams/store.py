@@ -126,6 +126,7 @@ class Store:
             write_keys(database, status.id, 0, names)
             state = StoredState(database, self._seal, uid, status.id)
             state.save(counter)
+            state.keys = tuple(names)
             state.sign(name)
             self.audit_log.record(Act.STREAM_CREATED, name, keys=len(names))
             if self._fence is not None:  # before the commit: a stream without a mark has lost it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fadecount.counters import Counter
 from fadecount.counters.counter import counter_of, parts_of
 from fadecount.counters.state import widened
-from fadecount.errors import AlreadyReleasedError, ClockError, InputError, StoreError
+from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.chunks import CELLS, Chunk, write_chunk
@@ -23,7 +23,7 @@ from fadecount.streams.fence import Fence, publish, recover
 from fadecount.streams.inputs import Batch, Intake, ReadPosition, forget_batches, forget_persons, take_inputs
 from fadecount.streams.seal import Seal
 from fadecount.streams.state import StoredState
-from fadecount.streams.status import Status, read_keys, read_status, write_keys
+from fadecount.streams.status import KEYS_AT_ONCE, Status, read_status, write_keys
 
 LARGEST_GAP = 50_000_000
 """The most empty ticks that are closed in one call; a wider gap is treated as a wrong clock."""
@@ -53,9 +53,10 @@ class Stream:
         self._tools = tools
         self._guard = threading.RLock()
         self._status = recover(tools.database, tools.fence, name, tools.checkpoint, tools.audit_log)
-        self._intake = Intake(tools.database, tools.seal, name, checkpoints=tools.checkpoint)
         self._loaded: tuple[Counter, StoredState] | None = None
-        self._load()
+        self._declaring: object = None
+        keys = self._load()[1].keys
+        self._intake = Intake(tools.database, tools.seal, name, checkpoints=tools.checkpoint, keys=keys)
 
     @property
     def description(self) -> Description:
@@ -70,7 +71,13 @@ class Stream:
     @property
     def keys(self) -> tuple[str, ...]:
         """The declared keys, in order."""
-        return read_keys(self._tools.database, self._status.id)
+        with self._guard:
+            return (self._loaded or self._load())[1].keys
+
+    @property
+    def intake(self) -> Intake:
+        """What accepts the events of this stream."""
+        return self._intake
 
     @property
     def open_tick(self) -> int | None:
@@ -140,20 +147,60 @@ class Stream:
 
     def declare(self, names: Iterable[str]) -> None:
         """Declare more keys. They begin at zero, with noise of the same law as the others."""
+        with self._guard:
+            for _ in self.declare_in_slices(names):
+                pass
+
+    def declare_in_slices(self, names: Iterable[str]) -> Iterator[None]:
+        """:meth:`declare` in short steps, between which other work may be done, also on this stream.
+
+        The names are written in slices, each in a transaction of its own. They count as keys from the last transaction on, which
+        widens the state: all of them or, if the process ends before it, none. The next declaration removes the names that were
+        left over. An iteration that another one overtakes raises a ``StoreError``.
+        """
+        new, mine = tuple(names), object()
+        known = self._intake.positions
+        positions = dict(known) if len(known) == self._status.width else {key: at for at, key in enumerate(self.keys)}
+        for start in range(0, max(1, len(new)), KEYS_AT_ONCE):
+            for key in checked_keys(new[start : start + KEYS_AT_ONCE], positions):
+                positions[key] = len(positions)
+            if len(new) > KEYS_AT_ONCE:
+                yield
+        self._declaring = mine
+        for start in range(0, len(new), KEYS_AT_ONCE):
+            with self._guard:
+                if self._declaring is not mine:
+                    raise self._changed()
+                rest = new[start:]
+                self._write_names(rest[:KEYS_AT_ONCE], start, last=len(rest) <= KEYS_AT_ONCE, new=new)
+            if len(rest) > KEYS_AT_ONCE:
+                yield
+        self._intake.positions = positions
+
+    def _write_names(self, names: Sequence[str], start: int, *, last: bool, new: tuple[str, ...]) -> None:
+        """One transaction of a declaration of ``new`` keys: the names from ``start`` on, and with the ``last`` ones the state."""
+        database, checkpoint = self._tools.database, self._tools.checkpoint
+        if not last:
+            self._recover()
+            with database.transaction():
+                self._check_unchanged(self._status)
+                write_keys(database, self._status.id, self._status.width + start, names)
+            checkpoint("names written")
+            return
         with self._changing() as (counter, state):
-            new = checked_keys(names, self.keys)
-            status, tools = self._status, self._tools
+            status, noise, log = self._status, self._tools.noise, self._tools.audit_log
             mechanism = status.description.mechanism
-            with tools.database.transaction():
+            with database.transaction():
                 self._check_unchanged(status)
-                parts = widened(mechanism, parts_of(counter), len(new), tools.noise)
-                counter = counter_of(mechanism, parts, tools.noise)
+                write_keys(database, status.id, status.width + start, names)
+                parts = widened(mechanism, parts_of(counter), len(new), noise)
+                counter = counter_of(mechanism, parts, noise)
                 state.save(counter)
-                write_keys(tools.database, status.id, status.width, new)
-                tools.database.change("UPDATE streams SET width = ? WHERE id = ?", (len(parts.total), status.id))
+                state.keys = (*state.keys, *new)
+                database.change("UPDATE streams SET width = ? WHERE id = ?", (len(parts.total), status.id))
                 status = state.sign(status.description.name)
-                tools.checkpoint("declare written")
-                tools.audit_log.record(Act.KEYS_DECLARED, status.description.name, new_keys=len(new), keys=len(parts.total))
+                checkpoint("declare written")
+                log.record(Act.KEYS_DECLARED, status.description.name, new_keys=len(new), keys=len(parts.total))
             self._loaded, self._status = (counter, state), status
 
     def close_through(self, tick: int, *, largest_gap: int = LARGEST_GAP) -> list[Chunk]:
@@ -201,45 +248,44 @@ class Stream:
             begin += count
 
     def _close(self, first: int, rows: NDArray[np.int64]) -> Chunk:
-        """One transaction: inputs, state, releases, status; then the fence; then readers may see it."""
-        tools, checkpoint = self._tools, self._tools.checkpoint
-        with self._changing() as (counter, state):
-            status = self._status
-            if status.last_tick is not None and first != status.last_tick + 1:
-                raise AlreadyReleasedError(f"stream {status.description.name!r} has moved on; close its open tick only")
-            last = first + len(rows) - 1
-            fenced, database = tools.fence is not None, tools.database
-            after = replace(
-                status,
-                first_tick=first if status.first_tick is None else status.first_tick,
-                last_tick=last,
-                published_tick=status.published_tick if fenced else last,
-                steps=status.steps + len(rows),
-                commit_id=unpredictable(16).hex(),
-                previous_commit_id=status.commit_id,
-            )
-            checkpoint("before close")
-            with database.transaction():
-                if database.for_update:
-                    words = f"SELECT 1 FROM streams WHERE id = ?{database.for_update}"  # noqa: S608 - a constant
-                    database.query(words, (status.id,))
-                if status.description.unit.of == "person":
-                    forget_persons(database, status.id)
-                rows[0] += take_inputs(database, tools.seal, status.uid, status.id, status.width)
-                checkpoint("inputs taken")
-                chunk = Chunk(first, np.asarray(counter.extend(rows), dtype=np.int64))
-                checkpoint("noise drawn")
-                state.save(counter)
-                checkpoint("state written")
-                after = replace(after, digest=state.digest(after))
-                self._write(after, status)
-                write_chunk(database, status.id, chunk)
-                forget_batches(database, status.id, first, last, status.description.ticks.tick_seconds)
-                checkpoint("releases written")
-                checkpoint("before commit")
-            checkpoint("committed")
-            self._status = publish(database, tools.fence, after, status.commit_id, checkpoint)
-        return chunk
+        (outcome,) = _close_all([(self, first, rows)])
+        if isinstance(outcome, FenceError):
+            raise outcome
+        return outcome
+
+    def _write_close(self, first: int, rows: NDArray[np.int64], counter: Counter, state: StoredState) -> tuple[Status, Chunk]:
+        """Inside a transaction: take the inputs, draw noise, write state, releases and status."""
+        tools, checkpoint, status = self._tools, self._tools.checkpoint, self._status
+        if status.last_tick is not None and first != status.last_tick + 1:
+            raise AlreadyReleasedError(f"stream {status.description.name!r} has moved on; close its open tick only")
+        last = first + len(rows) - 1
+        fenced, database = tools.fence is not None, tools.database
+        after = replace(
+            status,
+            first_tick=first if status.first_tick is None else status.first_tick,
+            last_tick=last,
+            published_tick=status.published_tick if fenced else last,
+            steps=status.steps + len(rows),
+            commit_id=unpredictable(16).hex(),
+            previous_commit_id=status.commit_id,
+        )
+        if database.for_update:
+            words = f"SELECT 1 FROM streams WHERE id = ?{database.for_update}"  # noqa: S608 - a constant
+            database.query(words, (status.id,))
+        if status.description.unit.of == "person":
+            forget_persons(database, status.id)
+        rows[0] += take_inputs(database, tools.seal, status.uid, status.id, status.width)
+        checkpoint("inputs taken")
+        chunk = Chunk(first, np.asarray(counter.extend(rows), dtype=np.int64))
+        checkpoint("noise drawn")
+        state.save(counter)
+        checkpoint("state written")
+        after = replace(after, digest=state.digest(after))
+        self._write(after, status)
+        write_chunk(database, status.id, chunk)
+        forget_batches(database, status.id, first, last, status.description.ticks.tick_seconds)
+        checkpoint("releases written")
+        return after, chunk
 
     def _write(self, after: Status, before: Status) -> None:
         """Write the status if it is unchanged. The lock excludes other processes; this check excludes a second object."""
@@ -293,6 +339,48 @@ class Stream:
         counter = state.load(status, tools.noise)
         self._loaded = counter, state
         return counter, state
+
+
+def close_together(wanted: Sequence[tuple[Stream, int]]) -> list[Chunk | FenceError]:
+    """Close the open tick of several streams of one store and every later one up to a given tick each, in one transaction.
+
+    Returns the releases of each stream, which are published; or the error for a stream whose fence another copy has moved, which
+    must not be used any more. If it raises, nothing was closed. All values are in memory at once, so let it be few.
+    """
+    closings = []
+    for stream, tick in wanted:
+        begin = tick if stream.open_tick is None else stream.open_tick
+        if tick < begin:
+            raise AlreadyReleasedError(f"stream {stream.description.name!r} has moved on; close its open tick only")
+        closings.append((stream, begin, np.zeros((tick - begin + 1, stream.status.width), dtype=np.int64)))
+    return _close_all(closings)
+
+
+def _close_all(closings: Sequence[tuple[Stream, int, NDArray[np.int64]]]) -> list[Chunk | FenceError]:
+    """One transaction for all: inputs, state, releases, status; then the fence; then readers may see it."""
+    tools = closings[0][0]._tools
+    database, checkpoint = tools.database, tools.checkpoint
+    with ExitStack() as changes:
+        loaded = [changes.enter_context(stream._changing()) for stream, _, _ in closings]
+        checkpoint("before close")
+        with database.transaction():
+            written = [
+                stream._write_close(first, rows, counter, state)
+                for (stream, first, rows), (counter, state) in zip(closings, loaded, strict=True)
+            ]
+            checkpoint("before commit")
+        checkpoint("committed")
+        committed = [(after, stream._status.commit_id) for (after, _), (stream, _, _) in zip(written, closings, strict=True)]
+        outcomes = publish(database, tools.fence, committed, checkpoint)
+        for (stream, _, _), outcome in zip(closings, outcomes, strict=True):
+            if not isinstance(outcome, FenceError):
+                stream._status = outcome
+    found: list[Chunk | FenceError] = []
+    for (stream, _, _), (_, chunk), outcome in zip(closings, written, outcomes, strict=True):
+        if isinstance(outcome, FenceError):
+            stream._loaded = None
+        found.append(outcome if isinstance(outcome, FenceError) else chunk)
+    return found
 
 
 def _check_inputs(inputs: NDArray[np.int64], width: int) -> None:

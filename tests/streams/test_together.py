@@ -1,0 +1,177 @@
+"""Several streams in one transaction, and one declaration in several."""
+
+from __future__ import annotations
+
+import pytest
+
+import fadecount as fc
+from fadecount.errors import AlreadyReleasedError, FenceError, HorizonError, InputError, ParameterError, StoreError
+from fadecount.streams import Batch, Description, Store, Stream, Ticks, status, stream
+from fadecount.streams.database import Checkpoints
+from fadecount.streams.fence import Mark
+from fadecount.streams.stream import close_together
+from tests.streams.backends import Backend
+
+EXACT = fc.Gradual(epsilon=2.0**14)
+NAMES = ("a", "b", "c")
+
+
+class StopError(Exception):
+    """The process ends here."""
+
+
+class Stopping(Checkpoints):
+    """Notes every step, and stops at one of them."""
+
+    def __init__(self, step: str = "", passing: int = 1) -> None:
+        self.step, self.passing, self.seen = step, passing, list[str]()
+
+    def __call__(self, step: str) -> None:
+        self.seen.append(step)
+        if step == self.step and self.seen.count(step) == self.passing:
+            raise StopError
+
+
+def made(store: Store, mechanism: fc.Mechanism = EXACT) -> list[Stream]:
+    streams = []
+    for number, name in enumerate(NAMES, 1):
+        description = Description(name=name, mechanism=mechanism, ticks=Ticks(tick_seconds=60))
+        streams.append(store.create(description, start_tick=100))
+        streams[-1].add({"all": number})
+    return streams
+
+
+def released(backend: Backend) -> dict[str, list[int]]:
+    with backend.reader() as reader:
+        return {name: [row[0] for piece in reader.releases(name) for row in piece.values.tolist()] for name in NAMES}
+
+
+def test_the_ticks_of_several_streams_are_closed_in_one_transaction(backend: Backend) -> None:
+    with backend.open() as store:
+        store._checkpoint = noted = Stopping()
+        streams = made(store)
+        noted.seen.clear()
+        chunks = close_together([(each, 100 + at) for at, each in enumerate(streams)])
+        assert [len(chunk.values) for chunk in chunks if not isinstance(chunk, FenceError)] == [1, 2, 3]
+        assert [noted.seen.count(step) for step in ("committed", "fenced", "published")] == [1, 1, 1]
+        assert noted.seen.count("noise drawn") == 3
+        with pytest.raises(AlreadyReleasedError, match="moved on"):
+            close_together([(streams[0], 101), (streams[2], 100)])
+        assert released(backend) == {"a": [1], "b": [2, 2], "c": [3, 3, 3]}
+        assert [each.open_tick for each in streams] == [101, 102, 103]
+
+
+@pytest.mark.parametrize("step", ["noise drawn", "releases written", "before commit"])
+def test_an_end_before_the_commit_closes_nothing(backend: Backend, step: str) -> None:
+    with backend.open() as store:
+        store._checkpoint = stopping = Stopping(step)
+        streams = made(store)
+        with pytest.raises(StopError):
+            close_together([(each, 100) for each in streams])
+        assert released(backend) == {"a": [], "b": [], "c": []}
+        stopping.step = ""
+        close_together([(each, 100) for each in streams])  # the same objects go on: nothing was lost
+    assert released(backend) == {"a": [1], "b": [2], "c": [3]}
+
+
+@pytest.mark.parametrize("step", ["committed", "fenced", "before publish"])
+def test_an_end_after_the_commit_is_completed_by_the_next_process(backend: Backend, step: str) -> None:
+    with backend.open() as store:
+        store._checkpoint = Stopping(step)
+        with pytest.raises(StopError):
+            close_together([(each, 100) for each in made(store)])
+    assert released(backend) == {"a": [], "b": [], "c": []}
+    with backend.open() as store:
+        for name in NAMES:
+            assert store.open(name).open_tick == 101
+    assert released(backend) == {"a": [1], "b": [2], "c": [3]}
+
+
+def test_a_stream_that_another_copy_went_on_with_does_not_stop_the_others(backend: Backend) -> None:
+    with backend.open() as store:
+        streams = made(store)
+        fence, before = store._fence, streams[1].status
+        assert fence is not None
+        fence.move(before.uid, before.commit_id, Mark(commit_id="another copy", steps=1))
+        first, second, third = close_together([(each, 100) for each in streams])
+        assert isinstance(second, FenceError) and not isinstance(first, FenceError) and not isinstance(third, FenceError)
+        assert released(backend) == {"a": [1], "b": [], "c": [3]}
+        with pytest.raises(FenceError, match="another history"):
+            streams[1].close_through(101)
+
+
+def test_a_stream_that_cannot_go_on_closes_nothing_of_the_group(backend: Backend) -> None:
+    with backend.open() as store:
+        streams = made(store, fc.Binary(epsilon=1000.0, horizon=2))
+        with pytest.raises(HorizonError):
+            close_together([(streams[0], 100), (streams[1], 103)])
+        assert released(backend) == {"a": [], "b": [], "c": []}
+        assert [each.open_tick for each in streams] == [100, 100, 100]
+
+
+@pytest.fixture
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (status, stream):
+        monkeypatch.setattr(module, "KEYS_AT_ONCE", 3)
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_keys_declared_in_slices_appear_all_at_once(backend: Backend) -> None:
+    """Between two slices, ticks are closed and events counted as before."""
+    new = [f"key{at}" for at in range(10)]
+    with backend.open() as store:
+        streams = made(store)
+        steps = streams[0].declare_in_slices(new)
+        for tick, _ in enumerate(steps, 100):
+            assert streams[0].keys == store.reader().keys("a") == ("all",)
+            streams[0].add({"all": 1})
+            streams[0].close_through(tick)
+            with pytest.raises(InputError, match="declared"):
+                streams[0].add({"key0": 1})
+        assert streams[0].keys == store.reader().keys("a") == ("all", *new)
+        streams[0].add({"key0": 5, "key9": 7})
+        last = streams[0].open_tick
+        assert last is not None and last > 103
+        values = streams[0].close_through(last)[0].values
+        assert values.tolist() == [[last - 100 + 1, 5, *[0] * 8, 7]]
+    with backend.open() as store:
+        assert store.open("a").keys == ("all", *new)
+
+
+@pytest.mark.usefixtures("small_slices")
+@pytest.mark.parametrize("step", ["names written", "declare written"])
+def test_a_declaration_that_does_not_finish_declares_nothing(backend: Backend, step: str) -> None:
+    with backend.open() as store:
+        store._checkpoint = Stopping(step, 2 if step == "names written" else 1)
+        streams = made(store)
+        with pytest.raises(StopError):
+            streams[0].declare([f"key{at}" for at in range(10)])
+        assert streams[0].keys == ("all",)
+    assert backend.query("SELECT COUNT(*) FROM keys WHERE stream = 1") != [(1,)]
+    with backend.open() as store:
+        again = store.open("a")
+        assert again.keys == store.reader().keys("a") == ("all",)
+        with pytest.raises(InputError, match="declared"):
+            store.intake("a").accept([Batch(counts={"key0": 1})])
+        again.declare(["key7", "other"])
+        assert again.keys == store.reader().keys("a") == ("all", "key7", "other")
+        again.close_through(100)
+    assert backend.query("SELECT COUNT(*) FROM keys WHERE stream = 1") == [(3,)]
+
+
+@pytest.mark.usefixtures("small_slices")
+def test_declarations_that_overtake_each_other_and_wrong_keys_are_refused(backend: Backend) -> None:
+    with backend.open() as store:
+        one = made(store)[0]
+        steps = one.declare_in_slices([f"key{at}" for at in range(20)])
+        for _ in range(9):  # checked in 7 steps, then written
+            next(steps)
+        one.declare(["x"])
+        with pytest.raises(StoreError, match="changed through another object"):
+            list(steps)
+        assert one.keys == store.reader().keys("a") == ("all", "x")
+        for wrong in (["k", "l", "m", "n", "k"], ["k", "l", "m", "all"], ["k", "l", "m", ""], []):
+            with pytest.raises(ParameterError):
+                one.declare(wrong)
+        one.declare(["y"])
+        assert store.reader().keys("a") == ("all", "x", "y")
