@@ -35,6 +35,7 @@ unit: $(VENV)/test browser java
 
 bench-peers: $(VENV)/test $(VENV)/peers ## the same, beside every other library that installs
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.gaussian_errors
 
 audit: $(VENV)/plots ## audit mechanisms as an outsider would, with pictures
 	mkdir -p out/audit
@@ -56,6 +57,7 @@ windows: $(VENV)/test ## how often the intervals of windows hold the truth, over
 exactness: $(VENV)/test ## compare millions of draws with exact arithmetic
 	$(BIN)/python -m campaigns.exactness
 	$(BIN)/python -m campaigns.exactness.gaussian
+	$(BIN)/python -m campaigns.exactness.gaussian_steps
 
 docs: $(VENV)/test ## write the reference pages again: commands, library, tree
 	$(BIN)/python -m tools.docs

@@ -25,7 +25,7 @@ def main(words: list[str] | None = None) -> int:
     lengths = [each for each in LENGTHS if each <= 10**6 or not arguments.quick]
 
     _say("counters, draws and peers, interleaved")
-    work = [cases.floor(), *cases.counters(), *cases.draws(), peers.textbook(), *peers.peers(_say)]
+    work = [cases.floor(), *cases.counters(), *cases.gaussian_counters(), *cases.draws(), peers.textbook(), *peers.peers(_say)]
     results = interleaved(work, repeats=arguments.repeats)
     _say("memory of long streams")
     memory = processes.memory_of_streams(lengths[2:])
@@ -54,6 +54,16 @@ def _speed_checks(results: list[Result]) -> list[Check]:
         Check(name=rows.name, value=rows.floors, must=0.6, goal=0.3, unit=" floors"),
         Check(name=row.name, value=row.floors, must=0.6, goal=0.3, unit=" floors"),
         Check(name=single.name, value=single.floors, must=40.0, goal=20.0, unit=" floors"),
+    ]
+    scalar, rows, row, gaussian = (found[case.name] for case in cases.gaussian_counters())
+    narrow, broad, normal = (found[case.name] for case in cases.draws()[1:])
+    checks += [
+        Check(name=scalar.name, value=scalar.floors, must=3.0, goal=1.5, unit=" floors"),
+        Check(name=rows.name, value=rows.floors, must=1.0, goal=0.7, unit=" floors"),
+        Check(name=row.name, value=row.floors, must=1.0, goal=0.7, unit=" floors"),
+        Check(name=f"{gaussian.name}, over Laplace", value=gaussian.median / single.median, must=2.0, goal=1.0, unit=" x"),
+        Check(name=f"{narrow.name}, over numpy's", value=narrow.median / normal.median, must=1.0, unit=" x"),
+        Check(name=f"{broad.name}, over numpy's", value=broad.median / normal.median, must=2.0, goal=1.0, unit=" x"),
     ]
     opendp = next((each for each in results if each.name.startswith("opendp")), None)
     if opendp is not None:

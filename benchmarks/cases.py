@@ -9,10 +9,11 @@ import numpy as np
 
 import fadecount as fc
 from benchmarks.measure import FLOOR, Case
-from fadecount.noise import DiscreteLaplace
+from fadecount.noise import DiscreteLaplace, RoundedGaussian
 from fadecount.noise.source import fresh
 
 MECHANISM = fc.Gradual(epsilon=0.1, exponent=2.0)
+GAUSSIAN = fc.Gaussian(sigma=16.5, half_lives=(13417, 24, 1.5, 0.5), weights=(0.0001, 0.0025, 0.2374, 0.34, 0.42))
 SCALE = 10.0
 ITEMS = 10**6
 KEYS = 10**5
@@ -40,9 +41,30 @@ def counters() -> list[Case]:
     ]
 
 
+def gaussian_counters() -> list[Case]:
+    """The same work with Gaussian noise: a design with four half-lives."""
+    scalar, single = fc.Counter(GAUSSIAN), fc.Counter(GAUSSIAN)
+    rows, row = fc.Counter(GAUSSIAN, shape=(KEYS,)), fc.Counter(GAUSSIAN, shape=(KEYS,))
+    items = np.ones(ITEMS, dtype=np.int64)
+    keyed = np.ones((ROWS, KEYS), dtype=np.int64)
+    return [
+        Case("Gaussian extend, 10^6 items, scalar", ITEMS, lambda: scalar.extend(items), ours=True),
+        Case("Gaussian extend, shape (10^5,), per key and step", ROWS * KEYS, lambda: rows.extend(keyed), ours=True),
+        Case("Gaussian step, shape (10^5,), per key and step", ROWS * KEYS, _repeated(row.step, list(keyed)), ours=True),
+        Case("Gaussian step, scalar, one call", STEPS, _repeated(single.step, [1] * STEPS), ours=True),
+    ]
+
+
 def draws() -> list[Case]:
-    law, room = DiscreteLaplace(SCALE), np.empty(DRAWS, dtype=np.int64)
-    return [Case("one exact draw in bulk", DRAWS, lambda: fresh(law, room), ours=True)]
+    law, narrow, broad = DiscreteLaplace(SCALE), RoundedGaussian(SCALE), RoundedGaussian(2.0**28)
+    room = np.empty(DRAWS, dtype=np.int64)
+    generator = np.random.Generator(np.random.PCG64())
+    return [
+        Case("one exact draw in bulk", DRAWS, lambda: fresh(law, room), ours=True),
+        Case("one exact Gaussian draw in bulk, deviation 10", DRAWS, lambda: fresh(narrow, room), ours=True),
+        Case("one exact Gaussian draw in bulk, deviation 2^28", DRAWS, lambda: fresh(broad, room), ours=True),
+        Case("one draw of numpy's standard_normal", DRAWS, lambda: generator.standard_normal(DRAWS)),
+    ]
 
 
 def _repeated(step: Callable[[Any], object], items: list[Any]) -> Callable[[], object]:

@@ -27,7 +27,8 @@ Rows = NDArray[Any]
 _FEW = 8
 _WIDE = 64
 _VERY_WIDE = 1 << 10
-_COLUMNS = 1 << 13
+_COLUMNS = 1 << 14
+_WIDE_BLOCK = 1 << 19
 
 
 class MemoryPath:
@@ -37,7 +38,7 @@ class MemoryPath:
     nothing.
     """
 
-    __slots__ = ("_down", "_half", "_law", "_memories", "_plan", "_source", "_state", "_width", "shown")
+    __slots__ = ("_bounds", "_down", "_half", "_law", "_memories", "_plan", "_source", "_state", "_width", "shown")
 
     def __init__(self, memories: Memories, source: NoiseSource, *, width: int | None, resolution_bits: int) -> None:
         self._memories = memories
@@ -55,6 +56,7 @@ class MemoryPath:
         self.shown = 0
         zero: Any = 0 if width is None else np.zeros(width, dtype=np.int64)
         self._state: list[Any] = [zero] * memories.rows
+        self._bounds: list[int] | None = None  # of the state, where known
 
     @property
     def tails(self) -> list[Any]:
@@ -67,7 +69,7 @@ class MemoryPath:
 
     @tails.setter
     def tails(self, tails: list[Any]) -> None:
-        self._state = list(tails)
+        self._state, self._bounds = list(tails), None
 
     def step(self) -> Any:
         """The noise of the next step: an int, or an array over the counts (not to be written to)."""
@@ -76,8 +78,9 @@ class MemoryPath:
             noise, self._state = self._stepped(step, self._source.one(self._law, 0, 0, step + 1))
         else:
             row = self._source.many(self._law, 0, range(1), range(step + 1, step + 2), self._width)[0]
-            blocked, self._state = self._block(step, row)
-            noise = blocked[0]
+            sums = np.zeros_like(row)
+            self._state = self._block(step, row, sums)
+            noise = sums[0]
         self.shown = step + 1
         return noise
 
@@ -103,34 +106,32 @@ class MemoryPath:
     def add_to(self, sums: NDArray[np.int64]) -> None:
         """Add the noise of the next ``len(sums)`` steps, block by block. Writes nothing but ``sums`` if it fails."""
         width, before, done = self._width or 1, self._state, 0
-        limit = max(1, BLOCK // width)
+        limit = max(1, (BLOCK if width < _VERY_WIDE else _WIDE_BLOCK) // width)
         try:
             while done < len(sums):
                 count = min(limit, len(sums) - done)
                 first = self.shown + done
                 drawn = self._source.many(self._law, 0, range(1), range(first + 1, first + count + 1), width)[0]
-                noise, self._state = self._block(first, drawn)
-                sums[done : done + count] += noise.reshape(sums[done : done + count].shape)
+                self._state = self._block(first, drawn, sums[done : done + count].reshape(count, width))
                 done += count
         except BaseException:
-            self._state = before
+            self._state, self._bounds = before, None
             raise
         self.shown += done
 
-    def _block(self, first: int, drawn: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Any]]:
-        """The noise of some steps in the shape (steps, counts), and the state after them."""
+    def _block(self, first: int, drawn: NDArray[np.int64], sums: NDArray[np.int64]) -> list[Any]:
+        """Add the noise of some steps to sums in the shape (steps, counts); returns the state after them."""
         scalar = self._width is None
         state = [np.reshape(np.asarray(row), (1, -1)) for row in self._state]
-        found = None
+        last = None
         if not any(row.dtype == object for row in state):
-            found = self._wide(first, drawn, state) if drawn.shape[1] >= _VERY_WIDE else self._fast(first, drawn, state)
-        if found is None:
-            return self._slow(first, drawn)
-        noise, last = found
-        return noise, [int(row[0]) if scalar else row for row in last]
+            last = (self._wide if drawn.shape[1] >= _VERY_WIDE else self._fast)(first, drawn, state, sums)
+        if last is None:
+            return self._slow(first, drawn, sums)
+        return [int(row[0]) if scalar else row for row in last]
 
-    def _fast(self, first: int, drawn: Rows, state: list[Rows]) -> tuple[NDArray[np.int64], list[Rows]] | None:
-        """A block in 64-bit integers, or None if one of them would not fit."""
+    def _fast(self, first: int, drawn: Rows, state: list[Rows], sums: Rows) -> list[Rows] | None:
+        """A block in 64-bit integers, or None (and ``sums`` as they were) if one of them would not fit."""
         plan = self._memories
         largest = max(int(drawn.max()), -int(drawn.min()))
         noise = np.empty_like(drawn)
@@ -163,47 +164,62 @@ class MemoryPath:
         noise += drawn
         noise += self._half
         noise >>= self._down
-        return noise, last
+        sums += noise
+        return last
 
-    def _wide(self, first: int, drawn: Rows, state: list[Rows]) -> tuple[NDArray[np.int64], list[Rows]] | None:
+    def _wide(self, first: int, drawn: Rows, state: list[Rows], sums: Rows) -> list[Rows] | None:
         """A block of many counts, row by row, and some columns at a time, so that they stay in cache."""
         plan, factors = self._memories, [memory.factors(first, len(drawn)) for memory in self._memories.memories]
+        bounds = self._bounded(first, drawn, factors, self._bounds) if self._bounds else None
+        bounds = bounds or self._bounded(first, drawn, factors, [max(int(row.max()), -int(row.min())) for row in state])
+        if bounds is None:
+            self._bounds = None
+            return self._fast(first, drawn, state, sums)
+        after = [np.empty_like(row[0]) for row in state]
+        room, noise = np.empty((2, min(_COLUMNS, drawn.shape[1])), dtype=np.int64)
+        for start in range(0, drawn.shape[1], _COLUMNS):
+            columns = slice(start, start + _COLUMNS)
+            before, now = [row[0, columns] for row in state], [row[columns] for row in after]
+            part, out = room[: len(now[0])], noise[: len(now[0])]
+            for at, (row, summed) in enumerate(zip(drawn[:, columns], sums[:, columns], strict=True)):
+                np.right_shift(before[0], plan.kept_dropped, out=out)
+                out *= plan.kept
+                out >>= plan.kept_down
+                np.add(before[0], row, out=now[0])
+                for memory, (grown, read), old, new in zip(plan.memories, factors, before[1:], now[1:], strict=True):
+                    np.right_shift(old, memory.dropped, out=part)
+                    part *= read[at]
+                    part >>= memory.down
+                    out += part
+                    if (first + at) % memory.epoch == 0:
+                        old = np.right_shift(old, memory.shift, out=new)
+                    np.multiply(row, grown[at], out=part)
+                    np.add(old, part, out=new)
+                out >>= 6
+                out += row
+                out += self._half
+                out >>= self._down
+                summed += out
+                before = now
+        self._bounds = bounds
+        return after
+
+    def _bounded(self, first: int, drawn: Rows, factors: list[tuple[Rows, Rows]], bounds: list[int]) -> list[int] | None:
+        """Bounds of all numbers after a block, from bounds before it; None if one might pass its limit on the way."""
+        plan, bounds = self._memories, list(bounds)
         limits = [plan.kept_limit_bits, *(memory.limit_bits for memory in plan.memories)]
-        bounds = [max(int(row.max()), -int(row.min())) for row in state]
         for at, row in enumerate(drawn):
             largest = max(int(row.max()), -int(row.min()))
             bounds[0] += largest
             for place, (memory, (grown, _read)) in enumerate(zip(plan.memories, factors, strict=True), 1):
                 ended = (first + at) % memory.epoch == 0
-                bounds[place] = (bounds[place] >> memory.shift if ended else bounds[place]) + largest * int(grown[at])
+                halved = (bounds[place] >> memory.shift) + 1 if ended else bounds[place]  # a floor may be further from 0 by one
+                bounds[place] = halved + largest * int(grown[at])
             if any(bound >> bits for bound, bits in zip(bounds, limits, strict=True)):
-                return self._fast(first, drawn, state)
-        noise, last = np.empty_like(drawn), [row[0].copy() for row in state]
-        for start in range(0, drawn.shape[1], _COLUMNS):
-            columns = slice(start, start + _COLUMNS)
-            mine = [row[columns] for row in last]
-            room = np.empty_like(mine[0])
-            for at, (row, out) in enumerate(zip(drawn[:, columns], noise[:, columns], strict=True)):
-                np.right_shift(mine[0], plan.kept_dropped, out=out)
-                out *= plan.kept
-                out >>= plan.kept_down
-                mine[0] += row
-                for memory, (grown, read), number in zip(plan.memories, factors, mine[1:], strict=True):
-                    np.right_shift(number, memory.dropped, out=room)
-                    room *= read[at]
-                    room >>= memory.down
-                    out += room
-                    if (first + at) % memory.epoch == 0:
-                        number >>= memory.shift
-                    np.multiply(row, grown[at], out=room)
-                    number += room
-                out >>= 6
-                out += row
-                out += self._half
-                out >>= self._down
-        return noise, last
+                return None
+        return bounds
 
-    def _slow(self, first: int, drawn: Rows) -> tuple[NDArray[np.int64], list[Any]]:
+    def _slow(self, first: int, drawn: Rows, sums: Rows) -> list[Any]:
         """A block in Python's integers, step by step."""
         before, noise = self._state, np.empty_like(drawn)
         try:
@@ -215,7 +231,8 @@ class MemoryPath:
             after = self._state if self._width is None else [_narrow(row) for row in self._state]
         finally:
             self._state = before
-        return noise, after
+        sums += noise
+        return after
 
 
 def _remember(memory: Memory, first: int, start: Rows, values: Rows) -> None:
