@@ -11,14 +11,15 @@ MADE = ("docs/cli.md", "docs/http.md", "docs/library.md")
 PAGES = sorted(
     str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")]
 )
-_BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A fenced block: its language, its text and the line on which the text begins."""
+    """A fenced block: its language, a word on where it can run, its text and the line on which the text begins."""
 
     language: str
+    place: str = ""
     text: str
     line: int
 
@@ -29,7 +30,8 @@ def read(page: str) -> str:
 
 def blocks(text: str) -> list[Block]:
     return [
-        Block(language=found[1], text=found[2], line=text.count("\n", 0, found.start(2)) + 1) for found in _BLOCK.finditer(text)
+        Block(language=found[1], place=found[2], text=found[3], line=text.count("\n", 0, found.start(3)) + 1)
+        for found in _BLOCK.finditer(text)
     ]
 
 

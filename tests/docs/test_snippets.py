@@ -2,7 +2,7 @@
 
 Blocks marked ``python`` and ``sh`` are executed, page by page, each page in a folder of its own that holds a few events. A
 comment that begins with a number, behind an expression, is what the expression must give. Blocks that cannot run here are
-marked ``text``.
+marked ``text``; blocks marked ``python spark`` run in tests/spark.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import contextlib
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from tests.docs.pages import MADE, PAGES, Block, blocks, read
+from tests.docs.pages import MADE, PAGES, ROOT, Block, blocks, read
 from tests.service.harness import Harness
 
 CLUSTER = "docs/spark.md"
@@ -41,8 +43,18 @@ VISITS = "at,page,country,visitor\n" + "".join(
 def scene(page: str, folder: Path) -> Iterator[dict[str, str]]:
     """What a page takes for granted: words to replace in its examples."""
     (folder / "visits.csv").write_text(VISITS, encoding="utf-8")
+    if page == "docs/tutorial.md":
+        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+            port = free.getsockname()[1]
+        try:
+            yield {"~/fadecount": str(ROOT), "8000": str(port)}
+        finally:
+            if (folder / "serve.pid").exists():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int((folder / "serve.pid").read_text()), signal.SIGKILL)
+        return
     if page != "docs/service.md":
-        yield {}
+        yield {"examples/library": str(ROOT / "examples/library")}
         return
     with Harness(folder / "service") as harness:
         yield {"http://127.0.0.1:8000": harness.url, "$ADMIN": harness.admin, "token)": f"{harness.admin!r})"}
@@ -61,7 +73,7 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             text = block.text
             for old, new in words.items():
                 text = text.replace(old, new)
-            if block.language == "python":
+            if block.language == "python" and block.place != "spark":
                 run_python(page, block, text, names)
             elif block.language == "sh":
                 run_shell(page, block, text)

@@ -1,0 +1,46 @@
+"""The comparison at equal promise: every way keeps the promise, and the pages claim no more than the figures show."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from benchmarks import promise
+
+from tests.docs.pages import read
+
+WAYS = promise.ways()
+ROWS = re.findall(
+    r"^\| (.+?) \| ([\d.]+) \|", read("docs/measurements.md").partition("## Error at equal promise")[2], re.MULTILINE
+)
+
+
+def test_every_way_keeps_the_promise() -> None:
+    assert all(way.year <= promise.EPSILON * (1 + 1e-12) for way in WAYS)
+    assert all(way.year > 0.99 * promise.EPSILON for way in WAYS)
+
+
+def test_the_page_claims_no_more() -> None:
+    shown = [float(error) for _, error in ROWS[: len(WAYS)]]
+    for way, error in zip(WAYS, shown, strict=True):
+        if way.name.startswith("fadecount"):
+            assert way.error <= error, f"{way.name}: the page states {error}, the error is {way.error}"
+        else:
+            assert error <= way.error + 0.05, f"{way.name}: the page states {error}, the error is {way.error}"
+            assert error == pytest.approx(way.error, rel=0.01)
+
+
+def test_the_readme_has_the_figures_of_the_page() -> None:
+    row = next(line for line in read("README.md").splitlines() if line.startswith("| typical error, ε ≤ 2"))
+    page = [error for _, error in ROWS]
+    assert re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?= ?[*|,])", row.split("|", 2)[2]) == [page[0], page[2], page[3], page[4]]
+
+
+def test_formulas_of_other_libraries() -> None:
+    assert promise.gaussian_tree() > promise.square_root() > 0.0
+
+
+def test_the_command_prints_every_way(capsys: pytest.CaptureFixture[str]) -> None:
+    assert promise.main([]) == 0
+    said = capsys.readouterr().out
+    assert all(way.name in said for way in WAYS) and "has lost 74.8 after a year" in said
