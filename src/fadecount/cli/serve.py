@@ -74,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
         ),
         hosts=allowed_hosts(chosen.host, chosen.port, tuple(chosen.allow_host)),
         public=chosen.public,
+        metrics_values=chosen.metrics_values,
         limits=limits,
     )
     with contextlib.suppress(OSError):  # the store reports these more clearly

@@ -43,6 +43,26 @@ class StreamList(Struct):
     next: str | None
 
 
+class StreamStatus(Struct):
+    """Where a stream stands. `state` is running, ended, refused, clock ahead, clock behind, led elsewhere, or unknown while the
+    store is away. `released_until` is when the last released tick ended; `lag_seconds` is how late the next release is."""
+
+    name: str
+    state: str
+    tick_seconds: int
+    key_count: int
+    released_until: str | None
+    lag_seconds: int
+    histories: int
+
+
+class StatusPage(Struct):
+    """The status of streams in alphabetical order; `next` is the cursor of the next page, null on the last."""
+
+    streams: list[StreamStatus]
+    next: str | None
+
+
 class UnitAnswer(Struct):
     """What the stated losses are about."""
 

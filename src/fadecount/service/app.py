@@ -30,6 +30,7 @@ from fadecount.service.problems import Problem, from_starlette
 from fadecount.service.read_routes import ReadContext, list_streams, read_routes
 from fadecount.service.reader_pool import ReaderPool
 from fadecount.service.settings import Settings, open_reader, open_store
+from fadecount.service.stream_status import StreamGauges, status_route
 from fadecount.service.tokens import Grant, TokenFile, TokenFileError
 from fadecount.service.write_routes import WriteContext, create_stream, write_routes
 from fadecount.service.writer import Writer
@@ -75,13 +76,15 @@ class Service:
         self._writes = WriteContext(writer=self.writer, access=access, limits=settings.limits, parsers=self._parsers)
         self._planner = Planner()
         self.broadcaster = Broadcaster(frame_maker(self._reads))
+        gauges = StreamGauges(context=self._reads, state_of=self.writer.stream_state, most_values=settings.metrics_values)
         self.routes = [
             Route("/v1/streams", self._streams, methods=["GET", "POST"]),
             *read_routes(self._reads),
             live_route(self._reads, self.broadcaster, self.metrics),
             *write_routes(self._writes),
             plan_route(self._planner),
-            *operation_routes(access, self.metrics, self.trouble),
+            status_route(self._reads, self.writer.stream_state),
+            *operation_routes(access, self.metrics, gauges, self.trouble),
         ]
         reading = [route for route in self.routes if "GET" in (route.methods or ())]
         patterns: dict[object, str] = {route.endpoint: route.path for route in reading}

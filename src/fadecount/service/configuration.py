@@ -118,6 +118,15 @@ SETTINGS = (
     Setting(name="port", about="port to listen on, 0 for any", kind="whole number", default=8000, metavar="PORT", least=0),
     Setting(name="allow-host", about="host name to answer to; repeatable", kind="texts", default=(), metavar="NAME"),
     Setting(name="public", about="let everyone read, without a token", kind="true or false", default=False),
+    Setting(
+        name="metrics-values",
+        about="how many released counts /metrics shows at most, one per key",
+        kind="whole number",
+        default=0,
+        metavar="N",
+        least=0,
+        shown_default="0, none",
+    ),
     Setting(name="log-format", about="lines of the log", default="text", choices=("text", "json")),
     Setting(
         name="max-body",

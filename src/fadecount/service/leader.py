@@ -81,6 +81,14 @@ class Leader:
         """What is wrong with the clock for this stream. Any thread may call this."""
         return "ahead" if name in self._stopped else "behind" if self._behind else None
 
+    def state(self, name: str) -> str:
+        """What this process does with a stream, in one or two words. Any thread may call this."""
+        if name in self._refused:
+            return "refused"
+        if clock := self.clock_trouble(name):
+            return f"clock {clock}"
+        return "running" if name in self._streams else "ended" if name in self._ended else "led elsewhere"
+
     @property
     def stream_count(self) -> int:
         return len(self._streams)

@@ -3,12 +3,14 @@
 How often a stream is written to says how much happens there: it *is* the count that the noise protects. So requests are counted
 for routes that read, never for the one that takes events. There is no figure for bytes, commits, queue lengths or memory,
 because all of them depend on the events. For the same reason the registry has none of the library's default collectors. Ticks
-are closed on schedule, independent of events, so they may be counted.
+are closed on schedule, independent of events, so they may be counted. The gauges of single streams are in ``stream_status``.
 """
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
+from collections.abc import Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Metric, disable_created_metrics, generate_latest
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -31,6 +33,17 @@ class Metrics:
         """One answer of a reading route, by the route's pattern: never by a name, a key or a token."""
         self._requests.labels(route, str(status)).inc()
 
-    def text(self) -> bytes:
-        """Everything, in the exposition format."""
-        return generate_latest(self._registry)
+    def text(self, more: Sequence[Metric]) -> bytes:
+        """Everything, and ``more``, in the exposition format."""
+        return generate_latest(self._registry) + generate_latest(_Ready(more))
+
+
+class _Ready(CollectorRegistry):
+    """Families that are ready to be written."""
+
+    def __init__(self, families: Sequence[Metric]) -> None:
+        super().__init__(auto_describe=False)
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._families

@@ -165,6 +165,12 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         },
         role=None,
     ),
+    ("get", "/v1/status"): Operation(
+        summary="Where every stream stands: last release, lag, ended, refused, a wrong clock. For tokens of all streams",
+        answers={200: answers.StatusPage},
+        refusals=(400, 401, 403, 421, 429, 503),
+        query={"limit": {**_LIMIT, "maximum": MOST_STREAMS, "default": MOST_STREAMS}, "cursor": _CURSOR},
+    ),
     ("get", "/metrics"): Operation(summary="Figures for Prometheus", answers={200: "text/plain"}, refusals=(401, 403, 421, 429)),
     ("get", "/healthz"): Operation(summary="Alive", answers={200: "text/plain"}, refusals=(421,), role=None),
     ("get", "/readyz"): Operation(

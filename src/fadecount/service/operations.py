@@ -15,6 +15,7 @@ from fadecount.service.access import Access, Action
 from fadecount.service.metrics import MEDIA_TYPE, Metrics
 from fadecount.service.openapi import openapi_document
 from fadecount.service.problems import not_found, unavailable
+from fadecount.service.stream_status import StreamGauges
 
 _TYPES = {
     "html": "text/html; charset=utf-8",
@@ -70,7 +71,9 @@ def file_route() -> Route:
     return Route("/static/{file}", file, methods=["GET"])
 
 
-def operation_routes(access: Access, metrics: Metrics, trouble: Callable[[], str | None]) -> Iterator[Route]:
+def operation_routes(
+    access: Access, metrics: Metrics, gauges: StreamGauges, trouble: Callable[[], str | None]
+) -> Iterator[Route]:
     """``trouble`` says why the service is not ready, or None."""
     static_files()  # read them now
     document = openapi_document()
@@ -88,7 +91,7 @@ def operation_routes(access: Access, metrics: Metrics, trouble: Callable[[], str
 
     async def figures(request: Request) -> Response:
         access.allow(request.headers.get("authorization"), Action.READ, None)
-        return Response(metrics.text(), headers={"Cache-Control": "no-store"}, media_type=MEDIA_TYPE)
+        return Response(metrics.text(await gauges.families()), headers={"Cache-Control": "no-store"}, media_type=MEDIA_TYPE)
 
     yield page_route("/", "index.html")
     yield page_route("/plan", "plan.html")

@@ -76,5 +76,7 @@ class Settings:
     storage: Storage
     hosts: frozenset[str] = frozenset()
     public: bool = False
+    metrics_values: int = 0
+    """How many released counts ``/metrics`` shows at most."""
     limits: Limits = field(default_factory=Limits)
     clock: Clock = field(default_factory=Clock)

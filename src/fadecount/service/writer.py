@@ -136,6 +136,10 @@ class Writer:
         leader = self._leader
         return leader.clock_trouble(name) if leader else None
 
+    def stream_state(self, name: str) -> str:
+        leader = self._leader
+        return leader.state(name) if leader else "unknown"
+
     def stream_count(self) -> int:
         leader = self._leader
         return leader.stream_count if leader else 0

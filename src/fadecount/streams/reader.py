@@ -17,7 +17,7 @@ from fadecount.mechanisms.noise_law import half_widths
 from fadecount.streams.chunks import Chunk, read_chunks
 from fadecount.streams.database import Database
 from fadecount.streams.sqlite import SQLiteDatabase
-from fadecount.streams.status import Status, read_keys, read_status, stream_names
+from fadecount.streams.status import Status, read_keys, read_status, read_statuses, stream_names
 
 if TYPE_CHECKING:
     import pandas
@@ -115,6 +115,10 @@ class Reader:
     def status(self, name: str) -> Status:
         """What the stream is, and where it is in time."""
         return read_status(self._database, name)
+
+    def statuses(self, *, after: str = "", limit: int = 1000) -> list[Status]:
+        """:meth:`status` of the streams after a name, in alphabetical order."""
+        return read_statuses(self._database, after=after, limit=limit)
 
     def keys(self, name: str) -> tuple[str, ...]:
         """The keys of a stream, in order."""

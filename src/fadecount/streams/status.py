@@ -74,6 +74,15 @@ def read_status(database: Database, name: str) -> Status:
         raise StoreError("status of a stream is damaged; take an intact copy of the store") from error
 
 
+def read_statuses(database: Database, *, after: str, limit: int) -> list[Status]:
+    """The rows of the streams after a name, in alphabetical order."""
+    words = f"SELECT {_COLUMNS} FROM streams WHERE name > ? ORDER BY name LIMIT ?"  # noqa: S608 - a constant
+    try:
+        return [_status(row) for row in database.query(words, (after, limit))]
+    except (ValueError, TypeError) as error:
+        raise StoreError("status of a stream is damaged; take an intact copy of the store") from error
+
+
 def _status(row: tuple[Any, ...]) -> Status:
     id_, name, uid, text, first, last, published, steps, width, commit_id, previous, forks, digest = row
     return Status(

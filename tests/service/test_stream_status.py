@@ -1,0 +1,164 @@
+"""Where streams stand: the status route, the gauges, and the dashboard and alert rules that are made of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+import fadecount as fc
+from tests.service.harness import START, Harness, wait_for
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def gauges(harness: Harness) -> dict[str, dict[tuple[str, ...], float]]:
+    """The samples of ``/metrics``, read by the library's own parser: by name, then by (stream, key)."""
+    text = harness.request("GET", "/metrics", token=harness.admin).body.decode()
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for family in text_string_to_metric_families(text):
+        found.setdefault(family.name, {})
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sample.labels[name] for name in sorted(sample.labels, reverse=True))] = (
+                sample.value
+            )
+    return found
+
+
+def status(harness: Harness) -> dict[str, dict[str, Any]]:
+    page = harness.request("GET", "/v1/status", token=harness.admin).json()
+    return {each["name"]: each for each in page["streams"]}
+
+
+@pytest.fixture
+def valued(tmp_path: Path) -> Iterator[Harness]:
+    """A service that shows up to 3 released values."""
+    harness = Harness(tmp_path)
+    harness._settings = replace(harness._settings, metrics_values=3)
+    with harness:
+        harness.create()
+        yield harness
+
+
+def test_the_status_of_streams(harness: Harness) -> None:
+    assert status(harness)["doors"]["released_until"] is None
+    harness.create("short", mechanism=fc.Binary(epsilon=1.0, horizon=2))
+    harness.close_tick(2)
+    wait_for(lambda: status(harness)["short"]["state"] == "ended")
+    harness.close_tick()
+    doors, short = status(harness)["doors"], status(harness)["short"]
+    until = harness.facts("doors").ticks.shown(harness.facts("doors").last_tick + 1)  # type: ignore[operator]
+    assert doors == {
+        "name": "doors",
+        "state": "running",
+        "tick_seconds": 60,
+        "key_count": 2,
+        "released_until": until,
+        "lag_seconds": 0,
+        "histories": 1,
+    }
+    assert short["lag_seconds"] == 0 and short["released_until"] < until
+    found = gauges(harness)
+    assert found["fadecount_stream_ended"] == {("doors",): 0, ("short",): 1}
+    assert found["fadecount_stream_last_release_timestamp_seconds"]["doors",] == START - START % 60 + 180
+    assert "fadecount_released_count" not in found
+
+
+def test_a_late_stream_and_a_wrong_clock_show(harness: Harness) -> None:
+    harness.close_tick()
+    harness.clock.moment += 30 * 86400  # type: ignore[attr-defined]
+    wait_for(lambda: status(harness)["doors"]["state"] == "clock ahead")
+    assert 30 * 86400 - 60 <= status(harness)["doors"]["lag_seconds"] <= 30 * 86400
+    found = gauges(harness)
+    assert found["fadecount_stream_clock_wrong"] == {("doors",): 1} and found["fadecount_stream_refused"] == {("doors",): 0}
+    assert found["fadecount_stream_lag_seconds"]["doors",] == status(harness)["doors"]["lag_seconds"]
+
+
+def test_released_values_are_shown_within_the_bound(valued: Harness) -> None:
+    valued.create("gates", keys=("x", "y"))
+    valued.create("halls", keys=("z",))
+    valued.close_tick()
+    with valued.client() as client:
+        client.add("doors", {"a": 7})
+        client.add("halls", {"z": 5})
+    assert gauges(valued)["fadecount_released_count"]["doors", "a"] == 0  # nothing of an open tick
+    valued.close_tick()
+    wait_for(lambda: gauges(valued)["fadecount_released_count"].get(("halls", "z")) == 5)
+    found = gauges(valued)
+    assert found["fadecount_released_count"] == {("doors", "a"): 7, ("doors", "b"): 0, ("halls", "z"): 5}
+    assert found["fadecount_released_low"]["doors", "a"] <= 7 <= found["fadecount_released_high"]["doors", "a"]
+    assert found["fadecount_released_left_out"] == {(): 1}
+
+
+def test_pages_and_who_may_see_them(harness: Harness) -> None:
+    harness.create("gates")
+    first = harness.request("GET", "/v1/status?limit=1", token=harness.admin).json()
+    assert [each["name"] for each in first["streams"]] == ["doors"] and first["next"] == "doors"
+    second = harness.request("GET", "/v1/status?limit=1&cursor=doors", token=harness.token("reader")).json()
+    assert [each["name"] for each in second["streams"]] == ["gates"] and second["next"] is None
+    assert harness.request("GET", f"/v1/status?cursor={'x' * 129}", token=harness.admin).status == 400
+    for role, stream, expected in (("writer", None, 403), ("reader", "doors", 403)):
+        assert harness.request("GET", "/v1/status", token=harness.token(role, stream)).status == expected
+    assert harness.request("GET", "/v1/status").status == 401
+
+
+def test_only_so_many_streams_are_shown_one_by_one(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.create("gates")
+    assert gauges(harness)["fadecount_streams_left_out"] == {(): 0}
+    monkeypatch.setattr("fadecount.service.stream_status.MOST_STREAMS", 1)
+    found = gauges(harness)
+    assert found["fadecount_streams_left_out"] == {(): 1} and found["fadecount_stream_ended"] == {("doors",): 0}
+
+
+def test_a_store_that_does_not_answer_leaves_the_last_figures(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.close_tick()
+    before = gauges(harness)["fadecount_stream_last_release_timestamp_seconds"]
+    monkeypatch.setattr("fadecount.service.reader_pool.MOST_WAITING", 0)
+    assert gauges(harness)["fadecount_stream_last_release_timestamp_seconds"] == before != {}
+
+
+def expressions() -> list[str]:
+    """Every query of the alert rules and of the dashboard."""
+    rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text(encoding="utf-8"))
+    found = []
+    for group in rules["groups"]:
+        assert set(group) == {"name", "rules"}
+        for rule in group["rules"]:
+            assert {"alert", "expr", "labels", "annotations"} <= set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+            assert rule["annotations"]["summary"] and rule["labels"]["severity"] in ("page", "ticket", "info")
+            found.append(rule["expr"])
+    board = json.loads((DEPLOY / "grafana-dashboard.json").read_text(encoding="utf-8"))
+    assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    return found + [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+
+
+def test_dashboard_and_alerts_name_metrics_that_exist(valued: Harness) -> None:
+    """Parsed by a parser of PromQL that is not ours; every metric named must be one that the service shows."""
+    promql = pytest.importorskip("promql_parser", reason="promql-parser is not installed: the rules are not parsed")
+    valued.close_tick()
+    assert valued.request("GET", "/v1/streams", token=valued.admin).status == 200
+    known = set(gauges(valued)) | {"up"}
+    named: set[str] = set()
+
+    def collect(node: Any) -> None:
+        if isinstance(node, promql.VectorSelector):
+            named.add(node.name)
+        for name in ("expr", "lhs", "rhs", "vector_selector", "param"):
+            if getattr(node, name, None) is not None:
+                collect(getattr(node, name))
+        for each in getattr(node, "args", None) or ():
+            collect(each)
+
+    for text in expressions():
+        collect(promql.parse(text.replace("$job", "fadecount").replace("$stream", ".*")))
+    assert named <= known, sorted(named - known)
+    shown = {name for name in known if name.startswith(("fadecount_stream_", "fadecount_released_"))}
+    assert shown - named <= {"fadecount_released_left_out", "fadecount_stream_tick_seconds"}
+    with pytest.raises(ValueError, match="parenthesis"):
+        promql.parse("sum by (fadecount_ready")
