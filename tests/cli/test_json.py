@@ -19,6 +19,7 @@ EXAMPLES = {
     ("audit",): ["--epsilon", "1", "--ages", "0", "--samples", "5000"],
     ("compare",): ["--window", "7", "--epsilon-current", "1"],
     ("curve",): ["--mechanism", "designed", "--budgets", "inf,0.5", "--until", "100"],
+    ("doctor",): ["--state", "state"],
     ("paper",): ["--out", "paper", "--only", "table1"],
     ("plan",): ["--horizon", "1000", "--loss", "1000=3"],
     ("streams", "audit-log"): ["--state", "state"],

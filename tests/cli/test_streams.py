@@ -13,7 +13,7 @@ import pytest
 import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.streams import Reader
-from tests.cli.test_run import STORED, folder
+from tests.cli.test_run import KEYED, STORED, folder
 
 __all__ = ["folder"]
 
@@ -37,6 +37,19 @@ def test_list_and_show(stored: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["streams", "list", "--state", "state", "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
     assert found["ticks_released"] == 10
+
+
+def test_the_folder_of_the_service_is_the_default(
+    stored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(stored / "data"))
+    assert main(["streams", "list"]) == 1
+    assert f"store must exist to be read, got '{stored / 'data' / 'fadecount' / 'streams.db'}'" in capsys.readouterr().err
+    monkeypatch.setenv("FADECOUNT_STATE", str(stored / "state"))
+    assert main(["streams", "list"]) == 0
+    assert capsys.readouterr().out.startswith("pages: 10 ticks")
+    assert main(["run", "second.csv", *STORED[: -len(STORED) + len(KEYED)], "--name", "pages", "--output", "two.csv"]) == 0
+    assert "nothing is kept" not in capsys.readouterr().err
 
 
 def test_what_is_lost_about_an_event(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +149,6 @@ def test_an_old_backup_is_refused_until_its_loss_is_accepted(stored: Path, capsy
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["list"], "--state or --database must be given"),
         (["list", "--state", "nowhere"], "store must exist"),
         (["show", "doors", "--state", "state"], "streams of this store: pages"),
         (["show", "pages", "--state", "state", "--item", "noon"], "--item must be a time in ISO 8601"),

@@ -8,13 +8,14 @@ from pathlib import Path
 
 LARGEST = 50
 
+# Only functions: the bodies of modules and classes run when they are imported, whatever an event does.
 PROGRAM = """
-import sys, threading
+import inspect, sys, threading
 from fadecount.cli.main import main
 seen = {}
 def watch(frame, event, _):
     name = frame.f_globals.get("__name__", "")
-    if event == "call" and name.startswith("fadecount.") and frame.f_code.co_name != "<module>":
+    if event == "call" and name.startswith("fadecount.") and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
         seen.setdefault(name)
 threading.setprofile(watch)
 sys.setprofile(watch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import re
 from datetime import datetime
 from pathlib import Path
@@ -221,11 +222,11 @@ def _finite(value: Any) -> Any:
 FILE_NAME = "streams.db"
 
 
-def add_store_options(parser: argparse.ArgumentParser) -> None:
-    """``--state DIR`` or ``--database URL``, ``--fence``, ``--key-file``."""
+def add_store_options(parser: argparse.ArgumentParser, *, default: str = "as for serve") -> None:
+    """``--state DIR`` or ``--database URL``, ``--fence``, ``--key-file``; :func:`place_store` fills in what is not given."""
     group = parser.add_argument_group("store")
     where = group.add_mutually_exclusive_group()
-    where.add_argument("--state", metavar="DIR", help="folder of the store (SQLite)")
+    where.add_argument("--state", metavar="DIR", help=f"folder of the store (default: {default})")
     where.add_argument("--database", metavar="URL", help="PostgreSQL store: postgresql://user@host/name")
     group.add_argument(
         "--fence", metavar="WHERE", help="folder or PostgreSQL URL of the rollback fence (default: the user's state folder)"
@@ -268,6 +269,21 @@ def monotone_view(largest_step: str) -> Monotone:
     return Monotone(largest_step=int(largest_step))
 
 
+def place_store(arguments: argparse.Namespace, *, keep: bool) -> None:
+    """Fill in where the store, the fence and the key are, as the environment and the settings file of the service say.
+
+    With ``keep``, the folder of the service is the last resort. Without it, a run that names no store keeps nothing.
+    """
+    from fadecount.service.configuration import configuration, default_folder
+
+    chosen = configuration({}, os.environ)
+    if not is_stored(arguments):
+        arguments.database = chosen["database"]
+        arguments.state = None if arguments.database else chosen["state"] or (default_folder() if keep else None)
+    arguments.fence = arguments.fence or chosen["fence"]
+    arguments.key_file = arguments.key_file or chosen["key_file"]
+
+
 def is_stored(arguments: argparse.Namespace) -> bool:
     return arguments.state is not None or arguments.database is not None
 
@@ -290,8 +306,6 @@ def open_reader(arguments: argparse.Namespace) -> Reader:
 
     if arguments.database is not None:
         return Reader.of_server(arguments.database)
-    if arguments.state is None:
-        raise ParameterError("--state or --database must be given; it says where the streams are")
     return Reader.of_file(Path(arguments.state) / FILE_NAME)
 
 

@@ -30,14 +30,19 @@ EXTRAS = {
 INTERRUPTED = 130
 
 
+def command_names() -> list[str]:
+    """The name of every command, in alphabetical order."""
+    names = sorted(found.name for found in pkgutil.iter_modules(cli.__path__))
+    return [name.replace("_", "-") for name in names if name != "main" and not name.startswith("_")]
+
+
 def commands() -> dict[str, ModuleType]:
     """Every command by its name, in alphabetical order."""
-    names = sorted(found.name for found in pkgutil.iter_modules(cli.__path__))
-    return {
-        name.replace("_", "-"): importlib.import_module(f"{cli.__name__}.{name}")
-        for name in names
-        if name != "main" and not name.startswith("_")
-    }
+    return {name: _command(name) for name in command_names()}
+
+
+def _command(name: str) -> ModuleType:
+    return importlib.import_module(f"{cli.__name__}.{name.replace('-', '_')}")
 
 
 class Parser(argparse.ArgumentParser):
@@ -48,12 +53,11 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """The parser of all commands. If ``words`` begin with a command, only that one gets its options."""
+    """The parser of all commands. If ``words`` begin with a command, it is the only one, and no other is imported."""
     parser = Parser(prog="fadecount", description="Running counts with differential privacy that fades on a published schedule.")
     parser.add_argument("--version", action="version", version=f"fadecount {fadecount.__version__}")
     choices = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
-    found = commands()
-    wanted = [words[0]] if words and words[0] in found else list(found)
+    found = {words[0]: _command(words[0])} if words and words[0] in command_names() else commands()
     for name, module in found.items():
         summary, _, details = (module.__doc__ or "").strip().partition("\n")
         one = choices.add_parser(
@@ -63,8 +67,7 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
             epilog=details.strip("\n"),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        if name in wanted:
-            module.add_arguments(one)
+        module.add_arguments(one)
         one.set_defaults(run=module.run)
     return parser
 

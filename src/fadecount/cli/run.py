@@ -40,6 +40,7 @@ from fadecount.cli._options import (
     monotone_view,
     open_store,
     parse_time,
+    place_store,
     source_options,
 )
 
@@ -57,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="release nothing: name the first row of a file that cannot be read")
     add_event_options(parser)
     add_mechanism_options(parser)
-    add_store_options(parser)
+    add_store_options(parser, default="none, nothing is kept")
     group = parser.add_argument_group("releases")
     group.add_argument("--name", metavar="STREAM", help="name of the stream (default: from the name of the file)")
     group.add_argument(
@@ -104,6 +105,7 @@ def run(arguments: argparse.Namespace) -> int:
         if moment is not None:
             options.ticks.at(moment.timestamp())
     name = arguments.name or _default_name(arguments.input)
+    place_store(arguments, keep=False)
     with open_store(arguments) as store:
         person = None if arguments.plan is None else read_planned_person(arguments.plan)
         if person is not None:

@@ -34,12 +34,12 @@ from fadecount.cli._options import (
     add_store_options,
     add_window_options,
     check_window_options,
-    is_stored,
     json_text,
     monotone_view,
     open_reader,
     open_store,
     parse_time,
+    place_store,
 )
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError, bad_parameter
@@ -124,6 +124,7 @@ def run(arguments: argparse.Namespace) -> int:
         "rotate": _rotate,
         "audit-log": _audit_log,
     }
+    place_store(arguments, keep=True)
     action[arguments.action](arguments)
     return 0
 
@@ -379,8 +380,6 @@ def _audit_log(arguments: argparse.Namespace) -> None:
     from fadecount.streams.audit_log import AuditLog
     from fadecount.streams.fence import default_folder
 
-    if not is_stored(arguments):
-        raise ParameterError("--state or --database must be given; it says where the streams are")
     entries = list(AuditLog.in_folder(arguments.state or default_folder()).entries())
     if arguments.contains is not None and arguments.contains not in [each.hash for each in entries]:
         raise bad_parameter("--contains", arguments.contains, "the hash of a line of the log", "the log was cut off or replaced")

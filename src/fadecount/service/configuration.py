@@ -6,6 +6,7 @@ the default. A name that is not in the table is refused: a misspelt limit must n
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -198,6 +199,15 @@ def _from_file(path: Path) -> dict[str, Value | None]:
             )
         found[_BY_NAME[name].attribute] = _BY_NAME[name].from_file(value, f"{name} in {str(path)!r}")
     return found
+
+
+def default_folder() -> Path:
+    """The folder that the environment or the settings file names; else ``$XDG_DATA_HOME/fadecount``, by default
+    ``~/.local/share/fadecount``."""
+    chosen = configuration({}, os.environ)["state"]
+    if isinstance(chosen, Path):
+        return chosen
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "fadecount"
 
 
 def settings_table() -> str:

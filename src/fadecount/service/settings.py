@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fadecount.errors import StoreError
 from fadecount.service.clock import Clock
-from fadecount.service.configuration import configuration
+from fadecount.service.configuration import default_folder as default_folder
 from fadecount.service.limits import Limits
 from fadecount.service.tokens import FILE_NAME, TokenFile
 from fadecount.streams import PostgresStore, SQLiteStore, Store, fence_from, seal_from
@@ -42,15 +41,6 @@ class Storage:
     def tokens(self) -> TokenFile:
         """The tokens of the service."""
         return TokenFile(self.folder / FILE_NAME)
-
-
-def default_folder() -> Path:
-    """The folder that the environment or the settings file names; else ``$XDG_DATA_HOME/fadecount``, by default
-    ``~/.local/share/fadecount``."""
-    chosen = configuration({}, os.environ)["state"]
-    if isinstance(chosen, Path):
-        return chosen
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "fadecount"
 
 
 def open_store(storage: Storage) -> Store:
