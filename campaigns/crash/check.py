@@ -32,7 +32,7 @@ class Account:
         self._counted: set[str] = set()
         self._sums = [np.zeros(MOST_KEYS, dtype=np.int64)]
         self._waiting = np.zeros(MOST_KEYS, dtype=np.int64)
-        self._used: Counter[str] = Counter()
+        self._used: Counter[tuple[str | None, int | None]] = Counter()
         self._position, self._written = "", False
         self._closing: int | None = None
         self.rows: list[list[int]] = []
@@ -106,14 +106,15 @@ class Account:
             self._count(each)
 
     def _count(self, batch: str) -> None:
-        """Add a batch to the open tick; of one person only so many events."""
+        """Add a batch to the open tick; of one person only so many events, or so many under each key."""
         unit = self._site.unit
         person = person_of(batch, unit)
         for at, count in enumerate(counts_of(batch, 2).values()):
-            taken = count if person is None else min(count, unit.events - self._used[person])
+            who = person, at if unit.keys > 1 else None
+            taken = count if person is None else min(count, unit.events - self._used[who])
             self._waiting[at] += taken
             if person is not None:
-                self._used[person] += taken
+                self._used[who] += taken
 
     def _on_closing(self, record: Record) -> None:
         self._closing = record["last"]

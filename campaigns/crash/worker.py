@@ -55,8 +55,8 @@ MECHANISMS = (
     fc.Binary(epsilon=1.0, horizon=1 << 20),
     fc.Gaussian(sigma=3.0, half_lives=(20, 1), weights=(0.01, 0.29, 0.7), delay=1),
 )
-UNITS = (Unit(), Unit(of="person", events=300))
-"""The cap is reached: a batch holds up to 510 events of one of three persons."""
+UNITS = (Unit(), Unit(of="person", events=300), Unit(of="person", events=150, keys=2))
+"""The caps are reached: a batch holds up to 510 events of one of three persons, under two keys."""
 
 NAME, FIRST_TICK, SOURCE = "doors", 1000, "journal"
 FOLD_BYTES = 1500

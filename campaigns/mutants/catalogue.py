@@ -43,7 +43,7 @@ PATH, COUNTER, GRID = "counters/path.py", "counters/counter.py", "counters/grid.
 LAPLACE, SOURCE, TABLE, WORDS = "noise/laplace.py", "noise/source.py", "noise/laplace.py", "noise/generator.py"
 
 MUTANTS = (
-    Mutant("scale halved", "mechanisms/noise_law.py", "math.ldexp(1.0 / budget,", "math.ldexp(0.5 / budget,", DEFINITION),
+    Mutant("scale halved", "mechanisms/noise_law.py", "math.ldexp(1.0 / budget *", "math.ldexp(0.5 / budget *", DEFINITION),
     Mutant("level off by one", "mechanisms/gradual.py", "rounded_power(1 + level,", "rounded_power(2 + level,", DEFINITION),
     Mutant("interval index t - 1", PATH, "round_number, clock >> level)", "round_number, clock - 1 >> level)", DEFINITION),
     Mutant("clock starts one late", PATH, "shown = self.shown + 1", "shown = self.shown + 2", DEFINITION),
@@ -175,6 +175,20 @@ MUTANTS = (
         "self._mu(age, float(sensitivity))",
         "self._mu(age)",
         GAUSSIAN,
+    ),
+    Mutant(
+        "keys of a Gaussian unit forgotten",
+        "mechanisms/gaussian.py",
+        "math.sqrt(keys * histories)",
+        "math.sqrt(histories)",
+        GAUSSIAN,
+    ),
+    Mutant(
+        "one key too many of a person",
+        "streams/unit.py",
+        "if keys >= self.keys:",
+        "if keys > self.keys:",
+        ("tests/streams/test_inputs.py",),
     ),
     Mutant(
         "rejected Gaussian places kept",

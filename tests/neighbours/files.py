@@ -25,6 +25,7 @@ MECHANISMS = {
     "linear": ["--mechanism", "linear", "--epsilon", "1"],
     "refresh": ["--mechanism", "refresh", "--window", "3", "--epsilon-current", "1", "--epsilon-past", "1"],
     "binary": ["--mechanism", "binary", "--epsilon", "1", "--steps", "7"],
+    "gaussian": ["--mechanism", "gaussian", "--sigma", "16"],
 }
 KINDS = ("csv", "plain csv", "jsonl", "parquet", "typed parquet", "pipe", "jsonl pipe")
 
@@ -60,6 +61,8 @@ def event_words(scene: Scene) -> list[str]:
         words += ["--amount", "amount", "--max-amount", str(scene.max_amount)]
     if scene.per_person:
         words += ["--person", "person", "--per-person", f"{scene.per_person}/tick"]
+    if scene.keys_per_person > 1:
+        words += ["--keys-per-person", str(scene.keys_per_person)]
     return words
 
 

@@ -10,6 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, zip_longest
 
+from fadecount.streams import Unit
+from fadecount.streams.unit import ONE_EVENT
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -38,6 +41,7 @@ class Scene:
     other: str | None = None
     max_amount: int | None = None
     per_person: int | None = None
+    keys_per_person: int = 1
     mechanism: str = "gradual"
     graces: tuple[int, ...] = (0,)
     cuts: tuple[int, ...] = ()
@@ -45,9 +49,11 @@ class Scene:
     rows: tuple[Row, ...] = ()
 
     @property
-    def unit_amount(self) -> int:
-        """By how much one protected unit may change the count of one tick."""
-        return (self.max_amount or 1) * (self.per_person or 1)
+    def unit(self) -> Unit:
+        """Who is protected."""
+        if self.per_person is None:
+            return Unit(amount=self.max_amount or 1)
+        return Unit(of="person", amount=self.max_amount or 1, events=self.per_person, keys=self.keys_per_person)
 
     def start_of(self, tick: int) -> int:
         return tick * self.tick_seconds
@@ -93,18 +99,18 @@ class Published:
     messages: tuple[object, ...] = ()
 
 
-def violations(left: Published, right: Published, *, largest: int, keys: int = 1) -> list[str]:
-    """Every way in which two published results differ by more than one unit that changes one tick by at most ``largest``.
+def violations(left: Published, right: Published, *, unit: Unit = ONE_EVENT) -> list[str]:
+    """Every way in which two published results differ by more than one unit.
 
     >>> before = Published(keys=("a", "b"), values={1: (0, 0), 2: (1, 0), 3: (1, 2)})
     >>> after = Published(keys=("a", "b"), values={1: (0, 0), 2: (1, 1), 3: (1, 3)})
-    >>> violations(before, after, largest=1)
+    >>> violations(before, after)
     []
     >>> after = Published(keys=("a", "b"), values={1: (0, 0), 2: (1, 1), 3: (2, 2), 4: (2, 2)})
-    >>> violations(before, after, largest=1)
+    >>> violations(before, after)
     ['range: 1..3 became 1..4', 'the difference moves: tick 2 (0, 1), tick 3 (1, 0)']
     """
-    return [*_public(left, right), *_values(left, right, largest, keys)]
+    return [*_public(left, right), *_values(left, right, unit)]
 
 
 def differs(left: Published, right: Published) -> bool:
@@ -123,7 +129,7 @@ def _public(left: Published, right: Published) -> Iterator[str]:
             yield f"{name}: {_first_difference(one, other)}"
 
 
-def _values(left: Published, right: Published, largest: int, keys: int) -> Iterator[str]:
+def _values(left: Published, right: Published, unit: Unit) -> Iterator[str]:
     before: tuple[int, ...] | None = None
     seen: tuple[int, tuple[int, ...]] | None = None
     for tick in sorted(left.values.keys() & right.values.keys()):
@@ -137,9 +143,9 @@ def _values(left: Published, right: Published, largest: int, keys: int) -> Itera
             seen, before = (tick, now), now
     if seen is None or before is None:
         return
-    if sum(map(abs, before)) > largest:
-        yield f"the difference is {before} from tick {seen[0]} on, above {largest}"
-    if sum(1 for each in before if each) > keys:
+    if sum(map(abs, before)) > unit.sensitivity or max(map(abs, before)) > unit.per_key:
+        yield f"the difference is {before} from tick {seen[0]} on, above {unit.text}"
+    if sum(1 for each in before if each) > (unit.keys if unit.keys > 1 else unit.events):
         yield f"the difference {before} from tick {seen[0]} on is spread over keys"
 
 

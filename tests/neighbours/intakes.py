@@ -8,6 +8,8 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+from fadecount.streams import Unit
+from fadecount.streams.unit import ONE_EVENT
 from tests.neighbours import files, library, live, service
 from tests.neighbours.harness import Published, differs, violations
 from tests.neighbours.scenes import pair
@@ -36,7 +38,7 @@ def _files(kind: str, seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
         made = pair(seed)
         left = files.publish(kind, made.without, folder / f"{seed}-without")
         right = files.publish(kind, made.with_unit, folder / f"{seed}-with")
-        yield _verdict(seed, left, right, largest=made.scene.unit_amount, keys=made.scene.per_person or 1)
+        yield _verdict(seed, left, right, made.scene.unit)
 
 
 def _live(kind: str, seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
@@ -44,7 +46,7 @@ def _live(kind: str, seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
         made = pair(seed, live=True, timed=kind.startswith("follow"))
         left = live.publish(kind, made.without, folder / f"{seed}-without")
         right = live.publish(kind, made.with_unit, folder / f"{seed}-with")
-        yield _verdict(seed, left, right, largest=made.scene.unit_amount, keys=made.scene.per_person or 1)
+        yield _verdict(seed, left, right, made.scene.unit)
 
 
 def _library(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
@@ -52,7 +54,7 @@ def _library(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
         made = library.program(seed)
         left = library.publish(made, made.without, folder / f"{seed}-without")
         right = library.publish(made, made.with_unit, folder / f"{seed}-with")
-        yield _verdict(seed, left, right, largest=made.unit.sensitivity, keys=made.unit.events)
+        yield _verdict(seed, left, right, made.unit)
 
 
 def _service(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
@@ -63,7 +65,7 @@ def _service(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
         left = service.publish(plays, folder / f"{plays[0].seed}-without", with_unit=False, restart=restart)
         right = service.publish(plays, folder / f"{plays[0].seed}-with", with_unit=True, restart=restart)
         for play, one, other in zip(plays, left, right, strict=True):
-            yield _verdict(play.seed, one, other, largest=play.unit.sensitivity, keys=play.unit.events)
+            yield _verdict(play.seed, one, other, play.unit)
 
 
 def _spark(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
@@ -76,8 +78,8 @@ def _spark(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
         yield _verdict(seed, left, right)
 
 
-def _verdict(seed: int, left: Published, right: Published, *, largest: int = 1, keys: int = 1) -> Verdict:
-    return Verdict(seed, violations(left, right, largest=largest, keys=keys), differs(left, right))
+def _verdict(seed: int, left: Published, right: Published, unit: Unit = ONE_EVENT) -> Verdict:
+    return Verdict(seed, violations(left, right, unit=unit), differs(left, right))
 
 
 INTAKES: Mapping[str, Intake] = {

@@ -24,7 +24,14 @@ MECHANISMS: dict[str, fc.Mechanism] = {
 }
 
 
-UNITS = (Unit(), Unit(), Unit(amount=5), Unit(of="person", events=1), Unit(of="person", events=2, amount=3))
+UNITS = (
+    Unit(),
+    Unit(),
+    Unit(amount=5),
+    Unit(of="person", events=1),
+    Unit(of="person", events=2, amount=3),
+    Unit(of="person", events=2, keys=2),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

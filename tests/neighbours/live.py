@@ -174,6 +174,7 @@ def _options(kind: str, scene: Scene, grace: int) -> SourceOptions:
         max_amount=scene.max_amount or 1,
         person="person" if scene.per_person else None,
         per_person=scene.per_person or 1,
+        keys_per_person=scene.keys_per_person,
         format="jsonl" if "jsonl" in kind else "csv",
         grace_seconds=grace,
     )

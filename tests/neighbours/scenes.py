@@ -40,6 +40,7 @@ def _settings(chance: random.Random, seed: int, *, people: bool, amounts: bool, 
     first = BEGIN // tick_seconds
     ticks = chance.randint(1, 6)
     keys = chance.choice(((), (), ("a",), ("a", "b"), ("a", "b", "c")))
+    per_person = chance.choice((None, None, 1, 2)) if people else None
     return Scene(
         seed=seed,
         tick_seconds=tick_seconds,
@@ -48,8 +49,9 @@ def _settings(chance: random.Random, seed: int, *, people: bool, amounts: bool, 
         keys=keys,
         other=chance.choice((None, keys[-1])) if keys else None,
         max_amount=chance.choice((None, None, 1, 5)) if amounts else None,
-        per_person=chance.choice((None, None, 1, 2)) if people else None,
-        mechanism=chance.choice(("gradual", "gradual", "delayed", "linear", "refresh", "binary")),
+        per_person=per_person,
+        keys_per_person=chance.choice((1, 2, 2)) if keys and per_person else 1,
+        mechanism=chance.choice(("gradual", "gradual", "delayed", "linear", "refresh", "binary", "gaussian")),
         downtimes=tuple(round(chance.choice((0, 0.3, 1, 3.5)) * tick_seconds, 2) for _ in range(2)),
         graces=tuple(chance.choice((0, 7, tick_seconds // 2, 3 * tick_seconds)) for _ in range(3)),
         cuts=tuple(sorted(chance.sample(range(first + 1, first + ticks + 1), min(ticks, chance.choice((0, 0, 1, 2)))))),

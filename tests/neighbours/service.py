@@ -48,7 +48,7 @@ class Post:
     own: bool = False
 
 
-UNITS = (Unit(), Unit(), Unit(amount=5), Unit(of="person", events=2))
+UNITS = (Unit(), Unit(), Unit(amount=5), Unit(of="person", events=2), Unit(of="person", events=2, keys=2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +195,7 @@ def publish(
 
 
 def _created(name: str, play: Play) -> str:
-    unit = {"of": play.unit.of, "amount": play.unit.amount, "events": play.unit.events}
+    unit = play.unit.to_json()
     mechanism = json.loads(MECHANISMS[play.mechanism].to_json())
     return json.dumps({"name": name, "tick": "1m", "keys": play.keys, "unit": unit, "mechanism": mechanism})
 

@@ -21,6 +21,7 @@ MECHANISMS: dict[str, fc.Mechanism] = {
     "linear": fc.Linear(epsilon=0.5),
     "refresh": fc.Refresh(window=3, epsilon_current=0.7, epsilon_past=0.2),
     "binary": fc.Binary(epsilon=1.0, horizon=1000),
+    "gaussian": fc.Gaussian(sigma=16.0, half_lives=(32, 1), weights=(0.01, 0.25, 0.74)),
 }
 
 

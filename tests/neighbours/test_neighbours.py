@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fadecount.streams import Unit
 from tests.neighbours import live
 from tests.neighbours.harness import Published, Row, Scene, violations
 from tests.neighbours.intakes import INTAKES
@@ -62,8 +63,14 @@ BEFORE = Published(keys=("a", "b"), values={5: (0, 0), 6: (1, 0), 7: (2, 2)}, mo
         (Published(keys=("a", "b"), values={5: (0, 0), 6: (1, 0), 7: (2, 3)}, moments=(5, 6, 7), messages=(0,)), None),
         (Published(keys=("a", "b"), values={5: (0, 0), 6: (0, 0), 7: (1, 2)}, moments=(5, 6, 7), messages=(0,)), None),
         (Published(keys=("a", "b"), values={5: (0, 0), 6: (2, 0), 7: (2, 2)}, moments=(5, 6, 7), messages=(0,)), "moves"),
-        (Published(keys=("a", "b"), values={5: (0, 0), 6: (1, 0), 7: (3, 3)}, moments=(5, 6, 7), messages=(0,)), "above 1"),
-        (Published(keys=("a", "b"), values={5: (0, 0), 6: (1, 0), 7: (4, 2)}, moments=(5, 6, 7), messages=(0,)), "above 1"),
+        (
+            Published(keys=("a", "b"), values={5: (0, 0), 6: (1, 0), 7: (3, 3)}, moments=(5, 6, 7), messages=(0,)),
+            "above one event",
+        ),
+        (
+            Published(keys=("a", "b"), values={5: (0, 0), 6: (1, 0), 7: (4, 2)}, moments=(5, 6, 7), messages=(0,)),
+            "above one event",
+        ),
         (Published(keys=("a", "b"), values={5: (0, 0), 6: (1, 0)}, moments=(5, 6, 7), messages=(0,)), "range"),
         (Published(keys=("a",), values=BEFORE.values, moments=(5, 6, 7), messages=(0,)), "keys"),
         (Published(keys=("a", "b"), values=BEFORE.values, moments=(6, 7), messages=(0,)), "moments"),
@@ -71,12 +78,16 @@ BEFORE = Published(keys=("a", "b"), values={5: (0, 0), 6: (1, 0), 7: (2, 2)}, mo
     ],
 )
 def test_the_comparison_finds_what_differs_by_more_than_a_unit(after: Published, wrong: str | None) -> None:
-    found = violations(BEFORE, after, largest=1)
+    found = violations(BEFORE, after)
     assert not found if wrong is None else any(wrong in each for each in found)
-    assert bool(violations(after, BEFORE, largest=1)) == bool(found)
+    assert bool(violations(after, BEFORE)) == bool(found)
 
 
 def test_a_difference_over_several_keys_is_found_whatever_its_sum() -> None:
     after = Published(keys=("a", "b"), values={5: (0, 0), 6: (2, 1), 7: (3, 3)}, moments=(5, 6, 7), messages=(0,))
-    assert violations(BEFORE, after, largest=2)
-    assert not violations(BEFORE, after, largest=2, keys=2)
+    assert violations(BEFORE, after, unit=Unit(amount=2))
+    assert not violations(BEFORE, after, unit=Unit(of="person", events=2))
+    assert not violations(BEFORE, after, unit=Unit(of="person", keys=2))
+    wide = Published(keys=("a", "b"), values={5: (0, 0), 6: (1, 0), 7: (5, 2)}, moments=(5, 6, 7), messages=(0,))
+    assert not violations(BEFORE, wide, unit=Unit(of="person", events=3))
+    assert violations(BEFORE, wide, unit=Unit(of="person", events=2, keys=2)), "4 in all may differ, but 2 in each key"
