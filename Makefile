@@ -62,6 +62,9 @@ exactness: $(VENV)/test ## compare millions of draws with exact arithmetic
 docs: $(VENV)/test ## write the reference pages again: commands, library, tree
 	$(BIN)/python -m tools.docs
 
+notebooks: $(VENV)/test ## run the notebooks and keep what they show
+	$(BIN)/python -m tools.notebooks
+
 readme-picture: $(VENV)/test ## draw the picture of the README again: a count and its fading curve
 	$(BIN)/python -m tools.picture
 
