@@ -68,10 +68,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("accept-history", "let a stream go on after an old backup or a lost fence: once, and every loss grows"),
         ("delete", "remove a stream; what observers have seen, they keep"),
         ("rotate", "seal the state of a store with another key"),
+        ("migrate", "bring a store of an older version to the current format; run and serve do the same when they start"),
         ("audit-log", "print the administrative acts on a store, and check that no line was changed"),
     ):
         one = made[name] = actions.add_parser(name, help=text, description=text)
-        if name not in ("list", "rotate", "audit-log"):
+        if name not in ("list", "rotate", "migrate", "audit-log"):
             one.add_argument("name", metavar="NAME", help="name of the stream")
         add_store_options(one)
         if name in ("list", "show", "curve", "audit-log"):
@@ -122,6 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
         "accept-history": _accept_history,
         "delete": _delete,
         "rotate": _rotate,
+        "migrate": _migrate,
         "audit-log": _audit_log,
     }
     place_store(arguments, keep=True)
@@ -374,6 +376,15 @@ def _rotate(arguments: argparse.Namespace) -> None:
     open_reader(arguments).close()
     with open_store(arguments) as store:
         store.rotate(Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file))
+
+
+def _migrate(arguments: argparse.Namespace) -> None:
+    from fadecount.streams.database import FORMAT
+
+    if arguments.state is not None and not (Path(arguments.state) / FILE_NAME).is_file():
+        raise bad_parameter("--state", arguments.state, "the folder of a store", "there is nothing to migrate")
+    with open_store(arguments) as store:
+        print(f"the store has the current format, {FORMAT}; it holds {len(store.names())} streams")
 
 
 def _audit_log(arguments: argparse.Namespace) -> None:

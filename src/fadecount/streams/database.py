@@ -15,7 +15,11 @@ from typing import Any, ClassVar, Protocol
 
 from fadecount.errors import StoreError
 
-FORMAT = 1
+FORMAT = 2
+"""The number of the format of a store; streams/migration.py says what changed."""
+
+_REQUESTS = """CREATE TABLE IF NOT EXISTS requests (
+        id {identity}, stream TEXT NOT NULL, action TEXT NOT NULL, details TEXT NOT NULL, answer TEXT)"""
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -23,7 +27,8 @@ TABLES = (
         id {identity}, name TEXT NOT NULL UNIQUE, uid TEXT NOT NULL, description TEXT NOT NULL,
         first_tick BIGINT, last_tick BIGINT, published_tick BIGINT, steps BIGINT NOT NULL, width BIGINT NOT NULL,
         commit_id TEXT NOT NULL, previous_commit_id TEXT, forks TEXT NOT NULL,
-        secret {bytes} NOT NULL, digest {bytes} NOT NULL)""",
+        secret {bytes} NOT NULL, digest {bytes} NOT NULL,
+        retain_seconds BIGINT, kept_tick BIGINT, compacted_tick BIGINT)""",
     """CREATE TABLE IF NOT EXISTS keys ( stream BIGINT NOT NULL, position BIGINT NOT NULL, name TEXT NOT NULL, PRIMARY KEY
     (stream, position), UNIQUE (stream, name))""",
     """CREATE TABLE IF NOT EXISTS state (
@@ -41,9 +46,23 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS releases (
         stream BIGINT NOT NULL, first_tick BIGINT NOT NULL, ticks BIGINT NOT NULL, width BIGINT NOT NULL,
         body {bytes} NOT NULL, digest {bytes} NOT NULL, PRIMARY KEY (stream, first_tick))""",
-    "CREATE TABLE IF NOT EXISTS deleted (name TEXT PRIMARY KEY, last_tick BIGINT)",
+    """CREATE TABLE IF NOT EXISTS deleted (
+        name TEXT PRIMARY KEY, last_tick BIGINT, uid TEXT, description TEXT, steps BIGINT, deleted_at BIGINT)""",
+    _REQUESTS,
 )
 """``streams`` holds each stream's status; ``state`` and ``inputs`` hold true counts; only ``releases`` is for readers."""
+
+NEW_IN_FORMAT_2 = (
+    "ALTER TABLE streams ADD COLUMN retain_seconds BIGINT",
+    "ALTER TABLE streams ADD COLUMN kept_tick BIGINT",
+    "ALTER TABLE streams ADD COLUMN compacted_tick BIGINT",
+    "ALTER TABLE deleted ADD COLUMN uid TEXT",
+    "ALTER TABLE deleted ADD COLUMN description TEXT",
+    "ALTER TABLE deleted ADD COLUMN steps BIGINT",
+    "ALTER TABLE deleted ADD COLUMN deleted_at BIGINT",
+    _REQUESTS,
+)
+"""What a store of format 1 lacks."""
 
 
 class Database(Protocol):
@@ -70,6 +89,9 @@ class Database(Protocol):
     def unlock(self, name: str) -> None: ...
 
     def close(self) -> None: ...
+
+    def in_dialect(self, table: str) -> str:
+        """A statement that makes a table, in the dialect of the database."""
 
 
 def store_failed(reason: str) -> StoreError:

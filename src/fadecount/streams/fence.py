@@ -29,6 +29,7 @@ from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.forks import Fork
+from fadecount.streams.sqlite import sync_folder
 from fadecount.streams.status import Status, read_status
 
 if TYPE_CHECKING:
@@ -184,11 +185,7 @@ class FileFence(_Moving):
         for path in paths:
             _new(path).replace(path)
         self._checkpoint("fence renamed")
-        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(self._folder)
 
     @contextmanager
     def _locked(self, uid: str) -> Iterator[None]:

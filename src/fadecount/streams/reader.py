@@ -16,6 +16,7 @@ from fadecount.errors import StoreError
 from fadecount.mechanisms.noise_law import half_widths
 from fadecount.streams.chunks import Chunk, read_chunks
 from fadecount.streams.database import Database
+from fadecount.streams.migration import require_current
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.status import Status, read_keys, read_status, read_statuses, stream_names
 
@@ -40,6 +41,16 @@ class Releases:
     def last_tick(self) -> int:
         """The last tick of the piece."""
         return self.first_tick + len(self.values) - 1
+
+
+def _current(database: Database) -> Database:
+    """The database, if its store is of the format that this version reads."""
+    try:
+        require_current(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
 class Monotone:
@@ -80,14 +91,14 @@ class Reader:
     @classmethod
     def of_file(cls, path: str | Path) -> Reader:
         """A reader of an SQLite store."""
-        return cls(SQLiteDatabase(path, writes=False))
+        return cls(_current(SQLiteDatabase(path, writes=False)))
 
     @classmethod
     def of_server(cls, url: str) -> Reader:
         """A reader of a PostgreSQL store."""
         from fadecount.streams.postgres import PostgresDatabase
 
-        return cls(PostgresDatabase(url, writes=False))
+        return cls(_current(PostgresDatabase(url, writes=False)))
 
     def names(self) -> list[str]:
         """The names of all streams, in order."""

@@ -23,6 +23,12 @@ _PRAGMAS = (
     "PRAGMA busy_timeout = 10000",
 )
 
+_OPEN, _CLOSED = 1, 0
+"""``user_version`` in the header of the file: whether a process writes, so that the file alone may not be all of the store."""
+
+_VERSION_AT = 60
+"""Where SQLite keeps ``user_version`` in the file, as 4 bytes."""
+
 _FAILURES = (sqlite3.Error, sqlite3.Warning, OSError, UnicodeDecodeError)
 """Damaged files raise decoding errors too."""
 
@@ -31,7 +37,8 @@ class SQLiteDatabase(GuardedConnection):
     """One connection to a file that only its owner may read (mode 0600, also of the files SQLite puts beside it).
 
     Guarantees: a finished transaction is on disk (write-ahead log, ``synchronous = FULL``); at most one process writes, held by a
-    lock on ``<path>.lock`` that ends with the process; damage that SQLite can see is refused when a writer opens.
+    lock on ``<path>.lock`` that ends with the process; damage that SQLite can see is refused when a writer opens; a copy without
+    its write-ahead log is refused.
     """
 
     _first_words = "BEGIN IMMEDIATE"
@@ -56,6 +63,7 @@ class SQLiteDatabase(GuardedConnection):
         if not writes:
             if not path.is_file():
                 raise StoreError(f"store must exist to be read, got {str(path)!r}; run or serve creates it")
+            _require_log(path)
             return
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._lock_file = _private(path.with_name(path.name + ".lock"))
@@ -63,21 +71,49 @@ class SQLiteDatabase(GuardedConnection):
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LockedError(f"store {str(path)!r} is in use by another writer; stop that process first") from None
-        os.close(_private(path))
+        if path.exists():
+            os.close(_private(path))
+            _require_log(path)
+        else:
+            self._create(path)
+        os.pwrite(self._lock_file, _identity(path).ljust(64), 0)
+
+    def _create(self, path: Path) -> None:
+        """A new file appears whole, with its tables: a file without them has lost them."""
+        new = path.with_name(path.name + ".new")
+        new.unlink(missing_ok=True)
+        os.close(_private(new))
+        connection = sqlite3.connect(new, isolation_level=None)
+        try:
+            for table in TABLES:
+                connection.execute(self.in_dialect(table))
+        finally:
+            connection.close()
+        new.replace(path)
+        sync_folder(path.parent)
 
     def _begin(self, writes: bool) -> None:
         for pragma in _PRAGMAS if writes else (*_PRAGMAS[-1:], "PRAGMA query_only = ON"):
             self._connection.execute(pragma).fetchall()
+        if writes and self._path == MEMORY:
+            for table in TABLES:
+                self._connection.execute(self.in_dialect(table))
+            return
+        if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'streams'").fetchall():
+            raise StoreError(
+                f"store must hold streams, got none in {self._path!r}; take the files of a stopped store, or a fadecount backup "
+                "(run and serve create a store where there is no file)"
+            )
         if not writes:
-            if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'streams'").fetchall():
-                raise StoreError(f"store must hold streams to be read, got none in {self._path!r}; run or serve creates it")
             return
         found = self._connection.execute("PRAGMA integrity_check(1)").fetchall()
         if found != [("ok",)]:
             raise store_failed("the file is damaged (integrity_check)")
-        with self.transaction():
-            for table in TABLES:
-                self.change(table.format(identity="INTEGER PRIMARY KEY AUTOINCREMENT", bytes="BLOB"))
+        self._connection.execute(f"PRAGMA user_version = {_OPEN}")
+        self._connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
+
+    def in_dialect(self, table: str) -> str:
+        return table.format(identity="INTEGER PRIMARY KEY AUTOINCREMENT", bytes="BLOB")
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = self._run(lambda: self._connection.execute(sql, values).fetchall())
@@ -96,6 +132,9 @@ class SQLiteDatabase(GuardedConnection):
         with self._guard:
             self._broken = True
             with suppress(sqlite3.Error):
+                if self._lock_file is not None:
+                    self._connection.execute(f"PRAGMA user_version = {_CLOSED}")
+            with suppress(sqlite3.Error):
                 self._connection.close()
             self._release_lock()
 
@@ -111,6 +150,40 @@ class SQLiteDatabase(GuardedConnection):
         reason = error.strerror if isinstance(error, OSError) else file_or_line(str(error))
         where = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
         return store_failed(f"{reason}{where}")
+
+
+def _require_log(path: Path) -> None:
+    """Refuse a copy that was taken while a process was writing, without its write-ahead log: it is older than the store was.
+
+    Closing a store merges the log into the file. After a kill the log stays beside the file, and is merged by the next process,
+    be it a reader; so the original, which the lock file knows, may be without a log.
+    """
+    log, lock = path.with_name(path.name + "-wal"), path.with_name(path.name + ".lock")
+    with path.open("rb") as file:
+        head = file.read(_VERSION_AT + 4)
+    is_open = head[_VERSION_AT:] == _OPEN.to_bytes(4, "big")
+    if not is_open or (log.exists() and log.stat().st_size):
+        return
+    if not lock.exists() or lock.read_bytes().strip() != _identity(path):
+        raise StoreError(
+            f"store {str(path)!r} lacks its write-ahead log ({log.name}): it was copied while a process wrote to it, and is "
+            "older than what was released; make copies with fadecount backup, or of all files of a stopped store"
+        )
+
+
+def _identity(path: Path) -> bytes:
+    """What distinguishes a file from its copies."""
+    found = path.stat()
+    return f"{found.st_dev} {found.st_ino}".encode()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _private(path: Path) -> int:

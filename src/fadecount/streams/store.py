@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,7 @@ from fadecount.streams.database import FORMAT, Checkpoints, Database
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.fence import Fence, FileFence, Mark, ServerFence, default_folder, recover, shared_fate
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
+from fadecount.streams.migration import migrate
 from fadecount.streams.reader import Reader
 from fadecount.streams.seal import Plain, Seal
 from fadecount.streams.sqlite import MEMORY, SQLiteDatabase
@@ -52,13 +54,12 @@ class Store:
 
     def _check_format(self) -> str:
         database = self._database
+        migrate(database, self.audit_log)
         with database.transaction():
             defaults = {"format": str(FORMAT), "uid": unpredictable(16).hex(), "seal": self._seal.fingerprint}
             for name, value in defaults.items():
                 database.change("INSERT INTO about (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (name, value))
             about = dict(database.query("SELECT name, value FROM about"))
-        if about["format"] != str(FORMAT):
-            raise bad_parameter("store format", about["format"], f"{FORMAT}", "upgrade fadecount to read it")
         if about["seal"] != self._seal.fingerprint:
             wanted = "the key it was sealed with" if about["seal"] else "no key (it is not sealed)"
             raise StoreError(f"store must be opened with {wanted}; see --key-file and FADECOUNT_KEY")
@@ -230,7 +231,10 @@ class Store:
                 self._database.change(f"DELETE FROM {table} WHERE stream = ?", (status.id,))  # noqa: S608 - constants
             self._database.change("DELETE FROM streams WHERE id = ?", (status.id,))
             if status.steps:
-                self._database.change("INSERT INTO deleted (name, last_tick) VALUES (?, ?)", (name, status.last_tick))
+                self._database.change(
+                    "INSERT INTO deleted (name, last_tick, uid, description, steps, deleted_at) VALUES (?, ?, ?, ?, ?, ?)",
+                    (name, status.last_tick, status.uid, status.description.to_json(), status.steps, int(time.time())),
+                )
             self.audit_log.record(Act.STREAM_DELETED, name)
         self._database.unlock(status.uid)
 
