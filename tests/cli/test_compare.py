@@ -14,10 +14,12 @@ WORDS = ["compare", "--window", "1d", "--tick", "1m", "--epsilon-current", "1"]
 
 
 def test_both_have_the_same_error_and_the_crossing_is_exact(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*WORDS, "--json"]) == 0
+    assert main([*WORDS, "--epsilon-past", "0.1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     refresh, fading = (fc.Mechanism.from_json(json.dumps(found[name])) for name in ("refresh", "fading"))
-    assert refresh == fc.Refresh(window=1440, epsilon_current=1.0, epsilon_past=0.1)
+    assert refresh == fc.Refresh(
+        window=1440, epsilon_current=1.0, epsilon_past=fc.Refresh.best_ratio(window=1440, horizon=525_600)
+    )
     assert found["horizon"] == 525_600
     assert fading.mse(525_600) == pytest.approx(refresh.mse(525_600), rel=1e-9)
     crossing = found["crossing_age"]
@@ -31,7 +33,7 @@ def test_the_text_answers_the_question(tmp_path: Path, capsys: pytest.CaptureFix
     picture = tmp_path / "both.png"
     assert main([*WORDS, "--plot", str(picture)]) == 0
     text = capsys.readouterr().out
-    for part in ("1 day", "1 month", "1 year", "From an age of", "times as much"):
+    for part in ("1 day", "1 month", "1 year", "At the same typical error", "loses less", "with refreshing"):
         assert part in text
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert max(map(len, text.splitlines())) <= 90
@@ -42,9 +44,9 @@ def test_the_text_answers_the_question(tmp_path: Path, capsys: pytest.CaptureFix
     [
         (
             ["--window", "5", "--epsilon-current", "1", "--horizon", "12", "--exponent", "4"],
-            "Fading loses less only from an age of",
+            "refreshing can lose less for events younger than",
         ),
-        (["--window", "31", "--epsilon-current", "1", "--horizon", "1000"], "always loses at least as much"),
+        (["--window", "31", "--epsilon-current", "1", "--horizon", "100000"], "fading loses less, or as much"),
     ],
 )
 def test_the_verdict_depends_on_the_crossing(words: list[str], part: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,3 +81,48 @@ def test_a_plan_is_compared_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert found["fading_mse"] == planned.mse(525_600) != found["mse"]
     assert main([*WORDS, "--plan", str(path)]) == 0
     assert "refreshing has a typical error of" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("every", "window"), [(None, 24), ("1w", 168), ("1mo", 720), ("1y", 8760)])
+def test_the_rival_has_the_error_of_the_other(every: str | None, window: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--tick", "1h", "--epsilon", "0.125", *(["--window", every] if every else []), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    rival = fc.Mechanism.from_json(json.dumps(found["refresh"]))
+    assert isinstance(rival, fc.Refresh) and rival.window == window
+    assert found["horizon"] == max(8760, 4 * window)
+    assert found["mse"] == pytest.approx(found["fading_mse"], rel=1e-6)
+    younger = found["crossing_age"] > 0
+    assert ("refreshing can lose less for events younger than" in found["sentence"]) == younger
+    assert ("fading loses less, or as much, at every age" in found["sentence"]) == (not younger)
+
+
+def test_the_window_is_a_day_or_the_next_that_has_two_steps(capsys: pytest.CaptureFixture[str]) -> None:
+    for tick, window in (("1d", 7), ("1w", 4), ("1y", 2)):
+        assert main(["compare", "--tick", tick, "--epsilon", "0.5", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["refresh"]["window"] == window
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--tick", "1h"], "--plan, --epsilon or --epsilon-current must be given"),
+        (["--epsilon", "1"], "--window must be given where --tick is not"),
+        (["--tick", "1h", "--epsilon", "1", "--epsilon-past", "1"], "--epsilon-current must be given"),
+        (["--tick", "1h", "--epsilon", "1", "--plan", "x"], "--epsilon must be left out"),
+    ],
+)
+def test_one_of_the_two_must_be_known(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", *words]) == 1
+    error = capsys.readouterr().err
+    assert message in error and error.count("\n") == 1
+
+
+def test_a_given_refresh_has_the_best_split_of_its_budget(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*WORDS, "--json"]) == 0
+    best = fc.Refresh.best_ratio(window=1440, horizon=525_600)
+    assert json.loads(capsys.readouterr().out)["refresh"]["epsilon_past"] == best
+
+
+def test_two_given_counters_are_not_called_equal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*WORDS, "--epsilon", "0.1"]) == 0
+    assert "Their errors differ. As they are, " in capsys.readouterr().out

@@ -44,7 +44,7 @@ def test_the_comparison_says_who_loses_less_from_which_age_on() -> None:
     linear = curve(fc.Linear(epsilon=0.1), tick_seconds=86400)
     never = linear.refresh()
     assert never is not None and never.every_seconds == 604800
-    assert "refreshing loses less at every age" in never.sentence
+    assert "there is no age from which on this stream loses less" in never.sentence
 
 
 def test_visits_of_a_person_add_up() -> None:

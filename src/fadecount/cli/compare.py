@@ -1,22 +1,24 @@
 """Compare refreshing a privacy budget with letting privacy fade, at the same error.
 
-"We refresh our budget every W: what do we really lose, and what would fading
-cost at the same error?" Each refresh publishes the sum of all earlier rounds
-once more, so the losses add up; the fading mechanism gets the same mean
-squared error over the horizon. With --plan, the mechanism of the plan is
-shown as it is, beside its own error.
+Give the fading counter (--plan or --epsilon): the rival refreshes its budget
+every day, or as --window says, and has the same mean squared error over the
+horizon. Or give the refresh that you run (--epsilon-current): then a fading
+counter gets its error. Each refresh publishes the sum of all earlier rounds
+once more, so the losses of the rounds add up. The last lines say in words
+which one loses less, and from which age on.
 
 examples:
+  fadecount compare --tick 1h --epsilon 0.1
+  fadecount compare --tick 1m --plan plan.json --window 1w --plot both.svg
   fadecount compare --window 1d --tick 1m --epsilon-current 1 --epsilon-past 0.1
   fadecount compare --window 127 --epsilon-current 0.74 --exponent 2 --json
-  fadecount compare --window 1w --tick 1h --epsilon-current 1 --plot both.svg
-  fadecount compare --window 30d --tick 1m --epsilon-current 1 --plan plan.json
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 
 from fadecount import Gradual, Mechanism, Refresh, crossing_age
 from fadecount.cli._ages import (
@@ -29,23 +31,28 @@ from fadecount.cli._ages import (
     tick_seconds_from,
 )
 from fadecount.cli._options import json_text
-from fadecount.errors import bad_parameter
-from fadecount.mechanisms import read_mechanism
-from fadecount.rounding import rounded_up
+from fadecount.durations import UNITS
+from fadecount.errors import ParameterError, bad_parameter
+from fadecount.mechanisms import read_mechanism, refresh_with_error_of, which_loses_less
+from fadecount.rounding import rounded_up, shown_loss
 
-_USUAL_RATIO = 0.1
+FAR_APART = 8.0
+"""Curves that end so many times apart are drawn on a logarithmic axis: on a linear one the lower could not be read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--window", required=True, metavar="W", help="steps between two refreshes, or (with --tick) as 1d")
-    parser.add_argument("--epsilon-current", type=float, required=True, metavar="E", help="budget of the running round")
-    parser.add_argument(
-        "--epsilon-past", type=float, metavar="E", help="budget for all earlier rounds (default: a tenth of that)"
-    )
-    parser.add_argument("--plan", metavar="FILE", help="the fading mechanism from a JSON file, with the error that it has")
-    parser.add_argument("--exponent", type=float, default=1.0, metavar="K", help="how fast the fading loss grows (default: 1)")
-    parser.add_argument(
+    parser.add_argument("--window", metavar="W", help="time between two refreshes: 1d, 1w, 1mo, 1y (default: 1d), or steps")
+    fading = parser.add_argument_group("the fading counter, if it is given")
+    fading.add_argument("--plan", metavar="FILE", help="the fading mechanism from a JSON file")
+    fading.add_argument("--epsilon", type=float, metavar="E", help="gradual expiration with this loss at first")
+    fading.add_argument("--exponent", type=float, default=1.0, metavar="K", help="how fast the fading loss grows (default: 1)")
+    fading.add_argument(
         "--delay", type=int, default=0, metavar="STEPS", help="steps by which the fading outputs lag (default: 0)"
+    )
+    refresh = parser.add_argument_group("the refresh, if it is given")
+    refresh.add_argument("--epsilon-current", type=float, metavar="E", help="budget of the running round")
+    refresh.add_argument(
+        "--epsilon-past", type=float, metavar="E", help="budget for all earlier rounds (default: what loses least by the horizon)"
     )
     parser.add_argument("--horizon", metavar="N", help="steps over which the errors are equal (default: a year, or 10^6 steps)")
     add_tick_option(parser)
@@ -55,58 +62,103 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     tick = tick_seconds_from(arguments)
-    window = steps_from(arguments.window, tick, name="--window", minimum=1)
-    horizon = default_horizon(tick) if arguments.horizon is None else steps_from(arguments.horizon, tick, name="--horizon")
-    if horizon <= window:
-        raise bad_parameter(
-            "--horizon", horizon, f"more steps than the window, {window}", "a budget never refreshed adds nothing up"
-        )
-    current = arguments.epsilon_current
-    past = _USUAL_RATIO * current if arguments.epsilon_past is None else arguments.epsilon_past
-    refresh = Refresh(window=window, epsilon_current=current, epsilon_past=past)
-    mse = refresh.mse(horizon)
-    fading: Mechanism = (
-        read_mechanism(arguments.plan, tick_seconds=tick)
-        if arguments.plan
-        else Gradual.for_mse(mse, horizon=horizon, exponent=arguments.exponent, delay=arguments.delay)
-    )
-    crossing = crossing_age(refresh, fading)
+    window = _window(arguments, tick)
+    horizon = _horizon(arguments, tick, window)
+    refresh, fading = _both(arguments, tick, window, horizon)
+    mse, crossing = refresh.mse(horizon), crossing_age(refresh, fading)
     if arguments.plot:
         _plot(arguments, refresh, fading, horizon, tick)
     found = [(age, refresh.loss(age), fading.loss(age)) for age in shown_ages(horizon, tick)]
+    verdict = _verdict(refresh, fading, crossing, horizon, tick)
     if arguments.json:
         losses = [
             {"age": age, "seconds": age * tick if tick else None, "refresh": ours, "fading": new} for age, ours, new in found
         ]
         about = {"refresh": json.loads(refresh.to_json()), "fading": json.loads(fading.to_json()), "horizon": horizon}
         errors = {"mse": mse, "fading_mse": fading.mse(horizon)}
-        print(json_text({**about, **errors, "crossing_age": crossing, "losses": losses}))
+        print(json_text({**about, **errors, "crossing_age": crossing, "sentence": verdict, "losses": losses}))
         return 0
     table = [["age (steps)", "age", "refreshing loses", "fading loses"]]
     table += [[f"{age:,}", age_name(age, tick), rounded_up(ours, 4), rounded_up(new, 4)] for age, ours, new in found]
     print(f"refreshing: {refresh}\nfading:     {fading}")
     print(f"{_errors(mse, fading.mse(horizon))} over {_named(horizon, tick)}\n\n{lines_of(table, tick_seconds=tick)}\n")
-    print(_verdict(refresh, fading, crossing, horizon, tick))
+    print(textwrap.fill(verdict, 88))
     return 0
 
 
+def _window(arguments: argparse.Namespace, tick: int | None) -> int:
+    """The steps between two refreshes: a day unless given, or as long as that is two steps."""
+    if arguments.window is not None:
+        return steps_from(arguments.window, tick, name="--window", minimum=1)
+    if tick is None:
+        raise ParameterError("--window must be given where --tick is not; it is the number of steps between two refreshes")
+    return next((UNITS[unit] // tick for unit in ("d", "w", "mo", "y") if UNITS[unit] >= 2 * tick), 2)
+
+
+def _horizon(arguments: argparse.Namespace, tick: int | None, window: int) -> int:
+    """What was given, or a year, or four windows if that is longer."""
+    if arguments.horizon is None:
+        return max(default_horizon(tick), 4 * window)
+    horizon = steps_from(arguments.horizon, tick, name="--horizon")
+    if horizon <= window:
+        raise bad_parameter(
+            "--horizon", horizon, f"more steps than the window, {window}", "a budget never refreshed adds nothing up"
+        )
+    return horizon
+
+
+def _both(arguments: argparse.Namespace, tick: int | None, window: int, horizon: int) -> tuple[Refresh, Mechanism]:
+    """One of the two is given, the other gets its error. If both are given, both stay as they are."""
+    if arguments.plan and arguments.epsilon is not None:
+        raise ParameterError("--epsilon must be left out with --plan; the plan holds the mechanism")
+    current, past, fading = arguments.epsilon_current, arguments.epsilon_past, _given(arguments, tick)
+    if current is None:
+        if fading is None:
+            raise ParameterError("--plan, --epsilon or --epsilon-current must be given: the other counter gets its error")
+        if past is not None:
+            raise ParameterError("--epsilon-current must be given with --epsilon-past; they are the budgets of one refresh")
+        return refresh_with_error_of(fading, window=window, horizon=horizon), fading
+    share = Refresh.best_ratio(window=window, horizon=horizon)
+    refresh = Refresh(window=window, epsilon_current=current, epsilon_past=share * current if past is None else past)
+    return refresh, fading or Gradual.for_mse(
+        refresh.mse(horizon), horizon=horizon, exponent=arguments.exponent, delay=arguments.delay
+    )
+
+
+def _given(arguments: argparse.Namespace, tick: int | None) -> Mechanism | None:
+    if arguments.plan:
+        return read_mechanism(arguments.plan, tick_seconds=tick)
+    if arguments.epsilon is None:
+        return None
+    return Gradual(epsilon=arguments.epsilon, exponent=arguments.exponent, delay=arguments.delay)
+
+
+def _same(refreshing: float, fading: float) -> bool:
+    return abs(refreshing - fading) < 1e-6 * refreshing
+
+
 def _errors(refreshing: float, fading: float) -> str:
-    if abs(refreshing - fading) < 1e-6 * refreshing:
+    if _same(refreshing, fading):
         return f"both have a typical error of {refreshing**0.5:,.3g}"
     return f"refreshing has a typical error of {refreshing**0.5:,.3g}, fading of {fading**0.5:,.3g},"
 
 
 def _verdict(refresh: Refresh, fading: Mechanism, crossing: int | None, horizon: int, tick: int | None) -> str:
-    if crossing is None:
-        return "Refreshing never loses more for good."
-    end = f"After {_named(horizon, tick)} it is {refresh.loss(horizon) / fading.loss(horizon):,.3g} times as much."
-    if crossing > horizon:
-        return f"Fading loses less only from an age of {_named(crossing, tick)} on.\n{end}"
-    return f"From an age of {_named(crossing, tick)} on, refreshing always loses at least as much.\n{end}"
+    """Which one loses less, from which age on, and both losses at the horizon."""
+    same = _same(refresh.mse(horizon), fading.mse(horizon))
+    begin = "At the same typical error" if same else "Their errors differ. As they are"
+    when = which_loses_less(crossing, ours="fading", tick_seconds=tick)
+    there, here = shown_loss(refresh.loss(horizon)), shown_loss(fading.loss(horizon))
+    after = age_name(horizon, tick) if tick else f"{horizon:,} steps"
+    return f"{begin}, {when}. After {after} the loss of one event is ε ≤ {here} with fading and ε ≤ {there} with refreshing."
 
 
 def _named(steps: int, tick: int | None) -> str:
     return f"{age_name(steps, tick)} ({steps:,} steps)" if tick and steps else f"{steps:,} steps"
+
+
+def _label(arguments: argparse.Namespace, refresh: Refresh, fading: Mechanism, horizon: int) -> str:
+    return "same error" if _same(refresh.mse(horizon), fading.mse(horizon)) else "as planned" if arguments.plan else "as given"
 
 
 def _plot(arguments: argparse.Namespace, refresh: Refresh, fading: Mechanism, horizon: int, tick: int | None) -> None:
@@ -116,8 +168,9 @@ def _plot(arguments: argparse.Namespace, refresh: Refresh, fading: Mechanism, ho
         Curve.of(
             refresh, horizon=horizon + 1, label=f"refreshing every {_named(refresh.window, tick)}", kind="baseline", group=1
         ),
-        Curve.of(fading, horizon=horizon + 1, label="fading, as planned" if arguments.plan else "fading, same error", group=0),
+        Curve.of(fading, horizon=horizon + 1, label=f"fading, {_label(arguments, refresh, fading, horizon)}", group=0),
     ]
     figure = new_figure()
-    draw_curves(figure, curves, tick_seconds=tick, columns=2, title="What is lost about one event")
+    apart = max(refresh.loss(horizon), fading.loss(horizon)) > FAR_APART * min(refresh.loss(horizon), fading.loss(horizon))
+    draw_curves(figure, curves, tick_seconds=tick, columns=2, logarithmic=apart, title="What is lost about one event")
     save_figure(figure, arguments.plot)

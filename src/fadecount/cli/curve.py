@@ -1,19 +1,22 @@
 """Show what a mechanism loses about an event as the event gets older.
 
 The loss at an age is exact: what all outputs so far can reveal about one
-event. Beside it stands the bound that the paper proves.
+event. Beside it stands the bound that the paper proves. With --person, the
+last line says what is lost about someone who comes again and again.
 
 examples:
   fadecount curve --epsilon 0.1 --tick 1m
   fadecount curve --epsilon 0.05 --exponent 2 --until 1000000000
   fadecount curve --plan plan.json --tick 1m --until 10y --plot curve.svg
   fadecount curve --mechanism linear --epsilon 0.1 --ages 0,1,50 --json
+  fadecount curve --epsilon 0.1 --tick 1h --person 1/day --for 30d
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 
 from fadecount.cli._ages import (
     add_tick_option,
@@ -25,6 +28,7 @@ from fadecount.cli._ages import (
     tick_seconds_from,
 )
 from fadecount.cli._options import add_mechanism_options, json_text, mechanism_from
+from fadecount.cli._person import add_person_options, someone
 from fadecount.rounding import rounded_up
 
 
@@ -35,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--until", metavar="AGE", help="oldest age, in steps or (with --tick) as 1y (default: a year, or 10^6 steps)"
     )
     parser.add_argument("--ages", metavar="AGE,...", help="these ages instead of a selection")
+    add_person_options(parser, "what is lost about all their visits")
     parser.add_argument("--plot", metavar="FILE", help="draw the curve as .png, .svg or .pdf")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
@@ -50,17 +55,21 @@ def run(arguments: argparse.Namespace) -> int:
         ages = shown_ages(oldest, tick)
     found = [(age, mechanism.loss(age), mechanism.paper_loss(age)) for age in ages]
     error = mechanism.mse(max(1, oldest)) ** 0.5
+    person = None if arguments.person is None else someone(mechanism, arguments, tick)
     if arguments.plot:
         _plot(arguments, mechanism, oldest, tick)
     if arguments.json:
         losses = [
             {"age": age, "seconds": age * tick if tick else None, "loss": loss, "paper": paper} for age, loss, paper in found
         ]
-        print(json_text({"mechanism": json.loads(mechanism.to_json()), "root_mean_squared_error": error, "losses": losses}))
+        about = {"mechanism": json.loads(mechanism.to_json()), "root_mean_squared_error": error, "losses": losses}
+        print(json_text(about if person is None else {**about, "someone": person}))
         return 0
     table = [["age (steps)", "age", "loss", "paper's bound"]]
     table += [[f"{age:,}", age_name(age, tick), rounded_up(loss, 4), rounded_up(paper, 4)] for age, loss, paper in found]
     print(f"{mechanism}\ntypical error over {max(1, oldest):,} steps: {error:,.3g}\n\n{lines_of(table, tick_seconds=tick)}")
+    if person is not None:
+        print(f"\n{textwrap.fill(person['sentence'], 88)}")
     return 0
 
 

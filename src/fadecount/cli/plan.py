@@ -16,6 +16,7 @@ examples:
   fadecount plan --tick 1m --horizon 1y --loss 1y=4 --delta 1e-9 \\
     --per-person 3/tick --keys-per-person 4 --save plan.json
   fadecount plan --tick 1m --horizon 1y --loss 1h=0.5 --loss 1y=4 --delta 1e-9
+  fadecount plan --tick 1h --horizon 1y --loss 1y=4 --person 1/day --for 30d
   fadecount plan --open
 """
 
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from fadecount.cli._ages import PERIODS, person_from, steps_from
 from fadecount.cli._options import json_text
+from fadecount.cli._person import add_person_options, someone
 from fadecount.durations import format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import short_loss
@@ -59,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     results.add_argument("--plot", metavar="FILE", help="draw limits, the option and its alternatives (.png, .svg, .pdf)")
     results.add_argument("--save", metavar="FILE", help="save the option as a plan file")
     results.add_argument("--force", action="store_true", help="overwrite the plan file")
+    add_person_options(results, "what is lost about all their visits with the option")
     results.add_argument("--json", action="store_true", help="print everything as JSON")
     results.add_argument(
         "--open", action="store_true", help="choose the curve on a page in the browser instead, served to this machine only"
@@ -86,10 +89,16 @@ def run(arguments: argparse.Namespace) -> int:
         save_plan(arguments.save, made, chosen, force=arguments.force)
     if arguments.plot:
         _draw(arguments.plot, made, chosen)
+    person = None if arguments.person is None else someone(chosen.mechanism, arguments, tick)
     if arguments.json:
-        print(json_text(json.loads(plan_json(made, chosen))))
+        found = json.loads(plan_json(made, chosen))
+        if person is not None:
+            found["plan"]["someone"] = person
+        print(json_text(found))
     else:
         print(plan_table(made, chosen))
+        if person is not None:
+            print(f"\n{textwrap.fill(person['sentence'], WIDTH)}")
         for what, path in (("plan saved as", arguments.save), ("picture in", arguments.plot)):
             if path:
                 print(f"{what} {path}")
@@ -119,7 +128,7 @@ def _address(arguments: argparse.Namespace) -> str:
     """The wishes as the page reads them from its address."""
     from urllib.parse import urlencode
 
-    for name in ("mean_error", "max_error", "delay", "keys_per_person", "plot", "save"):
+    for name in ("mean_error", "max_error", "delay", "keys_per_person", "person", "plot", "save"):
         if getattr(arguments, name) not in (None, 1):
             raise ParameterError(
                 f"--{name.replace('_', '-')} must be left out with --open; the page takes losses and shows errors"

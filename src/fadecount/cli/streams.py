@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from fadecount import Mechanism
-from fadecount.cli._ages import person_from, steps_from
 from fadecount.cli._options import (
     FILE_NAME,
     add_monotone_option,
@@ -41,9 +40,10 @@ from fadecount.cli._options import (
     parse_time,
     place_store,
 )
+from fadecount.cli._person import add_person_options, someone_words, visits_from
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.rounding import rounded_up, shown_chance, shown_factor, shown_loss
+from fadecount.rounding import rounded_up, shown_factor, shown_loss
 
 if TYPE_CHECKING:
     from fadecount.plots import Panel
@@ -80,10 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made["show"].add_argument(
         "--item", metavar="TIME", help="a moment: what has been lost about an event then, now and in a year"
     )
-    made["show"].add_argument(
-        "--person", metavar="N/TIME", help="someone who comes so often, such as 1/day: what is lost, by now"
-    )
-    made["show"].add_argument("--for", dest="span", metavar="LENGTH", default="30d", help="with --person: for so long (30d)")
+    add_person_options(made["show"], "what is lost, by now")
     for name in ("export", "plot"):
         made[name].add_argument("--since", metavar="TIME", help="from the tick of this time on")
         made[name].add_argument("--until", metavar="TIME", help="up to the tick of this time")
@@ -226,24 +223,15 @@ def _except(status: Status) -> str:
 def _someone(status: Status, often: str, span: str) -> dict[str, Any]:
     """The loss of a person with these visits until now: all visits together, each at its greatest possible age."""
     tick, unit, mechanism = status.description.ticks.tick_seconds, status.description.unit, status.description.mechanism
-    person = person_from(often, tick, name="--person")
-    length = steps_from(span, tick, name="--for", minimum=1, rounding="up")
-    assert person is not None
-    steps = 1 if person.per_step else person.steps or length
-    events = person.events if unit.of == "event" else min(person.events, steps)
+    steps, events, length = visits_from(often, span, tick)
+    if unit.of == "person":  # a tick counts all events of a person as one unit
+        events = min(events, steps[1] - steps[0] if len(steps) > 1 else length)
     last, year = status.published_steps, -(-_YEAR // tick)
-    visits = [last - age + 1 for age in range(length, 0, -steps) if last - age + 1 >= 1]
+    visits = [step + last - length for step in steps if step + last - length >= 1]
     losses = {}
     for name, through in (("loss_now", last), ("loss_in_a_year", last + year)):
         losses[name] = mechanism.together([status.loss.of_step(step, through=through) for step in visits for _ in range(events)])
-    now, later = losses.values()
-    sentence = (
-        f"Someone who came {often.strip()} for {format_duration(length * tick)} until now: "
-        f"at most ε = {shown_loss(now)} is lost by now, "
-        f"at most {shown_loss(later)} will be lost in a year{_except(status)}. "
-        f"A guess whether they came at all, even at first, becomes at most "
-        f"{shown_chance(mechanism.certainty(now))} sure by now, {shown_chance(mechanism.certainty(later))} in a year."
-    )
+    sentence = someone_words(mechanism, often, length * tick, *losses.values())
     return {"stream": status.description.name, "person": often, "for": span, **losses, "sentence": sentence}
 
 

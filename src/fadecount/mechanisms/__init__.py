@@ -3,7 +3,7 @@
 from fadecount.checks import LONGEST
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import Binary
-from fadecount.mechanisms.comparison import crossing_age, minimum_error
+from fadecount.mechanisms.comparison import crossing_age, minimum_error, refresh_with_error_of, which_loses_less
 from fadecount.mechanisms.designed import Designed
 from fadecount.mechanisms.gaussian import Gaussian
 from fadecount.mechanisms.gradual import Gradual
@@ -37,7 +37,9 @@ __all__ = [
     "planned_person",
     "read_mechanism",
     "read_planned_person",
+    "refresh_with_error_of",
     "require_planned_person",
     "require_planned_tick",
     "scale_of",
+    "which_loses_less",
 ]

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.checks import LONGEST, require_integer
+from fadecount.durations import format_duration
 from fadecount.mechanisms.base import Mechanism
+from fadecount.mechanisms.refresh import Refresh
 
 
 def crossing_age(first: Mechanism, second: Mechanism) -> int | None:
@@ -31,6 +33,32 @@ def crossing_age(first: Mechanism, second: Mechanism) -> int | None:
         middle = (young + old) // 2
         ranges += [(young, middle), (middle + 1, old)]  # the older half is examined first
     return 0
+
+
+def refresh_with_error_of(mechanism: Mechanism, *, window: int, horizon: int) -> Refresh:
+    """The budget refresh with that window whose mean squared error over the horizon is that of the mechanism.
+
+    >>> import fadecount as fc
+    >>> fading = fc.Gradual(epsilon=0.125)
+    >>> rival = refresh_with_error_of(fading, window=24, horizon=8760)
+    >>> abs(rival.mse(8760) / fading.mse(8760) - 1) < 1e-6
+    True
+    """
+    return Refresh.for_mse(max(mechanism.mse(horizon), 1e-6), horizon=horizon, window=window)
+
+
+def which_loses_less(crossing: int | None, *, ours: str, tick_seconds: float | None) -> str:
+    """A clause that says which of the two loses less and from which age on, from the ``crossing_age`` of the refresh with ours.
+
+    >>> which_loses_less(48, ours="fading", tick_seconds=3600)
+    'refreshing can lose less for events younger than about 2 days; for older events fading loses less, or as much'
+    """
+    if crossing == 0:
+        return f"{ours} loses less, or as much, at every age"
+    if crossing is None:
+        return f"there is no age from which on {ours} loses less"
+    age = f"{crossing:,} steps" if tick_seconds is None else f"about {format_duration(crossing * tick_seconds)}"
+    return f"refreshing can lose less for events younger than {age}; for older events {ours} loses less, or as much"
 
 
 _FEWEST, _MOST = 1 << 6, 1 << 12

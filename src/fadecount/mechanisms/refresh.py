@@ -127,20 +127,25 @@ class Refresh(Mechanism):
         return early.maximum(late.where(rest > 0, early)).rounded_up()
 
     @classmethod
+    def best_ratio(cls, *, window: int, horizon: int) -> float:
+        """The ``epsilon_past / epsilon_current`` with which the first round loses least by the horizon, at a given error.
+
+        The first round accumulates ``epsilon_current + (rounds - 1) * epsilon_past``. If the error is ``V_tree /
+        epsilon_current**2 + V_past / epsilon_past**2``, the least such loss is at ``(V_past / (V_tree * (rounds - 1)))**(1/3)``.
+        """
+        rounds = math.ceil(horizon / window)
+        past = 2.0 * max(0, horizon - window) / horizon
+        tree = cls(window=window, epsilon_current=1.0, epsilon_past=1.0).mse(horizon, resolution_bits=math.inf) - past
+        return (past / (tree * (rounds - 1))) ** (1.0 / 3.0) if rounds > 1 else 1.0
+
+    @classmethod
     def for_mse(cls, mse: float, *, horizon: int, window: int, ratio: float | None = None, resolution_bits: float = 0) -> Self:
         """The most private one whose mean squared error over the horizon is at most ``mse``.
 
-        ``ratio`` is ``epsilon_past / epsilon_current``. Without one, it minimizes ``epsilon_current + (rounds - 1) *
-        epsilon_past``, the loss that the first round accumulates by the horizon: if the error is ``V_tree /
-        epsilon_current**2 + V_past / epsilon_past**2``, this is ``(V_past / (V_tree * (rounds - 1)))**(1/3)``.
+        ``ratio`` is ``epsilon_past / epsilon_current``, by default :meth:`best_ratio`.
         """
         if ratio is None:
-            unit = cls(window=window, epsilon_current=1.0, epsilon_past=1.0)
-            both = unit.mse(horizon, resolution_bits=math.inf)
-            past = 2.0 * max(0, horizon - window) / horizon
-            tree = both - past
-            rounds = math.ceil(horizon / window)
-            ratio = (past / (tree * (rounds - 1))) ** (1.0 / 3.0) if rounds > 1 else 1.0
+            ratio = cls.best_ratio(window=window, horizon=horizon)
         share = require_real("ratio", ratio, low=1e-6, high=1e6, remedy="it is epsilon_past / epsilon_current, such as 0.1")
 
         def build(factor: float) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from fadecount.checks import LONGEST
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Gaussian, Mechanism, Refresh, crossing_age
+from fadecount.mechanisms import Gaussian, Mechanism, Refresh, crossing_age, refresh_with_error_of, which_loses_less
 from fadecount.rounding import shown_chance, shown_loss, shown_sureness
 from fadecount.service.answers import ComparedPoint, Comparison, PersonStatement, PrivacyOfEvent, Statement, TimedLoss
 from fadecount.service.parsing import Query, tick_at
@@ -113,16 +113,7 @@ class FadingCurve:
         every = format_duration(every_seconds).removeprefix("1 ")
         there = self.stream.composed(rival, math.ceil(YEAR / self.tick_seconds), self.stream.histories)
         ours, theirs = shown_loss(self.loss(YEAR)), shown_loss(there)
-        crossing = _crossing(rival, self.mechanism)
-        if crossing == 0:
-            when = "this stream loses less, or as much, at every age"
-        elif crossing is None:
-            when = "refreshing loses less at every age"
-        else:
-            when = (
-                f"refreshing can lose less for events younger than about {format_duration(crossing * self.tick_seconds)}; "
-                "for older events this stream loses less, or as much"
-            )
+        when = which_loses_less(_crossing(rival, self.mechanism), ours="this stream", tick_seconds=self.tick_seconds)
         return (
             f"Compared at the same typical error with a counter that refreshes its budget every {every}: {when}. "
             f"After a year the loss of one event is ε ≤ {ours} here and ε ≤ {theirs} there."
@@ -165,7 +156,7 @@ def curve_of(facts: Facts, now: float) -> FadingCurve:
 def rival_refresh(mechanism: Mechanism, tick_seconds: int, every_seconds: int) -> Refresh:
     """The budget refresh with that window whose mean squared error over a year, or four windows, is that of the mechanism."""
     horizon = max(_year(tick_seconds), 4 * every_seconds // tick_seconds)
-    return Refresh.for_mse(max(mechanism.mse(horizon), 1e-6), horizon=horizon, window=every_seconds // tick_seconds)
+    return refresh_with_error_of(mechanism, window=every_seconds // tick_seconds, horizon=horizon)
 
 
 @lru_cache(maxsize=64)
