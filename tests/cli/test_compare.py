@@ -17,9 +17,7 @@ def test_both_have_the_same_error_and_the_crossing_is_exact(capsys: pytest.Captu
     assert main([*WORDS, "--epsilon-past", "0.1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     refresh, fading = (fc.Mechanism.from_json(json.dumps(found[name])) for name in ("refresh", "fading"))
-    assert refresh == fc.Refresh(
-        window=1440, epsilon_current=1.0, epsilon_past=fc.Refresh.best_ratio(window=1440, horizon=525_600)
-    )
+    assert refresh == fc.Refresh(window=1440, epsilon_current=1.0, epsilon_past=0.1)
     assert found["horizon"] == 525_600
     assert fading.mse(525_600) == pytest.approx(refresh.mse(525_600), rel=1e-9)
     crossing = found["crossing_age"]
