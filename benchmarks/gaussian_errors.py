@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
 
 import fadecount as fc
+from fadecount.mechanisms.gaussian_law import mu_at
 
 DELTA = 1e-9
 YEAR = 525_600
@@ -54,6 +54,7 @@ def main(words: list[str] | None = None) -> int:
     found: list[Error] = []
     for promise, horizon, targets in PROMISES:
         if horizon <= arguments.steps:
+            print(f"benchmarks: {promise}", file=sys.stderr, flush=True)
             found += errors(promise, horizon, targets)
     arguments.out.mkdir(parents=True, exist_ok=True)
     (arguments.out / "gaussian_errors.json").write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
@@ -63,10 +64,10 @@ def main(words: list[str] | None = None) -> int:
 
 def errors(promise: str, horizon: int, targets: Mapping[int, float]) -> list[Error]:
     """The errors of all counters that keep a promise: a loss at some ages, at ``DELTA``."""
-    sigma = 1.0 / _mu_of(min(targets.values()), DELTA)
+    sigma = 1.0 / mu_at(min(targets.values()), DELTA)
     rivals: list[tuple[str, Callable[[int], NDArray[np.float64]]]] = [
-        ("binary tree", _tree),
-        ("square root of Toeplitz", _root),
+        ("binary tree", tree),
+        ("square root of Toeplitz", square_root),
         ("BLT of jax-privacy", _blt),
     ]
     found = []
@@ -99,23 +100,13 @@ def _error(promise: str, name: str, variances: NDArray[np.float64]) -> Error:
     return Error(promise, name, math.sqrt(float(variances.mean())), math.sqrt(float(variances.max())))
 
 
-def _mu_of(epsilon: float, delta: float) -> float:
-    """The largest mu whose Gaussian mechanism is (epsilon, delta)-private."""
-
-    def beyond(mu: float) -> float:
-        first = special.ndtr(-epsilon / mu + mu / 2)
-        return float(first - math.exp(epsilon + special.log_ndtr(-epsilon / mu - mu / 2)) - delta)
-
-    return float(optimize.brentq(beyond, 1e-6, 50.0, xtol=1e-14))
-
-
-def _tree(horizon: int) -> NDArray[np.float64]:
+def tree(horizon: int) -> NDArray[np.float64]:
     """Variances for a unit change: an item is in one node per level, a prefix takes one node per bit."""
-    levels = (horizon - 1).bit_length() + 1
+    levels = horizon.bit_length()  # the last one that ends within the horizon
     return levels * np.bitwise_count(np.arange(1, horizon + 1, dtype=np.uint64)).astype(np.float64)
 
 
-def _root(horizon: int) -> NDArray[np.float64]:
+def square_root(horizon: int) -> NDArray[np.float64]:
     """Both factors have the coefficients ``binom(2 k, k) / 4**k``."""
     k = np.arange(1, horizon)
     squares = np.cumsum(np.concatenate([[1.0], np.cumprod((2 * k - 1) / (2 * k))]) ** 2)

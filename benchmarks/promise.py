@@ -14,8 +14,10 @@ import sys
 from dataclasses import asdict, dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 import fadecount as fc
+from benchmarks.gaussian_errors import square_root, tree
 from fadecount.mechanisms.gaussian_law import mu_at
 
 YEAR, EPSILON, DELTA = 8760, 2.0, 1e-9
@@ -48,18 +50,9 @@ def refreshed(window: int) -> fc.Refresh:
     return fc.Refresh(window=window, epsilon_current=best.epsilon_current * scale, epsilon_past=best.epsilon_past * scale)
 
 
-def gaussian_tree() -> float:
-    """A binary tree with Gaussian noise: an event is in one node of each level, a count sums one node per bit of its step."""
-    steps = np.arange(1, YEAR + 1)
-    nodes = sum((steps >> level) & 1 for level in range(YEAR.bit_length()))
-    return float(np.sqrt(YEAR.bit_length() * np.mean(nodes)) / mu_at(EPSILON, DELTA))
-
-
-def square_root() -> float:
-    """The square-root factorization of the running sum: within a few percent of the best of all factorizations."""
-    odd = 2.0 * np.arange(1, YEAR)
-    squares = np.cumsum(np.concatenate([[1.0], np.cumprod((odd - 1.0) / odd)]) ** 2)
-    return float(np.sqrt(squares[-1] * np.mean(squares)) / mu_at(EPSILON, DELTA))
+def gaussian(variances: NDArray[np.float64]) -> float:
+    """The error of a counter with Gaussian noise that has these variances where one step's change is 1-Gaussian private."""
+    return float(np.sqrt(np.mean(variances))) / mu_at(EPSILON, DELTA)
 
 
 def ways() -> list[Way]:
@@ -71,8 +64,8 @@ def ways() -> list[Way]:
         of_mechanism("refresh by day", refreshed(DAY)),
         of_mechanism("refresh by month", refreshed(MONTH)),
         of_mechanism("fadecount, Gaussian, limit after a year only", fc.design({YEAR: EPSILON}, horizon=YEAR, delta=DELTA)),
-        Way(name="square-root factorization (jax-privacy), Gaussian", error=square_root()),
-        Way(name="tree of Gaussian noise (TF Privacy)", error=gaussian_tree()),
+        Way(name="square-root factorization (jax-privacy), Gaussian", error=gaussian(square_root(YEAR))),
+        Way(name="tree of Gaussian noise (TF Privacy)", error=gaussian(tree(YEAR))),
     ]
 
 
