@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from benchmarks import promise
+from benchmarks.gaussian_errors import square_root, tree
+from scipy import linalg
 
 from tests.docs.pages import read
 
@@ -36,8 +39,17 @@ def test_the_readme_has_the_figures_of_the_page() -> None:
     assert re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?= ?[*|,])", row.split("|", 2)[2]) == [page[0], page[2], page[3], page[4]]
 
 
-def test_formulas_of_other_libraries() -> None:
-    assert promise.gaussian_tree() > promise.square_root() > 0.0
+def test_the_square_root_is_that_of_the_running_sum() -> None:
+    variances = square_root(50)
+    rows = np.diff(variances, prepend=0.0) / variances[0]  # squares of the coefficients
+    factor = linalg.toeplitz(np.sqrt(rows), np.zeros(50))
+    assert factor @ factor == pytest.approx(np.tril(np.ones((50, 50))))
+    assert variances == pytest.approx((factor**2).sum(axis=1) * (factor**2).sum(axis=0).max())
+
+
+def test_the_tree_adds_up_dyadic_intervals() -> None:
+    assert tree(7).tolist() == [3, 3, 6, 3, 6, 6, 9]
+    assert tree(8)[-1] == 4
 
 
 def test_the_command_prints_every_way(capsys: pytest.CaptureFixture[str]) -> None:
