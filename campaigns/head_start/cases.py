@@ -19,11 +19,13 @@ class Case:
 def random_case(generator: np.random.Generator) -> Case:
     """Budgets of any size and order, some infinite; a small head start, delay and age, so that all items can be tried."""
     count = int(generator.integers(1, 10))
-    kind = generator.integers(3)
+    kind = generator.integers(4)
     if kind == 0:
         budgets = generator.uniform(0.05, 2.0, count)
     elif kind == 1:
         budgets = generator.choice([0.25, 0.5, 1.0, 1.5, 3.0], count)
+    elif kind == 2:
+        budgets = 0.3 * np.cumprod(generator.choice([0.5, 1.0, 1.5, 2.0, 2.5, 4.0], count))
     else:
         budgets = np.exp(generator.uniform(-2.0, 2.0, count))
     budgets[1:][generator.random(count - 1) < 0.25] = math.inf

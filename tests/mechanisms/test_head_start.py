@@ -11,7 +11,7 @@ from campaigns.head_start import brute_force, random_case
 
 import fadecount as fc
 from fadecount.mechanisms import head_start
-from fadecount.mechanisms.head_start import EXCESS, worst_from
+from fadecount.mechanisms.head_start import worst_item
 from tests.mechanisms import golden
 
 CASES = 150
@@ -38,6 +38,16 @@ def test_the_worst_item_is_found_for_random_budgets() -> None:
         assert exact <= case.mechanism.loss(case.age) <= exact * (1 + 1e-13), case
 
 
+def test_the_item_named_as_the_worst_is_it() -> None:
+    generator = np.random.default_rng(73)
+    for _ in range(60):
+        case = random_case(generator)
+        mechanism, started = case.mechanism, case.mechanism.head_start
+        item = worst_item(mechanism.schedule.budgets, started, case.age)
+        plain = fc.Designed(budgets=mechanism.budgets, head_start=started)
+        assert plain.loss(case.age, position=item - (1 << started) + 1) == pytest.approx(plain.loss(case.age), rel=1e-13)
+
+
 def test_many_ages_are_the_ages_one_by_one() -> None:
     generator = np.random.default_rng(72)
     for _ in range(20):
@@ -46,18 +56,25 @@ def test_many_ages_are_the_ages_one_by_one() -> None:
         assert np.asarray(case.mechanism.loss(ages)).tolist() == [case.mechanism.loss(int(age)) for age in ages]
 
 
-def test_where_triples_are_many_the_loss_is_rounded_up_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    budgets = tuple(0.1 * (1.0 + level) ** 2.3 for level in range(62))
-    exact = {age: worst_from(budgets, 6, age) for age in (100, 1000, 4321)}
-    monkeypatch.setattr(head_start, "_MANY", 4)
-    monkeypatch.setattr(head_start, "_FEW", 4)
-    head_start._one.cache_clear()
-    rounded = {age: worst_from(budgets, 6, age) for age in exact}
-    several = worst_from(budgets, 6, np.arange(4000, 4400))
-    head_start._one.cache_clear()
-    assert all(exact[age] <= rounded[age] <= exact[age] * (1 + EXCESS) for age in exact)
-    assert any(exact[age] < rounded[age] for age in exact)
-    assert np.asarray(several)[321] == rounded[4321]
+def test_one_by_one_where_many_ages_at_once_keep_too_many_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = fc.Designed(budgets=tuple(0.1 * (1.0 + level) ** 1.3 for level in range(20)), head_start=6)
+    ages = np.arange(4000, 4100)
+    together = np.asarray(mechanism.loss(ages)).tolist()
+    monkeypatch.setattr(head_start, "_MANY", 1)
+    assert np.asarray(mechanism.loss(ages)).tolist() == together
+
+
+def test_budgets_that_double_too_often_have_the_loss_without_a_head_start() -> None:
+    """An upper bound from the ages on where it matters; shorter ages keep the exact loss, and the curve never falls."""
+    doubling = fc.Designed(budgets=(*[0.1] * 5, *[math.inf] * 13, 0.5), head_start=6)
+    plain = fc.Designed(budgets=doubling.budgets)
+    ages = np.array([5, 20, 131_072 - 2, 131_072 - 1, 131_072, 200_000, 10**9])
+    losses = np.asarray(doubling.loss(ages))
+    assert losses.tolist() == [doubling.loss(int(age)) for age in ages]
+    assert np.all(np.diff(losses) >= 0)
+    assert losses[1] < plain.loss(20)
+    assert np.array_equal(losses[3:], plain.loss(ages[3:]))
+    assert worst_item(doubling.schedule.budgets, 6, 200_000) == 1 << 6
 
 
 def test_the_clock_starts_late() -> None:
