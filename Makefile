@@ -10,8 +10,8 @@ CORE := src/fadecount/intervals.py,src/fadecount/checks.py,src/fadecount/roundin
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(VENV)/demo ## replay a year of flights live through the service; the page is at the printed address
-	$(BIN)/python examples/live_flights.py --out out/demo $(DEMO)
+demo: $(VENV)/demo ## replay a year of flights live through the service, on port 8000 or PORT=…; the address is printed
+	$(BIN)/python examples/live_flights.py --out out/demo --port $(or $(PORT),8000) $(DEMO)
 
 picture: $(VENV)/demo ## count a year of flights, privately, and draw it
 	$(BIN)/python examples/flights.py --out out/picture
@@ -73,6 +73,15 @@ site: $(VENV)/test ## build the documentation as a site in out/site, without a n
 
 docs-serve: $(VENV)/test ## build the site and show it on port 8001 (PORT=0 for any)
 	$(BIN)/python -m tools.build_site --serve $(or $(PORT),8001)
+
+package: $(VENV)/test ## build wheel and source distribution in out/dist, and run a part of the tests from the latter
+	rm -rf out/dist out/package && mkdir -p out/package
+	$(BIN)/python -m hatchling build -d out/dist
+	tar xzf out/dist/*.tar.gz -C out/package --strip-components=1
+	cd out/package && PYTHONPATH=src ../../$(BIN)/python -m pytest -q --basetemp=../package-tests tests/test_*.py tests/mechanisms tests/cli
+
+smoke: $(VENV)/test ## install the package in clean environments, bare and with each extra, and try its commands (needs an index)
+	$(BIN)/python -m tools.smoke
 
 crash: $(VENV)/test ## kill a writing process 10,000 times and hold its store to the journal
 	$(BIN)/python -m campaigns.crash
