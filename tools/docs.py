@@ -55,6 +55,7 @@ _LIBRARY_HEAD = """# Library reference
 <!-- Made from the docstrings: `make docs` writes this file. -->
 
 Every public name, with its signature. Names that are not on this page are internal and may change at any time.
+[Examples](examples.md) shows how to call those whose own text has no example.
 """
 
 

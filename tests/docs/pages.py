@@ -23,6 +23,11 @@ class Block:
     text: str
     line: int
 
+    @property
+    def end(self) -> int:
+        """The line of the fence that ends it."""
+        return self.line + self.text.count("\n")
+
 
 def read(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")

@@ -1,7 +1,9 @@
 """The examples of the documentation run, and give what their comments say.
 
-Blocks marked ``python`` and ``sh`` are executed, page by page, each page in a folder of its own that holds a few events. A
-comment that begins with a number, behind an expression, is what the expression must give. Blocks that cannot run here are
+Blocks marked ``python``, ``sh`` and ``console`` are executed, page by page, each page in a folder of its own that holds a few
+events. A comment that begins with a number, behind an expression, is what the expression must give; an expression that is true or
+false must be true. A ``text`` block directly behind a ``python`` block is what the block must print, unless it is marked ``text
+varies``; a ``console`` block holds commands after ``$`` and what they print, up to ``...``. Blocks that cannot run here are
 marked ``text``; blocks marked ``python spark`` run in tests/spark.
 """
 
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import io
 import os
 import re
 import shutil
@@ -30,7 +33,7 @@ CLUSTER = "docs/spark.md"
 RUNNABLE = [
     page
     for page in PAGES
-    if page not in (*MADE, CLUSTER) and any(block.language in ("python", "sh") for block in blocks(read(page)))
+    if page not in (*MADE, CLUSTER) and any(block.language in ("python", "sh", "console") for block in blocks(read(page)))
 ]
 VISITS = "at,page,country,visitor\n" + "".join(
     f"2026-03-01T{hour:02}:{minute:02}:00Z,{('home', 'docs')[minute % 2]},{('at', 'de')[hour % 2]},v{minute % 5}\n"
@@ -69,32 +72,59 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     names: dict[str, Any] = {"__name__": "__main__"}
     with scene(page, tmp_path) as words:
-        for block in blocks(read(page)):
+        found = blocks(read(page))
+        for block, behind in zip(found, [*found[1:], None], strict=True):
             text = block.text
             for old, new in words.items():
                 text = text.replace(old, new)
             if block.language == "python" and block.place != "spark":
-                run_python(page, block, text, names)
+                printed = run_python(page, block, text, names)
+                if behind and behind.language == "text" and not behind.place and behind.line == block.end + 2:
+                    assert printed.rstrip() == behind.text.rstrip(), f"{page}, line {block.line}: prints something else"
             elif block.language == "sh":
                 run_shell(page, block, text)
+            elif block.language == "console":
+                run_console(page, block, text)
 
 
-def run_python(page: str, block: Block, text: str, names: dict[str, Any]) -> None:
+def run_python(page: str, block: Block, text: str, names: dict[str, Any]) -> str:
+    """What the block prints."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        _run_statements(page, block, text, names)
+    return printed.getvalue()
+
+
+def _run_statements(page: str, block: Block, text: str, names: dict[str, Any]) -> None:
     lines = text.splitlines()
     for statement in ast.parse(text).body:
         code = ast.Module([statement], type_ignores=[])
         where = f"{page}, line {block.line + statement.lineno - 1}"
         comment = re.search(r"#\s*(-?[\d,]*\.?\d+)(?=[\s:;,]|$)", lines[(statement.end_lineno or 1) - 1])
-        if isinstance(statement, ast.Expr) and comment and "print" not in ast.unparse(statement):
+        if isinstance(statement, ast.Expr) and not isinstance(statement.value, ast.Await):
             value = eval(compile(ast.Expression(statement.value), where, "eval"), names)  # noqa: S307 - our own pages
-            assert agrees(value, comment[1]), f"{where}: gives {value}, not {comment[1]}"
+            if comment and "print" not in ast.unparse(statement):
+                assert agrees(value, comment[1]), f"{where}: gives {value}, not {comment[1]}"
+            if isinstance(statement.value, ast.Compare | ast.BoolOp):
+                assert value, f"{where}: is not true"
         else:
             exec(compile(code, where, "exec"), names)  # noqa: S102 - our own pages
 
 
-def run_shell(page: str, block: Block, text: str) -> None:
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, check=False, timeout=120)
+def run_shell(page: str, block: Block, text: str) -> str:
+    """What the block prints."""
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, f"{page}, line {block.line}: {done.stderr}"
+    return done.stdout
+
+
+def run_console(page: str, block: Block, text: str) -> None:
+    for part in text.split("$ ")[1:]:
+        command, _, shown = part.partition("\n")
+        wanted = shown.partition("...\n")[0].splitlines()
+        assert run_shell(page, block, command).splitlines()[: len(wanted)] == wanted, (
+            f"{page}, line {block.line}: prints something else"
+        )
 
 
 def agrees(value: float, shown: str) -> bool:
@@ -109,5 +139,10 @@ def test_a_wrong_comment_is_found() -> None:
     run_python("page", block, "1 / 8  # 0.125\n1 / 3  # 0.33 or so\n", {})
     with pytest.raises(AssertionError, match=r"page, line 2: gives 0.2, not 0.3"):
         run_python("page", block, "1 / 4  # 0.25\n1 / 5  # 0.3\n", {})
+    with pytest.raises(AssertionError, match="page, line 1: is not true"):
+        run_python("page", block, "1 > 2\n", {})
     with pytest.raises(AssertionError, match="page, line 1"):
         run_shell("page", block, "false\n")
+    run_console("page", block, "$ echo a; echo b\na\n...\n$ echo c\nc\n")
+    with pytest.raises(AssertionError, match="page, line 1: prints something else"):
+        run_console("page", block, "$ echo a; echo b\nb\n...\n")
