@@ -7,10 +7,12 @@ connection reads what was really committed.
 
 from __future__ import annotations
 
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from fadecount.errors import StoreError
@@ -52,6 +54,8 @@ TABLES = (
 )
 """``streams`` holds each stream's status; ``state`` and ``inputs`` hold true counts; only ``releases`` is for readers."""
 
+TABLE_NAMES = tuple(found[1] for found in (re.match(r"CREATE TABLE IF NOT EXISTS (\w+)", each) for each in TABLES) if found)
+
 NEW_IN_FORMAT_2 = (
     "ALTER TABLE streams ADD COLUMN retain_seconds BIGINT",
     "ALTER TABLE streams ADD COLUMN kept_tick BIGINT",
@@ -92,6 +96,9 @@ class Database(Protocol):
 
     def in_dialect(self, table: str) -> str:
         """A statement that makes a table, in the dialect of the database."""
+
+    def copy_into(self, path: Path) -> None:
+        """Everything in the store, as it is at one moment, into an empty file: an SQLite store in one file."""
 
 
 def store_failed(reason: str) -> StoreError:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 from fadecount.errors import LockedError, StoreError, missing_extra
-from fadecount.streams.database import TABLES, GuardedConnection, store_failed
+from fadecount.streams.database import TABLE_NAMES, TABLES, GuardedConnection, store_failed
+from fadecount.streams.sqlite import SQLiteDatabase, as_one_file
+
+_ROWS_AT_ONCE = 64
+"""Rows that are read or written together in a backup; a row of releases may have 1 MiB."""
 
 _CREATION_LOCK = 0x66616465
 _SIGNS_OF_LIFE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
@@ -76,6 +82,46 @@ class PostgresDatabase(GuardedConnection):
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         count: int = self._run(lambda: self._connection.execute(sql.replace("?", "%s"), values or None).rowcount)
         return count
+
+    def copy_into(self, path: Path) -> None:
+        """All rows, read in one repeatable-read transaction."""
+
+        def copy() -> None:
+            with closing(sqlite3.connect(path, isolation_level=None)) as target, self._connection.transaction():
+                self._connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                target.execute("BEGIN")
+                for table, name in ((words, name) for words in TABLES for name in TABLE_NAMES if f"EXISTS {name} " in words):
+                    target.execute(table.format(identity="INTEGER PRIMARY KEY AUTOINCREMENT", bytes="BLOB"))
+                    columns = [each[1] for each in target.execute(f"PRAGMA table_info({name})")]
+                    insert = f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})"  # noqa: S608 - constants
+                    with self._connection.cursor(name=f"backup_{name}", binary=True) as rows:
+                        rows.itersize = _ROWS_AT_ONCE
+                        rows.execute(f"SELECT {', '.join(columns)} FROM {name}")  # noqa: S608 - constants
+                        target.executemany(insert, rows)
+                for words in TABLES:
+                    if "CREATE INDEX" in words:
+                        target.execute(words)
+                target.execute("COMMIT")
+                as_one_file(target)
+
+        self._run(copy)
+
+    def take_rows(self, table: str, source: SQLiteDatabase) -> None:
+        """All rows of a table of an SQLite store, inside the current transaction; new rows get numbers after theirs."""
+        columns = [each[1] for each in source.query(f"PRAGMA table_info({table})")]
+        insert = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(['%s'] * len(columns))})"  # noqa: S608 - constants
+        after = 0
+        select = f"SELECT rowid, {', '.join(columns)} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT ?"  # noqa: S608 - constants
+        while rows := source.query(select, (after, _ROWS_AT_ONCE)):
+            after = rows[-1][0]
+            self._insert_many(insert, [row[1:] for row in rows])
+        if columns[0] == "id":
+            self.query(
+                f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), COALESCE(MAX(id), 0) + 1, false) FROM {table}"  # noqa: S608 - constants
+            )
+
+    def _insert_many(self, words: str, rows: Sequence[Sequence[Any]]) -> None:
+        self._run(lambda: self._connection.cursor().executemany(words, rows))
 
     def lock(self, name: str, wait_seconds: float) -> None:
         until = time.monotonic() + wait_seconds

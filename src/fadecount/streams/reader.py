@@ -100,6 +100,11 @@ class Reader:
 
         return cls(_current(PostgresDatabase(url, writes=False)))
 
+    @property
+    def database(self) -> Database:
+        """The connection."""
+        return self._database
+
     def names(self) -> list[str]:
         """The names of all streams, in order."""
         return stream_names(self._database)

@@ -6,7 +6,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +66,13 @@ class SQLiteDatabase(GuardedConnection):
             _require_log(path)
             return
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock_file = _private(path.with_name(path.name + ".lock"))
+        self._lock_file = private_file(path.with_name(path.name + ".lock"))
         try:
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LockedError(f"store {str(path)!r} is in use by another writer; stop that process first") from None
         if path.exists():
-            os.close(_private(path))
+            os.close(private_file(path))
             _require_log(path)
         else:
             self._create(path)
@@ -82,7 +82,7 @@ class SQLiteDatabase(GuardedConnection):
         """A new file appears whole, with its tables: a file without them has lost them."""
         new = path.with_name(path.name + ".new")
         new.unlink(missing_ok=True)
-        os.close(_private(new))
+        os.close(private_file(new))
         connection = sqlite3.connect(new, isolation_level=None)
         try:
             for table in TABLES:
@@ -123,6 +123,16 @@ class SQLiteDatabase(GuardedConnection):
         count: int = self._run(lambda: self._connection.execute(sql, values).rowcount)
         return count
 
+    def copy_into(self, path: Path) -> None:
+        """The online backup of SQLite in one step: writers go on meanwhile, in the write-ahead log."""
+
+        def copy() -> None:
+            with closing(sqlite3.connect(path, isolation_level=None)) as target:
+                self._connection.backup(target)
+                as_one_file(target)
+
+        self._run(copy)
+
     def lock(self, name: str, wait_seconds: float) -> None:
         """The lock on the file is enough: it covers every stream."""
 
@@ -150,6 +160,12 @@ class SQLiteDatabase(GuardedConnection):
         reason = error.strerror if isinstance(error, OSError) else file_or_line(str(error))
         where = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
         return store_failed(f"{reason}{where}")
+
+
+def as_one_file(connection: sqlite3.Connection) -> None:
+    """Make a copy complete by itself, without a write-ahead log."""
+    connection.execute("PRAGMA journal_mode = DELETE").fetchall()
+    connection.execute(f"PRAGMA user_version = {_CLOSED}")
 
 
 def _require_log(path: Path) -> None:
@@ -186,7 +202,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _private(path: Path) -> int:
+def private_file(path: Path) -> int:
     """Open or create a file that only its owner may read, whatever the umask."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     os.fchmod(descriptor, 0o600)
