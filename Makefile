@@ -107,18 +107,21 @@ fonts: $(VENV)/fonts ## make the fonts of the page again, from the originals (ne
 neighbours: $(VENV)/test ## 2,000 pairs of inputs that differ by one unit, through every intake
 	$(BIN)/python -m campaigns.neighbours
 
-load: $(VENV)/test ## what the service carries, against plain SQLite in the same run
-	$(BIN)/python -m campaigns.service.load
-	$(BIN)/python -m campaigns.service.scale
+load: $(VENV)/test ## what the service carries, against plain SQLite and bare Starlette in the same run; sizes: LOAD=, SCALE=
+	$(BIN)/python -m campaigns.service.load $(LOAD)
+	$(BIN)/python -m campaigns.service.scale $(SCALE)
+
+attack: $(VENV)/test ## clients without a token attack the service for a minute each: memory must stay below 200 MB; sizes: ATTACK=
+	$(BIN)/python -m campaigns.service.attack $(ATTACK)
 
 soak: $(VENV)/test ## half an hour of load: memory must stay flat
-	$(BIN)/python -m campaigns.service.soak --minutes 30
+	$(BIN)/python -m campaigns.service.soak --minutes 30 $(SOAK)
 
 service-crash: $(VENV)/test ## kill the service under load: 500 times on SQLite, 200 times on PostgreSQL with two processes
-	$(BIN)/python -m campaigns.service.crash --kills 500 --postgres 200
+	$(BIN)/python -m campaigns.service.crash --kills 500 --postgres 200 $(CRASH)
 
 service-fuzz: $(VENV)/campaigns ## 10,000 requests made from the interface's description
-	$(BIN)/python -m campaigns.service.fuzz --cases 10000
+	$(BIN)/python -m campaigns.service.fuzz --cases 10000 $(FUZZ)
 
 spark-crash: $(VENV)/test ## kill a Spark cluster again and again; its releases must not change
 	$(BIN)/python -m campaigns.spark.crash

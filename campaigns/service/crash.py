@@ -159,7 +159,8 @@ def main() -> None:
 def _told(name: str, folder: Path, kills: int, server: PostgresServer | None, seed: int) -> None:
     begun = time.monotonic()
     found = campaign(folder, kills, server, seed=seed, report=True)
-    print(f"{name}: {found} {time.monotonic() - begun:.0f} s: nothing lost, nothing doubled, no release changed", flush=True)
+    took = time.monotonic() - begun
+    print(f"service-crash on {name}: {found} {took:.0f} s: nothing lost, nothing doubled, no release changed", flush=True)
 
 
 if __name__ == "__main__":

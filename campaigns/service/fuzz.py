@@ -45,8 +45,10 @@ def main() -> int:
         with fc.Client(service.url, service.admin) as client:
             assert client.streams()
         service.stop()
-        print(f"{sum(made)} cases; log of the service: {service.log[-2000:].decode()!r}")
-        return done.returncode or (0 if sum(made) >= arguments.cases else 1)
+        print(f"log of the service: {service.log[-2000:].decode()!r}")
+        failed = done.returncode or (0 if sum(made) >= arguments.cases else 1)
+        print(f"service-fuzz: {sum(made):,} cases of {arguments.cases:,}, {'FAILED' if failed else 'no failure'}")
+        return failed
 
 
 if __name__ == "__main__":

@@ -191,8 +191,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, ServeProcess(Path(name)) as service:
         with fc.Client(service.url, service.admin) as client:
             client.create("load", tick="1s", mechanism=fc.Gradual(epsilon=0.1, exponent=1.0), keys=KEYS)
-        for words, value in asyncio.run(measure(service, arguments.seconds, Path(name))).items():
+        found = asyncio.run(measure(service, arguments.seconds, Path(name)))
+        for words, value in found.items():
             print(f"{words:42} {value:12,.1f}")
+        print("load: " + "; ".join(f"{words} {value:,.1f}" for words, value in found.items()))
 
 
 if __name__ == "__main__":

@@ -1,26 +1,38 @@
-"""Many streams, many keys, many readers: ``python -m campaigns.service.scale`` (part of ``make load``).
+"""Many streams, ticks, keys, readers, a slow disk, a bad writer: ``python -m campaigns.service.scale`` (part of ``make load``).
 
-Figures stand beside a bare Starlette application that answers with as many bytes, in the same run.
+Figures stand beside those of a bare Starlette application that answers with as many bytes. Both are measured in turns, several
+rounds each; the figures are medians over the rounds. The last line sums up, with the target of each figure.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
+import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from tests.service.process import ServeProcess
 
 import fadecount as fc
-from campaigns.service.load import CONNECTIONS, drive, getter, high, resident
+from campaigns.service.load import CONNECTIONS, drive, getter, high, poster, resident
 
 NOISY = fc.Gradual(epsilon=0.1, exponent=1.0)
+PARTS = ("streams", "ticks", "keys", "readers", "writers", "slow-disk")
+ROUNDS = 3
+POSTS = 300
 BARE = """
 import socket, sys, uvicorn
 from starlette.applications import Starlette
@@ -28,17 +40,64 @@ from starlette.responses import Response
 from starlette.routing import Route
 body = b"x" * int(sys.argv[1])
 async def answer(request):
-    return Response(body, media_type="application/json")
+    await request.body()
+    return Response(body, 202 if request.method == "POST" else 200, media_type="application/json")
 listening = socket.create_server(("127.0.0.1", 0))
 print(listening.getsockname()[1], flush=True)
-app = Starlette(routes=[Route("/", answer)])
+app = Starlette(routes=[Route("/{rest:path}", answer, methods=["GET", "POST"])])
 uvicorn.Server(uvicorn.Config(app, access_log=False, log_level="critical")).run(sockets=[listening])
 """
+
+
+@dataclass
+class Findings:
+    """Figures with their targets."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, name: str, value: float, unit: str, *, most: float | None = None, least: float | None = None) -> None:
+        target = "" if most is None else f" (at most {most:g})" if value <= most else f" (MISSED: at most {most:g})"
+        if least is not None:
+            target = f" (at least {least:g})" if value >= least else f" (MISSED: at least {least:g})"
+        self.lines.append(f"{name} {value:.3g} {unit}{target}")
+        print(self.lines[-1], flush=True)
+
+
+@contextmanager
+def served(*options: str, environment: dict[str, str] | None = None) -> Iterator[tuple[ServeProcess, fc.Client]]:
+    with tempfile.TemporaryDirectory() as name:
+        service = ServeProcess(Path(name), *options)
+        service.environment = environment or {}
+        with service, fc.Client(service.url, service.admin, timeout_seconds=60) as client:
+            yield service, client
+
+
+@contextmanager
+def bare(size: int) -> Iterator[int]:
+    """The port of a Starlette application that answers with ``size`` bytes and does nothing else."""
+    process = subprocess.Popen([sys.executable, "-c", BARE, str(size)], stdout=subprocess.PIPE)
+    assert process.stdout
+    try:
+        yield int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.wait()
+
+
+def port_of(service: ServeProcess) -> int:
+    return int(service.url.rpartition(":")[2])
 
 
 def processor_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def metric(client: fc.Client, name: str) -> float:
+    asked = urllib.request.Request(f"http://{client._parts.netloc}/metrics", headers=client._headers)
+    with urllib.request.urlopen(asked) as answer:  # noqa: S310 - our own
+        rows = [line.split() for line in answer.read().decode().splitlines() if line.startswith(name)]
+    return sum(float(row[-1]) for row in rows)
 
 
 def posts(client: fc.Client, names: list[str]) -> list[float]:
@@ -47,87 +106,182 @@ def posts(client: fc.Client, names: list[str]) -> list[float]:
         begun = time.perf_counter()
         client.add(name, {"all": 1})
         times.append(time.perf_counter() - begun)
-    return sorted(times)
+    return times
 
 
-def many_streams(service: ServeProcess, client: fc.Client, streams: int, seconds: float) -> None:
-    client.create("s0", tick="1d", mechanism=NOISY)
-    alone = posts(client, ["s0"] * 300)
-    begun = time.perf_counter()
-    for number in range(1, streams):
-        client.create(f"s{number}", tick="1d", mechanism=NOISY)
-    print(f"{streams:,} streams created in {time.perf_counter() - begun:,.0f} s, {resident(service.process.pid):,.0f} MiB")
-    begun = time.perf_counter()
-    found = len(client.streams())
-    print(f"list of {found:,} streams in pages: {time.perf_counter() - begun:.2f} s")
-    time.sleep(1.0)
-    before = processor_seconds(service.process.pid)
-    time.sleep(seconds)
-    print(f"idle processor time: {100 * (processor_seconds(service.process.pid) - before) / seconds:.1f} %")
-    names = [f"s{number * streams // 300}" for number in range(300)]
-    posts(client, names)  # the first one to each reads its keys
-    among = posts(client, names)
-    print(f"post, median: {1000 * alone[150]:.2f} ms with one stream, {1000 * among[150]:.2f} ms with {streams:,}")
+class Posting:
+    """Posts to one stream again and again, in a thread, and notes how long each took."""
+
+    def __init__(self, service: ServeProcess, stream: str) -> None:
+        self.times: list[float] = []
+        self._service, self._stream, self._stopped = service, stream, threading.Event()
+        self._thread = threading.Thread(target=self._post)
+
+    def _post(self) -> None:
+        with fc.Client(self._service.url, self._service.admin, timeout_seconds=60) as client:
+            while not self._stopped.wait(0.002):
+                self.times += posts(client, [self._stream])
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
 
 
-def many_keys(service: ServeProcess, client: fc.Client, keys: int) -> None:
-    client.create("wide", tick="1m", mechanism=NOISY)
-    times: list[float] = []
-    stopped = threading.Event()
+def many_streams(found: Findings, streams: int, seconds: float) -> None:
+    with served() as (service, client):
+        client.create("s0", tick="1d", mechanism=NOISY)
+        alone = [statistics.median(posts(client, ["s0"] * POSTS)) for _ in range(ROUNDS)]
+        begun = time.perf_counter()
+        for number in range(1, streams):
+            client.create(f"s{number}", tick="1d", mechanism=NOISY)
+        print(f"{streams:,} streams created in {time.perf_counter() - begun:,.0f} s, {resident(service.process.pid):,.0f} MiB")
+        begun = time.perf_counter()
+        assert len(client.streams()) == streams
+        found.add(f"list of {streams:,} streams in pages:", time.perf_counter() - begun, "s")
+        time.sleep(1.0)
+        before = processor_seconds(service.process.pid)
+        time.sleep(seconds)
+        idle = 100 * (processor_seconds(service.process.pid) - before) / seconds
+        found.add(f"idle processor time with {streams:,} streams:", idle, "%", most=5)
+        names = [f"s{number * streams // POSTS}" for number in range(POSTS)]
+        among = [statistics.median(posts(client, names)) for _ in range(ROUNDS)]
+        times = statistics.median(among) / statistics.median(alone)
+        found.add(f"post among {streams:,} streams, median:", times, "x that with one", most=1.5)
 
-    def post() -> None:
-        with fc.Client(service.url, service.admin, timeout_seconds=60) as other:
-            while not stopped.wait(0.005):
-                times.extend(posts(other, ["s0"]))
 
-    thread = threading.Thread(target=post)
-    thread.start()
-    time.sleep(1.0)
-    before, begun = len(times), time.perf_counter()
-    client.declare("wide", [f"k{number:06d}" for number in range(keys)])
-    took = time.perf_counter() - begun
-    stopped.set()
-    thread.join()
-    print(f"{keys:,} keys declared in {took:.2f} s; longest post of others: {1000 * max(times[before:]):.0f} ms")
-    print(f"longest post of others before: {1000 * max(times[:before]):.0f} ms")
+def many_ticks(found: Findings, ticks: int, seconds: float) -> None:
+    """Streams that all release every second."""
+    with served() as (service, client):
+        client.create("other", tick="1d", mechanism=NOISY)
+        with Posting(service, "other") as idle:
+            time.sleep(seconds)
+        for number in range(ticks):
+            client.create(f"s{number}", tick="1s", mechanism=NOISY)
+        time.sleep(2.0)
+        counted, used, begun = metric(client, "fadecount_ticks_closed_total"), processor_seconds(service.process.pid), time.time()
+        lags = []
+        with Posting(service, "other") as busy:
+            while time.time() - begun < seconds:
+                lags.append(metric(client, "fadecount_tick_lag_seconds"))
+                time.sleep(0.1)
+        took = time.time() - begun
+        closed = metric(client, "fadecount_ticks_closed_total") - counted
+        found.add(f"ticks closed, of {ticks:,} due a second:", closed / took, "a second", least=0.95 * ticks)
+        found.add("processor time meanwhile:", 100 * (processor_seconds(service.process.pid) - used) / took, "%")
+        found.add("largest lag behind the clock:", max(lags), "s")
+        found.add("posts to another stream meanwhile, p99:", high(busy.times) / high(idle.times), "x idle")
 
 
-def many_readers(service: ServeProcess, client: fc.Client, seconds: float) -> None:
-    client.create("read", tick="1s", mechanism=NOISY, keys=[f"key{number}" for number in range(100)])
-    while not list(client.releases("read", key="key0")):
-        time.sleep(0.1)
-    port = int(service.url.rpartition(":")[2])
-    for path, size in (("/v1/streams/read/releases?limit=100", 8000), ("/v1/streams/read/releases/latest", 6000)):
-        bare = subprocess.Popen([sys.executable, "-c", BARE, str(size)], stdout=subprocess.PIPE)
-        assert bare.stdout
-        other = int(bare.stdout.readline())
-        try:
-            plain = [getter(other, "none", "/")] * CONNECTIONS
-            ours = [getter(port, service.admin, path)] * CONNECTIONS
-            echo, read = (
-                high([each for sender in asyncio.run(drive(where, makers, b"HTTP/1.1 200", seconds)) for each in sender.times])
-                for where, makers in ((other, plain), (port, ours))
-            )
-        finally:
-            bare.kill()
-            bare.wait()
-        print(f"{path}: p99 {1000 * read:.1f} ms, bare Starlette {1000 * echo:.1f} ms: {read / echo:.1f} x")
+def many_keys(found: Findings, keys: int) -> None:
+    with served("--max-body", "4000000") as (service, client):
+        client.create("other", tick="1d", mechanism=NOISY)
+        took, ratios = [], []
+        for number in range(ROUNDS):
+            client.create(f"wide{number}", tick="1h", mechanism=NOISY)
+            with Posting(service, "other") as idle:
+                time.sleep(3.0)
+            with Posting(service, "other") as busy:
+                begun = time.perf_counter()
+                client.declare(f"wide{number}", [f"k{each:06d}" for each in range(keys)])
+                took.append(time.perf_counter() - begun)
+            ratios.append(high(busy.times) / high(idle.times))
+        found.add(f"{keys:,} keys declared in", statistics.median(took), "s", most=2)
+        found.add("posts of others meanwhile, p99:", statistics.median(ratios), "x idle", most=3)
+
+
+def in_turns(found: Findings, name: str, ours: Callable[[], list[float]], theirs: Callable[[], list[float]], most: float) -> None:
+    rounds = [(ours(), theirs()) for _ in range(ROUNDS)]
+    own, other = (statistics.median(high(pair[at]) for pair in rounds) for at in (0, 1))
+    found.add(f"{name}: p99 {1000 * own:.1f} ms, bare Starlette {1000 * other:.1f} ms:", own / other, "x", most=most)
+
+
+def times_of(port: int, makers: list[Callable[[int], bytes]], status: bytes, seconds: float) -> list[float]:
+    return [each for sender in asyncio.run(drive(port, makers, status, seconds)) for each in sender.times]
+
+
+def many_readers(found: Findings, seconds: float) -> None:
+    with served() as (service, client):
+        client.create("read", tick="1s", mechanism=NOISY, keys=[f"key{number}" for number in range(100)])
+        while not list(client.releases("read", key="key0")):
+            time.sleep(0.1)
+        port = port_of(service)
+        for path, size, most in (("releases?limit=100", 8000, 5.0), ("releases/latest", 6000, 3.0)):
+            ours = [getter(port, service.admin, f"/v1/streams/read/{path}")] * CONNECTIONS
+            with bare(size) as other:
+                theirs = [getter(other, "none", "/")] * CONNECTIONS
+                in_turns(
+                    found,
+                    f"{path} over {CONNECTIONS} connections",
+                    lambda ours=ours: times_of(port, ours, b"HTTP/1.1 200", seconds),  # type: ignore[misc]
+                    lambda theirs=theirs, other=other: times_of(other, theirs, b"HTTP/1.1 200", seconds),  # type: ignore[misc]
+                    most,
+                )
+
+
+def one_bad_writer(found: Findings, seconds: float, *, what: str, environment: dict[str, str] | None = None) -> None:
+    """Posts of 32 connections, alone and beside one whose batches are refused, and a bare application that echoes."""
+    good, bad = (json.dumps({"events": [{"key": key, "count": 1}]}).encode() for key in ("all", "unknown"))
+    with served(environment=environment) as (service, client), bare(len('{"accepted":true,"repeated":false}')) as other:
+        client.create("load", tick="1s", mechanism=NOISY)
+        port, rates = port_of(service), dict[str, list[float]]()
+
+        async def writing(turn: str, beside: bool) -> int:
+            makers = [poster(port, service.admin, good, f"{turn}-{at}") for at in range(CONNECTIONS)]
+            refused = [poster(port, service.admin, bad, f"{turn}-bad")] if beside else []
+            both = (drive(port, makers, b"HTTP/1.1 202", seconds), drive(port, refused, b"HTTP/1.1 400", seconds))
+            senders, _ = await asyncio.gather(*both)
+            return sum(len(sender.times) for sender in senders)
+
+        for turn in range(ROUNDS):
+            for name in ("alone", "beside"):
+                rates.setdefault(name, []).append(asyncio.run(writing(f"{name}{turn}", name == "beside")) / seconds)
+            makers = [poster(other, "none", good, f"{at}") for at in range(CONNECTIONS)]
+            rates.setdefault("bare", []).append(len(times_of(other, makers, b"HTTP/1.1 202", seconds)) / seconds)
+    alone, beside, echo = (statistics.median(rates[name]) for name in ("alone", "beside", "bare"))
+    found.add(f"{what}: posts", alone, f"a second, {alone / echo:.2g} x a bare Starlette echo ({echo:,.0f} a second)")
+    found.add(f"{what}: posts beside one bad writer:", beside / alone, "x", least=0.7)
+
+
+def slow_disk(found: Findings, seconds: float, delay: int) -> None:
+    """Every sync of a file takes ``delay`` milliseconds longer."""
+    compiler = shutil.which("cc")
+    if compiler is None or not sys.platform.startswith("linux"):
+        print("not measured: a slow disk (no C compiler for the delay of syncs)")
+        return
+    with tempfile.TemporaryDirectory() as name:
+        library = Path(name) / "sync_delay.so"
+        source = Path(__file__).with_name("sync_delay.c")
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+        environment = {"LD_PRELOAD": str(library), "SYNC_DELAY_MS": str(delay)}
+        one_bad_writer(found, seconds, what=f"syncs of {delay} ms", environment=environment)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS), help="which parts (all)")
     parser.add_argument("--streams", type=int, default=10_000)
+    parser.add_argument("--ticks", type=int, default=1000, help="streams that release every second")
     parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--sync-delay", type=int, default=20, help="milliseconds that a sync takes longer on the slow disk")
     parser.add_argument("--seconds", type=float, default=8.0, help="per measurement")
     arguments = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory() as name,
-        ServeProcess(Path(name), "--max-body", "4000000") as service,
-        fc.Client(service.url, service.admin, timeout_seconds=60) as client,
-    ):
-        many_streams(service, client, arguments.streams, arguments.seconds)
-        many_keys(service, client, arguments.keys)
-        many_readers(service, client, arguments.seconds)
+    found, seconds = Findings(), arguments.seconds
+    runs: dict[str, Callable[[], None]] = {
+        "streams": lambda: many_streams(found, arguments.streams, seconds),
+        "ticks": lambda: many_ticks(found, arguments.ticks, seconds),
+        "keys": lambda: many_keys(found, arguments.keys),
+        "readers": lambda: many_readers(found, seconds),
+        "writers": lambda: one_bad_writer(found, seconds, what="this disk"),
+        "slow-disk": lambda: slow_disk(found, seconds, arguments.sync_delay),
+    }
+    for part in arguments.parts:
+        runs[part]()
+    missed = sum("MISSED" in line for line in found.lines)
+    print(f"scale: {len(found.lines)} figures, {missed} targets missed: " + "; ".join(found.lines))
 
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ def main() -> None:
         memory, answered = asyncio.run(soak(service, arguments.minutes))
         assert service.log == b"", service.log[-500:]
     growth = memory[-1] / memory[3]
-    print(f"{answered:,} answers in {(time.monotonic() - begun) / 60:.1f} minutes; memory x {growth:.3f} since a tenth of it")
+    minutes = (time.monotonic() - begun) / 60
+    print(f"soak: {answered:,} answers in {minutes:.1f} minutes; memory x {growth:.3f} since a tenth of it")
     assert growth < MOST_GROWTH, "memory grows"
 
 

@@ -31,6 +31,9 @@ class ServeProcess:
         self.files: tuple[int, int] | None = None
         """How many files it may open: by default, and when it asks for more."""
 
+        self.environment: dict[str, str] = {}
+        """What else is in its environment."""
+
     def __enter__(self) -> Self:
         self.start()
         return self
@@ -50,7 +53,7 @@ class ServeProcess:
                 [sys.executable, "-m", *program, "serve", *words, *self._options],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                env={**os.environ, "PYTHONUNBUFFERED": "1", **self.environment},
                 preexec_fn=self._allow_files,
             )
             assert self.process.stdout

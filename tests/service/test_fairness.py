@@ -231,3 +231,15 @@ def test_events_wait_while_their_stream_catches_up_with_many_others(tmp_path: Pa
             assert harness.post(events, {"events": [{"key": "a", "count": 3}]}).status == 202
         harness.close_tick(name="s19")
         assert harness.request("GET", "/v1/streams/s19/releases?key=a", token=harness.admin).json()["releases"][-1]["value"] == 3
+
+
+def test_keys_are_read_once_and_not_at_every_tick(shown: Harness, questions: list[str]) -> None:
+    for ticks in (1, 2, 3):
+        shown.close_tick()
+        assert shown.request("GET", "/v1/streams/doors/releases/latest").json()["releases"][1]["key"] == "b"
+        if ticks == 1:
+            questions.clear()
+    assert [sql for sql in questions if "FROM keys" in sql] == []
+    with shown.client() as client:
+        client.declare("doors", ["c"])
+        assert client.stream("doors").keys == ("a", "b", "c")

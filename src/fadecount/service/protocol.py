@@ -101,6 +101,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         waiting = bool(self.pipeline)
+        if self.cycle is not None and self.cycle.response_complete:
+            self.cycle.body = bytearray()  # nobody reads it any more, and the connection may stay open for long
         super().on_response_complete()
         if not (waiting or self._in_message or self.transport.is_closing()):
             self._arm(self.idle_seconds)

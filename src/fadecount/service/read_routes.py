@@ -68,12 +68,17 @@ class ReadContext:
         """The stream of a request, if the request may read it."""
         return await self.pool.facts(self.allowed(request), request)
 
-    async def kept(self, request: Request, facts: Facts, kind: str, make: Maker, *, lasting: bool = False) -> Response:
-        """The cached answer to a request, or a new one, cached until the next tick, or for longer if it is ``lasting``."""
+    async def kept(
+        self, request: Request, facts: Facts, kind: str, prepare: Callable[[], Maker], *, lasting: bool = False
+    ) -> Response:
+        """The cached answer to a request, or a new one, cached until the next tick, or for longer if it is ``lasting``.
+
+        ``prepare`` checks the query; a query that has an answer in the cache was checked before.
+        """
         name = (facts.status.uid, kind, request.scope["query_string"])
         found = self.cache.get(name, facts)
         if found is None:
-            found = await self.pool.ask(make, request, (*name, facts.last_tick, len(facts.keys)))
+            found = await self.pool.ask(prepare(), request, (*name, facts.last_tick, len(facts.keys)))
             self.cache.put(name, None if found.closed or lasting else facts, found)
         return found.answer(request, public=self.public)
 
@@ -90,12 +95,14 @@ def read_routes(context: ReadContext) -> Iterator[Route]:
     async def releases(request: Request) -> Response:
         facts = await context.facts(request)
         as_table = wants_csv(request)
-        make = _page_maker(facts, Query(request.scope["query_string"], _RANGE), as_table=as_table)
-        return await context.kept(request, facts, "csv" if as_table else "json", make)
+
+        def prepare() -> Maker:
+            return _page_maker(facts, Query(request.scope["query_string"], _RANGE), as_table=as_table)
+
+        return await context.kept(request, facts, "csv" if as_table else "json", prepare)
 
     async def latest(request: Request) -> Response:
         facts = await context.facts(request)
-        Query(request.scope["query_string"], _NONE)
         if not facts.has_releases or facts.last_tick is None:
             raise not_found("no tick of this stream has ended yet; ask again when one has")
         tick = facts.last_tick
@@ -103,13 +110,20 @@ def read_routes(context: ReadContext) -> Iterator[Route]:
         def make(reader: Reader) -> Tagged:
             return Tagged.of(msgspec.json.encode(released_tick(reader, facts, tick)), "application/json")
 
-        return await context.kept(request, facts, "latest", make)
+        def prepare() -> Maker:
+            Query(request.scope["query_string"], _NONE)
+            return make
+
+        return await context.kept(request, facts, "latest", prepare)
 
     async def windows(request: Request) -> Response:
         facts = await context.facts(request)
         as_table = wants_csv(request)
-        make = windows_maker(facts, Query(request.scope["query_string"], PARAMETERS), as_table=as_table)
-        return await context.kept(request, facts, f"windows {as_table}", make)
+
+        def prepare() -> Maker:
+            return windows_maker(facts, Query(request.scope["query_string"], PARAMETERS), as_table=as_table)
+
+        return await context.kept(request, facts, f"windows {as_table}", prepare)
 
     async def privacy(request: Request) -> Response:
         facts = await context.facts(request)
@@ -118,16 +132,16 @@ def read_routes(context: ReadContext) -> Iterator[Route]:
         curve = curve_of(facts, now)
         kind = f"curve {curve.stream.histories} {curve.ahead}"  # closing other ticks does not change it
         if "refresh" in query:
-            return await context.kept(request, facts, kind, _comparison(facts, query, now), lasting=True)
+            return await context.kept(request, facts, kind, lambda: _comparison(facts, query, now), lasting=True)
         if "visits" in query or "every" in query or "during" in query:
-            return await context.kept(request, facts, kind, _person(facts, query, now), lasting=True)
+            return await context.kept(request, facts, kind, lambda: _person(facts, query, now), lasting=True)
         if "time" in query or "at" in query:
             return json_answer(privacy_of_event(facts, query, now), cache=FRESH)
         age = query.age("age")
         if age is not None:
             found = msgspec.structs.asdict(curve.statement(age))
             return json_answer(AgeStatement(**found, stream=facts.name, unit=unit_text(facts)), cache=FRESH)
-        return await context.kept(request, facts, kind, lambda _: _curve(facts, curve), lasting=True)
+        return await context.kept(request, facts, kind, lambda: lambda _: _curve(facts, curve), lasting=True)
 
     yield Route("/v1/streams/{name}", describe, methods=["GET"])
     yield Route("/v1/streams/{name}/releases", releases, methods=["GET"])

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -99,6 +99,8 @@ class ReaderPool:
         self._shared: dict[Hashable, Shared[Any]] = {}
         self._waiting = 0
         self._facts: dict[str, Facts] = {}
+        self._outdated: dict[str, Facts] = {}
+        """What was known of streams that have changed since: most of it is still right."""
         self._changes: dict[str, int] = {}
 
     async def facts(self, name: str, request: Request | None = None) -> Facts:
@@ -107,11 +109,13 @@ class ReaderPool:
         if known is not None:
             return known
         before = self._changes.get(name, 0)
-        found = await self.ask(lambda reader: read_facts(reader, name), request, ("facts", name, before))
+        outdated = self._outdated.get(name)
+        found = await self.ask(lambda reader: read_facts(reader, name, outdated), request, ("facts", name, before))
         if found is None:
             raise not_found()
         if self._changes.get(name, 0) == before:
             self._facts[name] = found
+            self._outdated.pop(name, None)
             while len(self._facts) > MOST_FACTS:
                 del self._facts[next(iter(self._facts))]
         return found
@@ -119,7 +123,11 @@ class ReaderPool:
     def forget(self, name: str) -> None:
         """Drop what was read of a stream, because the stream has changed."""
         self._changes[name] = self._changes.get(name, 0) + 1
-        self._facts.pop(name, None)
+        known = self._facts.pop(name, None)
+        if known is not None:
+            self._outdated[name] = known
+            while len(self._outdated) > MOST_FACTS:
+                del self._outdated[next(iter(self._outdated))]
 
     def known(self) -> dict[str, tuple[int | None, int]]:
         """The last published tick and the number of keys of every stream whose facts are in memory."""
@@ -243,11 +251,14 @@ class AnswerCache(Generic[Answer]):
             self._bytes -= self._size(oldest)
 
 
-def read_facts(reader: Reader, name: str) -> Facts | None:
-    """The facts of a stream, or None if there is no such stream."""
+def read_facts(reader: Reader, name: str, outdated: Facts | None = None) -> Facts | None:
+    """The facts of a stream, or None if there is no such stream. Keys that were read before are not read again."""
     if not reader.has(name):
         return None
-    status, keys = reader.status(name), reader.keys(name)
+    status = reader.status(name)
+    if outdated is not None and (outdated.status.uid, len(outdated.keys)) == (status.uid, status.width):
+        return replace(outdated, status=status)
+    keys = reader.keys(name)
     return Facts(name=name, status=status, keys=keys, positions={key: at for at, key in enumerate(keys)})
 
 

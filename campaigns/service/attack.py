@@ -1,0 +1,172 @@
+"""Attacks without a token: memory must stay small. ``python -m campaigns.service.attack --seconds 60`` (``make attack``).
+
+Each attack runs over many connections for some time. Meanwhile the memory of the service is read, and an honest client asks
+whether the service is alive. The last line sums up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import resource
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.service.process import ServeProcess
+
+from campaigns.service.load import resident
+
+MOST_MEGABYTES = 200.0
+HEAD = b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+PING = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+BOMB = gzip.compress(b'{"events":[' + b" " * 50_000_000 + b"]}")
+
+
+async def sent(writer: asyncio.StreamWriter, data: bytes, seconds: float = 1.0) -> None:
+    """Send, and wait for the client's buffer to empty, but not for long: an attacker does not wait for answers."""
+    writer.write(data)
+    with suppress(TimeoutError):
+        await asyncio.wait_for(writer.drain(), seconds)
+
+
+async def line_breaks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One request, then line breaks for ever: the next request never begins."""
+    await sent(writer, PING)
+    while True:
+        await sent(writer, b"\r\n")
+        await asyncio.sleep(0.2)
+
+
+async def trailers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A chunked body whose trailers never end."""
+    await sent(writer, HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n")
+    for number in range(1_000_000):
+        await sent(writer, b"x-%d: %b\r\n" % (number, b"y" * 4000))
+
+
+async def pipelining(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Requests whose answers nobody reads."""
+    while True:
+        await sent(writer, b"GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200)
+
+
+async def slow_bodies(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A large body, almost whole, then a byte at a time."""
+    await sent(writer, HEAD + b"Content-Length: 1000000\r\n\r\n" + b" " * 990_000)
+    while True:
+        await sent(writer, b" ")
+        await asyncio.sleep(0.5)
+
+
+async def many_connections(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A head that is almost as large as allowed and never ends."""
+    await sent(writer, b"GET / HTTP/1.1\r\nHost: localhost\r\nx-long: " + b"z" * 15_000)
+    await reader.read()
+
+
+async def bombs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A few bytes that unpack to very many."""
+    length = b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(BOMB)
+    while True:
+        await sent(writer, HEAD + length + BOMB)
+        if not await reader.read(65536):
+            return
+
+
+@dataclass(frozen=True)
+class Attack:
+    run: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+    connections: int
+
+
+ATTACKS = {
+    "line breaks": Attack(line_breaks, 1000),
+    "trailers": Attack(trailers, 1000),
+    "pipelining": Attack(pipelining, 1000),
+    "slow bodies": Attack(slow_bodies, 1000),
+    "many connections": Attack(many_connections, 2000),
+    "packed bombs": Attack(bombs, 1000),
+}
+
+
+async def attacker(port: int, attack: Attack, end: float) -> None:
+    """One connection after the other, until the time is over."""
+    while time.monotonic() < end:
+        writer = None
+        with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+            async with asyncio.timeout(max(0.01, end - time.monotonic())):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                await attack.run(reader, writer)
+        if writer is not None:
+            writer.transport.abort()
+        await asyncio.sleep(0.02)
+
+
+async def honest(port: int, end: float) -> tuple[int, int]:
+    """How often a client asked, and got an answer within five seconds."""
+    asked = answered = 0
+    while time.monotonic() < end:
+        asked += 1
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(5.0):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(PING)
+                answered += (await reader.readline()).startswith(b"HTTP/1.1 200")
+                writer.close()
+        await asyncio.sleep(0.2)
+    return asked, answered
+
+
+async def largest(pid: int, end: float) -> float:
+    """The most memory that a process had, in megabytes."""
+    most = 0.0
+    while time.monotonic() < end:
+        most = max(most, resident(pid) * 2**20 / 1e6)
+        await asyncio.sleep(0.05)
+    return most
+
+
+async def attacked(service: ServeProcess, attack: Attack, seconds: float, share: float) -> tuple[float, int, int]:
+    """The most memory in megabytes, how often an honest client asked, and how often it was answered."""
+    port, end = int(service.url.rpartition(":")[2]), time.monotonic() + seconds
+    count = max(1, round(share * attack.connections))
+    watching = asyncio.gather(largest(service.process.pid, end), honest(port, end))
+    await asyncio.gather(*(attacker(port, attack, end) for _ in range(count)))
+    memory, (asked, answered) = await watching
+    return memory, asked, answered
+
+
+def campaign(folder: Path, seconds: float, share: float = 1.0) -> dict[str, tuple[float, int, int]]:
+    """Every attack on a service of its own, for so long, with a share of the connections; raises if memory grows too much."""
+    found: dict[str, tuple[float, int, int]] = {}
+    for name, attack in ATTACKS.items():
+        with ServeProcess(folder / name.replace(" ", "-")) as service:
+            found[name] = asyncio.run(attacked(service, attack, seconds, share))
+            assert service.process.poll() is None, f"{name}: the service has ended"
+        memory, asked, answered = found[name]
+        print(f"{name:18} {memory:6.0f} MB at most, {answered} of {asked} honest requests answered", flush=True)
+        assert memory < MOST_MEGABYTES, f"{name}: {memory:.0f} MB"
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="per attack")
+    parser.add_argument("--share", type=float, default=1.0, help="of the connections of each attack")
+    arguments = parser.parse_args()
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192) if hard != resource.RLIM_INFINITY else 8192, hard))
+    with tempfile.TemporaryDirectory() as name:
+        found = campaign(Path(name), arguments.seconds, arguments.share)
+    most = max(memory for memory, _, _ in found.values())
+    words = ", ".join(f"{name} {memory:.0f} MB" for name, (memory, _, _) in found.items())
+    print(f"attack: {len(found)} attacks of {arguments.seconds:g} s, at most {most:.0f} MB (limit {MOST_MEGABYTES:.0f}): {words}")
+
+
+if __name__ == "__main__":
+    main()
