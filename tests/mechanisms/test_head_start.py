@@ -12,6 +12,7 @@ from campaigns.head_start import brute_force, random_case
 import fadecount as fc
 from fadecount.mechanisms import head_start
 from fadecount.mechanisms.head_start import worst_item
+from fadecount.mechanisms.level_budgets import at_position, worst_case
 from tests.mechanisms import golden
 
 CASES = 150
@@ -42,10 +43,10 @@ def test_the_item_named_as_the_worst_is_it() -> None:
     generator = np.random.default_rng(73)
     for _ in range(60):
         case = random_case(generator)
-        mechanism, started = case.mechanism, case.mechanism.head_start
-        item = worst_item(mechanism.schedule.budgets, started, case.age)
-        plain = fc.Designed(budgets=mechanism.budgets, head_start=started)
-        assert plain.loss(case.age, position=item - (1 << started) + 1) == pytest.approx(plain.loss(case.age), rel=1e-13)
+        budgets, started = case.mechanism.schedule.budgets, case.mechanism.head_start
+        item = worst_item(budgets, started, case.age)
+        assert item >= 1 << started
+        assert at_position(budgets, item, item + case.age) == pytest.approx(worst_case(budgets, case.age, started), rel=1e-13)
 
 
 def test_many_ages_are_the_ages_one_by_one() -> None:

@@ -36,6 +36,7 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +53,8 @@ _WORTH_IT = 12
 _PARTS = 21
 _LARGE = 1 << 40
 _AT_ONCE = 1024
+
+_NUMBERS = itemgetter(0, 1, 2, 3)
 
 Way = tuple[int, int, int, int, int]
 """The four numbers, and the bits of the item from this level on."""
@@ -212,8 +215,8 @@ def _worst(costs: _Costs, age: int) -> tuple[int, int]:
     flat = [way for some in ways.values() for way in some]
     carries = np.repeat([0, 1], [len(some) for some in ways.values()])
     values, places = _at_leaves(costs, lowest, age, carries, np.array([way[:4] for way in flat], dtype=np.int64))
-    best = int(values.argmax())
-    return int(values[best]), flat[best][4] | int(places[best])
+    largest = int(values.max())
+    return largest, min(flat[at][4] | int(places[at]) for at in np.flatnonzero(values == largest).tolist())
 
 
 def _at_leaves(
@@ -292,7 +295,7 @@ def _longer(costs: _Costs, level: int, distance: int, above: dict[int, list[Way]
 def _maximal(ways: list[Way]) -> list[Way]:
     """The ways that no other one dominates."""
     kept: list[Way] = []
-    for way in sorted(ways, reverse=True):
+    for way in sorted(ways, key=_NUMBERS, reverse=True):  # the first of equal ones ends lowest
         _, second, third, fourth, _ = way
         for _, other_second, other_third, other_fourth, _ in kept:
             if other_second >= second and other_third >= third and other_fourth >= fourth:
