@@ -97,7 +97,7 @@ def test_it_notices_noise_drawn_again_after_a_restart(folder: Path, monkeypatch:
 
 
 def test_it_notices_releases_that_are_never_published(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "publish", lambda _database, _fence, status, *_: status)
+    monkeypatch.setattr(stream, "publish", lambda _database, _fence, committed, *_: [status for status, _ in committed])
     monkeypatch.setattr(stream, "recover", lambda database, _fence, name, *_, **__: read_status(database, name))
     with pytest.raises(AssertionError, match="published steps are missing"):
         campaign(folder, 100, 1, None)

@@ -141,6 +141,7 @@ COUPLED = [
     fc.Gaussian.gradual(13.5),
     fc.Gaussian.bounded(2.0),
     fc.Gaussian(sigma=2.0**20, half_lives=(1000, 1), weights=(0.001, 0.1, 0.899)),
+    fc.Gaussian(sigma=1.0, half_lives=(1 << 28, 1), weights=(0.0, 0.5, 0.5)),
 ]
 
 
@@ -183,6 +184,15 @@ def test_a_promise_that_does_not_close_is_infinite() -> None:
     assert slow.loss(100) < 1.0
 
 
+def test_long_half_lives_of_large_weight_have_a_finite_loss_at_every_age() -> None:
+    for half_life, weight, age, most in ((1 << 20, 0.5, 10**9, 1.1), (1 << 28, 0.5, 10**6, 1.02), (1 << 28, 0.999, 10**6, 1.02)):
+        slow = fc.Gaussian(sigma=1.0, half_lives=(half_life, 1), weights=(0.0, weight, 1 - weight))
+        ideal = math.sqrt(float(slow._memories.response.loss_square(age)))
+        assert ideal <= slow.mu(age) <= most * ideal
+        assert math.isfinite(float(slow.mu(fc.mechanisms.LONGEST)))
+        assert np.all(np.diff(np.asarray(slow.mu([0, 10, 10**4, 10**8, 10**12, fc.mechanisms.LONGEST]))) > 0)
+
+
 def test_one_mu_gives_every_epsilon() -> None:
     for age in (0, 100, 10**6):
         mu = FIXED.mu(age)
@@ -223,6 +233,16 @@ def test_people_who_come_again() -> None:
     refuse("now", lambda: YEAR.mu_of([1], now=0))
     refuse("keys", lambda: YEAR.for_sensitivity(1, keys=0))
     refuse("positions", lambda: YEAR.mu_of([0], now=3))
+
+
+def test_the_integers_of_a_stored_counter_stay_the_same() -> None:
+    """A stored state is made of these integers. If this fails, counters that were saved before cannot go on."""
+    memories = YEAR._memories
+    found = [
+        (each.grown_bits, each.dropped, each.mantissa, each.read_bits, each.down, each.limit_bits) for each in memories.memories
+    ]
+    assert (memories.unit_bits, memories.kept, memories.kept_dropped, memories.kept_down) == (24, 3025, 11, 9)
+    assert found == [(20, 25, 370919433, 25, 23, 61), (20, 20, 275716815, 24, 20, 57), (20, 18, 397539400, 24, 21, 55)]
 
 
 def test_a_person_in_many_keys_at_once_loses_with_the_root_of_their_number() -> None:

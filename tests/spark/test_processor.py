@@ -20,6 +20,7 @@ from pyspark.sql.streaming.stateful_processor import TimerValues  # isort: skip
 from fadecount.spark.job import budgets_of  # isort: skip
 
 KEYS = [f"key {number}" for number in range(12)]
+GAUSSIAN = fc.Gaussian(sigma=4.0, half_lives=(30, 2.5, 0.75), weights=(0.01, 0.14, 0.25, 0.6), delay=1)
 MECHANISMS = [
     fc.Gradual(epsilon=0.5, exponent=2.0),
     fc.Gradual(epsilon=0.5, exponent=1.0, delay=3),
@@ -27,6 +28,7 @@ MECHANISMS = [
     fc.Refresh(window=5, epsilon_current=0.7, epsilon_past=0.2),
     fc.Binary(epsilon=1.0, horizon=1000),
     fc.Designed(budgets=(0.1, float("inf"), 0.3)),
+    GAUSSIAN,
 ]
 
 
@@ -63,7 +65,13 @@ def test_releases_equal_those_of_one_local_vector_counter(mechanism: fc.Mechanis
     assert ticks > 10
     assert {place: value for place, (value, _, _) in found.items()} == wanted
     for (tick, _), (value, low, high) in found.items():
-        assert value - low == high - value == quantile_of(mechanism.schedule.budgets_in_use(tick + 1), 0.05)
+        assert value - low == high - value == _half_width(mechanism, tick + 1)
+
+
+def _half_width(mechanism: fc.Mechanism, step: int) -> int:
+    if isinstance(mechanism, fc.Gaussian):
+        return max(0, math.ceil(mechanism.error_bound(step, 0.05, largest_input=0) - 1.0))  # the bound has half a count more
+    return quantile_of(mechanism.schedule.budgets_in_use(step), 0.05)
 
 
 def test_a_repeated_micro_batch_releases_the_same_even_if_its_own_events_change() -> None:
@@ -166,6 +174,9 @@ def test_a_machine_that_computes_other_budgets_is_refused() -> None:
     other = budgets_of(mechanism).replace(first.hex(), math.nextafter(first, 1.0).hex(), 1)
     with pytest.raises(CheckpointError, match=r"^budgets must be that of the checkpoint, got others; this machine computes"):
         Operator(make_job(mechanism, budgets=other), KEYS)
+    changed = budgets_of(GAUSSIAN).replace("unit_bits=", "unit_bits=1", 1)
+    with pytest.raises(CheckpointError, match=r"^budgets must be that of the checkpoint"):
+        Operator(make_job(GAUSSIAN, budgets=changed), KEYS)
 
 
 def test_a_clock_that_goes_back_releases_nothing_again() -> None:

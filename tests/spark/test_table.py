@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import fadecount as fc
 from tests.spark.oracle import EPOCH, SECRET, START, Event, released
@@ -67,12 +68,13 @@ def test_a_table_equals_the_local_counter_however_often_it_is_executed(spark: An
     assert files_with([SECRET.encode(), bytes.fromhex(SECRET)], spark.fadecount_test_root / "log") == []
 
 
-def test_two_calls_on_one_table_have_independent_noise(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mechanism", [MECHANISM, fc.Gaussian.gradual(14.0)], ids=lambda one: one.kind)
+def test_two_calls_on_one_table_have_independent_noise(spark: Any, tmp_path: Path, mechanism: fc.Mechanism) -> None:
     """If equal events gave equal releases, unequal ones would tell that a single event was added. Most shards are empty here."""
     write_events(tmp_path / "in" / "0.parquet", list(EVENTS))
     table = spark.read.parquet(str(tmp_path / "in"))
     words = {**options(spark, shards=1000), "end": END, "time": "at", "key": "page", "keys": KEYS}
-    first, second = (_values(release(table, MECHANISM, **words)) for _ in range(2))
+    first, second = (_values(release(table, mechanism, **words)) for _ in range(2))
     assert first.keys() == second.keys()
     assert len(first) == TICKS * len(KEYS)
     assert sum(value == second[place] for place, value in first.items()) < len(first) // 2

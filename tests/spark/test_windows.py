@@ -29,10 +29,13 @@ def _releases(session: Any, totals: dict[str, list[int]]) -> Any:
     return session.createDataFrame(rows, "tick timestamp, key string, value bigint")
 
 
-def test_days_are_differences_of_releases_with_their_intervals(spark: Any) -> None:
+@pytest.mark.parametrize(
+    "mechanism", [MECHANISM, fc.Gaussian(sigma=4.0, half_lives=(30, 2.5), weights=(0.01, 0.14, 0.85), delay=2)]
+)
+def test_days_are_differences_of_releases_with_their_intervals(spark: Any, mechanism: fc.Mechanism) -> None:
     source = np.random.default_rng(3)
     totals = {key: np.cumsum(source.integers(-2, 9, 60)).tolist() for key in ("a", "b")}
-    found = windows(_releases(spark, totals), MECHANISM, per="1d", zone="Europe/Berlin", beta=0.1, **WORDS)
+    found = windows(_releases(spark, totals), mechanism, per="1d", zone="Europe/Berlin", beta=0.1, **WORDS)
     columns = ("unix_seconds(tick) as begin", "unix_seconds(tick_end) as end", "key", "value", "low", "high", "partial")
     rows = sorted(
         (row.key, row.begin, row.end, row.value, row.low, row.high, row.partial) for row in found.selectExpr(*columns).collect()
@@ -43,7 +46,7 @@ def test_days_are_differences_of_releases_with_their_intervals(spark: Any) -> No
     for key, values in totals.items():
         for number in range(3):
             value = values[steps[number + 1] - 1] - (values[steps[number] - 1] if number else 0)
-            around = MECHANISM.window_interval(steps[number], steps[number + 1], 0.1)
+            around = mechanism.window_interval(steps[number], steps[number + 1], 0.1)
             wanted.append((key, edges[number], edges[number + 1], value, value - around, value + around, number != 1))
     assert rows == wanted
     assert all(sum(row[3] for row in rows if row[0] == key) == values[-1] for key, values in totals.items())

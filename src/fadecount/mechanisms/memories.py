@@ -311,7 +311,8 @@ class Memories:
         """A bound on the length of the noise that hides an input of this size (or a group of inputs), from the ideal one.
 
         Returns what must be added to the ideal length ``size * sqrt(c_0**2 + ... + c_age**2)``, before division by
-        ``shrink``, for the integers that run. Infinite where the bound does not close (very old ages with very long half-lives).
+        ``shrink``, for the integers that run: the smaller of two bounds (docs/gaussian.md). Infinite where neither closes, at
+        ages beyond about 2**30 with half-lives of that size and large weight.
         """
         unit = 2.0**self.unit_bits
         floors = 1.0 + self.rows / 64.0
@@ -326,12 +327,14 @@ class Memories:
         read_error = (read_error + 2.0**-27) * (1.0 + max(self._growth_errors, default=0.0))
         kept = 1.0 - self._weight_error
         sums = np.asarray(self.response.readout(age)) * _SAFE
-        closing = 1.0 - 2.0 * read_error * sums / kept
-        error = (floors + read_error * unit * size * (1.0 + sums * self._weight_error / kept)) / np.where(
-            closing > 0.0, closing, 1.0
+        reach = float(self.response.reach.sum()) * _SAFE
+        grown = (1.0 + reach) * max(self._growth_errors, default=0.0) * sums / kept
+        error = np.minimum(
+            _closed(floors + read_error * unit * size * (1.0 + sums * self._weight_error / kept), 2.0 * read_error * sums / kept),
+            _closed(floors + read_error * unit * size * (1.0 + grown), read_error * (reach + 2.0 * grown)),
         )
-        added = 2.0 * error / unit * np.sqrt(np.asarray(age, dtype=np.float64) + 1.0)
-        return np.where(closing > 0.0, added * _SAFE, math.inf)
+        added: Reals = 2.0 * error / unit * np.sqrt(np.asarray(age, dtype=np.float64) + 1.0) * _SAFE
+        return added
 
     def farthest(self, steps: int, beta: float) -> float:
         """A bound that the noise after ``steps`` steps, before rounding, exceeds with probability at most ``beta``."""
@@ -370,6 +373,11 @@ class Memories:
     def shrink(self) -> float:
         """One minus the relative amount that rounded weights can add to the noise that hides an input."""
         return (1.0 - self._weight_error) * (1.0 - 1e-12)
+
+
+def _closed(errors: Reals, share: Reals) -> Reals:
+    """The largest x with ``x <= errors + share * x``; infinite where there is none."""
+    return np.where(share < 1.0, errors / np.where(share < 1.0, 1.0 - share, 1.0) * _SAFE, math.inf)
 
 
 def resolved(weights: tuple[float, ...]) -> tuple[float, ...]:

@@ -135,11 +135,15 @@ def noise_epoch(epoch: str, of: str) -> str:
 def budgets_of(mechanism: Mechanism) -> str:
     """Every noise budget of a mechanism, bit by bit; the last level's budget is that of all further levels.
 
+    Gaussian noise has none: there it is the integers that a counter runs, which the state is made of.
+
     >>> import fadecount as fc
     >>> budgets_of(fc.Designed(budgets=(0.5, 0.25)))
     '0x1.0000000000000p-1 0x1.0000000000000p-2, inf'
     """
     schedule = mechanism.schedule
+    if schedule.memories is not None:
+        return str(schedule.memories)
     budgets = list(schedule.budgets)
     while len(budgets) > 1 and budgets[-1] == budgets[-2]:
         budgets.pop()
