@@ -166,13 +166,14 @@ def test_the_day_of_the_last_use_is_kept_apart_and_only_for_known_tokens(tmp_pat
     assert one.grant_of(token) and one.grant_of(other) and two.grant_of(token) and one.grant_of("fc_unknown_x") is None
     two.save_uses()
     one.save_uses()
-    assert one.last_uses() == {grant.id: date(2024, 10, 5), other_grant.id: date(2024, 10, 4)}
+    read = TokenFile(path)
+    assert one.last_uses() == read.last_uses() == {grant.id: date(2024, 10, 5), other_grant.id: date(2024, 10, 4)}
     assert one.version == version  # a use is no change of the tokens
     assert stat.S_IMODE((tmp_path / "token-use.json").stat().st_mode) == 0o600
     one.revoke(grant.id)
     now[0] += 86400
     assert one.grant_of(other)
     one.save_uses()
-    assert one.last_uses() == {other_grant.id: date(2024, 10, 5)}
+    assert read.last_uses() == {other_grant.id: date(2024, 10, 5)}
     (tmp_path / "token-use.json").write_text("damaged")
-    assert one.last_uses() == {}
+    assert read.last_uses() == {}

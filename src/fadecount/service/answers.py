@@ -63,6 +63,41 @@ class StatusPage(Struct):
     next: str | None
 
 
+class TokenAnswer(Struct):
+    """What a token allows, without its secret. `last_used` is a day (UTC), null before the first use."""
+
+    id: str
+    role: str
+    stream: str | None
+    label: str
+    created: str
+    expires: str | None
+    expired: bool
+    last_used: str | None
+    rate: float | None
+    connections: int | None
+    live_readers: int | None
+
+
+class TokenList(Struct):
+    """Every token that was not revoked, oldest first."""
+
+    tokens: list[TokenAnswer]
+
+
+class NewTokenAnswer(Struct):
+    """A new token. `token` is shown here and never again."""
+
+    token: str
+    about: TokenAnswer
+
+
+class RevokedToken(Struct):
+    """The token is refused from now on."""
+
+    id: str
+
+
 class UnitAnswer(Struct):
     """What the stated losses are about."""
 

@@ -31,6 +31,7 @@ from fadecount.service.read_routes import ReadContext, list_streams, read_routes
 from fadecount.service.reader_pool import ReaderPool
 from fadecount.service.settings import Settings, open_reader, open_store
 from fadecount.service.stream_status import StreamGauges, status_route
+from fadecount.service.token_routes import token_routes
 from fadecount.service.tokens import Grant, TokenFile, TokenFileError
 from fadecount.service.write_routes import WriteContext, create_stream, write_routes
 from fadecount.service.writer import Writer
@@ -83,6 +84,7 @@ class Service:
             live_route(self._reads, self.broadcaster, self.metrics),
             *write_routes(self._writes),
             plan_route(self._planner),
+            *token_routes(self._writes, self._tokens),
             status_route(self._reads, self.writer.stream_state),
             *operation_routes(access, self.metrics, gauges, self.trouble),
         ]

@@ -20,9 +20,9 @@ _REFUSALS = {
     400: "something in the request is wrong; nothing was done",
     401: "no valid token",
     403: "the token does not allow this",
-    404: "there is no such stream, key or path",
+    404: "there is no such stream, key, token or path",
     408: "the request took too long to arrive",
-    409: "the stream exists with another meaning, has ended, or its name was used",
+    409: "the stream exists with another meaning, has ended, or its name was used; or the token is the request's own",
     413: "the body is too large",
     415: "the media type or encoding is not one of those listed",
     421: "the host name is not served here",
@@ -165,6 +165,25 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         },
         role=None,
     ),
+    ("get", "/v1/tokens"): Operation(
+        summary="Every token, without its secret. For admins of all streams",
+        answers={200: answers.TokenList},
+        refusals=(401, 403, 421, 429, 503),
+        role="admin",
+    ),
+    ("post", "/v1/tokens"): Operation(
+        summary="Make a token. It is in this answer and never shown again. For admins of all streams",
+        answers={201: answers.NewTokenAnswer},
+        refusals=(400, 401, 403, 408, 413, 415, 421, 429, 503),
+        body=parsing.NewToken,
+        role="admin",
+    ),
+    ("delete", "/v1/tokens/{id}"): Operation(
+        summary="Revoke a token, at once. For admins of all streams",
+        answers={200: answers.RevokedToken},
+        refusals=(401, 403, 404, 409, 421, 429, 503),
+        role="admin",
+    ),
     ("get", "/v1/status"): Operation(
         summary="Where every stream stands: last release, lag, ended, refused, a wrong clock. For tokens of all streams",
         answers={200: answers.StatusPage},
@@ -216,13 +235,15 @@ def _structs() -> list[type[Struct]]:
 
 
 def _described(method: str, path: str, operation: Operation) -> dict[str, Any]:
-    parameters = [{"name": "name", "in": "path", "required": True, "schema": _TEXT}] if "{name}" in path else []
+    inside = [name for name in ("name", "id") if f"{{{name}}}" in path]
+    parameters = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in inside]
     for where, given in (("query", operation.query), ("header", operation.headers)):
         parameters += [{"name": name, "in": where, "schema": schema} for name, schema in (given or {}).items()]
     found: dict[str, Any] = {"summary": operation.summary, "operationId": _identifier(method, path)}
     if operation.role:
         found["security"] = [{"token": []}] if operation.role != "reader" else [{"token": []}, {}]
-        found["description"] = f"Needs a token of the role {operation.role}, or admin" + (
+        role = operation.role if operation.role == "admin" else f"{operation.role}, or admin"
+        found["description"] = f"Needs a token of the role {role}" + (
             "; none if the service is public." if operation.role == "reader" else "."
         )
     else:

@@ -86,6 +86,18 @@ class NewStream(Struct, forbid_unknown_fields=True):
     unit: NewUnit | UnsetType = UNSET
 
 
+class NewToken(Struct, forbid_unknown_fields=True):
+    """A token to be made: for one `stream` or all of them, until it `expires`, within limits of its own."""
+
+    role: Annotated[str, Meta(pattern="^(writer|reader|admin)$")]
+    stream: Text | UnsetType = UNSET
+    label: Annotated[str, Meta(max_length=100, description="what it is for; the audit log shows it")] | UnsetType = UNSET
+    expires: Annotated[Text, Meta(description="refused after this time, such as 90d")] | UnsetType = UNSET
+    rate: Annotated[float, Meta(ge=0.001, le=1e9, description="requests a second")] | UnsetType = UNSET
+    connections: Annotated[int, Meta(ge=1, le=1_000_000, description="connections in use at once")] | UnsetType = UNSET
+    live_readers: Annotated[int, Meta(ge=1, le=1_000_000, description="live readers at once")] | UnsetType = UNSET
+
+
 class NewKeys(Struct, forbid_unknown_fields=True):
     """Keys to be declared; known ones stay as they are."""
 
@@ -95,7 +107,7 @@ class NewKeys(Struct, forbid_unknown_fields=True):
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _SAFE = re.compile(r"(Expected |Object missing required field `\w+`|Number out of range|Integer value out of range)[^'\"]*")
 _DECODERS: dict[type[Struct], msgspec.json.Decoder[Struct]] = {
-    each: msgspec.json.Decoder(each) for each in (Event, Events, NewStream, NewKeys)
+    each: msgspec.json.Decoder(each) for each in (Event, Events, NewStream, NewKeys, NewToken)
 }
 
 

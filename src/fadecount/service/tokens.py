@@ -185,8 +185,8 @@ class TokenFile:
         return sum(self.has_expired(each.grant) for each in self._current().values())
 
     def last_uses(self) -> Mapping[str, date]:
-        """The day (UTC) on which each token was last used, by its id, as last saved by a service."""
-        return {name: date.fromordinal(_EPOCH + day) for name, day in self._read_uses().items()}
+        """The day (UTC) on which each token was last used, by its id: here, or as last saved by a service."""
+        return {name: date.fromordinal(_EPOCH + day) for name, day in _latest(dict(self._used), self._read_uses()).items()}
 
     def save_uses(self) -> None:
         """Write the days on which tokens were last used, if any is new. Several services may share the file."""
@@ -195,9 +195,8 @@ class TokenFile:
             return
         with self._locked():
             known = self._read()
-            stored = self._read_uses()
-            latest = {name: max(new.get(name, 0), stored.get(name, 0)) for name in (new.keys() | stored.keys()) & known.keys()}
-            self._replace(self._use_path, {"fadecount": "token use", "version": 1, "days": latest})
+            days = {name: day for name, day in _latest(new, self._read_uses()).items() if name in known}
+            self._replace(self._use_path, {"fadecount": "token use", "version": 1, "days": days})
         self._saved = new
 
     @property
@@ -284,6 +283,10 @@ class TokenFile:
             yield
         finally:
             os.close(handle)
+
+
+def _latest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in one.keys() | other.keys()}
 
 
 def _unreadable(error: OSError) -> TokenFileError:
