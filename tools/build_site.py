@@ -40,6 +40,12 @@ SETTINGS = {
     "highlight_language": "text",
 }
 
+STYLE = """\
+/* names of tests and options are long: let them break inside the cells of a table */
+table td code.literal { overflow-wrap: anywhere; white-space: normal; }
+table.docutils td { vertical-align: top; }
+"""
+
 _HEADING = re.compile(r"^## +(.+)$", re.MULTILINE)
 _LINK = re.compile(r"^\s*(?:- |\| )\[[^\]]*\]\(([^):#\s]+\.md)\)", re.MULTILINE)
 _ENTRY = (
@@ -75,6 +81,7 @@ def build(out: Path, root: Path = ROOT) -> bool:
         buildername="html",
         confoverrides=SETTINGS,
         status=None,
+        freshenv=True,
         warningiserror=True,
     )
 
@@ -83,7 +90,10 @@ def build(out: Path, root: Path = ROOT) -> bool:
             source[0] = with_navigation(source[0])
 
     site.connect("source-read", read)
-    site.build()
+    site.add_css_file("tables.css")
+    (out / "_static").mkdir(exist_ok=True)
+    (out / "_static" / "tables.css").write_text(STYLE, encoding="utf-8")
+    site.build(force_all=True)
     (out / "index.html").write_text(_ENTRY, encoding="utf-8")
     return site.statuscode == 0
 

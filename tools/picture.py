@@ -40,9 +40,15 @@ def main(out: Path = PICTURE) -> int:
     left, right = panels
     hours = np.datetime64("2026-03-02T01:00") + np.arange(len(visits)).astype("timedelta64[h]")
     draw_releases(
-        left, hours, released, error=half_width, confidence=0.95, title="What is published: visits to a library", unit="visits"
+        left,
+        hours,
+        released,
+        error=half_width,
+        confidence=0.95,
+        title="What is published: visits to a library, in March",
+        unit="visits",
     )
-    left.axes[0].xaxis.set_major_formatter(DateFormatter("%a %-d %b"))  # type: ignore[no-untyped-call]
+    left.axes[0].xaxis.set_major_formatter(DateFormatter("%a %-d"))  # type: ignore[no-untyped-call]
     curve = Curve.of(mechanism, horizon=YEAR, label="privacy loss (ε) of one visit, exact")
     draw_curves(
         right,
