@@ -133,6 +133,7 @@ bench: $(VENV)/test ## measure speed against a reference in the same run
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.files
 	$(BIN)/python -m benchmarks.streams
+	$(BIN)/python -m benchmarks.windows
 
 fuzz: $(VENV)/fuzz ## a million mutated inputs for the readers, and the two CSV readers compared
 	$(BIN)/python -m campaigns.sources.guided 100000

@@ -243,3 +243,39 @@ def test_frames_of_events_become_frames_of_releases(store: Store) -> None:
         assert fc.count(frame, chosen, mechanism=EXACT)["value"].to_list() == [2, 3, 3, 4]
     assert fc.count(polars.DataFrame({"at": moments[:2]}), chosen, mechanism=EXACT, store=store)["value"].to_list() == [2]
     assert fc.count(polars.DataFrame({"at": moments}), chosen, store=store)["value"].to_list() == [2, 3, 3, 4]
+
+
+def test_frames_keep_their_types_and_agree_with_text(tmp_path: Path) -> None:
+    """Columns go in as they are: local times, categories, amounts, persons; the counts are those of the same rows as CSV."""
+    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    frame = polars.DataFrame(
+        {
+            "at": [datetime(2026, 3, 1, 10, 10), datetime(2026, 3, 1, 10, 20), datetime(2026, 3, 1, 12), None],
+            "page": polars.Series(["home", "docs", "home", "home"], dtype=polars.Categorical),
+            "n": [2, 3, 1, 1],
+            "who": [7, 7, 8, 9],
+        }
+    )
+    columns: dict[str, Any] = {
+        "tick_seconds": 3600,
+        "time": "at",
+        "key": "page",
+        "keys": ("home", "docs"),
+        "zone": "Europe/Vienna",
+    }
+    counted = SourceOptions(**columns, amount="n", max_amount=5)
+    bounded = SourceOptions(**columns, person="who", per_person=1)
+    frame.write_csv(tmp_path / "rows.csv")
+    for chosen in (counted, bounded):
+        with SQLiteStore.in_memory() as store:
+            for _ in run(tmp_path / "rows.csv", chosen, store=store, name="counts", mechanism=EXACT):
+                pass
+            expected = store.reader().frame("counts")
+        for given in (frame, frame.to_pandas(), frame.to_pandas().astype({"page": object})):
+            assert fc.count(given, chosen, mechanism=EXACT).equals(expected)
+    mixed = pandas.DataFrame({"at": ["2026-03-01T10:10", 1_772_359_800], "page": ["home", "docs"]})
+    assert fc.count(mixed, SourceOptions(**columns), mechanism=EXACT)["value"].to_list() == [1, 0, 1, 1]
+    with pytest.raises(InputError, match="the column 'page' is not among its 3 columns"):
+        fc.count(frame.drop("page"), SourceOptions(**columns), mechanism=EXACT)
+    with pytest.raises(ParameterError, match="time must be given for a data frame"):
+        fc.count(frame, SourceOptions(tick_seconds=60), mechanism=EXACT)

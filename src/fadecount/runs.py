@@ -39,6 +39,7 @@ from fadecount.sources import (
     SourceReport,
     TickBatch,
     read_file,
+    read_frame,
     read_history,
     read_live,
     require_file,
@@ -71,7 +72,7 @@ Row = tuple[int, int, int, bytes]
 
 
 def run(
-    source: str | Path | BinaryIO,
+    source: str | Path | BinaryIO | polars.DataFrame,
     options: SourceOptions,
     *,
     store: Store,
@@ -86,9 +87,9 @@ def run(
 ) -> Run:
     """Feed a stream from a source. Iterate over the result to run it; each step yields published releases.
 
-    ``source`` is the path of a file, or an open binary stream (a pipe). A source is **history** or **live**:
+    ``source`` is the path of a file, an open binary stream (a pipe), or a data frame of polars. It is **history** or **live**:
 
-    - A file, or a pipe with a time column, is history. It is read to its end; then its ticks are released.
+    - A file, a data frame, or a pipe with a time column, is history. It is read to its end; then its ticks are released.
     - With ``follow``, or without a time column, it is live. Ticks are released as they pass by the clock.
 
     ``start`` (for a new stream) and ``until`` say which ticks are released; events outside are left out and reported. Without
@@ -111,6 +112,8 @@ def run(
     ticks, path = options.ticks, Path(source) if isinstance(source, str | Path) else None
     if follow and options.time is None:
         raise ParameterError("time must be given to follow a source; name the column of the time (--time)")
+    if live and hasattr(source, "collect_schema"):
+        raise ParameterError("time must be given for a data frame, and follow must not; its rows are placed by their time")
     if path is not None and live:
         require_file(path)
         options = replace(options, format=options.format_of(path))
@@ -132,7 +135,14 @@ def run(
     if known and first is not None and begin not in (None, first):
         raise bad_parameter("start", ticks.shown(begin or 0), f"{ticks.shown(first)}, where {name!r} began", "leave it out")
     if live:
-        return _LiveRun(source, replace(options, first_tick=first, end_tick=end), store, stream, clock, finish=finish)
+        return _LiveRun(
+            cast("str | Path | BinaryIO", source),
+            replace(options, first_tick=first, end_tick=end),
+            store,
+            stream,
+            clock,
+            finish=finish,
+        )
     options = replace(options, first_tick=stream.open_tick, end_tick=end)
     earlier = None if options.person is None else Earlier(key=stream.person_key, counted=stream.persons_counted)
     return _HistoryRun(_history(source, options, earlier), options, store, stream)
@@ -159,22 +169,25 @@ def count(
     >>> fc.count(visits, options, mechanism=fc.Gradual(epsilon=50.0))["value"].to_list()
     [2, 2, 3]
     """
-    text = io.BytesIO()
-    writer = getattr(frame, "write_csv", None)
-    if writer is not None:
-        writer(text)
-    else:
-        text.write(cast("pandas.DataFrame", frame).to_csv(index=False).encode())
-    text.seek(0)
+    source, events = _columns(frame), replace(options, format="csv", separator=",")
     kept = SQLiteStore.in_memory() if store is None else store
     try:
-        events = replace(options, format="csv", separator=",")
-        for _ in run(text, events, store=kept, name=name, mechanism=mechanism, start=start, until=until):
+        for _ in run(source, events, store=kept, name=name, mechanism=mechanism, start=start, until=until):
             pass
         return kept.reader().frame(name)
     finally:
         if store is None:
             kept.close()
+
+
+def _columns(frame: polars.DataFrame | pandas.DataFrame) -> polars.DataFrame | BinaryIO:
+    """The Arrow columns of a frame, with their types. A pandas frame that has none (no polars, or mixed values) becomes CSV."""
+    try:
+        import polars
+
+        return frame if isinstance(frame, polars.DataFrame) else polars.from_pandas(frame)
+    except (ModuleNotFoundError, TypeError, ValueError):
+        return io.BytesIO(cast("pandas.DataFrame", frame).to_csv(index=False).encode())
 
 
 class Run(Iterator[Releases]):
@@ -410,9 +423,11 @@ def _through(stream: Stream, tick: int) -> Iterator[Chunk]:
     return stream.release(tick, np.empty((0, stream.status.width), dtype=np.int64), through=tick)
 
 
-def _history(source: str | Path | BinaryIO, options: SourceOptions, earlier: Earlier | None = None) -> Reading:
+def _history(source: str | Path | BinaryIO | polars.DataFrame, options: SourceOptions, earlier: Earlier | None = None) -> Reading:
     if isinstance(source, str | Path):
         return read_file(source, options, earlier=earlier)
+    if hasattr(source, "collect_schema"):
+        return read_frame(cast("polars.DataFrame", source), options, earlier=earlier)
     return read_history(source, options, earlier=earlier)
 
 

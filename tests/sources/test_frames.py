@@ -201,7 +201,7 @@ def test_parquet_files_that_are_none_or_lack_columns_or_hold_lists(tmp_path: Pat
         list(read_file(written(tmp_path, b"PAR1 kanarie7 PAR1", "garbage.parquet"), options()))
     path = tmp_path / "events.parquet"
     pl.DataFrame({"when": [1], "time": [[1]]}).write_parquet(path)
-    with pytest.raises(InputError, match=r"the column 'key' is not in the file \(2 columns\)"):
+    with pytest.raises(InputError, match=r"the column 'key' is not among its 2 columns"):
         list(read_file(path, options(key="key", keys=("a",))))
     with pytest.raises(InputError, match="the column 'time' is neither text nor numbers"):
         list(read_file(path, options()))

@@ -88,24 +88,9 @@ def _print(mechanism: object, findings: list[Any], samples: int, false_alarm: fl
 
 
 def _plot(path: str, findings: list[Any], kind: str) -> None:
-    from fadecount.plots import new_figure, save_figure
+    from fadecount.plots import draw_bounds, new_figure, save_figure
 
     figure = new_figure()
-    axes = figure.add_subplot()
-    places = range(len(findings))
-    axes.bar(places, [one.shown for one in findings], 0.55, color="#56B4E9", label="shown by the outputs (lower bound)")
-    axes.hlines(
-        [one.claimed for one in findings],
-        [place - 0.38 for place in places],
-        [place + 0.38 for place in places],
-        color="#D55E00",
-        linewidth=2.5,
-        label="claimed (upper bound)",
-    )
-    axes.set_xticks(list(places), [str(one.age) for one in findings])
-    axes.set_xlabel("age of the event, in steps")
-    axes.set_ylabel("privacy loss")
-    axes.set_title(f"What outputs show, beside what is claimed: {kind}")
-    axes.legend(loc="upper left")
-    axes.set_ylim(0.0, 1.25 * max([1e-9, *(max(one.claimed, one.shown) for one in findings)]))
+    columns = ([getattr(one, name) for one in findings] for name in ("age", "claimed", "shown"))
+    draw_bounds(figure, *columns, title=f"What outputs show, beside what is claimed: {kind}")
     save_figure(figure, path)

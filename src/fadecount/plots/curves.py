@@ -172,3 +172,21 @@ def _curve(made: Plan, option: Option, kind: str, group: int) -> Curve:
         ages = np.union1d(ages[:: max(1, len(ages) // 100)], ages[-1:])  # each age of a person is a long sum
     losses = person_losses(option.mechanism, ages.tolist(), made.request.person, option.mechanism.delay)
     return Curve(label=option.name, ages=ages, losses=np.array(losses), kind=kind, group=group)
+
+
+def draw_bounds(
+    figure: Figure | SubFigure, ages: Sequence[int], claimed: Sequence[float], shown: Sequence[float], *, title: str = ""
+) -> None:
+    """Draw, for each age, what outputs show about an event (a lower bound, as a bar) beside the claimed loss (as a line)."""
+    places = np.arange(len(ages))
+    with matplotlib.rc_context(RC):
+        axes = figure.subplots()
+        axes.bar(places, shown, 0.55, color=COLOURS[0], label="shown by the outputs, at least", zorder=2)
+        axes.hlines(claimed, places - 0.38, places + 0.38, color=COLOURS[1], linewidth=2.5, label="claimed, at most", zorder=3)
+        axes.set_xticks(places, [f"{age:,}" for age in ages])
+        axes.grid(visible=False, axis="x")
+        axes.set_xlabel("age of the event (steps)")
+        loss_axis(axes, logarithmic=False)
+        axes.set_ylim(0.0, 1.08 * max([1e-9, *claimed, *shown]))
+        axes.set_title(title)
+        figure.legend(loc="outside lower center", ncols=2)

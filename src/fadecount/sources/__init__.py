@@ -5,7 +5,7 @@ file, standard library), ``frames`` and ``columns`` (a file, polars) or ``live``
 stated once; tests compare the fast reader with the plain one.
 """
 
-from fadecount.sources.files import check_file, read_file, read_history, require_file
+from fadecount.sources.files import check_file, read_file, read_frame, read_history, require_file
 from fadecount.sources.live import GrowingFile, LiveBatch, LiveReading, read_live
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.reading import Reading, Reason, SourceReport, TickBatch
@@ -21,6 +21,7 @@ __all__ = [
     "TickBatch",
     "check_file",
     "read_file",
+    "read_frame",
     "read_history",
     "read_live",
     "require_file",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from fadecount.sources.lines import LineParser, csv_header, csv_parser, json_par
 from fadecount.sources.options import Format, SourceOptions
 from fadecount.sources.reading import OUTSIDE, Reading, Reason, SourceReport, TickBatch, bad_row, batches_of
 from fadecount.sources.rows import RowJudge
+
+if TYPE_CHECKING:
+    import polars
 
 Counted = Callable[[Sequence[bytes], Sequence[int] | None], "npt.NDArray[np.int64]"]
 """What of each person (by digest) already counts in the first wanted tick; see :meth:`Stream.persons_counted`."""
@@ -194,6 +197,20 @@ def read_history(
             yield from batches_of(counts)
             return
         raise InputError(f"{source} cannot be read: {reason}")
+
+    return Reading(batches(), report)
+
+
+def read_frame(frame: polars.DataFrame, options: SourceOptions, *, earlier: Earlier | None = None) -> Reading:
+    """The counts of the events in a data frame, as :func:`read_file` does with a Parquet file: columns keep their types."""
+    if options.time is None:
+        raise bad_parameter("time", None, "the name of a column", "the rows of a data frame are placed by their time")
+    report = SourceReport()
+
+    def batches() -> Iterator[TickBatch]:
+        from fadecount.sources import frames
+
+        yield from frames.read_frame(frame, options, report, earlier)
 
     return Reading(batches(), report)
 

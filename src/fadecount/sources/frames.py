@@ -1,4 +1,4 @@
-"""Files read with polars: Parquet, and CSV files of plain shape, as a stream of blocks, larger than memory or not."""
+"""Read with polars: Parquet and CSV files of plain shape, as a stream of blocks, larger than memory or not; and data frames."""
 
 from __future__ import annotations
 
@@ -61,9 +61,29 @@ def read_parquet(
         names = None
     if names is None:
         raise InputError(f"{path.name} is not a readable Parquet file; check its format")
+    return _read(rows, names, path.name, options, report, earlier, stop=stop)
+
+
+def read_frame(
+    frame: pl.DataFrame, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None
+) -> Iterator[TickBatch]:
+    """The counts of a data frame, from its columns as they are: no text in between."""
+    return _read(frame.lazy(), frame.columns, "the data frame", options, report, earlier)
+
+
+def _read(
+    rows: pl.LazyFrame,
+    names: list[str],
+    source: str,
+    options: SourceOptions,
+    report: SourceReport,
+    earlier: Earlier | None,
+    *,
+    stop: bool = False,
+) -> Iterator[TickBatch]:
     for column in options.columns:
         if column not in names:
-            raise InputError(f"{path.name}: the column {column!r} is not in the file ({len(names)} columns); check its name")
+            raise InputError(f"{source}: the column {column!r} is not among its {len(names)} columns; check its name")
     rows = rows.select(options.columns)
     try:
         batches = _counts(rows, options, report, earlier)
@@ -71,9 +91,9 @@ def read_parquet(
     except (pl.exceptions.PolarsError, OSError):
         batches = None
     if batches is None:
-        raise InputError(f"{path.name} is damaged: its columns cannot be read; write the file again")
+        raise InputError(f"{source} is damaged: its columns cannot be read; write it again")
     if bad is not None:
-        raise bad_row(path.name, "row", bad[0] + 1, bad[1])
+        raise bad_row(source, "row", bad[0] + 1, bad[1])
     return batches
 
 
