@@ -74,7 +74,7 @@ def test_releases_show_their_band(with_truth: bool) -> None:
 def test_bad_input_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"ends with \.png"):
         save_figure(new_figure(), tmp_path / "picture.gif")
-    with pytest.raises(ParameterError, match="writable"):
+    with pytest.raises(ParameterError, match="a folder that exists"):
         save_figure(new_figure(), tmp_path / "missing" / "picture.png")
     with pytest.raises(ParameterError, match="kind must be one of exact"):
         Curve.of(fc.Linear(epsilon=1.0), horizon=3, label="", kind="wavy")
