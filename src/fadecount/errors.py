@@ -57,6 +57,10 @@ class LockedError(StoreError):
     """Another process writes to the store or the stream."""
 
 
+class RemovedError(FadecountError):
+    """The releases asked for were removed: the stream keeps them for a limited time."""
+
+
 class FenceError(StoreError):
     """The store is not the latest one of which releases were published: an old backup, or a copy that ran elsewhere."""
 

@@ -10,6 +10,7 @@ examples:
       --other-histories 1 --yes
   fadecount streams plot visits --state ~/counts --per 1d -o days.svg
   fadecount streams show visits --state ~/counts --person 1/day --for 30d
+  fadecount streams retain visits --state ~/counts --for 90d
   fadecount streams delete visits --state ~/counts --yes
   fadecount streams rotate --state ~/counts --key-file old --new-key-file new
   fadecount streams audit-log --state ~/counts
@@ -20,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -41,13 +43,14 @@ from fadecount.cli._options import (
     place_store,
 )
 from fadecount.cli._person import add_person_options, someone_words, visits_from
-from fadecount.durations import UNITS, format_duration
-from fadecount.errors import ParameterError, bad_parameter
+from fadecount.durations import UNITS, format_duration, parse_duration
+from fadecount.errors import LockedError, ParameterError, bad_parameter
 from fadecount.rounding import rounded_up, shown_factor, shown_loss
 
 if TYPE_CHECKING:
     from fadecount.plots import Panel
-    from fadecount.streams import Reader, Ticks, Windows
+    from fadecount.streams import Reader, Store, Ticks, Windows
+    from fadecount.streams.requests import Action
     from fadecount.streams.status import Status
 
 MOST_PANELS = 24
@@ -66,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("plot", "draw the totals, or the counts per hour, day, ..., with their intervals of 95 percent"),
         ("catch-up", "release all ticks that are over, after the clock seemed to be too far ahead"),
         ("accept-history", "let a stream go on after an old backup or a lost fence: once, and every loss grows"),
+        ("retain", "keep releases for a time and remove older ones; no loss changes: observers keep what they have seen"),
         ("delete", "remove a stream; what observers have seen, they keep"),
         ("rotate", "seal the state of a store with another key"),
         ("migrate", "bring a store of an older version to the current format; run and serve do the same when they start"),
@@ -93,6 +97,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made["export"].add_argument("--output", metavar="FILE", default="-", help=".csv, .jsonl or .parquet (default: -)")
     made["export"].add_argument("--force", action="store_true", help="replace the file that is there")
     add_monotone_option(made["export"])
+    made["retain"].add_argument(
+        "--for", dest="span", metavar="LENGTH", required=True, help="how long releases are kept: 90d, 1y, ..., or ever"
+    )
     made["delete"].add_argument("--yes", action="store_true", help="do it without asking")
     made["catch-up"].add_argument("--yes", action="store_true", help="the clock of this machine is right")
     made["accept-history"].add_argument(
@@ -118,6 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
         "plot": _plot,
         "catch-up": _catch_up,
         "accept-history": _accept_history,
+        "retain": _retain,
         "delete": _delete,
         "rotate": _rotate,
         "migrate": _migrate,
@@ -131,12 +139,16 @@ def run(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace) -> None:
     with open_reader(arguments) as reader:
         found = [_summary(reader.status(name)) for name in reader.names()]
+        deleted = reader.deleted()
     if arguments.json:
         print(json_text(found))
         return
     for each in found:
         until = "nothing released yet" if each["released_until"] is None else f"released up to {each['released_until']}"
         print(f"{each['name']}: {each['ticks_released']:,} ticks of {each['tick']}, {until}")
+    for name, steps, moment in deleted:
+        when = "" if moment is None else f" on {datetime.fromtimestamp(moment, ZoneInfo('UTC')).date().isoformat()}"
+        print(f"{name}: deleted{when}{'' if steps is None else f', after {steps:,} ticks'}; its name stays taken")
 
 
 def _show(arguments: argparse.Namespace) -> None:
@@ -174,6 +186,7 @@ def _summary(status: Status) -> dict[str, Any]:
         "released_until": end,
         "error_95": int(half_widths(description.mechanism, steps, 1)[0]) if steps else None,
         "other_histories": len(status.forks),
+        "releases_kept_for": "ever" if status.retain_seconds is None else format_duration(status.retain_seconds),
     }
     return summary
 
@@ -338,10 +351,11 @@ def _catch_up(arguments: argparse.Namespace) -> None:
 def _accept_history(arguments: argparse.Namespace) -> None:
     if not arguments.yes:
         raise ParameterError("--yes must be given: other histories make every loss of the stream larger, for ever")
-    open_reader(arguments).close()
-    with open_store(arguments) as store:
-        before = store.reader().status(arguments.name).loss
-        status = store.accept_histories(arguments.name, arguments.other_histories)
+    with open_reader(arguments) as reader:
+        before = reader.status(arguments.name).loss
+        number = arguments.other_histories
+        _by_leader(arguments, "accept-history", lambda store: store.accept_histories(arguments.name, number), number)
+        status = reader.status(arguments.name)
     day = max(1, UNITS["d"] // status.description.ticks.tick_seconds)
     print(
         f"{arguments.name} goes on. Other histories of it: {len(status.forks)}. What is lost about an event after a day: at most "
@@ -349,13 +363,54 @@ def _accept_history(arguments: argparse.Namespace) -> None:
     )
 
 
+def _retain(arguments: argparse.Namespace) -> None:
+    seconds = None if arguments.span == "ever" else parse_duration(arguments.span, name="--for")
+    with open_reader(arguments) as reader:
+
+        def retain(store: Store) -> None:
+            store.retain(arguments.name, seconds)
+            while store.upkeep(arguments.name):
+                pass
+
+        _by_leader(arguments, "retain", retain, seconds)
+        kept = reader.status(arguments.name)
+    since = "" if kept.kept_tick is None else f"; those before {kept.description.ticks.shown(kept.kept_tick)} are removed"
+    print(f"{arguments.name}: releases are kept for {'ever' if seconds is None else format_duration(seconds)}{since}")
+
+
 def _delete(arguments: argparse.Namespace) -> None:
     if not arguments.yes:
         raise ParameterError("--yes must be given to delete a stream; its releases are removed, its name stays taken")
-    if arguments.state is not None:
-        open_reader(arguments).close()
-    with open_store(arguments) as store:
-        store.delete(arguments.name)
+    open_reader(arguments).close()
+    _by_leader(arguments, "delete", lambda store: store.delete(arguments.name), None)
+    print(
+        f"{arguments.name}: deleted. Observers keep what they have seen, so its name stays taken. A stream of another name that "
+        "counts the same events is a further release: the losses of both add up."
+    )
+
+
+def _by_leader(arguments: argparse.Namespace, action: Action, work: Callable[[Store], object], number: int | None) -> None:
+    """Do it here; or, if a service leads the stream, let the service do it."""
+    from fadecount.streams.database import Database
+    from fadecount.streams.requests import Request, ask_leader
+    from fadecount.streams.sqlite import SQLiteDatabase
+
+    try:
+        with open_store(arguments) as store:
+            work(store)
+        return
+    except LockedError:
+        database: Database
+        if arguments.database is None:
+            database = SQLiteDatabase(Path(arguments.state) / FILE_NAME, writes=True, beside=True)
+        else:
+            from fadecount.streams.postgres import PostgresDatabase
+
+            database = PostgresDatabase(arguments.database, writes=True)
+    try:
+        ask_leader(database, Request(stream=arguments.name, action=action, number=number))
+    finally:
+        database.close()
 
 
 def _rotate(arguments: argparse.Namespace) -> None:

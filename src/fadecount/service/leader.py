@@ -17,6 +17,7 @@ from fadecount.streams import Batch, Description, Intake, Store, Stream
 from fadecount.streams.audit_log import Act, AuditLogError, acting_as
 from fadecount.streams.chunks import CELLS
 from fadecount.streams.clock import ClockGuard, ClockState
+from fadecount.streams.requests import Request
 from fadecount.streams.stream import close_together
 
 log = logging.getLogger("fadecount.service")
@@ -25,6 +26,9 @@ MOST_TICKS_AT_ONCE = 5000
 
 MOST_TOGETHER = 64
 """Streams whose ticks are closed in one transaction."""
+
+UPKEEP_SECONDS = 60.0
+"""Seconds between two looks for old releases to remove or to join."""
 
 LONGEST_TURN = 0.05
 """Seconds after which waiting events get their turn, when very many streams are due at once. A transaction is not cut short."""
@@ -62,6 +66,8 @@ class Leader:
         self._refused: set[str] = set()
         self._ended: set[str] = set()
         self._others: list[str] = []
+        self._upkeep: list[str] = []
+        self._upkept = -UPKEEP_SECONDS
         try:
             self.find_streams(seconds=None)
         except BaseException:
@@ -88,6 +94,55 @@ class Leader:
         if clock := self.clock_trouble(name):
             return f"clock {clock}"
         return "running" if name in self._streams else "ended" if name in self._ended else "led elsewhere"
+
+    def look_after(self, *, seconds: float = LONGEST_TURN) -> None:
+        """Carry out the requests of operators; remove or join some old releases, for a short time, the rest at the next call."""
+        for request in self._store.requests():
+            self._carry_out(request)
+        begun = time.monotonic()
+        if not self._upkeep and begun - self._upkept >= UPKEEP_SECONDS:
+            self._upkeep, self._upkept = [name for name in self._store.needing_upkeep() if name in self._streams], begun
+        while self._upkeep and time.monotonic() - begun < seconds:
+            name = self._upkeep[-1]
+            if name not in self._streams or not self._store.upkeep(name):
+                self._upkeep.pop()
+            self._on_change(name)
+
+    def _carry_out(self, request: Request) -> None:
+        """Do what an operator asks, unless another process leads the stream."""
+        name = request.stream
+        if name not in self._streams and name not in self._refused and name not in self._ended and self._has(name):
+            self._lead(name)
+            if name not in self._streams and name not in self._refused:
+                return
+        try:
+            with acting_as(request.actor):
+                if request.action == "delete":
+                    self._store.delete(name)
+                    self._forget(name)
+                elif request.action == "retain":
+                    self._store.retain(name, request.number)
+                    self._upkept = -UPKEEP_SECONDS
+                else:
+                    self._store.accept_histories(name, request.number or 0)
+                    self._forget(name)
+                    self._lead(name)
+        except FadecountError as error:
+            log.warning("a request about stream %s is refused: %s", name, error)
+            self._store.answer(request, str(error))
+            return
+        log.warning("stream %s: %s, as %s requested", name, request.action, request.actor)
+        self._on_change(name)
+        self._store.answer(request)
+
+    def _forget(self, name: str) -> None:
+        """Drop everything in memory about a stream."""
+        for known in (self._streams, self._intakes):
+            known.pop(name, None)
+        for names in (self._stopped, self._refused, self._ended):
+            names.discard(name)
+        self._ends = [each for each in self._ends if each[1] != name]
+        heapq.heapify(self._ends)
 
     @property
     def stream_count(self) -> int:

@@ -97,6 +97,8 @@ def frame_maker(context: ReadContext) -> Callable[[str, int], Awaitable[bytes | 
 
     async def make(name: str, tick: int) -> bytes | None:
         facts = await context.pool.facts(name)
+        if facts.first_tick is not None and tick < facts.first_tick:  # removed meanwhile
+            return None
         found = await context.pool.ask(lambda reader: released_tick(reader, facts, tick))
         return frame(msgspec.json.encode(found).decode(), event="tick", number=tick) if found.releases else None
 

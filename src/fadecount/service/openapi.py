@@ -23,13 +23,14 @@ _REFUSALS = {
     404: "there is no such stream, key, token or path",
     408: "the request took too long to arrive",
     409: "the stream exists with another meaning, has ended, or its name was used; or the token is the request's own",
+    410: "the releases asked for were removed",
     413: "the body is too large",
     415: "the media type or encoding is not one of those listed",
     421: "the host name is not served here",
     429: "too many requests; wait as long as Retry-After says",
     503: "not now; send it again after Retry-After seconds",
 }
-_READ = (400, 401, 403, 404, 421, 429, 503)
+_READ = (400, 401, 403, 404, 410, 421, 429, 503)
 _WRITE = (400, 401, 403, 404, 408, 409, 413, 415, 421, 429, 503)
 
 

@@ -48,6 +48,10 @@ def not_found(detail: str = "there is nothing here; GET /v1/streams lists the st
     return Problem(404, "not_found", detail)
 
 
+def removed() -> Problem:
+    return Problem(410, "removed", "the stream keeps releases for a limited time; ask from its first_tick on")
+
+
 def too_large(limit: int) -> Problem:
     return Problem(413, "too_large", f"the body must be at most {limit} bytes, unpacked; send several smaller ones")
 

@@ -263,10 +263,16 @@ def _range(facts: Facts, query: Query) -> tuple[int, int, int, bool]:
     since, until, cursor = query.moment("since"), query.moment("until"), query.cursor()
     if not facts.has_releases or facts.first_tick is None or facts.last_tick is None:
         return 1, 0, 0, False
-    begin = facts.first_tick if since is None else max(facts.first_tick, first_from(facts.ticks, since, "since"))
+    begin = facts.first_tick
+    if since is not None:
+        asked = first_from(facts.ticks, since, "since")
+        facts.require_kept(asked)
+        begin = max(begin, asked)
     wanted = None if until is None else first_from(facts.ticks, until, "until") - 1
     end = facts.last_tick if wanted is None else min(wanted, facts.last_tick)
     skip = 0
+    if cursor is not None:
+        facts.require_kept(cursor[0])
     if cursor is not None and cursor[0] >= begin:
         begin, skip = cursor
     return begin, end, skip, wanted is not None and wanted <= facts.last_tick

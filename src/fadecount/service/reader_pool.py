@@ -18,10 +18,10 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from starlette.requests import Request
 
-from fadecount.errors import StoreError
+from fadecount.errors import RemovedError, StoreError
 from fadecount.mechanisms import Mechanism
 from fadecount.service.http import ClientGone
-from fadecount.service.problems import not_found, unavailable
+from fadecount.service.problems import not_found, removed, unavailable
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
 from fadecount.streams.ticks import Ticks
@@ -56,7 +56,14 @@ class Facts:
 
     @property
     def first_tick(self) -> int | None:
-        return self.status.first_tick
+        """The first tick that readers can see: the stream may have removed older ones."""
+        return self.status.kept_from
+
+    def require_kept(self, tick: int) -> None:
+        """Refuse to begin with a tick whose release was removed."""
+        kept = self.status.kept_tick
+        if kept is not None and tick < kept:
+            raise removed()
 
     @property
     def last_tick(self) -> int | None:
@@ -171,6 +178,8 @@ class ReaderPool:
         for _ in range(2):
             try:
                 return question(self._reader())
+            except RemovedError:
+                raise removed() from None
             except StoreError:
                 self._drop_connection()
         raise unavailable()

@@ -80,6 +80,7 @@ def _range(facts: Facts, query: Query, calendar: WindowCalendar) -> tuple[int, i
     first, last = facts.first_tick, facts.last_tick
     if until is not None:
         last = min(last, first_from(facts.ticks, until, "until") - 1)
+        facts.require_kept(last)
     if since is not None:
         first = max(first, first_from(facts.ticks, since, "since"))
         if first <= last:

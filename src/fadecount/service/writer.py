@@ -79,7 +79,7 @@ LONGEST_DELAY = 3.0
 """Seconds that events wait for a stream that is catching up with the clock; then their client is asked to send them again."""
 
 LONGEST_WAIT = 0.5
-"""Seconds after which streams of other processes are looked for again."""
+"""Seconds after which streams of other processes, and requests of operators, are looked for again."""
 
 
 class Writer:
@@ -219,9 +219,11 @@ class Writer:
                 self._jobs.extendleft(reversed(late))
             if done:
                 self._loop.call_soon_threadsafe(resolve, done)
-        if self._reconnects and time.monotonic() - self._looked > LONGEST_WAIT:
+        if time.monotonic() - self._looked > LONGEST_WAIT:
             self._looked = time.monotonic()
-            leader.find_streams()
+            if self._reconnects:
+                leader.find_streams()
+            leader.look_after()
 
     def _one_step(self, leader: Leader) -> list[tuple[Job, Any]]:
         """One step of the next long job; the job with its outcome, if that was the last step."""

@@ -54,6 +54,7 @@ class Act(StrEnum):
     SEAL_ROTATED = "key rotated"
     BACKUP_MADE = "backup made"
     BACKUP_RESTORED = "backup restored"
+    RETENTION_SET = "retention set"
     RELEASES_REMOVED = "releases removed"
     STORE_MIGRATED = "store migrated"
 
@@ -110,7 +111,7 @@ class AuditLog:
             return
         fields = {
             "time": datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "actor": _actor.get() or _local_user(),
+            "actor": _actor.get() or local_user(),
             "act": str(act),
             "object": what,
             "details": details,
@@ -200,7 +201,8 @@ def _hash(line: bytes) -> str:
     return hashlib.sha256(line).hexdigest()
 
 
-def _local_user() -> str:
+def local_user() -> str:
+    """The user of this process, as the log names it."""
     try:
         return f"user {pwd.getpwuid(os.geteuid()).pw_name}"
     except KeyError:

@@ -1,4 +1,7 @@
-"""Releases as stored: one row for many ticks. Its body is ticks x keys numbers of 64 bits, written once and never changed."""
+"""Releases as stored: one row for many ticks. Its body is ticks x keys numbers of 64 bits, written once.
+
+Values never change. Rows of old ticks may be joined, or removed (streams/retention.py).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,15 @@ from fadecount.streams.database import Database
 
 CELLS = 1 << 17
 """The largest number of values in one row: 1 MiB. A run can be stopped between two rows."""
+
+
+ROWS_AT_ONCE = 64
+_NEXT_ROWS = (
+    "SELECT first_tick, ticks, width, body, digest FROM releases WHERE stream = ? AND first_tick >= "
+    "COALESCE((SELECT MAX(first_tick) FROM releases WHERE stream = ? AND first_tick <= ?), ?) AND first_tick <= ? "
+    "ORDER BY first_tick LIMIT ?"
+)
+"""Begins with the row that holds the tick wanted next: rows before it may have been joined since the last query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +52,18 @@ def write_chunk(database: Database, stream: int, chunk: Chunk) -> None:
 
 def read_chunks(database: Database, stream: int, first: int, last: int) -> Iterator[Chunk]:
     """The stored values of the ticks ``first .. last``, a few rows at a time."""
-    found = database.query("SELECT MAX(first_tick) FROM releases WHERE stream = ? AND first_tick <= ?", (stream, first))[0][0]
-    after = first if found is None else int(found)
-    while True:
-        rows = database.query(
-            "SELECT first_tick, ticks, width, body, digest FROM releases "
-            "WHERE stream = ? AND first_tick >= ? AND first_tick <= ? ORDER BY first_tick LIMIT 64",
-            (stream, after, last),
-        )
+    wanted = first
+    while wanted <= last:
+        rows = database.query(_NEXT_ROWS, (stream, stream, wanted, wanted, last, ROWS_AT_ONCE))
         for start, ticks, width, body, digest in rows:
             if _digest(stream, start, body) != bytes(digest) or len(body) != 8 * ticks * width:
                 raise StoreError("a stored release is damaged; take an intact copy of the store")
             values = np.frombuffer(body, dtype="<i8").astype(np.int64).reshape(ticks, width)
-            low, high = max(first, start), min(last, start + ticks - 1)
+            low, high = max(wanted, start), min(last, start + ticks - 1)
             if low <= high:
                 yield Chunk(low, values[low - start : high - start + 1])
-            after = start + 1
-        if len(rows) < 64:
+            wanted = max(wanted, start + ticks)
+        if len(rows) < ROWS_AT_ONCE:
             return
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.errors import StoreError
+from fadecount.errors import RemovedError, StoreError
 from fadecount.mechanisms.noise_law import half_widths
 from fadecount.streams.chunks import Chunk, read_chunks
 from fadecount.streams.database import Database
@@ -51,6 +51,12 @@ def _current(database: Database) -> Database:
         database.close()
         raise
     return database
+
+
+def _removed(status: Status) -> RemovedError:
+    name, ticks = status.description.name, status.description.ticks
+    kept = "" if status.kept_tick is None else ticks.shown(status.kept_tick)
+    return RemovedError(f"releases of stream {name!r} before {kept} were removed, got an earlier time; ask from then on")
 
 
 class Monotone:
@@ -145,14 +151,16 @@ class Reader:
     ) -> Iterator[Releases]:
         """The published releases of the ticks ``since .. until`` (both included), oldest first, in pieces of any size.
 
-        With ``view``, the view is applied to them, from the first tick of the stream on.
+        With ``view``, the view is applied to them, from the first tick on that is there. A ``since`` before releases that
+        were removed raises a ``RemovedError``.
         """
         status = self.status(name)
         if status.published_tick is None or status.first_tick is None:
             return
-        first = status.first_tick if since is None else max(since, status.first_tick)
+        kept = self._kept(status, since)
+        first = kept if since is None else max(since, kept)
         last = status.published_tick if until is None else min(until, status.published_tick)
-        begin = expected = first if view is None else status.first_tick
+        begin = expected = first if view is None else kept
         for chunk in read_chunks(self._database, status.id, begin, last):
             if chunk.first_tick != expected:
                 raise StoreError("stored releases are incomplete; take an intact copy of the store")
@@ -179,7 +187,8 @@ class Reader:
         """The counts of the windows of time in the ticks ``since .. until`` (both included), per hour, day, week or month.
 
         ``per`` is a number and a unit (``1h``, ``1d``, ``1w``, ``1mo``); days begin at midnight in ``zone``, by default the
-        stream's. With a delay, only ticks that are shown already are in a window. It costs no privacy: see docs/windows.md.
+        stream's. With a delay, only ticks that are shown already are in a window. A window that reaches into releases that were
+        removed is partial; if all of them were removed, a ``RemovedError`` is raised. It costs no privacy: see docs/windows.md.
         """
         from fadecount.streams.windows import WindowCalendar, no_windows, window_ticks, windows_of
 
@@ -188,7 +197,12 @@ class Reader:
         delay, width = mechanism.schedule.delay, status.width
         calendar = WindowCalendar(per=per, zone=ticks.zone if zone is None else zone)
         begin, last = status.first_tick, status.published_tick
-        first = max([each for each in (begin, since) if each is not None], default=0)
+        earliest = begin
+        if begin is not None and status.kept_tick is not None:  # a window needs the release before its first tick
+            earliest = max(begin + 1, status.kept_tick + 1 - delay)
+            if until is not None and until < earliest:
+                raise _removed(status)
+        first = max([each for each in (earliest, since) if each is not None], default=0)
         last = -1 if last is None else min(last - delay, last if until is None else until)
         if begin is None or last < first:
             return no_windows(width)
@@ -213,6 +227,20 @@ class Reader:
             return to_frame(releases_table(self.releases(name), keys, ticks), ticks.zone)
         found = self.windows(name, per=per, zone=zone, nonnegative=nonnegative)
         return to_frame(windows_table(found, keys), zone or ticks.zone)
+
+    def deleted(self) -> list[tuple[str, int | None, int | None]]:
+        """(name, steps released, Unix seconds of the deletion) of every deleted stream that had released something; None where an
+        older version did not record it."""
+        rows = self._database.query("SELECT name, steps, deleted_at FROM deleted ORDER BY name")
+        return [(name, steps, moment) for name, steps, moment in rows]
+
+    @staticmethod
+    def _kept(status: Status, since: int | None) -> int:
+        """The first tick that is there, if ``since`` does not ask for an earlier one that was removed."""
+        assert status.kept_from is not None
+        if status.kept_tick is not None and since is not None and since < status.kept_tick:
+            raise _removed(status)
+        return status.kept_from
 
     def _values_at(self, status: Status, wanted: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The releases of these ticks (rising), and how many keys each has; 0 before the first tick."""

@@ -43,8 +43,10 @@ class SQLiteDatabase(GuardedConnection):
 
     _first_words = "BEGIN IMMEDIATE"
 
-    def __init__(self, path: str | Path, *, writes: bool) -> None:
+    def __init__(self, path: str | Path, *, writes: bool, beside: bool = False) -> None:
+        """With ``beside``, for short requests to the process that holds the lock."""
         super().__init__(_FAILURES)
+        self._beside = beside
         self._lock_file: int | None = None
         self._path = str(path)
         try:
@@ -60,7 +62,7 @@ class SQLiteDatabase(GuardedConnection):
             raise
 
     def _prepare(self, path: Path, writes: bool) -> None:
-        if not writes:
+        if not writes or self._beside:
             if not path.is_file():
                 raise StoreError(f"store must exist to be read, got {str(path)!r}; run or serve creates it")
             _require_log(path)
@@ -104,7 +106,7 @@ class SQLiteDatabase(GuardedConnection):
                 f"store must hold streams, got none in {self._path!r}; take the files of a stopped store, or a fadecount backup "
                 "(run and serve create a store where there is no file)"
             )
-        if not writes:
+        if not writes or self._beside:
             return
         found = self._connection.execute("PRAGMA integrity_check(1)").fetchall()
         if found != [("ok",)]:

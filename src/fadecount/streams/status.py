@@ -30,6 +30,13 @@ class Status:
     previous_commit_id: str | None
     forks: tuple[Fork, ...]
     digest: bytes
+    retain_seconds: int | None = None
+    kept_tick: int | None = None
+
+    @property
+    def kept_from(self) -> int | None:
+        """The first tick whose release is still there; None before the stream has begun."""
+        return self.first_tick if self.kept_tick is None else self.kept_tick
 
     @property
     def published_steps(self) -> int:
@@ -58,7 +65,7 @@ KEYS_AT_ONCE = 2000
 
 _COLUMNS = (
     "id, name, uid, description, first_tick, last_tick, published_tick, steps, width, "
-    "commit_id, previous_commit_id, forks, digest"
+    "commit_id, previous_commit_id, forks, digest, retain_seconds, kept_tick"
 )
 
 
@@ -84,7 +91,7 @@ def read_statuses(database: Database, *, after: str, limit: int) -> list[Status]
 
 
 def _status(row: tuple[Any, ...]) -> Status:
-    id_, name, uid, text, first, last, published, steps, width, commit_id, previous, forks, digest = row
+    id_, name, uid, text, first, last, published, steps, width, commit_id, previous, forks, digest, retain, kept = row
     return Status(
         id=id_,
         uid=uid,
@@ -98,6 +105,8 @@ def _status(row: tuple[Any, ...]) -> Status:
         previous_commit_id=previous,
         forks=tuple(Fork(last_step=_tick(each)) for each in json.loads(forks)),
         digest=bytes(digest),
+        retain_seconds=_tick(retain),
+        kept_tick=_tick(kept),
     )
 
 

@@ -20,6 +20,8 @@ from fadecount.streams.fence import Fence, FileFence, Mark, ServerFence, default
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
 from fadecount.streams.migration import migrate
 from fadecount.streams.reader import Reader
+from fadecount.streams.requests import DONE, Request, answer_request, waiting_requests
+from fadecount.streams.retention import FRESH_TICKS, NEEDS_UPKEEP, first_tick_to_keep, join_some, remove_some
 from fadecount.streams.seal import Plain, Seal
 from fadecount.streams.sqlite import MEMORY, SQLiteDatabase
 from fadecount.streams.state import StoredState
@@ -237,6 +239,43 @@ class Store:
                 )
             self.audit_log.record(Act.STREAM_DELETED, name)
         self._database.unlock(status.uid)
+
+    def retain(self, name: str, seconds: int | None) -> None:
+        """Keep releases for so long after they were published (None: for ever); :meth:`upkeep` removes older ones.
+
+        What was removed cannot be brought back, also not by a longer retention. Losses do not change: observers keep what
+        they have seen.
+        """
+        status = read_status(self._database, name)
+        if seconds is not None:
+            remedy = "it is for how long releases are kept, in seconds"
+            least = status.description.ticks.tick_seconds
+            require_integer("retention", seconds, minimum=least, maximum=1 << 40, remedy=remedy)
+        with self._database.transaction():
+            self._database.change("UPDATE streams SET retain_seconds = ? WHERE id = ?", (seconds, status.id))
+            self.audit_log.record(Act.RETENTION_SET, name, seconds="for ever" if seconds is None else seconds)
+
+    def upkeep(self, name: str) -> bool:
+        """Remove or join some old releases of a stream, in one short transaction; whether there may be more to do."""
+        status = read_status(self._database, name)
+        cut = first_tick_to_keep(status)
+        if cut is not None:
+            remove_some(self._database, status, cut, self.audit_log)
+            return True
+        ((compacted,),) = self._database.query("SELECT compacted_tick FROM streams WHERE id = ?", (status.id,))
+        return join_some(self._database, status, compacted)
+
+    def needing_upkeep(self) -> list[str]:
+        """The streams for which :meth:`upkeep` may have something to do."""
+        return [name for (name,) in self._database.query(NEEDS_UPKEEP, (2 * FRESH_TICKS,))]
+
+    def requests(self) -> list[Request]:
+        """What operators ask of the process that leads a stream."""
+        return waiting_requests(self._database)
+
+    def answer(self, request: Request, answer: str = DONE) -> None:
+        """Answer a request: it is done, or why not."""
+        answer_request(self._database, request, answer)
 
     def rotate(self, seal: Seal) -> None:
         """Seal all state and accepted inputs with another key (or none), in one transaction. No stream may be open."""

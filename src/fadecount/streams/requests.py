@@ -1,0 +1,61 @@
+"""Requests of an operator to the process that leads a stream, by way of the store: delete it, keep releases for a time, accept
+other histories.
+
+One process writes to a stream. A command on the same machine, or another one with PostgreSQL, cannot do it instead. It writes a
+request and waits for the answer. The leader looks for requests twice a second.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fadecount.errors import LockedError, StoreError
+from fadecount.streams.audit_log import local_user
+from fadecount.streams.database import Database
+
+Action = Literal["delete", "retain", "accept-history"]
+DONE = "done"
+_LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What an operator asks for: an action on a stream, with a number where it needs one; and who asks."""
+
+    stream: str
+    action: Action
+    number: int | None = None
+    actor: str = field(default_factory=local_user)
+    id: int = 0
+
+
+def ask_leader(database: Database, request: Request, *, wait_seconds: float = 30.0) -> None:
+    """Write a request and wait until it is done. A refusal is raised; a request that nobody answers is withdrawn."""
+    details = json.dumps({"number": request.number, "actor": request.actor})
+    ((number,),) = database.query(
+        "INSERT INTO requests (stream, action, details) VALUES (?, ?, ?) RETURNING id", (request.stream, request.action, details)
+    )
+    until, answer = time.monotonic() + wait_seconds, None
+    while answer is None and time.monotonic() < until:
+        time.sleep(_LOOK_SECONDS)
+        answer = database.query("SELECT answer FROM requests WHERE id = ?", (number,))[0][0]
+    withdrawn = database.query("DELETE FROM requests WHERE id = ? RETURNING answer", (number,))
+    answer = withdrawn[0][0] if withdrawn else answer
+    if answer is None:
+        raise LockedError(f"stream {request.stream!r} is in use by a process that answers no requests; stop that process first")
+    if answer != DONE:
+        raise StoreError(answer)
+
+
+def waiting_requests(database: Database) -> list[Request]:
+    """The requests that have no answer yet, oldest first."""
+    rows = database.query("SELECT id, stream, action, details FROM requests WHERE answer IS NULL ORDER BY id")
+    return [Request(id=number, stream=stream, action=action, **json.loads(details)) for number, stream, action, details in rows]
+
+
+def answer_request(database: Database, request: Request, answer: str) -> None:
+    """Write the answer; the one who asked removes it."""
+    database.change("UPDATE requests SET answer = ? WHERE id = ?", (answer, request.id))

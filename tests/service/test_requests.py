@@ -1,0 +1,105 @@
+"""Operators delete streams, keep releases for a time and accept histories beside a running service, which carries it out."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fadecount.cli.main import main
+from fadecount.errors import LockedError
+from fadecount.service import leader
+from fadecount.streams import SQLiteStore, fence_from
+from fadecount.streams.audit_log import Act, AuditLog
+from fadecount.streams.requests import Request, ask_leader
+from fadecount.streams.sqlite import SQLiteDatabase
+from tests.service.harness import Harness, wait_for
+
+
+def where(harness: Harness) -> list[str]:
+    return ["--state", str(harness.storage.folder), "--fence", str(harness.storage.fence)]
+
+
+def test_a_stream_is_deleted_while_others_run(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+    harness.create("windows")
+    harness.close_tick(2)
+    wait_for(lambda: harness.facts("windows").last_tick == harness.facts("doors").last_tick)
+    assert main(["streams", "delete", "doors", "--yes", *where(harness)]) == 0
+    assert "its name stays taken" in capsys.readouterr().out
+    for path in ("", "/releases", "/releases/latest", "/privacy"):
+        assert harness.request("GET", f"/v1/streams/doors{path}", token=harness.admin).status == 404
+    sent = harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]})
+    assert sent.status == 404
+    harness.close_tick(3, name="windows")
+    assert harness.post("/v1/streams/windows/events", {"events": [{"key": "a"}]}).status == 202
+    again = {"name": "doors", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0}}
+    assert harness.post("/v1/streams", again).status == 409, "the name stays taken"
+    assert main(["streams", "delete", "doors", "--yes", *where(harness)]) == 1
+    assert "stream must exist" in capsys.readouterr().err
+    (entry,) = [each for each in AuditLog.in_folder(harness.storage.folder).entries() if each.act == Act.STREAM_DELETED]
+    assert entry.object == "doors" and entry.actor.startswith("user ")
+
+
+def test_retention_is_applied_while_the_service_runs(
+    harness: Harness, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader, "UPKEEP_SECONDS", 0.1)
+    harness.close_tick(60)
+    first = harness.facts("doors").first_tick
+    assert first is not None
+    page = harness.request("GET", "/v1/streams/doors/releases?limit=2", token=harness.admin).json()
+    assert main(["streams", "retain", "doors", "--for", "10m", *where(harness)]) == 0
+    assert "releases are kept for 10 minutes" in capsys.readouterr().out
+    wait_for(lambda: harness.facts("doors").first_tick == first + 50)
+    facts = harness.facts("doors")
+    shown = facts.ticks.shown
+    stream = harness.request("GET", "/v1/streams/doors", token=harness.admin).json()
+    assert stream["first_tick"] == shown(first + 50)
+    removed = f"/v1/streams/doors/releases?since={shown(first + 3)}"
+    for path in (removed, f"/v1/streams/doors/releases?cursor={page['next']}"):
+        answer = harness.request("GET", path, token=harness.admin)
+        assert (answer.status, answer.json()["code"]) == (410, "removed")
+    for query in ("", f"?since={shown(first + 50)}"):
+        rows = harness.request("GET", f"/v1/streams/doors/releases{query}", token=harness.admin).json()["releases"]
+        assert (len(rows), rows[0]["tick"]) == (20, shown(first + 50))
+    windows = f"/v1/streams/doors/windows?per=5m&until={shown(first + 20)}"
+    assert harness.request("GET", windows, token=harness.admin).status == 410
+    found = harness.request("GET", "/v1/streams/doors/windows?per=5m&key=a", token=harness.admin).json()["windows"]
+    assert found[0]["partial"] is True and len(found) >= 2
+    harness.close_tick(30)
+    wait_for(lambda: harness.facts("doors").first_tick == first + 80)
+
+
+def test_a_refused_stream_goes_on_once_its_history_is_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Harness(tmp_path) as harness:
+        harness.create()
+        harness.close_tick(2)
+        clock = harness.clock
+    shutil.copytree(tmp_path / "state", tmp_path / "old")
+    store = SQLiteStore(tmp_path / "state" / "streams.db", fence=fence_from(tmp_path / "fence"))
+    stream = store.open("doors")
+    stream.close_through((stream.open_tick or 0) + 3)
+    store.close()
+    shutil.rmtree(tmp_path / "state")
+    (tmp_path / "old").rename(tmp_path / "state")
+    with Harness(tmp_path, clock=clock) as harness:
+        assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 503
+        accept = ["streams", "accept-history", "doors", "--yes", *where(harness), "--other-histories"]
+        assert main([*accept, "0"]) == 1
+        assert "other_histories must be" in capsys.readouterr().err
+        assert main([*accept, "1"]) == 0
+        assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 202
+        assert harness.request("GET", "/v1/streams/doors", token=harness.admin).json()["histories"] == 2
+        assert main([*accept, "1"]) == 1, "once"
+        harness.close_tick()
+
+
+def test_a_request_that_nobody_answers_is_withdrawn(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "state" / "streams.db", fence=fence_from(tmp_path / "fence"))
+    database = SQLiteDatabase(tmp_path / "state" / "streams.db", writes=True, beside=True)
+    with pytest.raises(LockedError, match="answers no requests"):
+        ask_leader(database, Request(stream="doors", action="delete"), wait_seconds=0.2)
+    assert store.requests() == []
+    database.close()
+    store.close()
