@@ -14,7 +14,7 @@ from fadecount.streams import SQLiteStore, fence_from
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.requests import Request, ask_leader
 from fadecount.streams.sqlite import SQLiteDatabase
-from tests.service.harness import Harness, wait_for
+from tests.service.harness import EXACT, Harness, wait_for
 
 
 def where(harness: Harness) -> list[str]:
@@ -69,6 +69,22 @@ def test_retention_is_applied_while_the_service_runs(
     assert found[0]["partial"] is True and len(found) >= 2
     harness.close_tick(30)
     wait_for(lambda: harness.facts("doors").first_tick == first + 80)
+
+
+def test_retention_may_be_set_at_the_creation(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader, "UPKEEP_SECONDS", 0.1)
+    with harness.client() as client:
+        assert client.create("brief", tick="1m", mechanism=EXACT, retain="5m")
+        assert not client.create("brief", tick="1m", mechanism=EXACT, retain="5m")
+    assert harness.request("GET", "/v1/streams/brief", token=harness.admin).json()["retain_seconds"] == 300
+    first = harness.facts("brief").status.first_tick
+    assert first is not None
+    harness.close_tick(20, name="brief")
+    wait_for(lambda: harness.facts("brief").first_tick == first + 15)
+    new = {"name": "other", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0}}
+    for bad in ("30s", "soon", "-5m", "99999999y"):
+        refused = harness.post("/v1/streams", {**new, "retain": bad})
+        assert (refused.status, refused.json()["code"]) == (400, "bad_retention")
 
 
 def test_a_refused_stream_goes_on_once_its_history_is_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

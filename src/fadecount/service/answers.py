@@ -110,7 +110,10 @@ class UnitAnswer(Struct):
 
 
 class StreamDescription(Struct):
-    """Everything that is public about a stream. Times are the starts of ticks; `clock` is null while it is right."""
+    """Everything that is public about a stream. Times are the starts of ticks; `clock` is null while it is right.
+
+    Releases are kept for `retain_seconds` (null: for ever); `first_tick` is the first one that is there.
+    """
 
     name: str
     tick_seconds: int
@@ -119,6 +122,7 @@ class StreamDescription(Struct):
     mechanism: JsonObject
     unit: UnitAnswer
     histories: int
+    retain_seconds: int | None
     first_tick: str | None
     last_tick: str | None
     last_id: int | None

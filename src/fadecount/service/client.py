@@ -147,6 +147,7 @@ def _create(
     keys: Iterable[str] | None,
     zone: str,
     unit: Mapping[str, str | int] | None,
+    retain: str | None,
 ) -> _Request:
     if (mechanism is None) == (plan is None):
         raise bad_parameter("mechanism", "both" if plan else None, "given, or a plan", "one of them, not both")
@@ -159,6 +160,7 @@ def _create(
     body |= {"plan": plan} if mechanism is None else {"mechanism": json.loads(mechanism.to_json())}
     body |= {} if keys is None else {"keys": list(keys)}
     body |= {} if unit is None else {"unit": dict(unit)}
+    body |= {} if retain is None else {"retain": retain}
     return _post("/v1/streams", body)
 
 
@@ -254,13 +256,15 @@ class Client(_Settings):
         keys: Iterable[str] | None = None,
         zone: str = "UTC",
         unit: Mapping[str, str | int] | None = None,
+        retain: str | None = None,
     ) -> bool:
         """Create a stream that begins with the current tick; False if it exists already with this description and these keys.
 
         ``plan`` is a plan's JSON; its tick must be the stream's. ``unit`` says who is protected,
-        such as ``{"of": "person", "events": 3}``; by default one event.
+        such as ``{"of": "person", "events": 3}``; by default one event. ``retain`` is how long releases are kept, such as
+        ``90d``; by default for ever.
         """
-        return not self._do(_create(name, tick, mechanism, plan, keys, zone, unit))["repeated"]
+        return not self._do(_create(name, tick, mechanism, plan, keys, zone, unit, retain))["repeated"]
 
     def declare(self, name: str, keys: Iterable[str]) -> None:
         """Declare more keys; known ones stay as they are."""
@@ -408,9 +412,10 @@ class AsyncClient(_Settings):
         keys: Iterable[str] | None = None,
         zone: str = "UTC",
         unit: Mapping[str, str | int] | None = None,
+        retain: str | None = None,
     ) -> bool:
         """See :meth:`Client.create`."""
-        return not (await self._do(_create(name, tick, mechanism, plan, keys, zone, unit)))["repeated"]
+        return not (await self._do(_create(name, tick, mechanism, plan, keys, zone, unit, retain)))["repeated"]
 
     async def declare(self, name: str, keys: Iterable[str]) -> None:
         """Declare more keys; known ones stay as they are."""

@@ -170,14 +170,14 @@ class Leader:
         self._streams[stream.description.name] = stream
         heapq.heappush(self._ends, (self._end(stream), stream.description.name))
 
-    def create(self, description: Description, keys: Sequence[str]) -> bool:
+    def create(self, description: Description, keys: Sequence[str], retain_seconds: int | None = None) -> bool:
         """Create a stream that begins with the current tick; False if it exists already with this description and these keys."""
         name = description.name
         if self._has(name):
             return self._require_same(description, keys)
         start = description.ticks.at(self._clock.now())
         try:
-            self._add(self._store.create(description, keys=keys, start_tick=start))
+            self._add(self._store.create(description, keys=keys, start_tick=start, retain_seconds=retain_seconds))
         except LockedError:  # it was created, and another process became its leader first
             return True
         except (StoreError, AuditLogError):

@@ -84,6 +84,7 @@ class NewStream(Struct, forbid_unknown_fields=True):
     plan: Annotated[JsonObject, Meta(description="a plan's mechanism; its tick must be the stream's")] | UnsetType = UNSET
     zone: Text | UnsetType = UNSET
     unit: NewUnit | UnsetType = UNSET
+    retain: Annotated[Text, Meta(description="how long releases are kept, such as 90d; for ever without it")] | UnsetType = UNSET
 
 
 class NewToken(Struct, forbid_unknown_fields=True):

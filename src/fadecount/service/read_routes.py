@@ -185,6 +185,7 @@ def description(facts: Facts, now: float, clock: str | None) -> StreamDescriptio
             text=unit.text,
         ),
         histories=facts.status.loss.histories,
+        retain_seconds=facts.status.retain_seconds,
         first_tick=shown(facts.first_tick) if facts.has_releases and facts.first_tick is not None else None,
         last_tick=shown(facts.last_tick) if facts.has_releases and facts.last_tick is not None else None,
         last_id=facts.last_tick if facts.has_releases else None,

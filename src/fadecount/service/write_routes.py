@@ -41,6 +41,7 @@ from fadecount.service.writer import Writer
 from fadecount.streams import Description, Ticks, Unit
 from fadecount.streams.audit_log import AuditLogError, acting_as
 
+LONGEST_RETENTION = 10_000 * 366 * 86400
 LONGEST_DELAY = 1_000_000
 """The largest delay in ticks: delayed counts are kept one by one."""
 
@@ -145,14 +146,25 @@ async def create_stream(context: WriteContext, request: Request) -> Response:
     """``POST /v1/streams``: create a stream that begins with the current tick; repeating the request changes nothing."""
     grant = context.access.allow_some(request.headers.get("authorization"), Action.MANAGE)
 
-    def parsed(body: bytes) -> tuple[Description, list[str]]:
+    def parsed(body: bytes) -> tuple[Description, list[str], int | None]:
         new = parse(body, NewStream)
         context.access.require(grant, Action.MANAGE, checked_text(new.name, "name"))
-        return _description(new), [ONLY_KEY] if new.keys is UNSET else _keys(new.keys)
+        described = _description(new)
+        return described, [ONLY_KEY] if new.keys is UNSET else _keys(new.keys), _retention(new.retain, described)
 
-    description, keys = await context.body(request, ("application/json",), parsed)
-    created = await context.administer(grant, lambda leader: leader.create(description, keys))
+    description, keys, retain = await context.body(request, ("application/json",), parsed)
+    created = await context.administer(grant, lambda leader: leader.create(description, keys, retain))
     return json_answer(Created(name=description.name, repeated=not created), status=201 if created else 200)
+
+
+def _retention(given: str | UnsetType, description: Description) -> int | None:
+    try:
+        seconds = None if isinstance(given, UnsetType) else parse_duration(given)
+    except (ParameterError, ValueError, OverflowError):
+        raise bad_request("bad_retention", "retain must be a length of time, such as 90d") from None
+    if seconds is not None and not description.ticks.tick_seconds <= seconds <= LONGEST_RETENTION:
+        raise bad_request("bad_retention", "retain must be at least a tick, and at most 10,000 years; leave it out to keep all")
+    return seconds
 
 
 def _description(new: NewStream) -> Description:

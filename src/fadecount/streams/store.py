@@ -81,20 +81,33 @@ class Store:
         """The streams of this store, in alphabetical order."""
         return stream_names(self._database)
 
-    def create(self, description: Description, *, keys: Iterable[str] = (ONLY_KEY,), start_tick: int | None = None) -> Stream:
-        """A new stream. It begins at ``start_tick``, or with the first tick released; keys are public and in this order."""
+    def create(
+        self,
+        description: Description,
+        *,
+        keys: Iterable[str] = (ONLY_KEY,),
+        start_tick: int | None = None,
+        retain_seconds: int | None = None,
+    ) -> Stream:
+        """A new stream. It begins at ``start_tick``, or with the first tick released; keys are public and in this order.
+
+        ``retain_seconds`` is how long its releases are kept (see :meth:`retain`); by default for ever.
+        """
         names = checked_keys(keys)
+        _check_retention(description, retain_seconds)
         database, name = self._database, description.name
         counter = Counter(description.mechanism, shape=(len(names),))
         creation = f"create {name}"
         database.lock(creation, _CREATION_SECONDS)  # another process may be creating the same one
         try:
-            self._create(description, names, counter, start_tick)
+            self._create(description, names, counter, start_tick, retain_seconds)
         finally:
             database.unlock(creation)
         return self.open(name)
 
-    def _create(self, description: Description, names: Sequence[str], counter: Counter, start_tick: int | None) -> None:
+    def _create(
+        self, description: Description, names: Sequence[str], counter: Counter, start_tick: int | None, retain: int | None
+    ) -> None:
         database, name = self._database, description.name
         with database.transaction():
             if database.query("SELECT 1 FROM streams WHERE name = ?", (name,)):
@@ -111,7 +124,8 @@ class Store:
             uid = f"{self._uid}-{unpredictable(8).hex()}"
             database.change(
                 "INSERT INTO streams (name, uid, description, first_tick, last_tick, published_tick, steps, width, commit_id, "
-                "previous_commit_id, forks, secret, digest) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, NULL, '[]', ?, ?)",
+                "previous_commit_id, forks, secret, digest, retain_seconds) "
+                "VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, NULL, '[]', ?, ?, ?)",
                 (
                     name,
                     uid,
@@ -123,6 +137,7 @@ class Store:
                     unpredictable(16).hex(),
                     new_secret(self._seal, uid),
                     b"",
+                    retain,
                 ),
             )
             status = read_status(database, name)
@@ -247,10 +262,7 @@ class Store:
         they have seen.
         """
         status = read_status(self._database, name)
-        if seconds is not None:
-            remedy = "it is for how long releases are kept, in seconds"
-            least = status.description.ticks.tick_seconds
-            require_integer("retention", seconds, minimum=least, maximum=1 << 40, remedy=remedy)
+        _check_retention(status.description, seconds)
         with self._database.transaction():
             self._database.change("UPDATE streams SET retain_seconds = ? WHERE id = ?", (seconds, status.id))
             self.audit_log.record(Act.RETENTION_SET, name, seconds="for ever" if seconds is None else seconds)
@@ -304,6 +316,12 @@ class Store:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _check_retention(description: Description, seconds: int | None) -> None:
+    if seconds is not None:
+        remedy = "it is for how long releases are kept, in seconds, and at least a tick"
+        require_integer("retention", seconds, minimum=description.ticks.tick_seconds, maximum=1 << 40, remedy=remedy)
 
 
 def _check_same(description: Description, tick: Ticks, mechanism: Mechanism | None, unit: Unit) -> None:
