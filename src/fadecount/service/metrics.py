@@ -23,7 +23,11 @@ class Metrics:
         self._registry = registry = CollectorRegistry()
         self.ready = Gauge("fadecount_ready", "1 when streams can be read and written", registry=registry)
         self.streams = Gauge("fadecount_streams", "streams that this process knows", registry=registry)
-        self.ticks_closed = Counter("fadecount_ticks_closed", "ticks released by this process", registry=registry)
+        self.ticks_closed = Counter(
+            "fadecount_ticks_closed",
+            "releases by this process; ticks of a stream that are closed together count once",
+            registry=registry,
+        )
         self.lag = Gauge("fadecount_tick_lag_seconds", "how late the most overdue tick is", registry=registry)
         self.failures = Counter("fadecount_ticker_failures", "attempts to close a tick that failed", registry=registry)
         self.live_readers = Gauge("fadecount_live_readers", "open live connections", registry=registry)
