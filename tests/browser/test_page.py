@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import fadecount as fc
-from tests.browser.conftest import HISTORY, Visit
+from tests.browser.conftest import HISTORY, SCREENSHOTS, Visit
 from tests.service.harness import Harness
 
 Start = Callable[..., Visit]
@@ -292,3 +292,33 @@ def test_windows_follow_the_stream(visit: Start, shop: Harness) -> None:
         client.add("visits", {"entrance": 3000})
         shop.close_tick(name="visits")
     page.wait_for_function("(old) => document.querySelector('#value').textContent !== old", arg=before)
+
+
+def test_gaussian_noise_and_a_head_start_are_explained(visit: Start, tmp_path: Path) -> None:
+    """A promise with a delta, for a person with several keys; and a counter that starts as if time had passed."""
+    with Harness(tmp_path, public=True) as harness, harness.client() as client:
+        unit: dict[str, str | int] = {"of": "person", "events": 3, "keys": 4}
+        client.create("people", tick="1m", mechanism=fc.Gaussian.gradual(40.0), keys=["east", "west"], unit=unit)
+        client.create("early", tick="1m", mechanism=fc.Gradual(epsilon=0.2, head_start=8))
+        for _ in range(3):
+            client.add("people", {"east": 2, "west": 1}, person="ann")
+            client.add("early", {"all": 5})
+            harness.close_tick(20, name="people")
+        page = visit(harness=harness).open("/#/streams/people")
+        words = "one person within a tick, at most 3 events in each of at most 4 keys"
+        assert page.inner_text("#unit-promise") == words
+        assert page.inner_text("#unit-words").lower() == words
+        page.locator("#age").press("Home")
+        shown = harness.request("GET", "/v1/streams/people/privacy").json()["curve"][0]
+        assert page.inner_text("#age-loss") == shown["shown"]
+        said = page.inner_text("#meaning")
+        assert "right in at most" in said and "except with a chance of 1e-09" in said
+        page.get_by_label("Compare with refreshing a privacy budget").check()
+        page.wait_for_selector("path.line.other", state="attached")
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=SCREENSHOTS / "gaussian.png", full_page=True)
+        page = visit(harness=harness).open("/#/streams/early")
+        assert page.inner_text("#unit-promise") == "one event"
+        assert "be at most" in page.inner_text("#meaning")
+        assert page.locator("#count-chart path.band").get_attribute("d")
+        page.screenshot(path=SCREENSHOTS / "head-start.png", full_page=True)

@@ -124,3 +124,17 @@ def test_a_given_refresh_has_the_best_split_of_its_budget(capsys: pytest.Capture
 def test_two_given_counters_are_not_called_equal(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--epsilon", "0.1"]) == 0
     assert "Their errors differ. As they are, " in capsys.readouterr().out
+
+
+def test_gaussian_noise_is_compared_with_its_delta(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, picture = tmp_path / "plan.json", tmp_path / "both.png"
+    path.write_text(fc.Gaussian.gradual(30.0).to_json())
+    assert main([*WORDS, "--plan", str(path), "--plot", str(picture)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Each fading loss holds except with a chance of 1e-09" in text
+    assert "refreshing" in text
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert main(["curve", "--plan", str(path), "--tick", "1m", "--plot", str(tmp_path / "curve.png")]) == 0
+    text = capsys.readouterr().out
+    assert "Each loss holds except with a chance of 1e-09." in text
+    assert "paper" not in text

@@ -11,7 +11,7 @@ import pytest
 from scipy import special
 
 import fadecount as fc
-from fadecount.mechanisms.gaussian_law import certainty, epsilon_at, mu_at, normal_quantile, upper_tail
+from fadecount.mechanisms.gaussian_law import certainty, epsilon_at, mu_above, mu_at, normal_quantile, upper_tail
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import half_widths
 from tests.mechanisms import gaussian_golden as golden
@@ -243,6 +243,16 @@ def test_the_integers_of_a_stored_counter_stay_the_same() -> None:
     ]
     assert (memories.unit_bits, memories.kept, memories.kept_dropped, memories.kept_down) == (24, 3025, 11, 9)
     assert found == [(20, 25, 370919433, 25, 23, 61), (20, 20, 275716815, 24, 20, 57), (20, 18, 397539400, 24, 21, 55)]
+
+
+@pytest.mark.parametrize("delta", [1e-300, 1e-12, 1e-9, 1e-3, 0.5, 0.99])
+def test_the_inverse_is_never_below(delta: float) -> None:
+    for epsilon in (1e-13, 1e-6, 1e-3, 0.1, 1.0, 4.0, 50.0, 1e4, 1e8, 1e12):
+        found = mu_above(epsilon, delta)
+        assert epsilon_at(found, delta) > epsilon
+        assert found <= mu_at(epsilon * (1.0 + 1e-11) + 4e-12, delta) * (1.0 + 1e-8)
+    assert mu_above(0.0, delta) == 0.0
+    assert mu_above(math.inf, delta) == math.inf
 
 
 def test_a_person_in_many_keys_at_once_loses_with_the_root_of_their_number() -> None:

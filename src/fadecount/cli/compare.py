@@ -20,7 +20,7 @@ import argparse
 import json
 import textwrap
 
-from fadecount import Gradual, Mechanism, Refresh, crossing_age
+from fadecount import Gaussian, Gradual, Mechanism, Refresh, crossing_age
 from fadecount.cli._ages import (
     add_tick_option,
     age_name,
@@ -70,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
         _plot(arguments, refresh, fading, horizon, tick)
     found = [(age, refresh.loss(age), fading.loss(age)) for age in shown_ages(horizon, tick)]
     verdict = _verdict(refresh, fading, crossing, horizon, tick)
+    if isinstance(fading, Gaussian):
+        verdict += f" Each fading loss holds except with a chance of {fading.delta:g}; refreshing has no such exception."
     if arguments.json:
         losses = [
             {"age": age, "seconds": age * tick if tick else None, "refresh": ours, "fading": new} for age, ours, new in found

@@ -18,6 +18,7 @@ import argparse
 import json
 import textwrap
 
+from fadecount import Gaussian
 from fadecount.cli._ages import (
     add_tick_option,
     age_name,
@@ -67,7 +68,11 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     table = [["age (steps)", "age", "loss", "paper's bound"]]
     table += [[f"{age:,}", age_name(age, tick), rounded_up(loss, 4), rounded_up(paper, 4)] for age, loss, paper in found]
+    if isinstance(mechanism, Gaussian):  # the paper has no bound for it
+        table = [row[:-1] for row in table]
     print(f"{mechanism}\ntypical error over {max(1, oldest):,} steps: {error:,.3g}\n\n{lines_of(table, tick_seconds=tick)}")
+    if isinstance(mechanism, Gaussian):
+        print(f"\nEach loss holds except with a chance of {mechanism.delta:g}.")
     if person is not None:
         print(f"\n{textwrap.fill(person['sentence'], 88)}")
     return 0
@@ -81,7 +86,7 @@ def _plot(arguments: argparse.Namespace, mechanism: object, oldest: int, tick: i
     curves = [
         Curve.of(mechanism, horizon=oldest + 1, label="exact loss"),
         Curve.of(mechanism, horizon=oldest + 1, label="the paper's bound", kind="paper"),
-    ]
+    ][: 1 if isinstance(mechanism, Gaussian) else 2]
     figure = new_figure()
     draw_curves(figure, curves, tick_seconds=tick, columns=2, title=f"What is lost about one event: {mechanism.kind}")
     save_figure(figure, arguments.plot)
