@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := src/fadecount/intervals.py,src/fadecount/checks.py,src/fadecount/rounding.py,src/fadecount/mechanisms/*,src/fadecount/noise/*,src/fadecount/counters/*
 
+# Pictures need a cache for fonts: in the checkout, not in the home of the user.
+export MPLCONFIGDIR := $(CURDIR)/out/matplotlib
+
 .PHONY: $(shell grep -hoE '^[a-z-]+:' Makefile | tr -d :)
 .DEFAULT_GOAL := help
 
