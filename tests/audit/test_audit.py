@@ -19,6 +19,7 @@ TRUE = [
     fc.Gradual(epsilon=1.0),
     fc.Gradual(epsilon=1.0, exponent=2.0, delay=2),
     fc.Designed(budgets=(1.0, np.inf, 0.5)),
+    fc.Gradual(epsilon=1.0, head_start=3),
     fc.Linear(epsilon=0.8),
     fc.Refresh(window=3, epsilon_current=1.5, epsilon_past=0.5),
     fc.Binary(epsilon=2.0, horizon=15),
@@ -45,13 +46,14 @@ def test_true_claims_hold_and_most_of_the_loss_is_seen(mechanism: fc.Mechanism) 
         (fc.Gradual(epsilon=1.0), fc.Gradual(epsilon=1.5), 0),
         (fc.Designed(budgets=(1.0, 0.05)), fc.Gradual(epsilon=1.0), 1),
         (fc.Gradual(epsilon=1.0, delay=1), fc.Gradual(epsilon=1.0), 0),
+        (fc.Gradual(epsilon=1.0, head_start=6), fc.Gradual(epsilon=4.0, head_start=6), 1),
         (
             fc.Refresh(window=3, epsilon_current=1.5, epsilon_past=0.01),
             fc.Refresh(window=3, epsilon_current=1.5, epsilon_past=4.0),
             3,
         ),
     ],
-    ids=["half the scale", "upper levels too quiet", "no delay", "past too quiet"],
+    ids=["half the scale", "upper levels too quiet", "no delay", "a head start too quiet", "past too quiet"],
 )
 def test_false_claims_are_refuted(claimed: fc.Mechanism, running: fc.Mechanism, age: int) -> None:
     (found,) = audit(claimed, [age], samples=SAMPLES, false_alarm=FALSE_ALARM, running=running)

@@ -50,11 +50,10 @@ def _section(section: Section) -> str:
         wide, narrow = (_as_address(each) for each in section.pictures)
         parts.append(
             f'<figure><picture><source media="(max-width: 40rem)" srcset="{narrow}"><img alt="{html.escape(section.heading)}" '
-            f'src="{wide}"></picture><figcaption>{"".join(texts)}</figcaption></figure>'
+            f'src="{wide}"></picture><figcaption>{texts.pop(0)}</figcaption></figure>'
         )
-    else:
-        tables = [_table(each) for each in section.tables]
-        parts += [part for pair in zip(texts, tables, strict=True) for part in pair]
+    tables = [_table(each) for each in section.tables]
+    parts += [part for pair in zip(texts, tables, strict=True) for part in pair]
     names = ", ".join(f'<a href="{name}">{name}</a>' for name in section.files)
     parts.append(f'<p class="small">{_unbroken(html.escape(section.parameters))} Data: {names}.</p>')
     return "\n".join([*parts, "</section>"])

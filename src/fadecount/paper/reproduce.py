@@ -11,14 +11,15 @@ from pathlib import Path
 
 from fadecount.checks import require_integer
 from fadecount.errors import bad_parameter
-from fadecount.paper import measured
+from fadecount.paper import gained, measured
 from fadecount.paper.figures import ALIASES, FIGURES
 from fadecount.paper.files import page_pictures, write_csv, write_figure
 from fadecount.paper.report import page
 from fadecount.paper.sections import Section, measured_section, table_section
+from fadecount.paper.words import GAINED_TEXT
 
-PARTS = (*FIGURES, "table1", "measured")
-"""Everything there is to make, in the paper's order."""
+PARTS = (*FIGURES, "table1", "measured", "head_start")
+"""Everything there is to make, in the paper's order, and what goes beyond it."""
 FEWEST_RUNS = 2
 _FIGURE_WORK = 5e7  # a figure takes about as long as so many steps of noise
 
@@ -64,7 +65,7 @@ def reproduce(folder: Path, parts: Sequence[str], *, runs: int, advance: Callabl
                 assert collect is not None
                 section = measured_section(collect())
             else:
-                section = _figure_section(folder, part) if part in FIGURES else table_section()
+                section = table_section() if part == "table1" else _figure_section(folder, part)
             for name, records in zip(section.files, section.records, strict=False):  # a figure has written its own
                 write_csv(folder / name, [str(cell) for cell in records[0]], records[1:])
             sections.append(section)
@@ -75,12 +76,13 @@ def reproduce(folder: Path, parts: Sequence[str], *, runs: int, advance: Callabl
 
 
 def _figure_section(folder: Path, name: str) -> Section:
-    figure = FIGURES[name]()
+    figure = FIGURES[name]() if name in FIGURES else gained.figure()
     write_figure(folder, figure)
     return Section(
         name=name,
         heading=f"{figure.number}: {figure.title}",
-        text=[figure.sentence],
+        text=[figure.sentence, *(() if name in FIGURES else GAINED_TEXT)],
+        tables=() if name in FIGURES else (gained.loss_rows(), gained.error_rows()),
         pictures=page_pictures(figure),
         parameters=figure.parameters,
         files=[f"{name}.{suffix}" for suffix in ("png", "svg", "csv")],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from typing import overload
@@ -23,10 +24,13 @@ from fadecount.planning.search import Search
 OBJECTIVES = ("mse", "worst")
 
 _FAR = 1 << 40
-"""From this horizon on the search leaves out head starts: it would take long, and no stream gets so old."""
+"""From this horizon on a head start is given to known budgets, and no others are searched: that would take long."""
 
 _MANY = 24
-"""With limits on more ages than this (people who contribute often) it leaves them out too: each check would take seconds."""
+"""The same with limits on more ages than this (people who contribute often)."""
+
+_EXPONENTS = (1.0, 1.5, 2.0)
+"""Gradual curves that are tried with a head start where others are not searched."""
 
 _UNUSED = 1e-12
 """The weight of a level that is entered only after the horizon: its noise never shows, but an age may reach it."""
@@ -100,16 +104,12 @@ def design(
 def design_for(targets: Targets, objective: str = "mse", head_start: int | None = None) -> Designed:
     """The same for checked targets."""
     plain = _without_head_start(targets, objective)
-    ages = sum(len(limit.parts) for limit in targets.limits())
-    if head_start == 0 or (head_start is None and (targets.horizon >= _FAR or ages > _MANY)):
+    if head_start == 0:
         return plain
-    chosen = _head_start(targets) if head_start is None else head_start
-    started = _with_head_start(targets, objective, chosen, plain)
-    if started is None:
-        return plain
-    if head_start is None and cost_of(started, targets.horizon, objective) >= cost_of(plain, targets.horizon, objective):
-        return plain
-    return started
+    started = _with_head_start(targets, objective, _head_start(targets) if head_start is None else head_start, plain)
+    if head_start is None:
+        started = [*started, plain]
+    return min(started, key=lambda each: cost_of(each, targets.horizon, objective), default=plain)
 
 
 def cost_of(mechanism: Mechanism, horizon: int, objective: str) -> float:
@@ -126,20 +126,25 @@ def _without_head_start(targets: Targets, objective: str) -> Designed:
 
 
 def _head_start(targets: Targets) -> int:
-    """The head start to try: a quarter of the horizon. A larger one gains little and adds noise at the first steps."""
-    return max(1, top_level(targets.horizon - targets.delay) - 2)
+    """The head start to try: an eighth of the horizon. A larger one gains little and adds noise at the first steps."""
+    return max(1, top_level(targets.horizon - targets.delay) - 3)
 
 
-def _with_head_start(targets: Targets, objective: str, head_start: int, plain: Designed) -> Designed | None:
-    """The best design found with a head start, or None if no noise that can be drawn has it."""
+def _with_head_start(targets: Targets, objective: str, head_start: int, plain: Designed) -> list[Designed]:
+    """Designs with a head start, as far as there is noise that can be drawn for them."""
     limits, levels = targets.limits(), top_level(targets.horizon - targets.delay + (1 << head_start) - 1) + 1
     start = np.array([plain.budgets[min(level, len(plain.budgets) - 1)] for level in range(levels)])
-    budgets = CuttingPlanes(_shares(targets, levels, objective, head_start), limits, head_start).run(start)
-    try:
-        chosen = certified(targets.limits(fine=True), budgets, head_start)
-        return Designed(budgets=_continued(targets, chosen, head_start), delay=targets.delay, head_start=head_start)
-    except ParameterError:
-        return None
+    if targets.horizon < _FAR and sum(len(limit.parts) for limit in limits) <= _MANY:
+        shapes = [CuttingPlanes(_shares(targets, levels, objective, head_start), limits, head_start).run(start)]
+    else:
+        shapes = [start, *(np.arange(1.0, levels + 1.0) ** (exponent - 1.0) for exponent in _EXPONENTS)]
+    found = []
+    for budgets in shapes:
+        with contextlib.suppress(ParameterError):
+            chosen = certified(targets.limits(fine=True), budgets, head_start)
+            continued = _continued(targets, chosen, head_start)
+            found.append(Designed(budgets=continued, delay=targets.delay, head_start=head_start))
+    return found
 
 
 def _continued(targets: Targets, budgets: tuple[float, ...], head_start: int = 0) -> tuple[float, ...]:
