@@ -9,7 +9,7 @@ from typing import overload
 
 import numpy as np
 
-from fadecount.checks import require_head_start
+from fadecount.checks import LARGEST_HEAD_START, LONGEST, require_head_start
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.intervals import steps_in_use, top_level
 from fadecount.mechanisms import Designed, Gaussian, Mechanism
@@ -114,7 +114,8 @@ def design_for(targets: Targets, objective: str = "mse", head_start: int | None 
 
 def cost_of(mechanism: Mechanism, horizon: int, objective: str) -> float:
     """What an objective minimizes."""
-    return float(mechanism.variance(horizon)) if objective == "worst" else mechanism.mse(horizon)
+    steps = min(horizon, LONGEST)
+    return float(mechanism.variance(steps)) if objective == "worst" else mechanism.mse(steps)
 
 
 def _without_head_start(targets: Targets, objective: str) -> Designed:
@@ -127,7 +128,7 @@ def _without_head_start(targets: Targets, objective: str) -> Designed:
 
 def _head_start(targets: Targets) -> int:
     """The head start to try: an eighth of the horizon. A larger one gains little and adds noise at the first steps."""
-    return max(1, top_level(targets.horizon - targets.delay) - 3)
+    return min(max(1, top_level(targets.horizon - targets.delay) - 3), LARGEST_HEAD_START)
 
 
 def _with_head_start(targets: Targets, objective: str, head_start: int, plain: Designed) -> list[Designed]:
