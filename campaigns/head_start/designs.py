@@ -6,6 +6,7 @@ import itertools
 import math
 import random
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -47,6 +48,7 @@ def least_error(targets: dict[int, float], horizon: int, head_start: int, *, sta
     levels = (horizon + (1 << head_start) - 1).bit_length()
     limits = [*targets.items(), (horizon, targets[max(targets)])]
     generator = np.random.default_rng(seed)
+    solve: Any = minimize
     best = math.inf
     for used in itertools.product((True, False), repeat=levels - 1):
         present = np.array([True, *used])
@@ -62,6 +64,6 @@ def least_error(targets: dict[int, float], horizon: int, head_start: int, *, sta
         for _ in range(starts):
             first = generator.uniform(-1.0, 1.0, int(present.sum()))
             options = {"maxfev": 250 * len(first), "xatol": 1e-4, "fatol": 1e-6}
-            found = minimize(error, first, method="Nelder-Mead", options=options)
+            found = solve(error, first, method="Nelder-Mead", options=options)
             best = min(best, math.exp(found.fun))
     return best
