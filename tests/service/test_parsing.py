@@ -88,3 +88,12 @@ def test_counts_and_amounts() -> None:
 def test_only_integers_within_bounds_are_counts(value: object) -> None:
     with pytest.raises(Problem, match=r"count does not fit"):
         counts(json.dumps({"events": [{"key": "a", "count": value}]}).encode())
+
+
+@pytest.mark.parametrize("key", ["a", "a:b", 'a\\":b', "::"])
+def test_a_field_named_twice_is_noticed_also_beside_colons_in_texts(key: str) -> None:
+    field = f'"keys":["{key}"]'
+    once, twice = f"{{{field}}}", f"{{{field},{field}}}"
+    assert len(parse(once.encode(), NewKeys).keys) == 1
+    with pytest.raises(Problem, match="each field once"):
+        parse(twice.encode(), NewKeys)

@@ -171,8 +171,11 @@ def _sentence(found: str) -> str:
 
 
 def _check_members(body: bytes, found: int) -> None:
-    """The parser keeps the last of two fields of one name; a field that it did not keep is noticed here."""
-    if _STRINGS.sub(b"", body).count(b":") != found:
+    """The parser keeps the last of two fields of one name; a field that it did not keep is noticed here.
+
+    Every field has a colon, so a body with no more colons than fields needs no closer look, which would take ten times as long.
+    """
+    if body.count(b":") != found and _STRINGS.sub(b"", body).count(b":") != found:
         raise bad_request("duplicate_field", "an object must name each field once")
 
 

@@ -214,8 +214,7 @@ def _marked(given: JsonObject) -> JsonObject:
 
 
 def _keys(keys: list[str]) -> list[str]:
-    for each in keys:
-        checked_text(each, "a key")
+    checked_text("".join(keys), "a key")
     if len(set(keys)) != len(keys):
         raise bad_request("duplicate_key", "keys must be different from each other")
     return keys

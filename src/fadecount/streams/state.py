@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -34,7 +34,7 @@ class StoredState:
         self._digests: dict[Name, bytes] = {}
         self.keys: tuple[str, ...] = ()
         self._described: tuple[Description | None, str] = (None, "")
-        self._named: tuple[tuple[str, ...], bytes] = ((), b"")
+        self._named: tuple[tuple[str, ...], str] = ((), "")
         """The description and the keys as they are in the digest."""
 
     def load(self, status: Status, source: NoiseSource | None) -> Counter:
@@ -110,20 +110,33 @@ class StoredState:
                 "UPDATE state SET body = ? WHERE stream = ? AND kind = ? AND number = ?", (body, self._stream, *name)
             )
 
+    def add_keys(self, new: Sequence[str], written: str) -> None:
+        """More keys, and the same as :func:`written_keys` writes them."""
+        self._named = (*self.keys, *new), f"{self._written_keys()}, {written}"
+        self.keys = self._named[0]
+
+    def _written_keys(self) -> str:
+        if self._named[0] is not self.keys:
+            self._named = self.keys, written_keys(self.keys)
+        return self._named[1]
+
     def digest(self, status: Status) -> bytes:
         """One digest of what the stream is, its status, its keys and every stored part."""
         if self._described[0] is not status.description:
             self._described = status.description, status.description.to_json()
-        if self._named[0] is not self.keys:
-            self._named = self.keys, json.dumps(self.keys)[1:].encode()
         about = (status.uid, self._described[1], status.first_tick, status.last_tick, status.steps, status.width)
-        whole = hashlib.blake2b(json.dumps(about)[:-1].encode() + b", " + self._named[1], digest_size=32)
+        whole = hashlib.blake2b(f"{json.dumps(about)[:-1]}, {self._written_keys()}]".encode(), digest_size=32)
         for kind, number in sorted(self._digests):
             whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
         return whole.digest()
 
     def _about(self, kind: int, number: int) -> str:
         return f"{self._uid}/state/{kind}/{number}"
+
+
+def written_keys(keys: Sequence[str]) -> str:
+    """Keys as they are in the digest. Those of a long list can be written piece by piece, separated by ``", "``."""
+    return json.dumps(keys)[1:-1]
 
 
 def _named(parts: Parts) -> Iterator[tuple[Name, Row]]:

@@ -22,7 +22,7 @@ from fadecount.streams.description import Description, checked_keys
 from fadecount.streams.fence import Fence, publish, recover
 from fadecount.streams.inputs import Batch, Intake, ReadPosition, forget_batches, forget_persons, take_inputs
 from fadecount.streams.seal import Seal
-from fadecount.streams.state import StoredState
+from fadecount.streams.state import StoredState, written_keys
 from fadecount.streams.status import KEYS_AT_ONCE, Status, read_status, write_keys
 
 LARGEST_GAP = 50_000_000
@@ -161,9 +161,11 @@ class Stream:
         new, mine = tuple(names), object()
         known = self._intake.positions
         positions = dict(known) if len(known) == self._status.width else {key: at for at, key in enumerate(self.keys)}
+        written: list[str] = []
         for start in range(0, max(1, len(new)), KEYS_AT_ONCE):
-            for key in checked_keys(new[start : start + KEYS_AT_ONCE], positions):
-                positions[key] = len(positions)
+            some = checked_keys(new[start : start + KEYS_AT_ONCE], positions)
+            positions.update(zip(some, range(len(positions), len(positions) + len(some)), strict=True))
+            written.append(written_keys(some))
             if len(new) > KEYS_AT_ONCE:
                 yield
         self._declaring = mine
@@ -172,31 +174,35 @@ class Stream:
                 if self._declaring is not mine:
                     raise self._changed()
                 rest = new[start:]
-                self._write_names(rest[:KEYS_AT_ONCE], start, last=len(rest) <= KEYS_AT_ONCE, new=new)
-            if len(rest) > KEYS_AT_ONCE:
-                yield
+                if len(rest) <= KEYS_AT_ONCE:
+                    self._widen(new, start, ", ".join(written))
+                    break
+                self._write_names(rest[:KEYS_AT_ONCE], start)
+            yield
         self._intake.positions = positions
 
-    def _write_names(self, names: Sequence[str], start: int, *, last: bool, new: tuple[str, ...]) -> None:
-        """One transaction of a declaration of ``new`` keys: the names from ``start`` on, and with the ``last`` ones the state."""
+    def _write_names(self, names: Sequence[str], start: int) -> None:
+        """Some names of a declaration, from the ``start``-th new one on. They are not keys yet."""
+        database = self._tools.database
+        self._recover()
+        with database.transaction():
+            self._check_unchanged(self._status)
+            write_keys(database, self._status.id, self._status.width + start, names)
+        self._tools.checkpoint("names written")
+
+    def _widen(self, new: Sequence[str], start: int, written: str) -> None:
+        """The last names of a declaration, and the state of all ``new`` keys; ``written`` is how they are in its digest."""
         database, checkpoint = self._tools.database, self._tools.checkpoint
-        if not last:
-            self._recover()
-            with database.transaction():
-                self._check_unchanged(self._status)
-                write_keys(database, self._status.id, self._status.width + start, names)
-            checkpoint("names written")
-            return
         with self._changing() as (counter, state):
             status, noise, log = self._status, self._tools.noise, self._tools.audit_log
             mechanism = status.description.mechanism
             with database.transaction():
                 self._check_unchanged(status)
-                write_keys(database, status.id, status.width + start, names)
+                write_keys(database, status.id, status.width + start, new[start:])
                 parts = widened(mechanism, parts_of(counter), len(new), noise)
                 counter = counter_of(mechanism, parts, noise)
                 state.save(counter)
-                state.keys = (*state.keys, *new)
+                state.add_keys(new, written)
                 database.change("UPDATE streams SET width = ? WHERE id = ?", (len(parts.total), status.id))
                 status = state.sign(status.description.name)
                 checkpoint("declare written")
