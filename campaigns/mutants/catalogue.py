@@ -59,8 +59,14 @@ MUTANTS = (
     ),
     Mutant("left siblings of an item free", HEAD, "if bit else (whole, 0)\n        for", "if bit else (0, 0)\n        for", LATE),
     Mutant("worst places one off", HEAD, "for after in (0, 1)]", "for after in (-1, 1)]", LATE),
-    Mutant("sign of the shift before the item", HEAD, "(h0, h1 + whole) if", "(h0, h1 - whole) if", LATE),
-    Mutant("carry of the age forgotten", HEAD, "= grown[total >> 1], growth", "= grown[bit], growth", LATE),
+    Mutant(
+        "sign of the shift before the item",
+        HEAD,
+        "else 0\n        up, down = (0, whole)",
+        "else 0\n        up, down = (0, -whole)",
+        LATE,
+    ),
+    Mutant("carry of the age forgotten", HEAD, "in above[bit + distance >> 1]:", "in above[distance >> 1 or 1]:", LATE),
     Mutant("a variable redrawn at a block's border", PATH, "begun = start << level < first", "begun = False", DEFINITION),
     Mutant(
         "a variable redrawn at every step",
