@@ -15,6 +15,7 @@ from fadecount.service.problems import Problem
 from fadecount.streams import Description, FileFence, SQLiteStore, Ticks
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark
+from fadecount.streams.status import KEYS_AT_ONCE
 from tests.service.harness import START, StillClock
 
 EXACT = fc.Gradual(epsilon=2.0**14)
@@ -145,3 +146,17 @@ def test_streams_that_are_due_are_closed_in_groups(tmp_path: Path, clock: StillC
         leader.close_due(clock.moment)
     assert noted.seen.count("committed") > 6 and sorted(closed) == [f"s{number}" for number in range(10)]
     leader.close()
+
+
+def test_a_declaration_ends_when_its_stream_is_deleted(leader: Leader) -> None:
+    """The store goes on: what is left of the declaration touches nothing."""
+    steps = leader.declare("doors", [f"key{number}" for number in range(KEYS_AT_ONCE + 1)])
+    for _ in range(3):  # checked in two steps, then the first names are written
+        next(steps)
+    leader._store.delete("doors")
+    leader._forget("doors")
+    with pytest.raises(Problem) as caught:
+        next(steps)
+    assert caught.value.status == 404
+    leader.create(Description(name="gates", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
+    assert leader.stream_count == 1

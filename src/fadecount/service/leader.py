@@ -215,7 +215,10 @@ class Leader:
         known = stream.intake.positions
         new = [key for key in keys if key not in known]
         if new:
-            yield from stream.declare_in_slices(new)
+            for _ in stream.declare_in_slices(new):
+                yield
+                if self._streams.get(name) is not stream:  # it was deleted or refused meanwhile
+                    raise unavailable("the stream has changed meanwhile; send it again") if self._has(name) else not_found()
             self._on_change(name)
 
     def accept(self, name: str, sent: Sequence[tuple[SentEvents, str | None]], now: float) -> list[bool | Problem]:
