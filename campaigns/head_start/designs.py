@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from tests.planning.oracles import random_targets
 
 import fadecount as fc
+from fadecount.errors import ParameterError
 
 LONG = 10**5
 
@@ -56,10 +57,13 @@ def least_error(targets: dict[int, float], horizon: int, head_start: int, *, sta
         def error(logs: np.ndarray, present: np.ndarray = present) -> float:
             budgets = np.full(levels, math.inf)
             budgets[present] = np.exp(logs)
-            shape = fc.Designed(budgets=tuple(budgets.tolist()), head_start=head_start)
-            most = max(float(shape.loss(age)) / limit for age, limit in limits)
-            scaled = tuple((budgets / most).tolist())
-            return math.log(fc.Designed(budgets=scaled, head_start=head_start).mse(horizon))
+            try:
+                shape = fc.Designed(budgets=tuple(budgets.tolist()), head_start=head_start)
+                most = max(float(shape.loss(age)) / limit for age, limit in limits)
+                scaled = fc.Designed(budgets=tuple((budgets / most).tolist()), head_start=head_start)
+            except ParameterError:  # no noise that can be drawn
+                return 1e9
+            return math.log(scaled.mse(horizon))
 
         for _ in range(starts):
             first = generator.uniform(-1.0, 1.0, int(present.sum()))
