@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fadecount.checks import LONGEST, Number, Whole, require_budget, require_integer, require_real
+from fadecount.checks import LONGEST, Number, Whole, require_budget, require_horizon, require_integer, require_real
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import bit_length, most_nodes_seen, node_budget, nodes_seen
 from fadecount.mechanisms.calibration import smallest_meeting
@@ -133,7 +133,7 @@ class Refresh(Mechanism):
         The first round accumulates ``epsilon_current + (rounds - 1) * epsilon_past``. If the error is ``V_tree /
         epsilon_current**2 + V_past / epsilon_past**2``, the least such loss is at ``(V_past / (V_tree * (rounds - 1)))**(1/3)``.
         """
-        rounds = math.ceil(horizon / window)
+        rounds = math.ceil(require_horizon(horizon) / window)
         past = 2.0 * max(0, horizon - window) / horizon
         tree = cls(window=window, epsilon_current=1.0, epsilon_past=1.0).mse(horizon, resolution_bits=math.inf) - past
         return (past / (tree * (rounds - 1))) ** (1.0 / 3.0) if rounds > 1 else 1.0

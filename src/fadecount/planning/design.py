@@ -26,6 +26,9 @@ OBJECTIVES = ("mse", "worst")
 _FAR = 1 << 40
 """From this horizon on a head start is given to known budgets, and no others are searched: that would take long."""
 
+_QUICK = 1 << 16
+"""Below this horizon the search takes a moment only, and three head starts are tried."""
+
 _MANY = 24
 """The same with limits on more ages than this (people who contribute often)."""
 
@@ -106,9 +109,10 @@ def design_for(targets: Targets, objective: str = "mse", head_start: int | None 
     plain = _without_head_start(targets, objective)
     if head_start == 0:
         return plain
-    started = _with_head_start(targets, objective, _head_start(targets) if head_start is None else head_start, plain)
+    tried = _head_starts(targets) if head_start is None else [head_start]
+    started = [design for each in tried for design in _with_head_start(targets, objective, each, plain)]
     if head_start is None:
-        started = [*started, plain]
+        started.append(plain)
     return min(started, key=lambda each: cost_of(each, targets.horizon, objective), default=plain)
 
 
@@ -126,16 +130,25 @@ def _without_head_start(targets: Targets, objective: str) -> Designed:
     return Designed(budgets=_continued(targets, budgets), delay=targets.delay)
 
 
-def _head_start(targets: Targets) -> int:
-    """The head start to try: an eighth of the horizon. A larger one gains little and adds noise at the first steps."""
-    return min(max(1, top_level(targets.horizon - targets.delay) - 3), LARGEST_HEAD_START)
+def _head_starts(targets: Targets) -> list[int]:
+    """The head starts to try: an eighth of the horizon and, where that takes no long time, a quarter and a half too.
+
+    Larger ones gain little and add noise at the first steps.
+    """
+    top = top_level(targets.horizon - targets.delay)
+    quick = targets.horizon < _QUICK and not _many(targets)
+    return sorted({min(max(1, top - less), LARGEST_HEAD_START) for less in ((1, 2, 3) if quick else (3,))})
+
+
+def _many(targets: Targets) -> bool:
+    return sum(len(limit.parts) for limit in targets.limits()) > _MANY
 
 
 def _with_head_start(targets: Targets, objective: str, head_start: int, plain: Designed) -> list[Designed]:
     """Designs with a head start, as far as there is noise that can be drawn for them."""
     limits, levels = targets.limits(), top_level(targets.horizon - targets.delay + (1 << head_start) - 1) + 1
     start = np.array([plain.budgets[min(level, len(plain.budgets) - 1)] for level in range(levels)])
-    if targets.horizon < _FAR and sum(len(limit.parts) for limit in limits) <= _MANY:
+    if targets.horizon < _FAR and not _many(targets):
         shapes = [CuttingPlanes(_shares(targets, levels, objective, head_start), limits, head_start).run(start)]
     else:
         shapes = [start, *(np.arange(1.0, levels + 1.0) ** (exponent - 1.0) for exponent in _EXPONENTS)]
