@@ -115,7 +115,7 @@ def test_nothing_is_saved_if_the_picture_cannot_be_drawn(picture: str | None, tm
 
 @pytest.mark.parametrize(
     ("tick", "per_person", "same_as"),
-    [("1d", "1/hour", "24/day"), ("1h", "3/90m", "3/1h"), ("1d", "2/7h", "8/day"), ("1m", "24/day", "24/1440")],
+    [("1d", "1/hour", "24/day"), ("1h", "3/90m", "3/1h"), ("1d", "2/7h", "8/day"), ("10m", "24/day", "24/144")],
 )
 def test_a_period_is_never_taken_for_a_longer_one(
     tick: str, per_person: str, same_as: str, capsys: pytest.CaptureFixture[str]

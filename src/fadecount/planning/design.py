@@ -26,8 +26,8 @@ OBJECTIVES = ("mse", "worst")
 _FAR = 1 << 40
 """From this horizon on a head start is given to known budgets, and no others are searched: that would take long."""
 
-_QUICK = 1 << 16
-"""Below this horizon the search takes a moment only, and three head starts are tried."""
+_QUICK, _FEW = 1 << 16, 6
+"""Below this horizon, and with limits on at most so many ages, a search takes a moment, and three head starts are tried."""
 
 _MANY = 24
 """The same with limits on more ages than this (people who contribute often)."""
@@ -136,19 +136,19 @@ def _head_starts(targets: Targets) -> list[int]:
     Larger ones gain little and add noise at the first steps.
     """
     top = top_level(targets.horizon - targets.delay)
-    quick = targets.horizon < _QUICK and not _many(targets)
+    quick = targets.horizon < _QUICK and _ages(targets) <= _FEW
     return sorted({min(max(1, top - less), LARGEST_HEAD_START) for less in ((1, 2, 3) if quick else (3,))})
 
 
-def _many(targets: Targets) -> bool:
-    return sum(len(limit.parts) for limit in targets.limits()) > _MANY
+def _ages(targets: Targets) -> int:
+    return sum(len(limit.parts) for limit in targets.limits())
 
 
 def _with_head_start(targets: Targets, objective: str, head_start: int, plain: Designed) -> list[Designed]:
     """Designs with a head start, as far as there is noise that can be drawn for them."""
     limits, levels = targets.limits(), top_level(targets.horizon - targets.delay + (1 << head_start) - 1) + 1
     start = np.array([plain.budgets[min(level, len(plain.budgets) - 1)] for level in range(levels)])
-    if targets.horizon < _FAR and not _many(targets):
+    if targets.horizon < _FAR and _ages(targets) <= _MANY:
         shapes = [CuttingPlanes(_shares(targets, levels, objective, head_start), limits, head_start).run(start)]
     else:
         shapes = [start, *(np.arange(1.0, levels + 1.0) ** (exponent - 1.0) for exponent in _EXPONENTS)]
