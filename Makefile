@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 CORE := src/fadecount/intervals.py,src/fadecount/checks.py,src/fadecount/rounding.py,src/fadecount/mechanisms/*,src/fadecount/noise/*,src/fadecount/counters/*
+CORE_TESTS := tests/mechanisms tests/counters tests/noise tests/test_intervals.py tests/test_rounding.py tests/test_errors.py \
+	$(addprefix src/fadecount/,mechanisms noise counters intervals.py checks.py rounding.py)
+PYTEST := $(BIN)/pytest --numprocesses=2 --dist=loadfile --basetemp=out/pytest --durations=15
 
 # Pictures need a cache for fonts: in the checkout, not in the home of the user.
 export MPLCONFIGDIR := $(CURDIR)/out/matplotlib
@@ -33,8 +36,9 @@ imports: $(VENV)/test
 
 unit: $(VENV)/test browser java
 	@mkdir -p out
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile --basetemp=out/pytest --durations=15 --cov --cov-report=
+	$(PYTEST) --cov --cov-report= $(CORE_TESTS)
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
+	$(PYTEST) $(addprefix --ignore=,$(CORE_TESTS))
 
 bench-peers: $(VENV)/test $(VENV)/peers ## the same, beside every other library that installs
 	$(BIN)/python -m benchmarks

@@ -58,7 +58,7 @@ def test_true_claims_of_a_head_start_hold() -> None:
         (
             fc.Refresh(window=3, epsilon_current=1.5, epsilon_past=0.01),
             fc.Refresh(window=3, epsilon_current=1.5, epsilon_past=4.0),
-            3,
+            8,
         ),
     ],
     ids=["half the scale", "upper levels too quiet", "no delay", "a head start too quiet", "past too quiet"],
