@@ -220,6 +220,21 @@ def test_a_capped_history_goes_on_where_a_live_run_left_its_open_tick(tmp_path: 
     assert values(store) == [[3], [4]]
 
 
+def test_a_history_that_others_feed_meanwhile_is_refused_whole_and_may_be_run_again(store: Store) -> None:
+    """What a person already counts is read before the file; if that grows until the release, the cap would not hold."""
+    changes: dict[str, Any] = {"person": "who", "per_person": 3}
+    given = rows((0, 0), (0, 1), who="ann").encode()
+    start = datetime.fromtimestamp(NOON, UTC)
+    begun = run(io.BytesIO(given), options(**changes), store=store, name="s", mechanism=EXACT, start=start)
+    zero = np.zeros(2, dtype=np.int64)
+    store.intake("s").accept_rows(zero, zero + 1, ["ann", "ann"])
+    with pytest.raises(InputError, match="run it again"):
+        list(begun)
+    assert values(store) == []
+    list(run(io.BytesIO(given), options(**changes), store=store, name="s"))
+    assert values(store) == [[3]], "two accepted before, and one of the file"
+
+
 def test_a_clock_that_jumps_ahead_ends_the_run_before_it_counts(tmp_path: Path, store: Store, clock: Clock) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(rows((1, 1), (70, 70)))

@@ -144,8 +144,10 @@ def run(
             finish=finish,
         )
     options = replace(options, first_tick=stream.open_tick, end_tick=end)
-    earlier = None if options.person is None else Earlier(key=stream.person_key, counted=stream.persons_counted)
-    return _HistoryRun(_history(source, options, earlier), options, store, stream)
+    if options.person is None:
+        return _HistoryRun(_history(source, options), options, store, stream)
+    noted, earlier = stream.persons_noted, Earlier(key=stream.person_key, counted=stream.persons_counted)
+    return _HistoryRun(_history(source, options, earlier), options, store, stream, noted)
 
 
 def count(
@@ -254,9 +256,9 @@ class Run(Iterator[Releases]):
 class _HistoryRun(Run):
     """A file, or a pipe with times: read to its end, then released."""
 
-    def __init__(self, reading: Reading, options: SourceOptions, store: Store, stream: Stream) -> None:
+    def __init__(self, reading: Reading, options: SourceOptions, store: Store, stream: Stream, noted: int | None = None) -> None:
         super().__init__(options, store, stream)
-        self._reading = reading
+        self._reading, self._noted = reading, noted
         self._batches: list[TickBatch] | None = None
 
     @property
@@ -296,7 +298,8 @@ class _HistoryRun(Run):
             rows = np.zeros((min(size, first + expected - begin), width), dtype=np.int64)
             low, high = np.searchsorted(ticks, [begin, begin + len(rows)])
             np.add.at(rows, (ticks[low:high] - begin, keys[low:high]), counts[low:high])
-            yield from self.stream.release(begin, rows)
+            yield from self.stream.release(begin, rows, noted=self._noted)
+            self._noted = None if self._noted is None else 0
 
     def _first(self) -> int | None:
         """The first tick to release: the open one or, if the stream has not begun, that of the first event."""

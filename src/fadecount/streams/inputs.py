@@ -175,6 +175,11 @@ class Intake:
         found = self._counted(hashes)
         return np.minimum(np.array([found.get(each, 0) for each in hashes], dtype=np.int64), most)
 
+    @property
+    def persons_noted(self) -> int:
+        """A number that changes whenever more of any person is accepted for the open tick."""
+        return persons_noted(self._database, self._id)
+
     def _counted(self, hashes: Iterable[bytes]) -> dict[bytes, int]:
         found: dict[bytes, int] = {}
         for part in _parts(sorted(set(hashes))):
@@ -357,6 +362,12 @@ def take_inputs(database: Database, seal: Seal, uid: str, stream: int, width: in
 def _taken(database: Database, seal: Seal, uid: str, stream: int) -> Iterator[Numbers]:
     for (body,) in database.query("DELETE FROM inputs WHERE stream = ? RETURNING body", (stream,)):
         yield np.frombuffer(seal.open(body, f"{uid}/input"), dtype="<i8").astype(np.int64).reshape(2, -1)
+
+
+def persons_noted(database: Database, stream: int) -> int:
+    """A number that grows whenever more of any person is accepted for the open tick; 0 if nothing was."""
+    ((noted,),) = database.query("SELECT COALESCE(SUM(events), 0) FROM persons WHERE stream = ?", (stream,))
+    return int(noted)
 
 
 def forget_persons(database: Database, stream: int) -> None:

@@ -20,7 +20,7 @@ from fadecount.streams.chunks import CELLS, Chunk, write_chunk
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.description import Description, checked_keys
 from fadecount.streams.fence import Fence, publish, recover
-from fadecount.streams.inputs import Batch, Intake, ReadPosition, forget_batches, forget_persons, take_inputs
+from fadecount.streams.inputs import Batch, Intake, ReadPosition, forget_batches, forget_persons, persons_noted, take_inputs
 from fadecount.streams.seal import Seal
 from fadecount.streams.state import StoredState, written_keys
 from fadecount.streams.status import KEYS_AT_ONCE, Status, read_status, write_keys
@@ -138,6 +138,11 @@ class Stream:
         return self._intake.persons_counted(persons, keys)
 
     @property
+    def persons_noted(self) -> int:
+        """A number that changes whenever more of any person is accepted for the open tick: for :meth:`release`."""
+        return self._intake.persons_noted
+
+    @property
     def person_key(self) -> bytes:
         """A secret of this stream, 32 bytes: the key of the digests that stand for persons."""
         return self._intake.person_key
@@ -228,12 +233,20 @@ class Stream:
         return sum(len(chunk.values) for chunk in self.release(last, nothing, largest_gap=last - begin + 2, through=last))
 
     def release(
-        self, first_tick: int, inputs: NDArray[np.int64], *, largest_gap: int = LARGEST_GAP, through: int | None = None
+        self,
+        first_tick: int,
+        inputs: NDArray[np.int64],
+        *,
+        largest_gap: int = LARGEST_GAP,
+        through: int | None = None,
+        noted: int | None = None,
     ) -> Iterator[Chunk]:
         """Close all ticks up to ``through`` (by default the last of ``inputs``, which holds a row of counts per tick from
         ``first_tick`` on). Ticks without a row are empty. Events that were added count in the first tick closed here.
 
-        Each chunk that is yielded is committed and published. Stopping between two of them loses nothing.
+        Each chunk that is yielded is committed and published. Stopping between two of them loses nothing. Where persons are
+        protected, ``noted`` is :attr:`persons_noted` from before the inputs were capped. If events of persons were accepted
+        since, the cap would not hold, and an ``InputError`` is raised.
         """
         begin = first_tick if self.open_tick is None else self.open_tick
         _check_inputs(inputs, self._status.width)
@@ -250,16 +263,19 @@ class Stream:
         size = max(1, CELLS // self._status.width)
         while begin <= last:
             count = min(size, last - begin + 1)
-            yield self._close(begin, _rows_from(inputs, first_tick, begin, (count, self._status.width)))
+            yield self._close(begin, _rows_from(inputs, first_tick, begin, (count, self._status.width)), noted)
             begin += count
+            noted = None if noted is None else 0
 
-    def _close(self, first: int, rows: NDArray[np.int64]) -> Chunk:
-        (outcome,) = _close_all([(self, first, rows)])
+    def _close(self, first: int, rows: NDArray[np.int64], noted: int | None) -> Chunk:
+        (outcome,) = _close_all([(self, first, rows)], noted)
         if isinstance(outcome, FenceError):
             raise outcome
         return outcome
 
-    def _write_close(self, first: int, rows: NDArray[np.int64], counter: Counter, state: StoredState) -> tuple[Status, Chunk]:
+    def _write_close(
+        self, first: int, rows: NDArray[np.int64], counter: Counter, state: StoredState, noted: int | None
+    ) -> tuple[Status, Chunk]:
         """Inside a transaction: take the inputs, draw noise, write state, releases and status."""
         tools, checkpoint, status = self._tools, self._tools.checkpoint, self._status
         if status.last_tick is not None and first != status.last_tick + 1:
@@ -279,6 +295,10 @@ class Stream:
             words = f"SELECT 1 FROM streams WHERE id = ?{database.for_update}"  # noqa: S608 - a constant
             database.query(words, (status.id,))
         if status.description.unit.of == "person":
+            if noted is not None and noted != persons_noted(database, status.id):
+                raise InputError(
+                    "source must be alone while it feeds this tick, but other events of persons arrived; run it again"
+                )
             forget_persons(database, status.id)
         rows[0] += take_inputs(database, tools.seal, status.uid, status.id, status.width)
         checkpoint("inputs taken")
@@ -362,7 +382,7 @@ def close_together(wanted: Sequence[tuple[Stream, int]]) -> list[Chunk | FenceEr
     return _close_all(closings)
 
 
-def _close_all(closings: Sequence[tuple[Stream, int, NDArray[np.int64]]]) -> list[Chunk | FenceError]:
+def _close_all(closings: Sequence[tuple[Stream, int, NDArray[np.int64]]], noted: int | None = None) -> list[Chunk | FenceError]:
     """One transaction for all: inputs, state, releases, status; then the fence; then readers may see it."""
     tools = closings[0][0]._tools
     database, checkpoint = tools.database, tools.checkpoint
@@ -371,7 +391,7 @@ def _close_all(closings: Sequence[tuple[Stream, int, NDArray[np.int64]]]) -> lis
         checkpoint("before close")
         with database.transaction():
             written = [
-                stream._write_close(first, rows, counter, state)
+                stream._write_close(first, rows, counter, state, noted)
                 for (stream, first, rows), (counter, state) in zip(closings, loaded, strict=True)
             ]
             checkpoint("before commit")
