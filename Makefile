@@ -35,7 +35,7 @@ types: $(VENV)/test
 imports: $(VENV)/test
 	$(BIN)/lint-imports
 
-unit: $(VENV)/test browser java
+unit: $(VENV)/test programs
 	@mkdir -p out
 	$(PYTEST) --cov --cov-report= $(CORE_TESTS)
 	$(BIN)/coverage report --include='$(CORE)' --fail-under=100
@@ -94,7 +94,9 @@ smoke: $(VENV)/test ## install the package in clean environments, bare and with 
 crash: $(VENV)/test ## kill a writing process 10,000 times and hold its store to the journal
 	$(BIN)/python -m campaigns.crash
 
-setup: $(VENV)/test browser java ## everything that the tests need: Python packages, and Chromium and Java by apt-get where it may
+setup: $(VENV)/test programs ## everything that the tests need: Python packages, and programs by apt-get where it may
+
+programs: browser java fish proxies
 
 # Installs a Debian package where this user may. Says what it does, or what is not tested without the package.
 apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && echo "installing $(1) by apt-get, for the tests" && \
@@ -108,6 +110,17 @@ browser:
 java:
 	@command -v java >/dev/null || \
 	$(call apt,default-jre-headless,counting on Spark (no Java; apt-get install default-jre-headless))
+
+fish:
+	@command -v fish >/dev/null || $(call apt,fish,completion in fish (no fish; apt-get install fish))
+
+# Unpacked in out/, not installed: an installed proxy would start to serve.
+proxies:
+	@for name in nginx caddy; do \
+	command -v $$name >/dev/null || test -e out/debian/$$name || ( command -v apt-get dpkg-deb >/dev/null && mkdir -p out/debian && \
+	cd out/debian && echo "unpacking $$name in out/debian, for the tests" && \
+	{ apt-get download $$name || { apt-get update && apt-get download $$name; }; } >/dev/null 2>&1 && \
+	dpkg-deb -x $${name}_*.deb . && touch $$name ) || echo "not tested here: the service behind $$name (no $$name)"; done
 
 fonts: $(VENV)/fonts ## make the fonts of the page again, from the originals (needs a network)
 	$(BIN)/python -m tools.fonts

@@ -26,7 +26,8 @@ from cryptography.x509.oid import NameOID
 from tests.docs.pages import ROOT
 
 NAME = "counts.example.org"
-PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
+UNPACKED = ROOT / "out" / "debian" / "usr"
+PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin:{UNPACKED / 'sbin'}:{UNPACKED / 'bin'}"
 LONG_SECONDS = 120.0
 
 
@@ -151,7 +152,7 @@ def test_the_service_behind_a_proxy(proxy: object, service: tuple[int, str], tmp
     name = "nginx" if proxy is nginx else "caddy"
     program = shutil.which(name, path=PATH)
     if program is None:
-        pytest.skip(f"{name} is not installed")
+        pytest.skip(f"{name} is not installed: the service is not tested behind it")
     port, token = service
     with (nginx if proxy is nginx else caddy)(program, tmp_path, port) as connect:
         wait_for(connect)
