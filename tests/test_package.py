@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -32,3 +33,20 @@ def test_planning_waits_until_it_is_asked_for() -> None:
     assert set(fadecount.__all__) <= set(dir(fadecount))
     with pytest.raises(AttributeError, match="no attribute 'desing'"):
         fadecount.desing  # noqa: B018
+
+
+def test_a_room_that_is_not_imported_is_named() -> None:
+    code = "import fadecount\ntry: fadecount.streams\nexcept AttributeError as error: print(error)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == "module 'fadecount' has no attribute 'streams'; import it first: import fadecount.streams"
+
+
+def test_completion_shows_what_a_person_may_use() -> None:
+    code = "import fadecount; print([name for name in dir(fadecount) if name[0] != '_'] == fadecount.__all__)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == "True"
+
+
+def test_every_room_of_the_hint_can_be_imported() -> None:
+    folder = Path(fadecount.__file__).parent
+    assert all((folder / name).is_dir() or (folder / f"{name}.py").is_file() for name in fadecount._ROOMS)

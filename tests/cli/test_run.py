@@ -120,13 +120,27 @@ def test_a_run_ends_with_the_unit_and_its_losses(folder: Path, capsys: pytest.Ca
     assert main(["run", "first.csv", *words]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("fadecount: the first and last tick show when the first and last events were")
-    assert lines[1] == "fadecount: nothing is kept: the losses of runs on the same data add up; --state DIR keeps the stream"
+    assert lines[1].startswith("fadecount: a one-off run, nothing is kept: ") and lines[1].endswith("--state DIR keeps it")
     assert lines[2].startswith("fadecount: privacy loss (ε) for one event: at most 0.10 when it is released, ")
     assert lines[2].endswith(" after a year") and len(lines) == 3
     assert main(["run", "first.csv", *words, "--start", "2026-03-01", "--until", "2026-03-02", "--state", "state"]) == 0
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2, "a range that was asked for shows nothing"
     assert lines[0].startswith("fadecount: store and fence are on one file system"), "said once, when the stream is created"
+
+
+@pytest.mark.parametrize("option", ["--fence", "--key-file"])
+def test_what_protects_a_store_is_refused_without_one(folder: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "first.csv", "--tick", "1h", "--time", "at", "--epsilon", "0.1", option, "marks"]) == 1
+    said = capsys.readouterr()
+    assert said.out == "" and f"--state or --database must be given with {option}; without them nothing is kept" in said.err
+
+
+def test_a_run_never_uses_the_folder_of_the_service_unasked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
+    monkeypatch.setenv("FADECOUNT_FENCE", str(folder / "marks"))
+    assert main(["run", "first.csv", "--tick", "1h", "--time", "at", "--epsilon", "0.1", "--output", "out.csv"]) == 0
+    assert not (folder / "data").exists() and not (folder / "marks").exists()
 
 
 @pytest.mark.parametrize("name", ["none.csv", "header.csv", "none.jsonl"])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MADE = ("docs/cli.md", "docs/http.md", "docs/library.md")
+EXECUTED = ("python", "sh", "console")
 PAGES = sorted(
     str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")]
 )
-_BLOCK = re.compile(r"^```(\w*) ?([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_BLOCK = re.compile(r"^( *)```(\w*) ?([^\n]*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +30,10 @@ class Block:
         """The line of the fence that ends it."""
         return self.line + self.text.count("\n")
 
+    def is_output_of(self, other: Block | None) -> bool:
+        """Whether it stands directly behind a block that is executed: it is what that one prints."""
+        return self.language == "text" and other is not None and other.language in EXECUTED and self.line == other.end + 2
+
 
 def read(page: str) -> str:
     return (ROOT / page).read_text(encoding="utf-8")
@@ -35,7 +41,7 @@ def read(page: str) -> str:
 
 def blocks(text: str) -> list[Block]:
     return [
-        Block(language=found[1], place=found[2], text=found[3], line=text.count("\n", 0, found.start(3)) + 1)
+        Block(language=found[2], place=found[3], text=textwrap.dedent(found[4]), line=text.count("\n", 0, found.start(4)) + 1)
         for found in _BLOCK.finditer(text)
     ]
 

@@ -22,7 +22,7 @@ def used(code: str) -> set[str]:
 
 
 def shown() -> set[str]:
-    """The names that the examples of the pages use. Those of docs/spark.md need a cluster; tests/spark runs the same calls."""
+    """The names that the examples of the pages use."""
     texts = [block.text for page in PAGES if page not in MADE for block in blocks(read(page)) if block.language == "python"]
     return set().union(*map(used, texts))
 

@@ -1,10 +1,11 @@
-"""The examples of the documentation run, and give what their comments say.
+"""The examples of the documentation run, and give what the pages say.
 
 Blocks marked ``python``, ``sh`` and ``console`` are executed, page by page, each page in a folder of its own that holds a few
 events. A comment that begins with a number, behind an expression, is what the expression must give; an expression that is true or
-false must be true. A ``text`` block directly behind a ``python`` block is what the block must print, unless it is marked ``text
-varies``. A ``console`` block holds commands after ``$`` and what they print, up to ``...``; ``console varies`` only runs them.
-Blocks that cannot run here are marked ``text``; blocks marked ``python spark`` run in tests/spark.
+false must be true. A ``text`` block directly behind a ``python`` or ``sh`` block is what the block must print; ``...`` stands for
+any lines. Marked ``text varies``, its numbers may be others: noise is fresh. A ``console`` block holds commands after ``$`` and
+what they print, up to ``...``; ``console varies`` only runs them. Blocks marked ``python spark`` run in tests/spark.
+tests/docs/test_every_block.py lists the blocks that cannot run here, with the reason.
 """
 
 from __future__ import annotations
@@ -25,15 +26,14 @@ from typing import Any
 
 import pytest
 
-from tests.docs.pages import MADE, PAGES, ROOT, Block, blocks, read
+from fadecount.service.clock import Clock
+from tests.docs.pages import EXECUTED, MADE, PAGES, ROOT, Block, blocks, read
 from tests.service.harness import Harness
 
-CLUSTER = "docs/spark.md"
-"""Its examples need a cluster with tables; tests/spark runs the same calls."""
 RUNNABLE = [
     page
     for page in PAGES
-    if page not in (*MADE, CLUSTER) and any(block.language in ("python", "sh", "console") for block in blocks(read(page)))
+    if page not in MADE and any(block.language in EXECUTED and block.place != "spark" for block in blocks(read(page)))
 ]
 VISITS = "at,page,country,visitor\n" + "".join(
     f"2026-03-01T{hour:02}:{minute:02}:00Z,{('home', 'docs')[minute % 2]},{('at', 'de')[hour % 2]},v{minute % 5}\n"
@@ -56,11 +56,19 @@ def scene(page: str, folder: Path) -> Iterator[dict[str, str]]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int((folder / "serve.pid").read_text()), signal.SIGKILL)
         return
-    if page != "docs/service.md":
+    if page not in ("docs/service.md", "docs/deployment.md"):
         yield {"examples/library": str(ROOT / "examples/library")}
         return
-    with Harness(folder / "service") as harness:
-        yield {"http://127.0.0.1:8000": harness.url, "$ADMIN": harness.admin, "token)": f"{harness.admin!r})"}
+    with Harness(folder / "service", clock=Clock()) as harness:  # the real clock: a page waits for a tick
+        (folder / "admin.token").write_text(harness.admin, encoding="utf-8")
+        yield {
+            "http://127.0.0.1:8000": harness.url,
+            "https://counts.example.org": harness.url,
+            '"1m"': '"1s"',
+            "sudo -u fadecount /opt/fadecount/bin/": "",
+            "/var/lib/fadecount-fence": str(harness.storage.fence),
+            "/var/lib/fadecount": str(harness.storage.folder),
+        }
 
 
 @pytest.mark.parametrize("page", RUNNABLE)
@@ -79,12 +87,28 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                 text = text.replace(old, new)
             if block.language == "python" and block.place != "spark":
                 printed = run_python(page, block, text, names)
-                if behind and behind.language == "text" and not behind.place and behind.line == block.end + 2:
-                    assert printed.rstrip() == behind.text.rstrip(), f"{page}, line {block.line}: prints something else"
             elif block.language == "sh":
-                run_shell(page, block, text)
+                printed = run_shell(page, block, text)
             elif block.language == "console":
                 run_console(page, block, text)
+                continue
+            else:
+                continue
+            if behind and behind.is_output_of(block):
+                assert shows(behind.text, printed, varies=behind.place == "varies"), (
+                    f"{page}, line {behind.line}: the block before it prints\n{printed}"
+                )
+
+
+def shows(shown: str, printed: str, *, varies: bool) -> bool:
+    """Whether a page shows what was printed. Where ``varies``, only the places of the numbers count, not their values."""
+    parts = [re.escape(part) for part in re.split(r"^\.\.\.\n", _plain(shown, varies), flags=re.MULTILINE)]
+    return re.fullmatch(r"(?:[^\n]*\n)*".join(parts), _plain(printed, varies)) is not None
+
+
+def _plain(text: str, varies: bool) -> str:
+    text = "".join(f"{line.rstrip()}\n" for line in text.rstrip().splitlines())
+    return re.sub(r"[ ]*-?\d[\d,.]*(?<=\d)", " #", text) if varies else text
 
 
 def run_python(page: str, block: Block, text: str, names: dict[str, Any]) -> str:
@@ -112,10 +136,11 @@ def _run_statements(page: str, block: Block, text: str, names: dict[str, Any]) -
 
 
 def run_shell(page: str, block: Block, text: str) -> str:
-    """What the block prints."""
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], capture_output=True, text=True, check=False, timeout=600)
-    assert done.returncode == 0, f"{page}, line {block.line}: {done.stderr}"
-    return done.stdout
+    """What the block shows on a terminal: output and messages."""
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], **both, text=True, check=False, timeout=600)  # type: ignore[call-overload]
+    assert done.returncode == 0, f"{page}, line {block.line}: {done.stdout}"
+    return str(done.stdout)
 
 
 def run_console(page: str, block: Block, text: str) -> None:
@@ -146,3 +171,13 @@ def test_a_wrong_comment_is_found() -> None:
     run_console("page", block, "$ echo a; echo b\na\n...\n$ echo c\nc\n")
     with pytest.raises(AssertionError, match="page, line 1: prints something else"):
         run_console("page", block, "$ echo a; echo b\nb\n...\n")
+
+
+def test_another_output_is_found() -> None:
+    assert shows("a 1\n...\nb 2\n", "a 1\nx\ny\nb 2\n", varies=False)
+    assert shows("a 1\n...\nb 2\n", "a 1\nb 2\n", varies=False)
+    assert not shows("a 1\n...\nb 2\n", "a 1\nx\nb 3\n", varies=False)
+    assert not shows("a 1\nb 2\n", "a 1\nx\nb 2\n", varies=False)
+    assert shows("[ 12  3]\nx,-1.5\n", "[  9 -14]\nx,20\n", varies=True)
+    assert not shows("[ 12  3]\n", "[ 12  3  4]\n", varies=True)
+    assert not shows("main 12\n", "garden 12\n", varies=True)

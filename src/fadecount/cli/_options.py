@@ -222,7 +222,11 @@ def _finite(value: Any) -> Any:
 FILE_NAME = "streams.db"
 
 
-def add_store_options(parser: argparse.ArgumentParser, *, default: str = "as for serve") -> None:
+STATE_DEFAULT = "FADECOUNT_STATE, else ~/.local/share/fadecount"
+"""Where every command looks for a store that is not named, except a run: see :func:`place_store`."""
+
+
+def add_store_options(parser: argparse.ArgumentParser, *, default: str = STATE_DEFAULT) -> None:
     """``--state DIR`` or ``--database URL``, ``--fence``, ``--key-file``; :func:`place_store` fills in what is not given."""
     group = parser.add_argument_group("store")
     where = group.add_mutually_exclusive_group()
@@ -272,7 +276,8 @@ def monotone_view(largest_step: str) -> Monotone:
 def place_store(arguments: argparse.Namespace, *, keep: bool) -> None:
     """Fill in where the store, the fence and the key are, as the environment and the settings file of the service say.
 
-    With ``keep``, the folder of the service is the last resort. Without it, a run that names no store keeps nothing.
+    With ``keep``, the folder of the service is the last resort. Without it, a run that names no store keeps nothing: the service
+    closes the ticks of every stream in its folder by the clock, so a file must not be counted there unasked.
     """
     from fadecount.service.configuration import configuration, default_folder
 
@@ -280,6 +285,10 @@ def place_store(arguments: argparse.Namespace, *, keep: bool) -> None:
     if not is_stored(arguments):
         arguments.database = chosen["database"]
         arguments.state = None if arguments.database else chosen["state"] or (default_folder() if keep else None)
+    if not is_stored(arguments):
+        for option in ("fence", "key_file"):
+            if getattr(arguments, option) is not None:
+                raise ParameterError(f"--state or --database must be given with {_option(option)}; without them nothing is kept")
     arguments.fence = arguments.fence or chosen["fence"]
     arguments.key_file = arguments.key_file or chosen["key_file"]
 

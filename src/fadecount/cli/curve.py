@@ -1,8 +1,9 @@
 """Show what a mechanism loses about an event as the event gets older.
 
 The loss at an age is exact: what all outputs so far can reveal about one
-event. Beside it stands the bound that the paper proves. With --person, the
-last line says what is lost about someone who comes again and again.
+event. Beside it stands the bound that the paper proves, if it has one. With
+--person, the last line says what is lost about someone who comes again and
+again.
 
 examples:
   fadecount curve --epsilon 0.1 --tick 1m
@@ -16,9 +17,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import textwrap
 
-from fadecount import Gaussian
+from fadecount import Gaussian, Mechanism
 from fadecount.cli._ages import (
     add_tick_option,
     age_name,
@@ -68,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     table = [["age (steps)", "age", "loss", "paper's bound"]]
     table += [[f"{age:,}", age_name(age, tick), rounded_up(loss, 4), rounded_up(paper, 4)] for age, loss, paper in found]
-    if isinstance(mechanism, Gaussian):  # the paper has no bound for it
+    if not _in_the_paper(mechanism, oldest):
         table = [row[:-1] for row in table]
     print(f"{mechanism}\ntypical error over {max(1, oldest):,} steps: {error:,.3g}\n\n{lines_of(table, tick_seconds=tick)}")
     if isinstance(mechanism, Gaussian):
@@ -78,15 +80,18 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _plot(arguments: argparse.Namespace, mechanism: object, oldest: int, tick: int | None) -> None:
-    from fadecount import Mechanism
+def _in_the_paper(mechanism: Mechanism, oldest: int) -> bool:
+    """Whether the paper bounds its loss: not for Gaussian noise, and not where a level has no noise of its own."""
+    return not isinstance(mechanism, Gaussian) and math.isfinite(mechanism.paper_loss(oldest))
+
+
+def _plot(arguments: argparse.Namespace, mechanism: Mechanism, oldest: int, tick: int | None) -> None:
     from fadecount.plots import Curve, draw_curves, new_figure, save_figure
 
-    assert isinstance(mechanism, Mechanism)
     curves = [
         Curve.of(mechanism, horizon=oldest + 1, label="exact loss"),
         Curve.of(mechanism, horizon=oldest + 1, label="the paper's bound", kind="paper"),
-    ][: 1 if isinstance(mechanism, Gaussian) else 2]
+    ][: 2 if _in_the_paper(mechanism, oldest) else 1]
     figure = new_figure()
     draw_curves(figure, curves, tick_seconds=tick, columns=2, title=f"What is lost about one event: {mechanism.kind}")
     save_figure(figure, arguments.plot)

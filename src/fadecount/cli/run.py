@@ -4,6 +4,9 @@ A file, or a pipe with --time, is read to its end. With --follow, or a pipe
 without --time, ticks are released as they pass by the clock. Rows that cannot
 be read are left out one by one; --check looks for them first.
 
+Without --state this is a one-off run: its releases are printed and nothing is
+kept. With --state the stream is kept, and the next file continues it.
+
 examples:
   fadecount run visits.csv --tick 1h --time at --epsilon 0.1
   fadecount run visits.csv --tick 1d --time at --key page --keys home,help \\
@@ -58,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="release nothing: name the first row of a file that cannot be read")
     add_event_options(parser)
     add_mechanism_options(parser)
-    add_store_options(parser, default="none, nothing is kept")
+    add_store_options(parser, default="FADECOUNT_STATE, else none: a one-off run, nothing is kept")
     group = parser.add_argument_group("releases")
     group.add_argument("--name", metavar="STREAM", help="name of the stream (default: from the name of the file)")
     group.add_argument(
@@ -200,7 +203,9 @@ def _report(under_way: Run, *, kept: bool, stopped: bool) -> None:
         end = status.description.ticks.shown(status.published_tick + 1)
         _say(f"stopped; released up to {end}{'; all of it is committed' if kept else ''}")
     if not kept:
-        _say("nothing is kept: the losses of runs on the same data add up; --state DIR keeps the stream")
+        _say(
+            "a one-off run, nothing is kept: another run on the same data has new noise, and losses add up; --state DIR keeps it"
+        )
     _say(under_way.summary())
 
 

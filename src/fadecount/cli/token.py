@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fadecount.cli._options import STATE_DEFAULT
 from fadecount.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     revoke = actions.add_parser("revoke", help="make a token useless", description="make a token useless")
     revoke.add_argument("id", help="the id that list shows")
     for each in (create, listing, revoke):
-        each.add_argument("--state", type=Path, metavar="DIR", help="folder of the service (default: as for serve)")
+        each.add_argument("--state", type=Path, metavar="DIR", help=f"folder of the service (default: {STATE_DEFAULT})")
 
 
 def run(arguments: argparse.Namespace) -> int:
