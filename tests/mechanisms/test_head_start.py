@@ -7,10 +7,9 @@ import math
 
 import numpy as np
 import pytest
-from campaigns.head_start import brute_force, random_case
+from campaigns.head_start import Case, brute_force, random_case
 
 import fadecount as fc
-from fadecount.mechanisms import head_start
 from fadecount.mechanisms.head_start import worst_item
 from fadecount.mechanisms.level_budgets import at_position, worst_case
 from tests.mechanisms import golden
@@ -57,25 +56,52 @@ def test_many_ages_are_the_ages_one_by_one() -> None:
         assert np.asarray(case.mechanism.loss(ages)).tolist() == [case.mechanism.loss(int(age)) for age in ages]
 
 
-def test_one_by_one_where_many_ages_at_once_keep_too_many_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    mechanism = fc.Designed(budgets=tuple(0.1 * (1.0 + level) ** 1.3 for level in range(20)), head_start=6)
-    ages = np.arange(4000, 4100)
-    together = np.asarray(mechanism.loss(ages)).tolist()
-    monkeypatch.setattr(head_start, "_MANY", 1)
-    assert np.asarray(mechanism.loss(ages)).tolist() == together
+def sparse_case(generator: np.random.Generator, levels: int) -> tuple[float, ...]:
+    """Budgets that more than double on long runs of levels: most of them infinite, the others of any size."""
+    budgets = np.exp(generator.uniform(-2.0, 2.0, levels))
+    budgets[1:][generator.random(levels - 1) < generator.choice([0.5, 0.8, 0.95])] = math.inf
+    return tuple(budgets.tolist())
 
 
-def test_budgets_that_double_too_often_have_the_loss_without_a_head_start() -> None:
-    """An upper bound from the ages on where it matters; shorter ages keep the exact loss, and the curve never falls."""
-    doubling = fc.Designed(budgets=(*[0.1] * 5, *[math.inf] * 13, 0.5), head_start=6)
-    plain = fc.Designed(budgets=doubling.budgets)
-    ages = np.array([5, 20, 131_072 - 2, 131_072 - 1, 131_072, 200_000, 10**9])
-    losses = np.asarray(doubling.loss(ages))
-    assert losses.tolist() == [doubling.loss(int(age)) for age in ages]
+@pytest.mark.parametrize("seed", range(4))
+def test_budgets_that_more_than_double_on_many_levels_in_a_row(seed: int) -> None:
+    """Every item one by one, as for other budgets."""
+    generator = np.random.default_rng(seed)
+    mechanism = fc.Designed(budgets=sparse_case(generator, 15), head_start=int(generator.integers(1, 12)))
+    case = Case(mechanism, int(generator.integers(1 << 10, 1 << 13)))
+    exact = brute_force(case)
+    assert exact <= mechanism.loss(case.age) <= exact * (1 + 1e-13)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_item_loses_more_over_long_ages_and_one_loses_as_much(seed: int) -> None:
+    """The same where there are too many items: one loses as much, and none of those looked at loses more."""
+    generator = np.random.default_rng(seed)
+    mechanism = fc.Designed(budgets=sparse_case(generator, 40), head_start=int(generator.integers(1, 40)))
+    budgets, skipped = mechanism.schedule.budgets, mechanism.schedule.skipped
+    for age in (2.0 ** generator.uniform(14, 58, 4)).astype(np.int64).tolist():
+        loss, item = mechanism.loss(age), worst_item(budgets, mechanism.head_start, age)
+        assert item > skipped
+        attained = float(at_position(budgets, item, item + age))
+        assert attained <= loss <= attained * (1 + 1e-6)
+        others = (2.0 ** generator.uniform(0, 58, 300)).astype(np.int64)
+        near = np.clip(item - skipped + generator.integers(-300, 300, 300), 1, 1 << 59)
+        assert np.all(mechanism.loss(age, position=np.concatenate([others, near])) <= loss)
+
+
+def test_numbers_of_more_than_a_machine_word() -> None:
+    """A loss of 2**50 first budgets and more is rounded up by one part in a million at most, and never falls with the age."""
+    mechanism = fc.Designed(budgets=(0.1, 0.17, *[math.inf] * 50, 0.3), head_start=20)
+    ages = np.array([(1 << bits) + more for bits in range(35, 58, 2) for more in (-2, -1, 0)])
+    losses = np.asarray(mechanism.loss(ages))
+    assert losses.tolist() == [mechanism.loss(int(age)) for age in ages]
     assert np.all(np.diff(losses) >= 0)
-    assert losses[1] < plain.loss(20)
-    assert np.array_equal(losses[3:], plain.loss(ages[3:]))
-    assert worst_item(doubling.schedule.budgets, 6, 200_000) == 1 << 6
+    for age in ages[::4].tolist():
+        item = worst_item(mechanism.schedule.budgets, 20, age)
+        attained = float(at_position(mechanism.schedule.budgets, item, item + age))
+        assert attained <= mechanism.loss(age) <= attained * (1 + 1e-6)
+    block = np.arange((1 << 57) - 20, 1 << 57)
+    assert np.asarray(mechanism.loss(block)).tolist() == [mechanism.loss(int(age)) for age in block]
 
 
 def test_the_clock_starts_late() -> None:

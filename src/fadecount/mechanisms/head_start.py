@@ -9,7 +9,10 @@ One item. Let ``j`` be the item's clock and ``t = j + d`` the last one. Climbing
 One level up, with ``F_l = min(e_l, 2 F_{l-1})`` the cost of shifting a whole interval:
 
     bit of j is 0:  h0 += F     bit of j is 1:  h1 += F     bit of t is 1:  r += F
-    then            h0, h1 = min(h0, e + h1), min(h1, e + h0)    and    r = min(r, e)
+    then            h0, h1 = min(h0, F + h1), min(h1, F + h0)    and    r = min(r, F)
+
+The second line has the cost ``F`` of the whole interval in place of its own budget ``e``: shifting both halves does the same.
+So a level whose budget is more than twice the cost of a half, or infinite, is a level whose budget is exactly twice that cost.
 
 Where both ends meet below one node of level ``x`` the loss is ``min(h0 + r, h1 + g_x)``, where ``g_x`` is the cheapest shift
 of a node above; it is largest if the meeting point is the last part of its tree. Where they lie in different trees it is
@@ -21,13 +24,12 @@ All items. Whatever the upper bits of ``j`` are, the loss is a function of the c
 
 Such a function is a *way*: four numbers. The ways of a level depend on the distance ``q`` of the nodes above ``j`` and ``t``
 only. They follow from those one level up, at the distances ``q // 2`` and ``(q + 1) // 2``. The numbers are made as small as
-the function allows (``|h0 - h1| <= e`` and ``min(e) <= r <= e``), and a way that is nowhere above another one is dropped. Few
+the function allows (``|h0 - h1| <= F`` and ``min(e) <= r <= F``), and a way that is nowhere above another one is dropped. Few
 remain. The loss of the worst item is the largest value of a way of level 0. On low levels whose budgets at least double, only
 leaves are shifted: there the best bits of ``j`` are found by one division. docs/theory.md, section 6, has the proof.
 
-Numbers are integers in a unit so small that budgets are exact multiples of it, or rounded up to one where their range is too
-large for 61 bits. Each level whose budget more than doubles may double the number of ways. Where more than :data:`_DOUBLING` of
-them follow each other, the loss without a head start is taken, which is an upper bound.
+Numbers are integers in a unit so small that budgets are exact multiples of it. Where their range is too large for 61 bits,
+budgets are rounded up to a larger unit, by at most one part in a million.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -43,12 +46,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.checks import Number, Whole
+from fadecount.mechanisms.binary_tree import bit_length
 
-_DOUBLING = 12
-"""On how many levels in a row budgets may more than double: each of them may double the number of ways."""
+_BITS, _ROUNDED = 60, 20
+"""The bits of a loss in its unit, and the bits that the least budget has at least, whatever that takes."""
 
-_MANY = 64
-_BITS = 60
 _WORTH_IT = 12
 _PARTS = 21
 _LARGE = 1 << 40
@@ -60,31 +62,21 @@ Way = tuple[int, int, int, int, int]
 """The four numbers, and the bits of the item from this level on."""
 
 
-def worst_from(budgets: Sequence[float], head_start: int, age: Whole, bound: Number) -> Number:
-    """The largest loss over all positions at an age counted from the first output that shows the item, rounded up.
-
-    ``bound`` is the loss without a head start. It is taken where budgets more than double on many levels in a row: an upper
-    bound, because the items of a head start are among those of the whole forest.
-    """
+def worst_from(budgets: Sequence[float], head_start: int, age: Whole) -> Number:
+    """The largest loss over all positions at an age counted from the first output that shows the item, rounded up."""
     fixed = tuple(budgets)
     if not isinstance(age, np.ndarray):
-        return bound if _too_many(fixed, head_start, int(age + 1).bit_length()) else _one(fixed, head_start, int(age))
-    distinct, place, inverse = np.unique(age, return_index=True, return_inverse=True)
-    losses = np.ravel(bound)[place]
-    lengths = np.frexp((distinct + 1).astype(np.float64))[1]
-    for length in np.unique(lengths).tolist():
-        if not _too_many(fixed, head_start, length):
-            some = lengths == length
-            losses[some] = _several(fixed, head_start, distinct[some])
+        return _one(fixed, head_start, int(age))
+    distinct, inverse = np.unique(age, return_inverse=True)
+    losses, ends = np.empty(len(distinct)), np.flatnonzero(np.diff(bit_length(distinct + 1))) + 1
+    for some in np.split(np.arange(len(distinct)), ends):
+        losses[some] = _several(fixed, head_start, distinct[some])
     return losses[inverse].reshape(age.shape)
 
 
 def worst_item(budgets: Sequence[float], head_start: int, age: int) -> int:
-    """The clock of an item that loses the most at an age (the first one if ways are too many); the first budget is finite."""
-    fixed, length = tuple(budgets), (age + 1).bit_length()
-    if _too_many(fixed, head_start, length):
-        return 1 << head_start
-    return _worst(_costs(fixed, head_start, length), age)[1] if age else (2 << head_start) - 1
+    """The clock of an item that loses the most at an age; the first budget is finite."""
+    return _worst(_costs(tuple(budgets), head_start, (age + 1).bit_length()), age)[1] if age else (2 << head_start) - 1
 
 
 @lru_cache(maxsize=4096)
@@ -92,40 +84,24 @@ def _one(budgets: tuple[float, ...], head_start: int, age: int) -> float:
     if math.isinf(budgets[0]):
         return math.inf
     costs = _costs(budgets, head_start, (age + 1).bit_length())
-    return costs.as_loss(_worst(costs, age)[0] if age else min(costs.own[0], costs.meeting[0]))
+    return costs.as_loss(_worst(costs, age)[0] if age else costs.meeting[0])
 
 
 def _several(budgets: tuple[float, ...], head_start: int, ages: NDArray[np.int64]) -> NDArray[np.float64]:
     """The same for distinct ages whose values plus one have the same length in bits: all at once where that is faster."""
-    if len(ages) < _WORTH_IT or math.isinf(budgets[0]):
+    few = len(ages) < _WORTH_IT or math.isinf(budgets[0])
+    if few or (costs := _costs(budgets, head_start, (int(ages[0]) + 1).bit_length())).wide:
         return np.array([_one(budgets, head_start, int(age)) for age in ages])
-    costs = _costs(budgets, head_start, (int(ages[0]) + 1).bit_length())
     found: list[float] = []
     for start in range(0, len(ages), _AT_ONCE):
         some = ages[start : start + _AT_ONCE]
-        values = _together(costs, some)
-        if values is None:
-            found += [_one(budgets, head_start, int(age)) for age in some]
-        else:
-            found += [costs.as_loss(value) for value in values.tolist()]
+        found += [costs.as_loss(value) for value in _together(costs, some).tolist()]
     return np.array(found)
 
 
-@lru_cache(maxsize=1024)
-def _too_many(budgets: tuple[float, ...], head_start: int, length: int) -> bool:
-    """Whether budgets more than double on many levels in a row that matter to ages of a length in bits (of the age plus one)."""
-    whole, run, longest, only_leaves = budgets[0], 0, 0, True
-    for level, budget in enumerate(budgets[1:length], start=1):
-        only_leaves = only_leaves and level <= head_start and budget >= 2.0 * whole
-        run = run + 1 if budget > 2.0 * whole and not only_leaves else 0
-        whole, longest = min(budget, 2.0 * whole), max(longest, run)
-    return longest > _DOUBLING
-
-
 class _Costs(NamedTuple):
-    """Level budgets and the costs of whole intervals as integers in a unit, for ages of one length in bits."""
+    """The costs of whole intervals of each level as integers in a unit, for ages of one length in bits."""
 
-    own: tuple[int, ...]
     whole: tuple[int, ...]
     meeting: tuple[int, ...]
     least: tuple[int, ...]
@@ -134,6 +110,11 @@ class _Costs(NamedTuple):
     head_start: int
     leaves: int
     """The level up to which only leaves are shifted."""
+
+    @property
+    def wide(self) -> bool:
+        """Whether numbers have more bits than a machine word."""
+        return self.limit >> _BITS + 1 > 0
 
     def as_loss(self, value: int) -> float:
         """The least float64 at or above a value."""
@@ -150,7 +131,7 @@ class _Costs(NamedTuple):
         for at in range(level + 1, top + 1):
             if beyond >> (at - level - 1) & 1:
                 paid, bound = paid + self.whole[at - 1], bound + self.whole[at - 1]
-            bound = min(bound, self.own[at])
+            bound = min(bound, self.whole[at])
         return min(sum(self.whole[level + 1 : top]), self.limit), min(paid, self.limit), bound
 
 
@@ -163,23 +144,25 @@ def _costs(budgets: tuple[float, ...], head_start: int, length: int) -> _Costs:
         own = exact[level]
         highest = 2 * highest if level and (own is None or 2 * highest <= own) else own or highest
         total += 2 * highest
-    finest = shared or min(Fraction(1, each.denominator) for each in exact if each is not None)
-    unit = max(finest, Fraction(2) ** (_exponent(total) - _BITS))
+    finite = [each for each in exact if each is not None]
+    finest = shared or min(Fraction(1, each.denominator) for each in finite)
+    coarsest = Fraction(2) ** (_exponent(min(finite)) - 1 - _ROUNDED)
+    unit = max(finest, min(Fraction(2) ** (_exponent(total) - _BITS), coarsest))
     limit = math.ceil(total / unit) + 1
-    own_costs = tuple(limit if each is None else min(limit, math.ceil(each / unit)) for each in exact)
-    whole, least = [own_costs[0]], [own_costs[0]]
-    for cost in own_costs[1:]:
-        whole.append(min(cost, 2 * whole[-1]))
-        least.append(min(cost, least[-1]))
+    whole: list[int] = []
+    for each in exact:
+        halves = 2 * whole[-1] if whole else limit
+        whole.append(min(limit, halves) if each is None else min(limit, halves, math.ceil(each / unit)))
+    least = tuple(accumulate(whole, min))
     meeting = []
-    for level, cheapest in enumerate(own_costs):
+    for level, cheapest in enumerate(whole):
         climbed = 0
         for above in range(level + 1, head_start + 1):
             climbed += whole[above - 1]
-            cheapest = min(cheapest, own_costs[above] + climbed)
+            cheapest = min(cheapest, whole[above] + climbed)
         meeting.append(cheapest)
-    leaves = next(level for level in range(len(whole)) if level == head_start or own_costs[level + 1] < 2 * whole[level])
-    return _Costs(own_costs, tuple(whole), tuple(meeting), tuple(least), limit, unit, head_start, leaves)
+    leaves = next(level for level in range(len(whole)) if level == head_start or whole[level + 1] < 2 * whole[level])
+    return _Costs(tuple(whole), tuple(meeting), least, limit, unit, head_start, leaves)
 
 
 @lru_cache(maxsize=256)
@@ -213,8 +196,9 @@ def _worst(costs: _Costs, age: int) -> tuple[int, int]:
         nearest = age >> level
         ways = {distance: _ways(costs, level, distance, ways) for distance in (nearest, nearest + 1)}
     flat = [way for some in ways.values() for way in some]
-    carries = np.repeat([0, 1], [len(some) for some in ways.values()])
-    values, places = _at_leaves(costs, lowest, age, carries, np.array([way[:4] for way in flat], dtype=np.int64))
+    kind = object if costs.wide else np.int64
+    carries = np.repeat(np.array([0, 1], dtype=kind), [len(some) for some in ways.values()])
+    values, places = _at_leaves(costs, lowest, age, carries, np.array([way[:4] for way in flat], dtype=kind))
     largest = int(values.max())
     return largest, min(flat[at][4] | int(places[at]) for at in np.flatnonzero(values == largest).tolist())
 
@@ -227,7 +211,7 @@ def _at_leaves(
     In a node of width ``n`` an item at place ``k`` has ``h0 = (n - k) e_0``, ``h1 = k e_0`` and ``r = (k + s) e_0``. So a way is
     the minimum of a constant, two numbers that grow with ``k``, and one that falls: it is largest where they cross.
     """
-    leaf, width = costs.own[0], 1 << lowest
+    leaf, width = costs.whole[0], 1 << lowest
     both, other, left, alone = np.moveaxis(ways, -1, 0)
     seen = (age & width - 1) + 1 - carry * width
     first, last = np.maximum(0, 1 - seen), np.minimum(width - 1, width - seen)
@@ -248,20 +232,20 @@ def _at_leaves(
 def _carried(costs: _Costs) -> tuple[list[Way], ...]:
     """For each level the ways of two neighbouring nodes, which meet or part anywhere above. They are the same for all ages."""
     ways: list[list[Way]] = [[]]
-    for level in range(len(costs.own) - 2, -1, -1):
+    for level in range(len(costs.whole) - 2, -1, -1):
         ways.append(_ways(costs, level, 1, {1: ways[-1]}))
     return tuple(ways[::-1])
 
 
 def _ways(costs: _Costs, level: int, distance: int, above: dict[int, list[Way]]) -> list[Way]:
     """The ways from nodes of a level at a distance, given those from one level up."""
-    own, least, limit = costs.own[level], costs.least[level], costs.limit
+    whole, least, limit = costs.whole[level], costs.least[level], costs.limit
     found = []
     for both, other, left, alone, item in (*_ends(costs, level, distance), *_longer(costs, level, distance, above)):
-        both = min(both, other + own)
-        other = min(other, both + own)
-        left = min(left, alone + own, both + own, limit)
-        alone = min(alone, left + own, other + own, limit)
+        both = min(both, other + whole)
+        other = min(other, both + whole)
+        left = min(left, alone + whole, both + whole, limit)
+        alone = min(alone, left + whole, other + whole, limit)
         found.append((min(both, max(left - least, 0)), min(other, max(alone - least, 0)), left, alone, item))
     return _maximal(found)
 
@@ -277,17 +261,17 @@ def _ends(costs: _Costs, level: int, distance: int) -> Iterator[Way]:
 
 def _longer(costs: _Costs, level: int, distance: int, above: dict[int, list[Way]]) -> Iterator[Way]:
     """The ways one level up, seen from here, for both bits of the item. The bit of the last clock follows."""
-    whole, own = costs.whole[level], costs.own[level + 1]
+    whole, next_whole = costs.whole[level], costs.whole[level + 1]
     for bit in (0, 1) if distance > 1 else (1,):
         seen = whole if bit + distance & 1 else 0
         up, down = (0, whole) if bit else (whole, 0)
         for both, other, left, alone, item in above[bit + distance >> 1]:
-            zero, one = min(both, other + own), min(other, both + own)
+            zero, one = min(both, other + next_whole), min(other, both + next_whole)
             yield (
                 up + seen + zero,
                 down + seen + one,
-                up + min(left, alone + own, zero + own),
-                down + min(alone, left + own, one + own),
+                up + min(left, alone + next_whole, zero + next_whole),
+                down + min(alone, left + next_whole, one + next_whole),
                 item | bit << level,
             )
 
@@ -305,8 +289,8 @@ def _maximal(ways: list[Way]) -> list[Way]:
     return kept
 
 
-def _together(costs: _Costs, ages: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """The largest loss of each age, for positive ages of one length: one row per distance. None if there are too many ways.
+def _together(costs: _Costs, ages: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The largest loss of each age, for positive ages of one length: one row per distance.
 
     Places without a way hold -1 in all four numbers.
     """
@@ -317,10 +301,7 @@ def _together(costs: _Costs, ages: NDArray[np.int64]) -> NDArray[np.int64] | Non
         nearest = ages >> level
         distances = np.unique(np.concatenate([nearest, nearest + 1]))
         distances = distances[distances > 0]
-        ways = _maximal_rows(_level(costs, level, distances, above, ways))
-        if ways.shape[1] > _MANY:
-            return None
-        above = distances
+        above, ways = distances, _maximal_rows(_level(costs, level, distances, above, ways))
     largest = np.zeros(len(ages), dtype=np.int64)
     for carry in (0, 1):
         some = ways[np.searchsorted(above, (ages >> lowest) + carry)]
@@ -332,27 +313,27 @@ def _level(
     costs: _Costs, level: int, distances: NDArray[np.int64], above: NDArray[np.int64], ways: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """All ways from nodes of a level, one row per distance, given those from one level up."""
-    whole, own, next_own = costs.whole[level], costs.own[level], costs.own[level + 1]
+    whole, next_whole = costs.whole[level], costs.whole[level + 1]
     found = [_rows_of_ends(costs, level, distances)]
     for bit in (0, 1):
         some = ways[np.searchsorted(above, distances + bit >> 1)]
         both, other, left, alone = np.moveaxis(some, 2, 0)
         seen = whole * (bit + distances & 1)[:, None]
         up, down = (0, whole) if bit else (whole, 0)
-        zero, one = np.minimum(both, other + next_own), np.minimum(other, both + next_own)
+        zero, one = np.minimum(both, other + next_whole), np.minimum(other, both + next_whole)
         left, alone = (
-            up + np.minimum(np.minimum(left, alone + next_own), zero + next_own),
-            down + np.minimum(np.minimum(alone, left + next_own), one + next_own),
+            up + np.minimum(np.minimum(left, alone + next_whole), zero + next_whole),
+            down + np.minimum(np.minimum(alone, left + next_whole), one + next_whole),
         )
         longer = np.stack([up + seen + zero, down + seen + one, left, alone], axis=2)
         longer[(both < 0) | (distances + bit == 1)[:, None]] = -1
         found.append(longer)
     every = np.concatenate(found, axis=1)
     both, other, left, alone = np.moveaxis(every, 2, 0)
-    both = np.minimum(both, other + own)
-    other = np.minimum(other, both + own)
-    left = np.minimum(np.minimum(left, np.minimum(alone, both) + own), costs.limit)
-    alone = np.minimum(np.minimum(alone, np.minimum(left, other) + own), costs.limit)
+    both = np.minimum(both, other + whole)
+    other = np.minimum(other, both + whole)
+    left = np.minimum(np.minimum(left, np.minimum(alone, both) + whole), costs.limit)
+    alone = np.minimum(np.minimum(alone, np.minimum(left, other) + whole), costs.limit)
     both = np.minimum(both, np.maximum(left - costs.least[level], 0))
     other = np.minimum(other, np.maximum(alone - costs.least[level], 0))
     return np.where(every[:, :, :1] < 0, -1, np.stack([both, other, left, alone], axis=2))
@@ -379,7 +360,7 @@ def _apart(
         inside = beyond >> (at - level) > 0
         seen = np.where(inside & (beyond >> (at - level - 1) & 1 == 1), costs.whole[at - 1], 0)
         paid = np.minimum(paid + seen, costs.limit)
-        bound = np.where(inside, np.minimum(bound + seen, costs.own[at]), bound)
+        bound = np.where(inside, np.minimum(bound + seen, costs.whole[at]), bound)
         between = np.minimum(between + np.where(beyond >> (at - level + 1) > 0, costs.whole[at], 0), costs.limit)
     return between, paid, bound
 

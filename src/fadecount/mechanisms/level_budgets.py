@@ -108,6 +108,8 @@ def whole_costs(budgets: Sequence[float]) -> list[float]:
 
 def worst_case(budgets: Sequence[float], age: Whole, head_start: int = 0) -> Number:
     """The largest loss over all positions at an age counted from the first output that shows the item, rounded up."""
+    if head_start:
+        return worst_from(budgets, head_start, age)
     finite = [min(budget, INFINITE) for budget in budgets]
     whole = whole_costs(finite)
     reach = age + 1
@@ -117,8 +119,7 @@ def worst_case(budgets: Sequence[float], age: Whole, head_start: int = 0) -> Num
         block = whole[level - 1] * ((reach >> (level - 1)) & 1)
         part = (part + block).minimum(finite[level]).where(entered, part)
         passed = (passed + whole[level - 1]).where(entered, passed)
-    first_item = (passed + part).rounded_up()
-    return worst_from(budgets, head_start, age, first_item) if head_start else first_item
+    return (passed + part).rounded_up()
 
 
 def at_position(budgets: Sequence[float], first: Whole, last: Whole) -> Number:
