@@ -104,6 +104,32 @@ def test_what_is_refused_is_said_and_nothing_is_lost(visit: Start, office: Harne
     started.trouble[:] = [each for each in started.trouble if "400" not in each]
 
 
+def test_releases_are_kept_for_a_time_and_a_stream_is_deleted_after_its_name(visit: Start, office: Harness) -> None:
+    office.create("old")
+    page = opened(visit(harness=office), office)
+    page.locator("#retain-stream").select_option("old")
+    page.get_by_label("Keep them for").fill("45d")
+    page.get_by_role("button", name="Set").click()
+    page.wait_for_function("() => document.querySelector('#said').textContent.includes('old are kept for 45d')")
+    assert "45 days" in page.locator("#streams tr", has_text="old").inner_text()
+    page.get_by_label("Keep them for").fill("")
+    page.get_by_role("button", name="Set").click()
+    page.wait_for_function("() => document.querySelector('#said').textContent.includes('kept for ever')")
+    delete = page.get_by_role("button", name="Delete")
+    page.locator("#delete-stream").select_option("old")
+    assert delete.is_disabled()
+    page.locator("#delete-name").fill("doors")
+    assert delete.is_disabled()
+    page.keyboard.press("Enter")
+    page.locator("#delete-name").fill("old")
+    delete.press("Enter")
+    page.wait_for_function("() => document.querySelector('#said').textContent.includes('old is deleted')")
+    assert page.locator("#streams tr", has_text="old").count() == 0
+    assert delete.is_disabled() and page.locator("#delete-name").input_value() == ""
+    assert office.request("GET", "/v1/streams/old", token=office.admin).status == 404
+    assert office.request("GET", "/v1/streams/doors", token=office.admin).status == 200
+
+
 def test_a_token_is_shown_once_and_revoked_with_two_presses(visit: Start, office: Harness) -> None:
     page = opened(visit(harness=office), office)
     page.locator("#role").select_option("reader")
@@ -170,6 +196,10 @@ def test_everything_is_reached_with_the_keyboard(visit: Start, office: Harness) 
         "keys",
         "declare-stream",
         "declare-keys",
+        "retain-stream",
+        "retain",
+        "delete-stream",
+        "delete-name",
         "role",
         "token-stream",
         "label",
@@ -178,7 +208,7 @@ def test_everything_is_reached_with_the_keyboard(visit: Start, office: Harness) 
         "live-readers",
     }
     seen: set[str] = set()
-    for _ in range(60):
+    for _ in range(70):
         page.keyboard.press("Tab")
         seen.add(page.evaluate("document.activeElement.id || document.activeElement.textContent"))
     assert wanted <= seen and any(each == "Revoke" for each in seen)

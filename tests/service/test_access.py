@@ -11,6 +11,7 @@ from tests.service.harness import Harness
 NEW = json.dumps({"name": "made", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0}})
 EVENT = json.dumps({"events": [{"key": "a"}]})
 KEYS = json.dumps({"keys": ["a"]})
+KEPT = json.dumps({"retain": "90d"})
 STREAM_ROUTES = (
     ("GET", "/v1/streams/{}", None, "read"),
     ("GET", "/v1/streams/{}/releases", None, "read"),
@@ -20,6 +21,7 @@ STREAM_ROUTES = (
     ("GET", "/v1/streams/{}/privacy?time=2023-11-14T22:13:20Z", None, "read"),
     ("POST", "/v1/streams/{}/events", EVENT, "write"),
     ("POST", "/v1/streams/{}/keys", KEYS, "manage"),
+    ("PUT", "/v1/streams/{}/retention", KEPT, "manage"),
 )
 MAY = {"reader": {"read"}, "writer": {"write"}, "admin": {"read", "write", "manage"}, None: set()}
 SUCCESS = {"read": 200, "write": 202, "manage": 200}
@@ -68,6 +70,22 @@ def test_creating_streams(harness: Harness) -> None:
         ("admin", None, 200),
     ):
         assert call(harness, "POST", "/v1/streams", NEW, harness.token(role, scope) if role else None) == status
+
+
+def test_deleting_streams(harness: Harness) -> None:
+    for role, scope, name, status in (
+        ("reader", None, "doors", 403),
+        ("writer", "doors", "doors", 403),
+        ("admin", "other", "doors", 403),
+        ("admin", "other", "absent", 403),
+        (None, None, "doors", 401),
+        ("admin", None, "absent", 404),
+        ("admin", None, "doors?sure=yes", 400),
+        ("admin", "doors", "doors", 200),
+        ("admin", "doors", "doors", 404),
+    ):
+        token = harness.token(role, scope) if role else None
+        assert call(harness, "DELETE", f"/v1/streams/{name}", None, token) == status
 
 
 def test_lists_show_what_a_token_may_see(harness: Harness) -> None:

@@ -91,7 +91,8 @@ def test_odd_queries_and_paths_get_a_4xx_and_no_echo(shown: Harness) -> None:
 
 def test_wrong_methods(shown: Harness) -> None:
     for method, path, allowed in (
-        ("DELETE", "/v1/streams/doors", "GET"),
+        ("PUT", "/v1/streams/doors", "GET"),
+        ("POST", "/v1/streams/doors", "DELETE"),
         ("PUT", "/v1/streams", "POST"),
         ("GET", "/v1/streams/doors/events", "POST"),
         ("POST", "/healthz", "GET"),
@@ -124,7 +125,12 @@ def test_what_two_programs_could_read_differently_is_refused(harness: Harness) -
         assert status_of(harness, "GET /v1/streams HTTP/1.1", *lines) == 400
     assert status_of(harness, "GET /v1/streams HTTP/1.1", good) == 200
     assert status_of(harness, "GET /v1/streams%2Fdoors HTTP/1.1", good) == 404
-    assert status_of(harness, f"GET http://127.0.0.1:{harness.port}/v1/streams HTTP/1.1", good) == 200
+    here = f"127.0.0.1:{harness.port}"
+    assert status_of(harness, f"GET http://{here}/v1/streams HTTP/1.1", good) == 200
+    for other in ("evil.example", "127.0.0.1", f"evil@{here}", f"{here}@evil.example", f"{here}:80", "evil.example:80"):
+        assert status_of(harness, f"GET http://{other}/v1/streams HTTP/1.1", good) == 400, other
+    for target in ("*", "evil.example:443", "?v1/streams", "v1/streams", "//evil.example/v1/streams", f"ftp://{here}/v1/streams"):
+        assert status_of(harness, f"GET {target} HTTP/1.1", good) in (400, 404), target
     assert status_of(harness, "GET /v1/streams#/v1/streams/doors HTTP/1.1", good) == 400
 
 

@@ -87,6 +87,11 @@ def test_the_asynchronous_client(harness: Harness) -> None:
             assert not await client.add("gates", {"a": 3, "c": 4}, id="one")
             assert [each.name for each in await client.streams()] == ["doors", "gates"]
             assert (await client.stream("gates")).keys == ("a", "b", "c")
+            await client.retain("gates", "30d")
+            assert await client.create("brief", tick="1m", mechanism=EXACT)
+            await client.delete("brief")
+            with pytest.raises(ServiceError, match="nothing here"):
+                await client.stream("brief")
 
     async def second() -> list[int]:
         async with AsyncClient(harness.url, harness.admin) as client:

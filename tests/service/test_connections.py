@@ -138,6 +138,22 @@ def test_garbage_gets_a_refusal_like_all_others_and_no_line_in_the_log(
     assert not caplog.records
 
 
+def test_a_head_that_comes_in_one_piece_is_bounded_too(tight: Harness) -> None:
+    many, long = b"a:\r\n", b"X-Long: " + b"a" * 20_000 + b"\r\n"
+    for lines, fits in ((many * 3000, True), (many * 5000, False), (long, False)):
+        with connected(tight) as connection:
+            connection.sendall(GET[:-2] + b"Connection: close\r\n" + lines + b"\r\n")
+            assert rest(connection).startswith(b"HTTP/1.1 200") == fits
+
+
+def test_a_wish_for_another_protocol_is_answered_and_ends_the_connection(tight: Harness) -> None:
+    for wish in (b"websocket", b"h2c"):
+        with connected(tight) as connection:
+            connection.sendall(GET[:-2] + b"Connection: Upgrade\r\nUpgrade: " + wish + b"\r\n\r\n" + GET)
+            answer = rest(connection)
+            assert answer.count(b"HTTP/1.1 ") == 1 and b"connection: close" in answer.lower()
+
+
 def test_a_slow_request_on_a_used_connection_is_given_up(tight: Harness) -> None:
     with connected(tight) as connection:
         connection.sendall(GET)

@@ -205,6 +205,18 @@ def test_a_clock_far_ahead_closes_nothing_until_it_is_right(
         wait_for(lambda: harness.request("GET", "/readyz").status == 200)
 
 
+def test_one_stream_that_was_away_for_long_does_not_make_all_unready(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    clock = StillClock()
+    with Harness(tmp_path, clock=clock) as harness:
+        harness.create()
+        clock.moment += 8 * 86400
+        wait_for(lambda: harness.request("GET", "/readyz").status == 503)
+        harness.create("gates")
+        assert harness.request("GET", "/readyz").status == 200
+        streams = harness.request("GET", "/v1/status", token=harness.admin).json()["streams"]
+        assert [each["state"] for each in streams] == ["clock ahead", "running"]
+
+
 def test_a_stream_that_ends_leaves_the_others_alone(harness: Harness) -> None:
     harness.create("short", mechanism=fc.Binary(epsilon=2.0**14, horizon=3))
     harness.close_tick(8)

@@ -7,16 +7,18 @@ import json
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from fadecount.service.limits import Limits, RateLimit
 from fadecount.service.problems import Problem
-from tests.service.harness import EXACT, Harness
+from tests.service.harness import EXACT, Harness, wait_for
 
 TIGHT = Limits(body_bytes=2000, request_seconds=0.4, idle_seconds=1, connections=8, send_seconds=0.3)
 EVENTS = "/v1/streams/doors/events"
+PING = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture
@@ -98,15 +100,41 @@ def test_headers_without_end_are_cut_off(tight: Harness) -> None:
     assert b"200 OK" not in answer
 
 
-def test_a_connection_too_many_is_closed(tight: Harness) -> None:
-    held = [socket.create_connection(("127.0.0.1", tight.port), timeout=5) for _ in range(TIGHT.connections)]
-    time.sleep(0.1)
-    try:
-        assert raw(tight, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n") == b""
-    finally:
-        for each in held:
-            each.close()
-    time.sleep(0.1)
+def answered(connection: socket.socket) -> bool:
+    """Whether the service says that it is alive, to the end of its answer."""
+    found = b""
+    while not found.endswith(b"ok\n") and (piece := connection.recv(65536)):
+        found += piece
+    return found.startswith(b"HTTP/1.1 200")
+
+
+def test_a_connection_too_many_takes_the_place_of_one_that_waits(tmp_path: Path) -> None:
+    """Silent connections, and those that wait for their next request, cannot keep others out; the one that waits longest goes."""
+    with Harness(tmp_path, limits=Limits(connections=8)) as harness, ExitStack() as stack:
+        held = []
+        for _ in range(4):
+            for sent in (b"", PING):
+                held.append(connection := stack.enter_context(socket.create_connection(("127.0.0.1", harness.port), timeout=10)))
+                connection.sendall(sent)
+                assert not sent or answered(connection)
+        wait_for(lambda: len(harness._server.server_state.connections) == 8)
+        for _ in range(3):
+            assert harness.request("GET", "/healthz").status == 200
+        assert held[0].recv(1) == b""
+        held[7].sendall(PING)
+        assert answered(held[7])
+
+
+def test_a_connection_too_many_is_closed_while_all_others_are_being_answered(tight: Harness) -> None:
+    live = f"GET /v1/streams/doors/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {tight.admin}\r\n\r\n".encode()
+    with ExitStack() as stack:
+        for _ in range(TIGHT.connections):
+            connection = stack.enter_context(socket.create_connection(("127.0.0.1", tight.port), timeout=10))
+            connection.sendall(live)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        assert raw(tight, PING) == b""
+        assert tight.live_readers == TIGHT.connections
+    wait_for(lambda: tight.live_readers == 0)
     assert tight.request("GET", "/healthz").status == 200
 
 

@@ -18,11 +18,11 @@ from tests.service.harness import Harness, wait_for
 
 
 @contextmanager
-def following(harness: Harness, after: int | None = None) -> Iterator[Iterator[tuple[int, list[int]]]]:
+def following(harness: Harness, after: int | None = None, name: str = "doors") -> Iterator[Iterator[tuple[int, list[int]]]]:
     """(tick, values) as the wire has them."""
     connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=10)
     headers = {"Authorization": f"Bearer {harness.admin}"} | ({} if after is None else {"Last-Event-ID": str(after)})
-    connection.request("GET", "/v1/streams/doors/live", headers=headers)
+    connection.request("GET", f"/v1/streams/{name}/live", headers=headers)
     answer = connection.getresponse()
     assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/event-stream")
 
@@ -95,6 +95,34 @@ def test_readers_are_let_go_when_the_service_ends(harness: Harness) -> None:
         next(ticks)
         harness._server.should_exit = True
         assert list(ticks) == []
+
+
+def test_readers_of_a_deleted_stream_are_let_go_and_those_of_others_stay(harness: Harness) -> None:
+    harness.create("windows")
+    harness.close_tick()
+    with following(harness) as ticks, following(harness, name="windows") as others, harness.client() as client:
+        last = next(ticks)[0]
+        next(others)
+        client.delete("doors")
+        assert list(ticks) == []
+        wait_for(lambda: harness.live_readers == 1)
+        harness.close_tick(name="windows")
+        assert next(others)[0] == last + 1
+        with pytest.raises(ServiceError) as caught:
+            next(client.live("doors", after=last))
+        assert caught.value.status == 404
+
+
+def test_a_stream_that_takes_the_name_of_a_deleted_one_is_another_one(harness: Harness) -> None:
+    """Its ticks are longer, so their numbers are lower; a reader of the first one does not see them."""
+    with following(harness) as ticks, harness.client() as client:
+        wait_for(lambda: harness.live_readers == 1)
+        client.delete("doors")
+        harness.create(tick="1h")
+        assert list(ticks) == []
+    with following(harness) as ticks:
+        harness.close_tick()
+        assert next(ticks)[1] == [0, 0]
 
 
 def test_asking_for_the_head_alone_holds_nothing(harness: Harness) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.errors import LockedError
-from fadecount.service import leader
+from fadecount.service import leader, write_routes
+from fadecount.service.client import ServiceError
 from fadecount.streams import SQLiteStore, fence_from
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.requests import Request, ask_leader
 from fadecount.streams.sqlite import SQLiteDatabase
+from tests.service.faulty import LossyProxy
 from tests.service.harness import EXACT, Harness, wait_for
 
 
@@ -69,6 +73,86 @@ def test_retention_is_applied_while_the_service_runs(
     assert found[0]["partial"] is True and len(found) >= 2
     harness.close_tick(30)
     wait_for(lambda: harness.facts("doors").first_tick == first + 80)
+
+
+def test_streams_are_deleted_over_http(harness: Harness) -> None:
+    """With releases the name stays taken; without any it may be used again."""
+    harness.create("windows")
+    harness.close_tick(name="doors")
+    wait_for(lambda: harness.facts("windows").last_tick == harness.facts("doors").last_tick)
+    harness.create("fresh")
+    with harness.client() as client:
+        for name in ("doors", "fresh"):
+            client.delete(name)
+            assert harness.request("GET", f"/v1/streams/{name}", token=harness.admin).status == 404
+            with pytest.raises(ServiceError) as caught:
+                client.delete(name)
+            assert caught.value.status == 404
+        assert [each.name for each in client.streams()] == ["windows"]
+        with pytest.raises(ServiceError, match="was used before"):
+            client.create("doors", tick="1m", mechanism=EXACT)
+        assert client.create("fresh", tick="1h", mechanism=EXACT)
+    assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 404
+    harness.close_tick(2, name="windows")
+    own = harness.tokens.grant_of(harness.admin)
+    assert own is not None
+    entries = [each for each in AuditLog.in_folder(harness.storage.folder).entries() if each.act == Act.STREAM_DELETED]
+    assert [(each.object, each.actor) for each in entries] == [("doors", own.shown), ("fresh", own.shown)]
+
+
+def test_a_deletion_whose_answer_gets_lost_is_done_once(harness: Harness) -> None:
+    with (
+        LossyProxy(harness.port, lose_every=1) as proxy,
+        fc.Client(proxy.url, harness.admin, attempts=2) as client,
+        pytest.raises(ServiceError, match="cannot be reached"),
+    ):
+        client.delete("doors")
+    assert harness.request("GET", "/v1/streams/doors", token=harness.admin).status == 404
+    harness.create("windows")
+    with LossyProxy(harness.port, lose_every=2) as proxy, fc.Client(proxy.url, harness.admin) as client:
+        client.stream("windows")
+        client.delete("windows")
+        assert proxy.lost == 1
+    assert harness.request("GET", "/v1/streams/windows", token=harness.admin).status == 404
+
+
+def test_retention_is_set_over_http(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader, "UPKEEP_SECONDS", 0.1)
+    harness.close_tick(60)
+    first = harness.facts("doors").first_tick
+    assert first is not None
+    path = "/v1/streams/doors/retention"
+    for bad in ("30s", "soon", "99999999y", 90, True):
+        body = json.dumps({"retain": bad})
+        refused = harness.request("PUT", path, body, token=harness.admin, content_type="application/json")
+        assert refused.status == 400
+    with harness.client() as client:
+        client.retain("doors", "10m")
+        wait_for(lambda: harness.facts("doors").first_tick == first + 50)
+        client.retain("doors", None)
+    assert harness.request("GET", "/v1/streams/doors", token=harness.admin).json()["retain_seconds"] is None
+    (status,) = harness.request("GET", "/v1/status", token=harness.admin).json()["streams"]
+    assert status["retain_seconds"] is None
+    own = harness.tokens.grant_of(harness.admin)
+    assert own is not None
+    entries = [each for each in AuditLog.in_folder(harness.storage.folder).entries() if each.act == Act.RETENTION_SET]
+    assert [(each.actor, each.details["seconds"]) for each in entries] == [(own.shown, 600), (own.shown, "for ever")]
+
+
+def test_what_the_leader_refuses_is_said_and_nothing_is_left(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = harness.storage.folder / "fadecount-audit.jsonl"
+    log.unlink()
+    log.mkdir()
+    assert harness.request("DELETE", "/v1/streams/doors", token=harness.admin).status == 503
+    assert "a request about stream doors is refused" in caplog.text
+    assert harness.request("GET", "/v1/streams/doors", token=harness.admin).status == 200
+    monkeypatch.setattr(leader.Leader, "_carry_out", lambda *_: None)
+    monkeypatch.setattr(write_routes, "ANSWER_SECONDS", 0.3)
+    assert harness.request("DELETE", "/v1/streams/doors", token=harness.admin).status == 503
+    held = harness.service.writer._leader
+    assert held is not None and held._store.requests() == []
 
 
 def test_retention_may_be_set_at_the_creation(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

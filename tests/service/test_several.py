@@ -12,8 +12,9 @@ from fadecount.service.leader import Leader
 from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem
 from fadecount.streams import Batch, Description, FileFence, PostgresStore, Store, Stream, Ticks
-from tests.service.harness import EXACT, START, StillClock
+from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
 from tests.service.test_leaders import database
+from tests.service.test_live import following
 
 __all__ = ["database"]
 
@@ -106,3 +107,20 @@ def test_keys_declared_at_a_process_that_does_not_lead(open_store: Callable[[], 
         list(two.declare("doors", ["b"]))
     list(one.declare("doors", ["b"]))
     assert two.accept("doors", [(SentEvents({"b": 1}), None)], START) == [True]
+
+
+def test_a_process_that_does_not_lead_has_streams_changed_and_ends_their_readers(tmp_path: Path, database: str) -> None:
+    with Harness(tmp_path, database=database) as one, Harness(tmp_path, database=database) as two:
+        one.create()
+        one.close_tick()
+        wait_for(lambda: two.request("GET", "/v1/streams/doors/releases/latest", token=one.admin).status == 200)
+        held = two.service.writer._leader
+        assert held is not None and held.state("doors") == "led elsewhere"
+        with following(two) as ticks, two.client(one.admin) as client:
+            next(ticks)
+            client.retain("doors", "30d")
+            assert one.request("GET", "/v1/streams/doors", token=one.admin).json()["retain_seconds"] == 30 * 86400
+            client.delete("doors")
+            assert list(ticks) == []
+        wait_for(lambda: two.request("GET", "/v1/streams/doors", token=one.admin).status == 404)
+        assert one.request("GET", "/v1/streams/doors", token=one.admin).status == 404

@@ -59,6 +59,7 @@ def test_the_status_of_streams(harness: Harness) -> None:
         "state": "running",
         "tick_seconds": 60,
         "key_count": 2,
+        "retain_seconds": None,
         "released_until": until,
         "lag_seconds": 0,
         "histories": 1,

@@ -6,10 +6,14 @@ import logging
 from collections.abc import Mapping
 from enum import StrEnum
 
+from starlette.types import Scope
+
 from fadecount.service.problems import forbidden, unauthorized, unavailable
 from fadecount.service.tokens import Grant, Role, TokenFile, TokenFileError
 
 log = logging.getLogger("fadecount.service")
+_GRANT = "fadecount.grant"
+"""Where a request keeps the grant of its token, so that the token is looked up once."""
 
 
 class Action(StrEnum):
@@ -38,12 +42,12 @@ class Access:
         self._public = public
         self._noted: str | None = None
 
-    def allow(self, authorization: str | None, action: Action, stream: str | None) -> Grant | None:
+    def allow(self, scope: Scope, action: Action, stream: str | None) -> Grant | None:
         """What allows the request to do ``action`` on ``stream`` (None: on no stream in particular); raises a Problem if nothing
         does. The grant is None where no token is needed."""
-        if authorization is None and self._public and action is Action.READ:
+        if self._public and action is Action.READ and _authorization(scope) is None:
             return None
-        grant = self._grant(authorization)
+        grant = self._grant(scope)
         self.require(grant, action, stream)
         return grant
 
@@ -52,9 +56,9 @@ class Access:
         if action not in ALLOWED[grant.role] or (grant.stream is not None and grant.stream != stream):
             raise forbidden()
 
-    def allow_some(self, authorization: str | None, action: Action) -> Grant:
+    def allow_some(self, scope: Scope, action: Action) -> Grant:
         """Refuse a token that allows ``action`` on no stream at all, before its body is read."""
-        grant = self._grant(authorization)
+        grant = self._grant(scope)
         if action not in ALLOWED[grant.role]:
             raise forbidden()
         return grant
@@ -83,22 +87,37 @@ class Access:
             self._noted = str(error)
             log.error("nobody gets in: %s", error)
 
-    def visible(self, authorization: str | None) -> str | None:
+    def visible(self, scope: Scope) -> str | None:
         """The one stream that a reader of the list may see, or None for all of them."""
-        if authorization is None and self._public:
+        if self._public and _authorization(scope) is None:
             return None
-        grant = self._grant(authorization)
+        grant = self._grant(scope)
         if Action.READ not in ALLOWED[grant.role]:
             raise forbidden()
         return grant.stream
 
-    def _grant(self, authorization: str | None) -> Grant:
-        scheme, _, token = (authorization or "").partition(" ")
-        try:
-            grant = self._tokens.grant_of(token.strip()) if scheme.lower() == "bearer" else None
-        except TokenFileError as error:
-            self._note(error)
-            raise unavailable("the tokens cannot be read; the operator's log says why") from None
+    def recognised(self, scope: Scope) -> Grant | None:
+        """What the token of a request allows, if it has a valid one. The token is looked up once for each request."""
+        if _GRANT not in scope:
+            scheme, _, token = (_authorization(scope) or b"").decode("latin-1").partition(" ")
+            try:
+                scope[_GRANT] = self._tokens.grant_of(token.strip()) if scheme.lower() == "bearer" else None
+            except TokenFileError as error:
+                self._note(error)
+                raise unavailable("the tokens cannot be read; the operator's log says why") from None
+        found: Grant | None = scope[_GRANT]
+        return found
+
+    def _grant(self, scope: Scope) -> Grant:
+        grant = self.recognised(scope)
         if grant is None:
             raise unauthorized()
         return grant
+
+
+def _authorization(scope: Scope) -> bytes | None:
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            found: bytes = value
+            return found
+    return None

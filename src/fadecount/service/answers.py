@@ -28,6 +28,19 @@ class Declared(Struct):
     name: str
 
 
+class Deleted(Struct):
+    """There is no such stream any more. Observers keep what they have seen, so its name stays taken if anything was released."""
+
+    name: str
+
+
+class Retained(Struct):
+    """Releases are kept for `retain_seconds` (null: for ever). Older ones are removed soon; no loss changes."""
+
+    name: str
+    retain_seconds: int | None
+
+
 class StreamSummary(Struct):
     """A stream in a list."""
 
@@ -45,12 +58,14 @@ class StreamList(Struct):
 
 class StreamStatus(Struct):
     """Where a stream stands. `state` is running, ended, refused, clock ahead, clock behind, led elsewhere, or unknown while the
-    store is away. `released_until` is when the last released tick ended; `lag_seconds` is how late the next release is."""
+    store is away. `released_until` is when the last released tick ended; `lag_seconds` is how late the next release is. Releases
+    are kept for `retain_seconds` (null: for ever)."""
 
     name: str
     state: str
     tick_seconds: int
     key_count: int
+    retain_seconds: int | None
     released_until: str | None
     lag_seconds: int
     histories: int

@@ -8,32 +8,30 @@ import logging
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
 
 from fadecount.noise import unpredictable
 from fadecount.service.access import Access
-from fadecount.service.http import Guard, problem_answer
+from fadecount.service.http import Guard
 from fadecount.service.leader import Leader
 from fadecount.service.limits import RateLimit, TokenLimits
 from fadecount.service.live import Broadcaster, frame_maker, live_route
 from fadecount.service.metrics import Metrics
 from fadecount.service.operations import operation_routes
 from fadecount.service.plan_route import Planner, plan_route
-from fadecount.service.problems import Problem, from_starlette
-from fadecount.service.read_routes import ReadContext, list_streams, read_routes
+from fadecount.service.problems import Problem
+from fadecount.service.read_routes import ReadContext, describe_stream, list_streams, read_routes
 from fadecount.service.reader_pool import ReaderPool
 from fadecount.service.settings import Settings, open_reader, open_store
 from fadecount.service.stream_status import StreamGauges, status_route
 from fadecount.service.token_routes import token_routes
-from fadecount.service.tokens import Grant, TokenFile, TokenFileError
-from fadecount.service.write_routes import WriteContext, create_stream, write_routes
+from fadecount.service.tokens import TokenFileError
+from fadecount.service.write_routes import WriteContext, create_stream, delete_stream, write_routes
 from fadecount.service.writer import Writer
 
 log = logging.getLogger("fadecount.service")
@@ -55,6 +53,7 @@ class Service:
         self._settings = settings
         self.metrics = Metrics()
         self._rate = RateLimit(settings.limits.requests_per_second, settings.limits.burst)
+        self._token_limits = TokenLimits()
         self._parsers = ThreadPoolExecutor(2, thread_name_prefix="fadecount parser")
         self._tokens = settings.storage.tokens()
         access = Access(self._tokens, public=settings.public)
@@ -80,6 +79,7 @@ class Service:
         gauges = StreamGauges(context=self._reads, state_of=self.writer.stream_state, most_values=settings.metrics_values)
         self.routes = [
             Route("/v1/streams", self._streams, methods=["GET", "POST"]),
+            Route("/v1/streams/{name}", self._stream, methods=["GET", "DELETE"]),
             *read_routes(self._reads),
             live_route(self._reads, self.broadcaster, self.metrics),
             *write_routes(self._writes),
@@ -89,21 +89,19 @@ class Service:
             *operation_routes(access, self.metrics, gauges, self.trouble),
         ]
         reading = [route for route in self.routes if "GET" in (route.methods or ())]
-        patterns: dict[object, str] = {route.endpoint: route.path for route in reading}
-        self._application = Starlette(
-            routes=self.routes,
-            middleware=[
-                Middleware(Guard, hosts=settings.hosts, before=self._count_request, new_id=lambda: unpredictable(8).hex()),
-                Middleware(_Counted, metrics=self.metrics, patterns=patterns),
-                Middleware(_Limited, tokens=self._tokens),
-            ],
-            exception_handlers={Problem: refusal, HTTPException: refusal},
+        self._patterns: dict[object, str] = {route.endpoint: route.path for route in reading}
+        self._application = Guard(
+            Router(self.routes, redirect_slashes=False),
+            hosts=settings.hosts,
+            new_id=lambda: unpredictable(8).hex(),
+            admit=self._admit,
+            answered=self._count_answer,
         )
-        self._application.router.redirect_slashes = False
         self.metrics.ready.set_function(lambda: float(self.trouble() is None))
         self.metrics.streams.set_function(lambda: float(self.writer.stream_count()))
         self.metrics.lag.set_function(lambda: round(self.writer.lag_seconds(), 1))
         self._looking: asyncio.Task[None] | None = None
+        self._renewals: set[asyncio.Future[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._application(scope, receive, send)
@@ -160,11 +158,25 @@ class Service:
         self._loop.call_soon_threadsafe(self._published, stream, tick)
 
     def _changed(self, stream: str) -> None:
-        """On the writing thread: what is public about a stream has changed."""
-        self._loop.call_soon_threadsafe(self.pool.forget, stream)
+        """On the writing thread: what is public about a stream has changed, or the stream is deleted."""
+        self._loop.call_soon_threadsafe(self._forget, stream)
+
+    def _forget(self, stream: str) -> None:
+        self.pool.forget(stream)
+        self.broadcaster.wake(stream)
 
     def _published(self, stream: str, tick: int) -> None:
-        self.pool.forget(stream)
+        """Let readers see the tick. A stream that is being asked for is read first, so that nobody waits for it."""
+        if not self.pool.is_asked_for(stream) or self.broadcaster.closed:
+            self.pool.forget(stream)
+            self.broadcaster.nudge(stream, tick)
+            return
+        task = asyncio.ensure_future(self._renew(stream, tick))
+        self._renewals.add(task)
+        task.add_done_callback(self._renewals.discard)
+
+    async def _renew(self, stream: str, tick: int) -> None:
+        await self._reads.renew(stream)
         self.broadcaster.nudge(stream, tick)
 
     async def _look(self) -> None:
@@ -196,65 +208,44 @@ class Service:
 
     async def _find_published(self) -> None:
         """Compare only the streams that readers of this process have asked for."""
-        known = self.pool.known()
-        if not known and not self.broadcaster.has_streams:
+        known, followed = self.pool.known(), self.broadcaster.followed()
+        if not known and not followed:
             return
-        for name, tick, keys in await self.pool.ask(lambda reader: reader.published()):
+        published = await self.pool.ask(lambda reader: reader.published())
+        for name in (known.keys() | followed) - {each for each, _, _ in published}:  # deleted
+            self.pool.forget(name)
+            self.broadcaster.end(name)
+        for name, tick, keys in published:
             if known.get(name, (tick, keys)) != (tick, keys):
                 self.pool.forget(name)
             if tick is not None and self.broadcaster.latest(name) is not None:
                 self.broadcaster.nudge(name, tick)
 
-    def _count_request(self, scope: Scope) -> None:
-        if scope["path"] not in HEALTH:
-            self._rate.take(scope["client"][0] if scope.get("client") else "local")
+    def _admit(self, scope: Scope) -> AbstractContextManager[None] | None:
+        """Hold addresses and tokens to their limits. Health checks have none."""
+        if scope["path"] in HEALTH:
+            return None
+        self._rate.take(scope["client"][0] if scope.get("client") else "local")
+        try:
+            grant = self._access.recognised(scope)
+        except Problem:
+            return None  # the route refuses it, if it needs a token
+        if grant is None or not grant.is_limited:
+            return None
+        return self._token_limits.request(grant, live=LIVE_PATH.fullmatch(scope["path"]) is not None)
+
+    def _count_answer(self, scope: Scope, status: int) -> None:
+        """Count the answers of reading routes."""
+        pattern = self._patterns.get(scope.get("endpoint")) if scope["method"] in ("GET", "HEAD") else None
+        if pattern is not None:
+            self.metrics.answered(pattern, status)
 
     async def _streams(self, request: Request) -> Response:
         if request.method == "POST":
             return await create_stream(self._writes, request)
         return await list_streams(self._reads, request)
 
-
-class _Counted:
-    """Counts the answers of reading routes."""
-
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, patterns: dict[object, str]) -> None:
-        self._app, self._metrics, self._patterns = app, metrics, patterns
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_counted(message: Message) -> None:
-            if message["type"] == "http.response.start" and scope["method"] in ("GET", "HEAD"):
-                pattern = self._patterns.get(scope.get("endpoint"))
-                if pattern is not None:
-                    self._metrics.answered(pattern, message["status"])
-            await send(message)
-
-        await self._app(scope, receive, send_counted)
-
-
-class _Limited:
-    """Holds tokens to their own limits."""
-
-    def __init__(self, app: ASGIApp, *, tokens: TokenFile) -> None:
-        self._app, self._tokens, self._limits = app, tokens, TokenLimits()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        grant = self._limited_grant(scope)
-        if grant is None:
-            await self._app(scope, receive, send)
-            return
-        with self._limits.request(grant, live=LIVE_PATH.fullmatch(scope["path"]) is not None):
-            await self._app(scope, receive, send)
-
-    def _limited_grant(self, scope: Scope) -> Grant | None:
-        sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        try:
-            return self._tokens.limited_grant_of(sent.decode("latin-1").partition(" ")[2].strip()) if sent else None
-        except TokenFileError:
-            return None  # the route refuses it
-
-
-def refusal(_: Request, error: Exception) -> Response:
-    """What a route raised, as it is sent."""
-    assert isinstance(error, Problem | HTTPException)
-    return problem_answer(error if isinstance(error, Problem) else from_starlette(error))
+    async def _stream(self, request: Request) -> Response:
+        if request.method == "DELETE":
+            return await delete_stream(self._writes, request)
+        return await describe_stream(self._reads, request)

@@ -99,7 +99,8 @@ Steps = Generator[_Request | _Pause, _Answer | None, Any]
 
 
 def _exchange(request: _Request, attempts: int) -> Steps:
-    """One request, repeated while that may help. Repeating is safe: adding sends its key; the others are idempotent."""
+    """One request, repeated while that may help. Repeating is safe: adding sends its key; the others are idempotent. If the first
+    request to delete something got lost on its way back, the repeated one finds nothing: it is deleted."""
     for attempt in range(attempts):
         failure = ServiceError(0, "unreachable", "the service cannot be reached; check its address")
         pause = min(_LONGEST_PAUSE, 0.05 * 2**attempt)
@@ -107,6 +108,8 @@ def _exchange(request: _Request, attempts: int) -> Steps:
         if answer is not None:
             if answer.status < 400:
                 return json.loads(answer.body)
+            if answer.status == 404 and request.method == "DELETE" and attempt:
+                return {}
             failure = _failure(answer.status, answer.body)
             if answer.status not in _AGAIN:
                 raise failure
@@ -130,9 +133,9 @@ def _get(path: str, **query: str | None) -> _Request:
     return _Request(method="GET", path=f"{path}?{urlencode(given)}" if given else path)
 
 
-def _post(path: str, value: object, **headers: str) -> _Request:
+def _post(path: str, value: object, *, method: str = "POST", **headers: str) -> _Request:
     sent = {"Content-Type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
-    return _Request(method="POST", path=path, body=json.dumps(value).encode(), headers=sent)
+    return _Request(method=method, path=path, body=json.dumps(value).encode(), headers=sent)
 
 
 def _path(name: str) -> str:
@@ -168,6 +171,14 @@ def _add(name: str, counts: Mapping[str, int], batch_id: str | None, person: str
     body: dict[str, Any] = {"events": [{"key": key, "count": count} for key, count in counts.items()]}
     body |= {} if person is None else {"person": person}
     return _post(f"{_path(name)}/events", body, Idempotency_Key=batch_id or unpredictable(24).hex())
+
+
+def _retain(name: str, length: str | None) -> _Request:
+    return _post(f"{_path(name)}/retention", {"retain": length}, method="PUT")
+
+
+def _delete(name: str) -> _Request:
+    return _Request(method="DELETE", path=_path(name))
 
 
 def _live(name: str, after: int | None) -> _Request:
@@ -269,6 +280,14 @@ class Client(_Settings):
     def declare(self, name: str, keys: Iterable[str]) -> None:
         """Declare more keys; known ones stay as they are."""
         self._do(_post(f"{_path(name)}/keys", {"keys": list(keys)}))
+
+    def retain(self, name: str, length: str | None) -> None:
+        """Keep releases for a time, such as ``90d``, or for ever (None). Older ones are removed, for good; no loss changes."""
+        self._do(_retain(name, length))
+
+    def delete(self, name: str) -> None:
+        """Delete a stream with all its releases, for good. Observers keep what they have seen, so its name stays taken."""
+        self._do(_delete(name))
 
     def add(
         self,
@@ -420,6 +439,14 @@ class AsyncClient(_Settings):
     async def declare(self, name: str, keys: Iterable[str]) -> None:
         """Declare more keys; known ones stay as they are."""
         await self._do(_post(f"{_path(name)}/keys", {"keys": list(keys)}))
+
+    async def retain(self, name: str, length: str | None) -> None:
+        """See :meth:`Client.retain`."""
+        await self._do(_retain(name, length))
+
+    async def delete(self, name: str) -> None:
+        """See :meth:`Client.delete`."""
+        await self._do(_delete(name))
 
     async def add(
         self,

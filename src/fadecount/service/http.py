@@ -8,15 +8,27 @@ import hashlib
 import io
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fadecount.service.limits import Limits
-from fadecount.service.problems import MEDIA_TYPE, Problem, bad_request, not_found, noted, too_large, unavailable, wrong_host
+from fadecount.service.problems import (
+    MEDIA_TYPE,
+    Problem,
+    bad_request,
+    from_starlette,
+    not_found,
+    noted,
+    too_large,
+    unavailable,
+    wrong_host,
+)
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
@@ -31,11 +43,17 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 )
-FOR_EVER = "max-age=31536000, immutable"
+_CACHES = {
+    (public, closed): f"{'public' if public else 'private'}, {'max-age=31536000, immutable' if closed else 'no-cache'}".encode()
+    for public in (False, True)
+    for closed in (False, True)
+}
+"""How long readers may keep an answer: a closed range never changes."""
+
 FRESH = "no-cache"
 NEVER = "no-store"
 _GZIP = 31
-_ONCE = (b"host", b"authorization", b"content-type", b"content-encoding", b"idempotency-key")
+_ONCE = frozenset({b"host", b"authorization", b"content-type", b"content-encoding", b"idempotency-key"})
 """Headers that may occur only once: programs disagree on which of two they use."""
 
 
@@ -49,46 +67,58 @@ class Guard:
     An attacker can make a browser send requests to any address under a host name that the attacker chose (DNS rebinding), but not
     with another Host header. So a host name that was not allowed gets status 421 before any other check. An unexpected error
     becomes a status 500 and a line in the log, both without values, and both with the random id of the request.
+
+    ``admit`` may refuse a request by raising a Problem, or give what is held while it is answered. ``answered`` gets the status.
     """
 
     def __init__(
-        self, app: ASGIApp, *, hosts: frozenset[str], before: Callable[[Scope], None], new_id: Callable[[], str]
+        self,
+        app: ASGIApp,
+        *,
+        hosts: frozenset[str],
+        new_id: Callable[[], str],
+        admit: Callable[[Scope], AbstractContextManager[None] | None] = lambda _: None,
+        answered: Callable[[Scope, int], None] = lambda *_: None,
     ) -> None:
-        self._app, self._before, self._new_id = app, before, new_id
+        self._app, self._admit, self._answered, self._new_id = app, admit, answered, new_id
         self._hosts = frozenset(host.lower().encode() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         begun = False
         request_id = self._new_id()
+        scope["app"] = self  # Starlette's router then raises what it refuses
 
         async def send_guarded(message: Message) -> None:
             nonlocal begun
             begun = True
             if message["type"] == "http.response.start":
-                own = (b"x-request-id", request_id.encode())
-                message["headers"] = [*message.get("headers", ()), own, *SECURITY_HEADERS]
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode()), *SECURITY_HEADERS]
+                self._answered(scope, message["status"])
             await send(message)
 
         try:
             self._check(scope)
-            self._before(scope)
-            await self._app(scope, receive, send_guarded)
+            with self._admit(scope) or nullcontext():
+                await self._app(scope, receive, send_guarded)
         except (ClientGone, ClientDisconnect):
             return
         except asyncio.CancelledError:  # the service stops before the answer is ready
             if not begun:
                 await problem_answer(unavailable("the service is ending; send it again"))(scope, receive, send_guarded)
         except Exception as error:
+            if isinstance(error, HTTPException):
+                error = from_starlette(error)
             problem = error if isinstance(error, Problem) else noted(error, request_id)
             if not begun:
                 await problem_answer(problem)(scope, receive, send_guarded)
 
     def _check(self, scope: Scope) -> None:
-        seen = [name for name, _ in scope["headers"] if name in _ONCE]
-        hosts = [value for name, value in scope["headers"] if name == b"host"]
-        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+        once = [each for each in scope["headers"] if each[0] in _ONCE]
+        seen = dict(once)
+        repeated = len(once) != len(seen)
+        if seen.get(b"host", b"").lower() not in self._hosts or (repeated and [name for name, _ in once].count(b"host") > 1):
             raise wrong_host()
-        if len(seen) != len(set(seen)):
+        if repeated:
             raise bad_request("repeated_header", "Authorization, Content-Type and Idempotency-Key may be sent once")
         if b"%2f" in scope["raw_path"].lower():
             raise not_found()
@@ -146,31 +176,40 @@ def json_answer(value: object, *, status: int = 200, cache: str = NEVER) -> Resp
     return Response(msgspec.json.encode(value), status, {"Cache-Control": cache}, "application/json")
 
 
+class Prepared(Response):
+    """An answer whose headers are ready to be sent."""
+
+    def __init__(self, body: bytes, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.body, self.status_code, self.raw_headers, self.background = body, status, headers, None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tagged:
     """A body with its entity tag, for any number of readers. A closed range never changes, so it may be cached without limit."""
 
     body: bytes
-    media_type: str
     tag: str
     closed: bool
-    next_cursor: str | None = None
+    next_cursor: str | None
+    _head: tuple[tuple[bytes, bytes], ...] = field(repr=False)
+    _body_head: tuple[tuple[bytes, bytes], ...] = field(repr=False)
 
     @classmethod
     def of(cls, body: bytes, media_type: str, *, closed: bool = False, next_cursor: str | None = None) -> Tagged:
         tag = f'"{hashlib.sha256(media_type.encode() + body).hexdigest()[:32]}"'
-        return cls(body=body, media_type=media_type, tag=tag, closed=closed, next_cursor=next_cursor)
+        head = ((b"etag", tag.encode()), (b"vary", b"Accept, Authorization"))
+        body_head = ((b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body)))
+        return cls(body=body, tag=tag, closed=closed, next_cursor=next_cursor, _head=head, _body_head=body_head)
 
     def answer(self, request: Request, *, public: bool) -> Response:
         """The body, or status 304 if the client has it."""
-        cache = f"{'public' if public else 'private'}, {FOR_EVER if self.closed else FRESH}"
-        headers = {"ETag": self.tag, "Cache-Control": cache, "Vary": "Accept, Authorization"}
+        headers = [*self._head, (b"cache-control", _CACHES[public, self.closed])]
         if self.next_cursor:
-            headers["Link"] = f'<{_with_cursor(request, self.next_cursor)}>; rel="next"'
-        known = {each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(",")}
-        if self.tag in known:
-            return Response(status_code=304, headers=headers)
-        return Response(self.body, headers=headers, media_type=self.media_type)
+            headers.append((b"link", f'<{_with_cursor(request, self.next_cursor)}>; rel="next"'.encode("latin-1")))
+        known = request.headers.get("if-none-match")
+        if known is not None and self.tag in {each.strip().removeprefix("W/") for each in known.split(",")}:
+            return Prepared(b"", 304, headers)
+        return Prepared(self.body, 200, [*headers, *self._body_head])
 
 
 def _with_cursor(request: Request, cursor: str) -> str:

@@ -77,8 +77,8 @@ class Leader:
     @property
     def trouble(self) -> str | None:
         """Why this process cannot do its work for every stream; None if it can. Any thread may call this."""
-        if self._stopped:
-            return "the clock is far ahead of a stream: nothing of it is released until the clock is right"
+        if self._stopped and len(self._stopped) == len(self._streams):  # one that was away for long does not make all unready
+            return "the clock is far ahead of the streams: nothing is released until it is right"
         if self._behind:
             return "the clock is behind the last releases: nothing is released until it is right"
         return "no stream can be written; the operator's log says why" if self._refused and not self._streams else None
@@ -97,8 +97,7 @@ class Leader:
 
     def look_after(self, *, seconds: float = LONGEST_TURN) -> None:
         """Carry out the requests of operators; remove or join some old releases, for a short time, the rest at the next call."""
-        for request in self._store.requests():
-            self._carry_out(request)
+        self._carry_out_requests()
         begun = time.monotonic()
         if not self._upkeep and begun - self._upkept >= UPKEEP_SECONDS:
             self._upkeep, self._upkept = [name for name in self._store.needing_upkeep() if name in self._streams], begun
@@ -107,6 +106,28 @@ class Leader:
             if name not in self._streams or not self._store.upkeep(name):
                 self._upkeep.pop()
             self._on_change(name)
+
+    def description(self, name: str) -> Description:
+        """What a stream is; a Problem with status 404 if there is none."""
+        if not self._has(name):
+            raise not_found()
+        return self._reader.status(name).description
+
+    def ask(self, request: Request) -> int:
+        """Write a request about a stream. It is carried out at once if this process leads the stream, or else by its leader."""
+        if not self._has(request.stream):
+            raise not_found()
+        number = self._store.ask(request)
+        self._carry_out_requests()
+        return number
+
+    def answer_to(self, number: int, *, last: bool) -> str | None:
+        """See :meth:`Store.answer_to`."""
+        return self._store.answer_to(number, last=last)
+
+    def _carry_out_requests(self) -> None:
+        for request in self._store.requests():
+            self._carry_out(request)
 
     def _carry_out(self, request: Request) -> None:
         """Do what an operator asks, unless another process leads the stream."""

@@ -19,8 +19,9 @@ from starlette.routing import Route
 from fadecount.service.access import Action
 from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import Query
-from fadecount.service.problems import bad_request, unavailable
+from fadecount.service.problems import Problem, bad_request, unavailable
 from fadecount.service.read_routes import ReadContext, released_tick
+from fadecount.service.reader_pool import Facts, ReaderPool
 from fadecount.service.sse import HEARTBEAT, MEDIA_TYPE, frame
 from fadecount.service.tokens import Grant
 
@@ -36,6 +37,8 @@ class Broadcaster:
     def __init__(self, make_frame: Callable[[str, int], Awaitable[bytes | None]]) -> None:
         self._make_frame = make_frame
         self._latest: dict[str, int] = {}
+        self._uids: dict[str, str] = {}
+        """Which stream of its name a reader last asked for: a deleted one may have a successor."""
         self._changed: dict[str, asyncio.Event] = {}
         self._frames: OrderedDict[tuple[str, int], asyncio.Future[bytes | None]] = OrderedDict()
         self.closed = False
@@ -44,12 +47,27 @@ class Broadcaster:
         """Report a published tick: published here, or found to be published by another process."""
         if tick > self._latest.get(stream, tick - 1):
             self._latest[stream] = tick
-            self._wake(stream)
+            self.wake(stream)
 
-    @property
-    def has_streams(self) -> bool:
-        """Whether any reader has asked for a stream."""
-        return bool(self._latest)
+    def follow(self, stream: str, uid: str, tick: int | None) -> None:
+        """A reader asks for a stream whose last published tick this is."""
+        if self._uids.setdefault(stream, uid) != uid:  # the ticks of the one before are not those of this one
+            self.end(stream)
+            self._uids[stream] = uid
+        if tick is not None:
+            self.nudge(stream, tick)
+
+    def end(self, stream: str) -> None:
+        """The stream of this name is gone: forget it, and wake its readers, which find nothing any more."""
+        self._uids.pop(stream, None)
+        self._latest.pop(stream, None)
+        for each in [each for each in self._frames if each[0] == stream]:
+            del self._frames[each]
+        self.wake(stream)
+
+    def followed(self) -> frozenset[str]:
+        """The streams that a reader has asked for."""
+        return frozenset(self._uids)
 
     def latest(self, stream: str) -> int | None:
         return self._latest.get(stream)
@@ -57,26 +75,21 @@ class Broadcaster:
     def wake_all(self) -> None:
         """Wake every reader, so that it checks again whether it may still read."""
         for stream in list(self._changed):
-            self._wake(stream)
+            self.wake(stream)
 
     def close(self) -> None:
         """End every live connection."""
         self.closed = True
         self.wake_all()
 
-    def _wake(self, stream: str) -> None:
+    def wake(self, stream: str) -> None:
+        """Wake the readers of a stream, so that each checks again whether it may still read it, and whether it is there."""
         if changed := self._changed.pop(stream, None):
             changed.set()
 
-    async def change(self, stream: str, timeout: float) -> bool:
-        """Wait until the stream changes; False after ``timeout`` seconds without a change."""
-        changed = self._changed.setdefault(stream, asyncio.Event())
-        try:
-            async with asyncio.timeout(timeout):
-                await changed.wait()
-        except TimeoutError:
-            return False
-        return True
+    def change(self, stream: str) -> asyncio.Event:
+        """Set when the stream next changes, or the service ends."""
+        return self._changed.setdefault(stream, asyncio.Event())
 
     async def frame(self, stream: str, tick: int) -> bytes | None:
         """The frame of a published tick, made once for all readers."""
@@ -110,30 +123,33 @@ def live_route(context: ReadContext, broadcaster: Broadcaster, metrics: Metrics)
 
     async def live(request: Request) -> Response:
         name = request.path_params["name"]
-        grant = context.access.allow(request.headers.get("authorization"), Action.READ, name)
+        grant = context.access.allow(request.scope, Action.READ, name)
         facts = await context.pool.facts(name, request)
         Query(request.scope["query_string"], frozenset())
         if broadcaster.closed or readers >= MOST_READERS:
             raise unavailable("too many live readers; try again later", seconds=5)
         after = _last_seen(request)
-        if facts.last_tick is not None:
-            broadcaster.nudge(facts.name, facts.last_tick)
+        broadcaster.follow(facts.name, facts.status.uid, facts.last_tick)
         if after is None and facts.last_tick is not None:
             after = facts.last_tick - (1 if facts.has_releases else 0)  # the latest one at once, then each new one
         elif after is not None and facts.first_tick is not None:
             after = max(after, facts.first_tick - 1)
         if request.method == "HEAD":
             return Response(headers={"Cache-Control": "no-store"}, media_type=MEDIA_TYPE)
-        answer = StreamingResponse(counted(facts.name, after, grant), media_type=MEDIA_TYPE)
+        answer = StreamingResponse(counted(facts, after, grant), media_type=MEDIA_TYPE)
         answer.headers.update({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         return answer
 
-    async def counted(name: str, after: int | None, grant: Grant | None) -> AsyncIterator[bytes]:
+    async def counted(facts: Facts, after: int | None, grant: Grant | None) -> AsyncIterator[bytes]:
         nonlocal readers
+
+        async def may_read() -> bool:
+            return context.access.still(grant) and await _is_there(context.pool, facts)
+
         readers += 1
         metrics.live_readers.set(readers)
         try:
-            async for each in _frames(name, after, broadcaster, lambda: context.access.still(grant)):
+            async for each in _frames(facts.name, after, broadcaster, may_read):
                 yield each
         finally:
             readers -= 1
@@ -142,18 +158,37 @@ def live_route(context: ReadContext, broadcaster: Broadcaster, metrics: Metrics)
     return Route("/v1/streams/{name}/live", live, methods=["GET"])
 
 
-async def _frames(name: str, after: int | None, broadcaster: Broadcaster, may_read: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """The frames after a tick, until the service ends or the token is revoked."""
+async def _is_there(pool: ReaderPool, facts: Facts) -> bool:
+    """Whether a stream was not deleted meanwhile. A store that does not answer says nothing about that."""
+    try:
+        return (await pool.facts(facts.name)).status.uid == facts.status.uid
+    except Problem as problem:
+        return problem.status != 404
+
+
+async def _frames(
+    name: str, after: int | None, broadcaster: Broadcaster, may_read: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[bytes]:
+    """The frames after a tick, until the service ends, the token is revoked or the stream is deleted."""
     yield b"retry: %d\n\n" % RETRY_MILLISECONDS
-    while not broadcaster.closed and may_read():
+    while True:
+        change = broadcaster.change(name)  # before the checks, so that no change after them is missed
+        if broadcaster.closed or not await may_read():
+            return
         latest = broadcaster.latest(name)
         if latest is None or (after is not None and latest <= after):
-            if not await broadcaster.change(name, HEARTBEAT_SECONDS):
+            try:
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await change.wait()
+            except TimeoutError:
                 yield HEARTBEAT
             continue
         after = latest - 1 if after is None else after
         for tick in range(after + 1, min(latest, after + KEPT_FRAMES) + 1):
-            made = await broadcaster.frame(name, tick)
+            try:
+                made = await broadcaster.frame(name, tick)
+            except Problem:  # deleted, or the store does not answer: the client asks again, and gets a status
+                return
             after = tick
             if made is not None:
                 yield made

@@ -32,10 +32,14 @@ class Metrics:
         self.failures = Counter("fadecount_ticker_failures", "attempts to close a tick that failed", registry=registry)
         self.live_readers = Gauge("fadecount_live_readers", "open live connections", registry=registry)
         self._requests = Counter("fadecount_read_requests", "answers of reading routes", ["route", "status"], registry=registry)
+        self._answers: dict[tuple[str, int], Counter] = {}
 
     def answered(self, route: str, status: int) -> None:
         """One answer of a reading route, by the route's pattern: never by a name, a key or a token."""
-        self._requests.labels(route, str(status)).inc()
+        counter = self._answers.get((route, status))
+        if counter is None:
+            counter = self._answers[route, status] = self._requests.labels(route, str(status))
+        counter.inc()
 
     def text(self, more: Sequence[Metric]) -> bytes:
         """Everything, and ``more``, in the exposition format."""

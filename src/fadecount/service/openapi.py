@@ -65,6 +65,19 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         role="admin",
     ),
     ("get", "/v1/streams/{name}"): Operation(summary="What is public about a stream", answers={200: answers.StreamDescription}),
+    ("delete", "/v1/streams/{name}"): Operation(
+        summary="Delete a stream with all its releases. What observers have seen, they keep, so its name stays taken",
+        answers={200: answers.Deleted},
+        refusals=(400, 401, 403, 404, 421, 429, 503),
+        role="admin",
+    ),
+    ("put", "/v1/streams/{name}/retention"): Operation(
+        summary="Keep releases for a time; older ones are removed, which cannot be undone. No loss changes",
+        answers={200: answers.Retained},
+        refusals=(400, 401, 403, 404, 408, 413, 415, 421, 429, 503),
+        body=parsing.NewRetention,
+        role="admin",
+    ),
     ("post", "/v1/streams/{name}/keys"): Operation(
         summary="Declare more keys; known ones stay as they are",
         answers={200: answers.Declared},

@@ -90,7 +90,7 @@ def operation_routes(
         return PlainTextResponse("ready\n", headers={"Cache-Control": "no-store"})
 
     async def figures(request: Request) -> Response:
-        access.allow(request.headers.get("authorization"), Action.READ, None)
+        access.allow(request.scope, Action.READ, None)
         return Response(metrics.text(await gauges.families()), headers={"Cache-Control": "no-store"}, media_type=MEDIA_TYPE)
 
     yield page_route("/", "index.html")

@@ -105,10 +105,16 @@ class NewKeys(Struct, forbid_unknown_fields=True):
     keys: Keys
 
 
+class NewRetention(Struct, forbid_unknown_fields=True):
+    """How long releases are kept from now on, such as `90d`; null for ever. What was removed does not come back."""
+
+    retain: Text | None
+
+
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _SAFE = re.compile(r"(Expected |Object missing required field `\w+`|Number out of range|Integer value out of range)[^'\"]*")
 _DECODERS: dict[type[Struct], msgspec.json.Decoder[Struct]] = {
-    each: msgspec.json.Decoder(each) for each in (Event, Events, NewStream, NewKeys, NewToken)
+    each: msgspec.json.Decoder(each) for each in (Event, Events, NewStream, NewKeys, NewRetention, NewToken)
 }
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -32,7 +33,8 @@ class GuardedProtocol(HttpToolsProtocol):
     - headers take at most ``HEAD_BYTES``, a whole message at most twice the largest body and a little; trailers are ignored;
     - at most ``MOST_PIPELINED`` requests wait behind the one that is being answered.
 
-    A connection that exceeds a limit gets an answer if no other answer has begun, and is closed.
+    A connection that exceeds a limit gets an answer if no other answer has begun, and is closed. If there are too many
+    connections, the one is closed that has waited longest without a request to answer: silent ones cannot keep others out.
     """
 
     request_seconds = 10.0
@@ -40,9 +42,13 @@ class GuardedProtocol(HttpToolsProtocol):
     send_seconds = 10.0
     most_connections = 1024
     most_body = 1 << 20
+    waiting: ClassVar[OrderedDict[GuardedProtocol, None]] = OrderedDict()
+    """The connections of a server without a request to answer, those that have waited longest first."""
+
     _deadline: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
     _message_bytes = 0
+    _head_bytes = 0
     _in_message = False
     _in_head = True
 
@@ -53,11 +59,15 @@ class GuardedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self.most_connections:
-            transport.abort()
-        else:
-            self._arm(self.request_seconds)
+            if not self.waiting:
+                transport.abort()
+                return
+            self.waiting.popitem(last=False)[0].transport.abort()
+        self.waiting[self] = None
+        self._arm(self.request_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.waiting.pop(self, None)
         self._disarm()
         self._stop_watching()
         for cycle, _ in self.pipeline:
@@ -78,19 +88,34 @@ class GuardedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         if len(self.pipeline) >= MOST_PIPELINED:
             raise OverflowError("too many requests wait on one connection")  # the parser stops here
-        self._in_message, self._in_head, self._message_bytes = True, True, 0
+        self._in_message, self._in_head, self._message_bytes, self._head_bytes = True, True, 0, 0
         self._arm(self.request_seconds)
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:
+            self._head_bytes += len(name) + len(value) + 4
+            if self._head_bytes > HEAD_BYTES:  # a whole head may come in one piece
+                raise OverflowError("the head is too large")
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        if b"#" in self.url:
-            raise ValueError("a target has no fragment")
+        if len(self.url) > HEAD_BYTES or not self._has_plain_target():
+            raise ValueError("not a target that every program reads alike")
+        self.waiting.pop(self, None)
         super().on_headers_complete()
+        if self.parser.should_upgrade():  # what follows would be another protocol, and is not read
+            self.cycle.keep_alive = False
+
+    def _has_plain_target(self) -> bool:
+        """Whether the target is a path, or an address of the host that the Host header names; without a fragment."""
+        if b"#" in self.url:
+            return False
+        if self.url.startswith(b"/"):
+            return True
+        hosts = [value for name, value in self.headers if name == b"host"]
+        return any(self.url.lower().startswith(b"http://%b/" % host.lower()) for host in hosts)
 
     def on_message_complete(self) -> None:
         self._in_message = False
@@ -104,7 +129,10 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.cycle is not None and self.cycle.response_complete:
             self.cycle.body = bytearray()  # nobody reads it any more, and the connection may stay open for long
         super().on_response_complete()
-        if not (waiting or self._in_message or self.transport.is_closing()):
+        if waiting or self.transport.is_closing():
+            return
+        self.waiting[self] = None
+        if not self._in_message:
             self._arm(self.idle_seconds)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words
@@ -181,5 +209,6 @@ def guarded(limits: Limits) -> type[Any]:
         "send_seconds": limits.send_seconds,
         "most_connections": limits.connections,
         "most_body": limits.body_bytes,
+        "waiting": OrderedDict(),
     }
     return type("Guarded", (GuardedProtocol,), settings)

@@ -6,7 +6,7 @@ Each answer is made once per closed tick, on a thread, and kept in memory until 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -42,6 +42,9 @@ from fadecount.streams.reader import Reader
 _NONE = frozenset[str]()
 _PRIVACY = frozenset({"age", "time", "at", "refresh", "visits", "every", "during"})
 MOST_VISITS = 10_000
+LATEST = "latest"
+"""The kind of the answer with the latest tick, in the cache."""
+
 _RANGE = frozenset({"key", "since", "until", "limit", "cursor"})
 Maker = Callable[[Reader], Tagged]
 
@@ -57,11 +60,13 @@ class ReadContext:
     clock_trouble: Callable[[str], str | None]
     """What is wrong with the clock, for a given stream."""
     cache: AnswerCache[Tagged] = field(default_factory=lambda: AnswerCache(lambda each: 500 + len(each.body)))
+    polled: set[str] = field(default_factory=set)
+    """Streams whose latest tick somebody has asked for since it was published."""
 
     def allowed(self, request: Request) -> str:
         """The name of the stream of a request, if the request may read it."""
         name: str = request.path_params["name"]
-        self.access.allow(request.headers.get("authorization"), Action.READ, name)
+        self.access.allow(request.scope, Action.READ, name)
         return name
 
     async def facts(self, request: Request) -> Facts:
@@ -82,15 +87,21 @@ class ReadContext:
             self.cache.put(name, None if found.closed or lasting else facts, found)
         return found.answer(request, public=self.public)
 
+    async def renew(self, name: str) -> None:
+        """Read a stream that has published a tick, with the answer to those who ask for its latest one again and again."""
+        polled = name in self.polled
+        self.polled.discard(name)
+
+        def prepare(reader: Reader, facts: Facts) -> Tagged | None:
+            return latest_answer(reader, facts) if polled and facts.has_releases else None
+
+        found = await self.pool.renew(name, prepare)
+        if found is not None and found[1] is not None:
+            self.cache.put(_latest_name(found[0]), found[0], found[1])
+
 
 def read_routes(context: ReadContext) -> Iterator[Route]:
     """Each route checks the token, then answers from the cache or does all of its reading in one call on a thread."""
-
-    async def describe(request: Request) -> Response:
-        facts = await context.facts(request)
-        Query(request.scope["query_string"], _NONE)
-        shown = description(facts, context.clock.now(), context.clock_trouble(facts.name))
-        return json_answer(shown, cache=FRESH)
 
     async def releases(request: Request) -> Response:
         facts = await context.facts(request)
@@ -105,16 +116,13 @@ def read_routes(context: ReadContext) -> Iterator[Route]:
         facts = await context.facts(request)
         if not facts.has_releases or facts.last_tick is None:
             raise not_found("no tick of this stream has ended yet; ask again when one has")
-        tick = facts.last_tick
-
-        def make(reader: Reader) -> Tagged:
-            return Tagged.of(msgspec.json.encode(released_tick(reader, facts, tick)), "application/json")
+        context.polled.add(facts.name)
 
         def prepare() -> Maker:
             Query(request.scope["query_string"], _NONE)
-            return make
+            return lambda reader: latest_answer(reader, facts)
 
-        return await context.kept(request, facts, "latest", prepare)
+        return await context.kept(request, facts, LATEST, prepare)
 
     async def windows(request: Request) -> Response:
         facts = await context.facts(request)
@@ -143,7 +151,6 @@ def read_routes(context: ReadContext) -> Iterator[Route]:
             return json_answer(AgeStatement(**found, stream=facts.name, unit=unit_text(facts)), cache=FRESH)
         return await context.kept(request, facts, kind, lambda: lambda _: _curve(facts, curve), lasting=True)
 
-    yield Route("/v1/streams/{name}", describe, methods=["GET"])
     yield Route("/v1/streams/{name}/releases", releases, methods=["GET"])
     yield Route("/v1/streams/{name}/releases/latest", latest, methods=["GET"])
     yield Route("/v1/streams/{name}/windows", windows, methods=["GET"])
@@ -152,7 +159,7 @@ def read_routes(context: ReadContext) -> Iterator[Route]:
 
 async def list_streams(context: ReadContext, request: Request) -> Response:
     """``GET /v1/streams``: a page of the streams that the request may see."""
-    only = context.access.visible(request.headers.get("authorization"))
+    only = context.access.visible(request.scope)
     query = Query(request.scope["query_string"], frozenset({"limit", "cursor"}))
     limit, after = query.integer("limit", MOST_STREAMS, minimum=1, maximum=MOST_STREAMS), query.text("cursor") or ""
     if len(after) > LONGEST_NAME:
@@ -165,6 +172,13 @@ async def list_streams(context: ReadContext, request: Request) -> Response:
     found = await context.pool.ask(read, request)
     following = found[limit - 1].name if len(found) > limit else None
     return json_answer(StreamList(streams=found[:limit], next=following), cache=FRESH)
+
+
+async def describe_stream(context: ReadContext, request: Request) -> Response:
+    """``GET /v1/streams/{name}``: everything that is public about a stream."""
+    facts = await context.facts(request)
+    Query(request.scope["query_string"], _NONE)
+    return json_answer(description(facts, context.clock.now(), context.clock_trouble(facts.name)), cache=FRESH)
 
 
 def description(facts: Facts, now: float, clock: str | None) -> StreamDescription:
@@ -199,6 +213,16 @@ def released_tick(reader: Reader, facts: Facts, tick: int) -> ReleasedTick:
     rows = read_page(reader, facts.name, tick, tick, skip=0, limit=len(facts.keys) + 1, position=None)
     values = [ReleasedValue(key=facts.keys[row.position], value=row.value, low=row.low, high=row.high) for row in rows]
     return ReleasedTick(id=tick, tick=facts.ticks.shown(tick), releases=values)
+
+
+def latest_answer(reader: Reader, facts: Facts) -> Tagged:
+    """The last published tick."""
+    assert facts.last_tick is not None
+    return Tagged.of(msgspec.json.encode(released_tick(reader, facts, facts.last_tick)), "application/json")
+
+
+def _latest_name(facts: Facts) -> Hashable:
+    return facts.status.uid, LATEST, b""
 
 
 def _curve(facts: Facts, curve: FadingCurve) -> Tagged:

@@ -21,7 +21,7 @@ from starlette.requests import Request
 from fadecount.errors import RemovedError, StoreError
 from fadecount.mechanisms import Mechanism
 from fadecount.service.http import ClientGone
-from fadecount.service.problems import not_found, removed, unavailable
+from fadecount.service.problems import Problem, not_found, removed, unavailable
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
 from fadecount.streams.ticks import Ticks
@@ -33,6 +33,9 @@ MOST_WAITING = 256
 
 MOST_FACTS = 4096
 """Streams whose facts are kept in memory; those read first are dropped first."""
+
+MOST_RENEWED = 32
+"""Streams that are read again at once because they have published a tick; others are read when they are next asked for."""
 
 CACHE_BYTES = 32 << 20
 
@@ -109,22 +112,63 @@ class ReaderPool:
         self._outdated: dict[str, Facts] = {}
         """What was known of streams that have changed since: most of it is still right."""
         self._changes: dict[str, int] = {}
+        self._asked: set[str] = set()
+        """Streams whose facts somebody has asked for since their last tick."""
+        self._renewed = 0
 
     async def facts(self, name: str, request: Request | None = None) -> Facts:
         """The public facts of a stream, from memory until :meth:`forget`; a Problem with status 404 if there is none."""
         known = self._facts.get(name)
         if known is not None:
+            self._asked.add(name)
             return known
         before = self._changes.get(name, 0)
         outdated = self._outdated.get(name)
         found = await self.ask(lambda reader: read_facts(reader, name, outdated), request, ("facts", name, before))
         if found is None:
             raise not_found()
+        self._asked.add(name)
         if self._changes.get(name, 0) == before:
-            self._facts[name] = found
-            self._outdated.pop(name, None)
-            while len(self._facts) > MOST_FACTS:
-                del self._facts[next(iter(self._facts))]
+            self._keep(found)
+        return found
+
+    def _keep(self, facts: Facts) -> None:
+        self._facts[facts.name] = facts
+        self._outdated.pop(facts.name, None)
+        while len(self._facts) > MOST_FACTS:
+            del self._facts[next(iter(self._facts))]
+
+    def is_asked_for(self, name: str) -> bool:
+        """Whether somebody has asked for a stream since its last tick, and will soon ask for it again."""
+        return name in self._asked and name in self._facts and self._renewed < MOST_RENEWED
+
+    async def renew(self, name: str, prepare: Callable[[Reader, Facts], Answer]) -> tuple[Facts, Answer] | None:
+        """Read a stream again that has published a tick, and ``prepare`` something from it, on a thread.
+
+        Until that is done, readers get what was published before. None if the stream has changed in another way, is gone, or
+        the store does not answer. Then the stream is read when it is next asked for.
+        """
+        known, before = self._facts.get(name), self._changes.get(name, 0)
+        self._asked.discard(name)
+        self._renewed += 1
+
+        def read(reader: Reader) -> tuple[Facts, Answer] | None:
+            facts = read_facts(reader, name, known)
+            return None if facts is None else (facts, prepare(reader, facts))
+
+        try:
+            found = await self.ask(read)
+        except Problem:
+            found = None
+        finally:
+            self._renewed -= 1
+        newest = self._facts.get(name)
+        if found is None or newest is None or self._changes.get(name, 0) != before:
+            self.forget(name)
+            return None
+        if (newest.last_tick or 0) > (found[0].last_tick or 0):  # a later tick was read faster
+            return None
+        self._keep(found[0])
         return found
 
     def forget(self, name: str) -> None:

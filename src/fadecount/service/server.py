@@ -16,20 +16,17 @@ from dataclasses import replace
 from typing import Any
 
 import uvicorn
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
+from starlette.routing import Router
 from starlette.types import ASGIApp
 
 from fadecount.errors import StoreError
 from fadecount.noise import unpredictable
-from fadecount.service.app import Service, refusal
+from fadecount.service.app import Service
 from fadecount.service.http import Guard, allowed_hosts
 from fadecount.service.limits import BACKLOG, Limits, room_for
 from fadecount.service.notify import Notifier
 from fadecount.service.operations import file_route, page_route
 from fadecount.service.plan_route import Planner, plan_route
-from fadecount.service.problems import Problem
 from fadecount.service.protocol import guarded
 from fadecount.service.settings import Settings
 
@@ -171,15 +168,9 @@ def serve_plan_page(*, announce: Callable[[str], None]) -> int:
     """Serve the page "Choose your curve" and nothing else, to this machine only, until Ctrl-C. ``announce`` gets its address."""
     planner, listening = Planner(), _listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
-    application = Starlette(
-        routes=[page_route("/", "plan.html"), page_route("/plan", "plan.html"), file_route(), plan_route(planner)],
-        middleware=[
-            Middleware(
-                Guard, hosts=allowed_hosts("127.0.0.1", port), before=lambda _: None, new_id=lambda: unpredictable(8).hex()
-            )
-        ],
-        exception_handlers={Problem: refusal, HTTPException: refusal},
-    )
+    routes = [page_route("/", "plan.html"), page_route("/plan", "plan.html"), file_route(), plan_route(planner)]
+    hosts, router = allowed_hosts("127.0.0.1", port), Router(routes, redirect_slashes=False)
+    application = Guard(router, hosts=hosts, new_id=lambda: unpredictable(8).hex())
     server = _PlanServer(_configured(application, Limits()))
     server.on_listening = lambda: announce(f"http://127.0.0.1:{port}/plan")
     try:

@@ -48,6 +48,7 @@ def stream_status(status: Status, state: str, now: float) -> StreamStatus:
         state="ended" if ended else state,
         tick_seconds=ticks.tick_seconds,
         key_count=status.width,
+        retain_seconds=status.retain_seconds,
         released_until=ticks.shown(last + 1) if last is not None and status.published_steps else None,
         lag_seconds=0 if due is None else max(0, int(now - due)),
         histories=status.loss.histories,
@@ -58,7 +59,7 @@ def status_route(context: ReadContext, state_of: Callable[[str], str]) -> Route:
     """``GET /v1/status``, for readers of all streams."""
 
     async def answer(request: Request) -> Response:
-        context.access.allow(request.headers.get("authorization"), Action.READ, None)
+        context.access.allow(request.scope, Action.READ, None)
         query = Query(request.scope["query_string"], frozenset({"limit", "cursor"}))
         limit, after = query.integer("limit", MOST_STREAMS, minimum=1, maximum=MOST_STREAMS), query.text("cursor") or ""
         if len(after) > LONGEST_NAME:

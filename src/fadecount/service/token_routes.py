@@ -46,7 +46,7 @@ def token_routes(context: WriteContext, tokens: TokenFile) -> Iterator[Route]:
             raise unavailable("the tokens or the audit log cannot be written; the operator's log says why") from None
 
     def administrator(request: Request) -> Grant | None:
-        return context.access.allow(request.headers.get("authorization"), Action.MANAGE, None)
+        return context.access.allow(request.scope, Action.MANAGE, None)
 
     async def collection(request: Request) -> Response:
         return await (create(request) if request.method == "POST" else listing(request))

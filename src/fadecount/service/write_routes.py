@@ -19,7 +19,7 @@ from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Mechanism, planned_person, require_planned_person, require_planned_tick
 from fadecount.service.access import Access, Action
-from fadecount.service.answers import Accepted, Created, Declared
+from fadecount.service.answers import Accepted, Created, Declared, Deleted, Retained
 from fadecount.service.http import is_packed, json_answer, read_body, unpacked
 from fadecount.service.leader import Leader
 from fadecount.service.limits import Limits
@@ -28,6 +28,7 @@ from fadecount.service.parsing import (
     ONLY_KEY,
     JsonObject,
     NewKeys,
+    NewRetention,
     NewStream,
     NewUnit,
     SentEvents,
@@ -40,6 +41,8 @@ from fadecount.service.tokens import Grant
 from fadecount.service.writer import Writer
 from fadecount.streams import Description, Ticks, Unit
 from fadecount.streams.audit_log import AuditLogError, acting_as
+from fadecount.streams.requests import DONE
+from fadecount.streams.requests import Request as Wanted
 
 LONGEST_RETENTION = 10_000 * 366 * 86400
 LONGEST_DELAY = 1_000_000
@@ -48,6 +51,10 @@ LONGEST_DELAY = 1_000_000
 LARGEST_ON_LOOP = 1 << 14
 """Bytes of a body that are parsed at once; a larger one is parsed on a thread, so other requests do not wait for it."""
 
+ANSWER_SECONDS = 20.0
+"""Seconds in which the process that leads a stream must answer a request about it."""
+
+LOOK_SECONDS = 0.2
 _LINES = ("application/x-ndjson", "application/jsonl")
 _BAD_STREAM = "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters within their bounds"
 Parsed = TypeVar("Parsed")
@@ -81,7 +88,7 @@ class WriteContext:
         """Run an administrative act on the writing thread; the audit log names the token."""
 
         def act(leader: Leader) -> Result:
-            with acting_as(grant.shown if grant else "no token"):
+            with acting_as(_actor(grant)):
                 return work(leader)
 
         return await _recorded(self.writer.call(act))
@@ -92,7 +99,7 @@ class WriteContext:
         def act(leader: Leader) -> Iterator[None]:
             steps = work(leader)
             while True:
-                with acting_as(grant.shown if grant else "no token"):  # in each step: the thread does other work in between
+                with acting_as(_actor(grant)):  # in each step: the thread does other work in between
                     try:
                         next(steps)
                     except StopIteration:
@@ -100,6 +107,19 @@ class WriteContext:
                 yield
 
         await _recorded(self.writer.call_in_steps(stream, act))
+
+    async def ask_leader(self, request: Wanted) -> None:
+        """Let the process that leads the stream do something, which may be this one; returns when it is done."""
+        number = await self.writer.call(lambda leader: leader.ask(request))
+        until = asyncio.get_running_loop().time() + ANSWER_SECONDS
+        answer = await self.writer.call(lambda leader: leader.answer_to(number, last=False))
+        while answer is None and asyncio.get_running_loop().time() < until:
+            await asyncio.sleep(LOOK_SECONDS)
+            answer = await self.writer.call(lambda leader: leader.answer_to(number, last=False))
+        if answer is None:
+            answer = await self.writer.call(lambda leader: leader.answer_to(number, last=True))
+        if answer != DONE:
+            raise unavailable("the stream could not be changed; the log of the process that leads it says why")
 
 
 async def _recorded(act: asyncio.Future[Result]) -> Result:
@@ -117,7 +137,7 @@ def write_routes(context: WriteContext) -> Iterator[Route]:
     async def events(request: Request) -> Response:
         """202 when the events are durable."""
         name = request.path_params["name"]
-        grant = context.access.allow(request.headers.get("authorization"), Action.WRITE, name)
+        grant = context.access.allow(request.scope, Action.WRITE, name)
         if request.scope["query_string"]:
             raise bad_request("bad_query", "this route takes no parameters")
         batch_id, lines = _batch_id(request), media_type(request) in _LINES
@@ -133,18 +153,39 @@ def write_routes(context: WriteContext) -> Iterator[Route]:
     async def keys(request: Request) -> Response:
         """Declare more keys; known ones stay as they are."""
         name = request.path_params["name"]
-        grant = context.access.allow(request.headers.get("authorization"), Action.MANAGE, name)
+        grant = context.access.allow(request.scope, Action.MANAGE, name)
         new = await context.body(request, ("application/json",), lambda body: _keys(parse(body, NewKeys).keys))
         await context.administer_in_steps(grant, name, lambda leader: leader.declare(name, new))
         return json_answer(Declared(name=name))
 
+    async def retention(request: Request) -> Response:
+        """Keep releases for another time; older ones are removed, a few at a time."""
+        name = request.path_params["name"]
+        grant = context.access.allow(request.scope, Action.MANAGE, name)
+        new = await context.body(request, ("application/json",), lambda body: parse(body, NewRetention))
+        described = await context.writer.call(lambda leader: leader.description(name))
+        seconds = _retention(UNSET if new.retain is None else new.retain, described)
+        await context.ask_leader(Wanted(stream=name, action="retain", number=seconds, actor=_actor(grant)))
+        return json_answer(Retained(name=name, retain_seconds=seconds))
+
     yield Route("/v1/streams/{name}/events", events, methods=["POST"])
     yield Route("/v1/streams/{name}/keys", keys, methods=["POST"])
+    yield Route("/v1/streams/{name}/retention", retention, methods=["PUT"])
+
+
+async def delete_stream(context: WriteContext, request: Request) -> Response:
+    """``DELETE /v1/streams/{name}``: remove a stream with all its releases. Its name stays taken if it had any."""
+    name = request.path_params["name"]
+    grant = context.access.allow(request.scope, Action.MANAGE, name)
+    if request.scope["query_string"]:
+        raise bad_request("bad_query", "this route takes no parameters")
+    await context.ask_leader(Wanted(stream=name, action="delete", actor=_actor(grant)))
+    return json_answer(Deleted(name=name))
 
 
 async def create_stream(context: WriteContext, request: Request) -> Response:
     """``POST /v1/streams``: create a stream that begins with the current tick; repeating the request changes nothing."""
-    grant = context.access.allow_some(request.headers.get("authorization"), Action.MANAGE)
+    grant = context.access.allow_some(request.scope, Action.MANAGE)
 
     def parsed(body: bytes) -> tuple[Description, list[str], int | None]:
         new = parse(body, NewStream)
@@ -155,6 +196,11 @@ async def create_stream(context: WriteContext, request: Request) -> Response:
     description, keys, retain = await context.body(request, ("application/json",), parsed)
     created = await context.administer(grant, lambda leader: leader.create(description, keys, retain))
     return json_answer(Created(name=description.name, repeated=not created), status=201 if created else 200)
+
+
+def _actor(grant: Grant | None) -> str:
+    """Who does it, for the audit log."""
+    return grant.shown if grant else "no token"
 
 
 def _retention(given: str | UnsetType, description: Description) -> int | None:

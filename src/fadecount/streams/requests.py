@@ -34,20 +34,37 @@ class Request:
 
 def ask_leader(database: Database, request: Request, *, wait_seconds: float = 30.0) -> None:
     """Write a request and wait until it is done. A refusal is raised; a request that nobody answers is withdrawn."""
-    details = json.dumps({"number": request.number, "actor": request.actor})
-    ((number,),) = database.query(
-        "INSERT INTO requests (stream, action, details) VALUES (?, ?, ?) RETURNING id", (request.stream, request.action, details)
-    )
+    number = write_request(database, request)
     until, answer = time.monotonic() + wait_seconds, None
     while answer is None and time.monotonic() < until:
         time.sleep(_LOOK_SECONDS)
-        answer = database.query("SELECT answer FROM requests WHERE id = ?", (number,))[0][0]
-    withdrawn = database.query("DELETE FROM requests WHERE id = ? RETURNING answer", (number,))
-    answer = withdrawn[0][0] if withdrawn else answer
+        answer = answer_to(database, number)
+    answer = withdraw(database, number)
     if answer is None:
         raise LockedError(f"stream {request.stream!r} is in use by a process that answers no requests; stop that process first")
     if answer != DONE:
         raise StoreError(answer)
+
+
+def write_request(database: Database, request: Request) -> int:
+    """Write a request for the leader of its stream; the number of the request."""
+    details = json.dumps({"number": request.number, "actor": request.actor})
+    ((number,),) = database.query(
+        "INSERT INTO requests (stream, action, details) VALUES (?, ?, ?) RETURNING id", (request.stream, request.action, details)
+    )
+    return int(number)
+
+
+def answer_to(database: Database, number: int) -> str | None:
+    """The answer to a request, ``DONE`` if it is done; None while there is none."""
+    rows = database.query("SELECT answer FROM requests WHERE id = ?", (number,))
+    return None if not rows or rows[0][0] is None else str(rows[0][0])
+
+
+def withdraw(database: Database, number: int) -> str | None:
+    """Remove a request; its answer, if it has got one by now."""
+    rows = database.query("DELETE FROM requests WHERE id = ? RETURNING answer", (number,))
+    return None if not rows or rows[0][0] is None else str(rows[0][0])
 
 
 def waiting_requests(database: Database) -> list[Request]:

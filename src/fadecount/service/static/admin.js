@@ -5,6 +5,7 @@ import { duration, moment, number, roughly } from "./words.js";
 const byId = (id) => document.getElementById(id);
 const PAGE = 100;
 const SAID_FOR = 10000;
+const CHOICES = ["declare-stream", "retain-stream", "delete-stream"];
 let fading = 0;
 for (const font of ["400 1rem 'Fadecount Sans'", "600 1rem 'Fadecount Serif'"]) document.fonts.load(font);
 let token = null;
@@ -67,7 +68,7 @@ const sentence = (words) => `${words.charAt(0).toUpperCase()}${words.slice(1)}${
 function leave(words = "") {
   token = null;
   forgetMade();
-  for (const id of ["streams", "tokens", "declare-stream", "token-stream"]) byId(id).replaceChildren();
+  for (const id of ["streams", "tokens", ...CHOICES, "token-stream"]) byId(id).replaceChildren();
   for (const form of document.forms) form.reset();
   byId("desk").hidden = byId("leave").hidden = true;
   byId("sign-in").hidden = false;
@@ -84,7 +85,8 @@ async function showStreams(more = false) {
     const state = made("span", each.state, "state");
     state.dataset.state = each.state;
     const late = made("td", each.lag_seconds >= 1 ? roughly(each.lag_seconds) : "", each.lag_seconds > each.tick_seconds ? "late" : "");
-    return row([name, cell(state), number(each.key_count), duration(each.tick_seconds), each.released_until ? time(each.released_until) : "nothing yet", late]);
+    const kept = each.retain_seconds === null ? "ever" : duration(each.retain_seconds).replace(/^(?=[a-z])/, "1 ");
+    return row([name, cell(state), number(each.key_count), duration(each.tick_seconds), each.released_until ? time(each.released_until) : "nothing yet", late, kept]);
   });
   names = [...(more ? names : []), ...page.streams.map((each) => each.name)];
   cursor = page.next;
@@ -92,7 +94,8 @@ async function showStreams(more = false) {
   else byId("streams").replaceChildren(...rows);
   byId("no-streams").hidden = names.length > 0;
   byId("more").hidden = cursor === null;
-  fill(byId("declare-stream"), names.map((name) => [name, name]));
+  for (const id of CHOICES) fill(byId(id), names.map((name) => [name, name]));
+  showDelete();
   fill(byId("token-stream"), [["", "all streams"], ...names.map((name) => [name, name])]);
 }
 
@@ -181,13 +184,14 @@ function showUnit() {
 }
 byId("unit").addEventListener("change", showUnit);
 
-function onSubmit(id, work) {
+function onSubmit(id, work, after = () => {}) {
   byId(id).addEventListener("submit", async (event) => {
     event.preventDefault();
     const button = event.target.querySelector("button[type=submit]");
     button.disabled = true;
     await work(event.target);
     button.disabled = false;
+    after();
   });
 }
 
@@ -212,6 +216,33 @@ onSubmit("declare-form", async () => {
   }, `The keys are declared in ${name}.`);
   if (done) byId("declare-keys").value = "";
 });
+
+onSubmit("retain-form", async () => {
+  const name = byId("retain-stream").value;
+  const retain = byId("retain").value.trim() || null;
+  await attempt(async () => {
+    await call("PUT", `/v1/streams/${encodeURIComponent(name)}/retention`, { retain });
+    await showStreams();
+  }, `Releases of ${name} are kept for ${retain ?? "ever"}.`);
+});
+
+/* A stream is deleted only after its name was written once more. */
+function showDelete() {
+  byId("delete").disabled = !byId("delete-stream").value || byId("delete-name").value.trim() !== byId("delete-stream").value;
+}
+byId("delete-name").addEventListener("input", showDelete);
+byId("delete-stream").addEventListener("change", showDelete);
+
+onSubmit("delete-form", async () => {
+  const name = byId("delete-stream").value;
+  if (byId("delete-name").value.trim() !== name) return;
+  const done = await attempt(async () => {
+    await call("DELETE", `/v1/streams/${encodeURIComponent(name)}`);
+    await showStreams();
+    return true;
+  }, `The stream ${name} is deleted.`);
+  if (done) byId("delete-name").value = "";
+}, showDelete);
 
 onSubmit("token-form", async (form) => {
   forgetMade();
