@@ -7,6 +7,7 @@ import contextlib
 import logging
 import re
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from starlette.applications import Starlette
@@ -150,22 +151,23 @@ class Service:
         return Leader(
             open_store(settings.storage),
             settings.clock,
-            on_tick=self._closed,
+            on_ticks=self._closed,
             on_change=self._changed,
         )
 
-    def _closed(self, stream: str, tick: int) -> None:
-        """On the writing thread: a tick has been published."""
-        self.metrics.ticks_closed.inc()
-        self._loop.call_soon_threadsafe(self._published, stream, tick)
+    def _closed(self, published: Sequence[tuple[str, int]]) -> None:
+        """On the writing thread: ticks have been published, each of a stream."""
+        self.metrics.ticks_closed.inc(len(published))
+        self._loop.call_soon_threadsafe(self._published, published)
 
     def _changed(self, stream: str) -> None:
         """On the writing thread: what is public about a stream has changed."""
         self._loop.call_soon_threadsafe(self.pool.forget, stream)
 
-    def _published(self, stream: str, tick: int) -> None:
-        self.pool.forget(stream)
-        self.broadcaster.nudge(stream, tick)
+    def _published(self, published: Sequence[tuple[str, int]]) -> None:
+        for stream, tick in published:
+            self.pool.forget(stream)
+            self.broadcaster.nudge(stream, tick)
 
     async def _look(self) -> None:
         """Check for changes by others: revoked tokens, and ticks that other processes published."""

@@ -56,6 +56,9 @@ TABLES = (
 
 TABLE_NAMES = tuple(found[1] for found in (re.match(r"CREATE TABLE IF NOT EXISTS (\w+)", each) for each in TABLES) if found)
 
+OF_STREAMS = frozenset(name for name in TABLE_NAMES for each in TABLES if f" {name} (" in each and "stream BIGINT" in each)
+"""The tables whose rows belong to a stream. Those of a deleted stream may still be there; a backup leaves them out."""
+
 NEW_IN_FORMAT_2 = (
     "ALTER TABLE streams ADD COLUMN retain_seconds BIGINT",
     "ALTER TABLE streams ADD COLUMN kept_tick BIGINT",
@@ -73,19 +76,27 @@ class Database(Protocol):
     """One connection. Calls from several threads are serialized; a transaction keeps the others waiting.
 
     ``for_share`` and ``for_update`` are the ends of queries that lock a row until the transaction ends, for reading or for
-    changing it. They are empty where only one transaction can run at a time.
+    changing it. They are empty where only one transaction can run at a time. ``json_items`` makes rows of a JSON list, which is
+    its value: with the columns ``key`` (from 0) and ``value``.
     """
 
     for_share: ClassVar[str]
     for_update: ClassVar[str]
+    json_items: ClassVar[str]
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """All or nothing. When it ends without an error, what was done is durable."""
+    def transaction(self, *, durable: bool = True) -> AbstractContextManager[None]:
+        """All or nothing. When it ends without an error, what was done is durable.
+
+        With ``durable=False`` a power cut may undo it, until a later transaction is durable; a killed process does not.
+        """
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Run one statement and return how many rows it affected."""
+
+    def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
+        """Run one statement for each of these rows of values, and return how many rows they affected together."""
 
     def lock(self, name: str, wait_seconds: float) -> None:
         """Become the only writer of a stream until the connection closes, or raise a ``LockedError``."""
@@ -124,9 +135,9 @@ class GuardedConnection(ABC):
     The outcome of the current transaction is then unknown: a new connection reads what was really committed.
     """
 
-    _first_words: ClassVar[str] = "BEGIN"
     for_share: ClassVar[str] = ""
     for_update: ClassVar[str] = ""
+    json_items: ClassVar[str] = ""
 
     def __init__(self, failures: Any) -> None:
         self._failures = failures
@@ -140,10 +151,14 @@ class GuardedConnection(ABC):
     def _failure(self, error: Any) -> StoreError:
         """The error for a failure of the database, in one line and without values."""
 
+    @abstractmethod
+    def _begin(self, *, durable: bool) -> None:
+        """Begin a transaction."""
+
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, durable: bool = True) -> Iterator[None]:
         with self._guard:
-            self.change(self._first_words)
+            self._begin(durable=durable)
             try:
                 yield
             except BaseException:
