@@ -238,7 +238,7 @@ def test_keys_are_read_once_and_not_at_every_tick(shown: Harness, questions: lis
         assert shown.request("GET", "/v1/streams/doors/releases/latest").json()["releases"][1]["key"] == "b"
         if ticks == 1:
             questions.clear()
-    assert [sql for sql in questions if "FROM keys" in sql] == []
+    assert [sql for sql in questions if "FROM key_blocks" in sql] == []
     with shown.client() as client:
         client.declare("doors", ["c"])
         assert client.stream("doors").keys == ("a", "b", "c")

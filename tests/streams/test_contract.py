@@ -183,7 +183,7 @@ def test_what_is_left_of_deleted_streams_is_found_and_removed(backend: Backend) 
             while store.remove_deleted(number):
                 pass
         assert store.deleted() == []
-        for table in ("releases", "keys", "seen"):
+        for table in ("releases", "key_blocks", "seen"):
             kept = "stream IN (SELECT id FROM streams)"
             assert backend.query(f"SELECT COUNT(*) FROM {table} WHERE NOT {kept}") == [(0,)]  # noqa: S608 - constants
             assert backend.query(f"SELECT COUNT(DISTINCT stream) FROM {table} WHERE {kept}") == [(2,)]  # noqa: S608 - constants

@@ -19,7 +19,7 @@ from fadecount.streams.chunks import CELLS, Chunk
 from fadecount.streams.clock import ClockGuard, ClockState
 from fadecount.streams.inputs import Acceptance, accept_together
 from fadecount.streams.requests import Request
-from fadecount.streams.stream import close_together
+from fadecount.streams.stream import KEYS_AT_ONCE, close_together
 
 log = logging.getLogger("fadecount.service")
 MOST_TICKS_AT_ONCE = 5000
@@ -246,13 +246,12 @@ class Leader:
             if set(self._reader.keys(name)).issuperset(keys):
                 return
             raise unavailable("another process leads this stream; send it there, or again later")
-        known = stream.intake.positions
-        new = [key for key in keys if key not in known]
-        if new:
-            for _ in stream.declare_in_slices(new):
-                yield
-                if self._streams.get(name) is not stream:  # it was deleted or refused meanwhile
-                    raise unavailable("the stream has changed meanwhile; send it again") if self._has(name) else not_found()
+        before = stream.status.width
+        for _ in _declared(stream, keys):
+            yield
+            if self._streams.get(name) is not stream:  # it was deleted or refused meanwhile
+                raise unavailable("the stream has changed meanwhile; send it again") if self._has(name) else not_found()
+        if stream.status.width != before:
             self._on_change(name)
 
     def accept(self, wanted: Mapping[str, Sequence[Sent]], now: float) -> dict[str, list[bool | Problem] | Problem]:
@@ -433,6 +432,17 @@ def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Chunk | FadecountEr
     if len(group) == 1:
         return [refusal]
     return [outcome for each in group for outcome in _closed([each])]  # none was closed: each by itself now
+
+
+def _declared(stream: Stream, keys: Sequence[str]) -> Iterator[None]:
+    """Declare the keys that are new, in short steps."""
+    known, new = stream.intake.positions, list[str]()
+    for start in range(0, len(keys), KEYS_AT_ONCE):
+        new += [key for key in keys[start : start + KEYS_AT_ONCE] if key not in known]
+        if len(keys) > KEYS_AT_ONCE:
+            yield
+    if new:
+        yield from stream.declare_in_slices(new)
 
 
 def _steps_left(stream: Stream) -> int:

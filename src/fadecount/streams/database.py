@@ -17,11 +17,14 @@ from typing import Any, ClassVar, Protocol
 
 from fadecount.errors import StoreError
 
-FORMAT = 2
+FORMAT = 3
 """The number of the format of a store; streams/migration.py says what changed."""
 
 _REQUESTS = """CREATE TABLE IF NOT EXISTS requests (
         id {identity}, stream TEXT NOT NULL, action TEXT NOT NULL, details TEXT NOT NULL, answer TEXT)"""
+
+_KEY_BLOCKS = """CREATE TABLE IF NOT EXISTS key_blocks (
+        stream BIGINT NOT NULL, position BIGINT NOT NULL, names TEXT NOT NULL, PRIMARY KEY (stream, position))"""
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -31,8 +34,7 @@ TABLES = (
         commit_id TEXT NOT NULL, previous_commit_id TEXT, forks TEXT NOT NULL,
         secret {bytes} NOT NULL, digest {bytes} NOT NULL,
         retain_seconds BIGINT, kept_tick BIGINT, compacted_tick BIGINT)""",
-    """CREATE TABLE IF NOT EXISTS keys ( stream BIGINT NOT NULL, position BIGINT NOT NULL, name TEXT NOT NULL, PRIMARY KEY
-    (stream, position), UNIQUE (stream, name))""",
+    _KEY_BLOCKS,
     """CREATE TABLE IF NOT EXISTS state (
         stream BIGINT NOT NULL, kind BIGINT NOT NULL, number BIGINT NOT NULL, body {bytes} NOT NULL,
         PRIMARY KEY (stream, kind, number))""",
@@ -71,18 +73,19 @@ NEW_IN_FORMAT_2 = (
 )
 """What a store of format 1 lacks."""
 
+NEW_IN_FORMAT_3 = (_KEY_BLOCKS,)
+"""What a store of format 2 lacks. Its keys were in a table ``keys``, one row for each."""
+
 
 class Database(Protocol):
     """One connection. Calls from several threads are serialized; a transaction keeps the others waiting.
 
     ``for_share`` and ``for_update`` are the ends of queries that lock a row until the transaction ends, for reading or for
-    changing it. They are empty where only one transaction can run at a time. ``json_items`` makes rows of a JSON list, which is
-    its value: with the columns ``key`` (from 0) and ``value``.
+    changing it. They are empty where only one transaction can run at a time.
     """
 
     for_share: ClassVar[str]
     for_update: ClassVar[str]
-    json_items: ClassVar[str]
 
     def transaction(self, *, durable: bool = True) -> AbstractContextManager[None]:
         """All or nothing. When it ends without an error, what was done is durable.
@@ -137,7 +140,6 @@ class GuardedConnection(ABC):
 
     for_share: ClassVar[str] = ""
     for_update: ClassVar[str] = ""
-    json_items: ClassVar[str] = ""
 
     def __init__(self, failures: Any) -> None:
         self._failures = failures

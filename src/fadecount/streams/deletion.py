@@ -11,7 +11,7 @@ from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import Database
 from fadecount.streams.status import Status
 
-_ROWS = {"releases": ("first_tick", 16), "seen": ("batch", 1000), "persons": ("person", 1000), "keys": ("position", 1000)}
+_ROWS = {"releases": ("first_tick", 16), "seen": ("batch", 1000), "persons": ("person", 1000), "key_blocks": ("position", 16)}
 """The tables with many rows for a stream: the column that tells them apart, and how many are removed at once."""
 
 _STREAMS_OF = """WITH RECURSIVE found (stream) AS (

@@ -30,10 +30,6 @@ class PostgresDatabase(GuardedConnection):
     """
 
     for_share, for_update = " FOR SHARE", " FOR UPDATE"
-    json_items = (
-        "(SELECT place - 1 AS key, value FROM json_array_elements_text(CAST(? AS json)) WITH ORDINALITY AS item (value, place)) "
-        "AS items"
-    )
 
     def __init__(self, url: str, *, writes: bool, tables: Sequence[str] = TABLES) -> None:
         try:

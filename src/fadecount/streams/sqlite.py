@@ -41,8 +41,6 @@ class SQLiteDatabase(GuardedConnection):
     its write-ahead log is refused.
     """
 
-    json_items = "json_each(?)"
-
     def __init__(self, path: str | Path, *, writes: bool, beside: bool = False) -> None:
         """With ``beside``, for short requests to the process that holds the lock."""
         super().__init__(_FAILURES)
