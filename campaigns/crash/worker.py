@@ -25,6 +25,7 @@ from fadecount.streams import (
     Ticks,
     Unit,
     inputs,
+    mark_file,
 )
 from fadecount.streams.database import Checkpoints
 
@@ -41,7 +42,7 @@ STEPS = (
     "committed",
     "fence written",
     "fence synced",
-    "fence renamed",
+    "fence written anew",
     "fenced",
     "before publish",
     "published",
@@ -61,6 +62,9 @@ UNITS = (Unit(), Unit(of="person", events=300), Unit(of="person", events=150, ke
 NAME, FIRST_TICK, SOURCE = "doors", 1000, "journal"
 FOLD_BYTES = 1500
 """So small that what is accepted is added up in every tick of some length."""
+
+MARK_BYTES = 600
+"""So small that the file of the fence is written anew every few ticks."""
 
 MOST_KEYS = 30
 
@@ -124,6 +128,7 @@ def live(site: Site, step: str | None, passing: int, unanswered: list[str], next
     """Open the store, repeat what was not answered, then go on: batches, ticks, gaps, new keys, repeated ids."""
     journal = Journal(site.journal)
     inputs.FOLD_BYTES = FOLD_BYTES
+    mark_file.SMALL_BYTES = MARK_BYTES
     try:
         _live(site, journal, Killer(step, passing), unanswered, next_batch, operations, seed)
     except BaseException:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from campaigns.crash.worker import Killer
+from campaigns.crash.worker import MARK_BYTES, Killer
 from fadecount.cli.main import main
 from fadecount.service import app, settings
 from fadecount.service.settings import Storage
-from fadecount.streams import FileFence, Store
+from fadecount.streams import FileFence, Store, mark_file
 
 if __name__ == "__main__":
     killer = Killer(sys.argv[1], int(sys.argv[2]))
@@ -19,5 +19,6 @@ if __name__ == "__main__":
         store._checkpoint = store._fence._checkpoint = killer
         return store
 
+    mark_file.SMALL_BYTES = MARK_BYTES
     app.open_store = open_store  # type: ignore[attr-defined]
     sys.exit(main(sys.argv[3:]))

@@ -6,7 +6,7 @@ import itertools
 import os
 import random
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ import pytest
 from campaigns.crash import campaign as crash
 from campaigns.crash import worker
 from campaigns.crash.campaign import campaign
+from numpy.typing import NDArray
 
 from fadecount.counters.counter import counter_of
 from fadecount.counters.state import Parts
 from fadecount.streams import inputs, state, stream
-from fadecount.streams.status import read_status
+from fadecount.streams.status import Status, read_status
 from tests.streams.conftest import postgres_url
 
 __all__ = ["postgres_url"]
@@ -67,21 +68,24 @@ def test_it_notices_batches_counted_twice(folder: Path, monkeypatch: pytest.Monk
 
 
 def test_it_notices_lost_inputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "take_inputs", lambda _database, _seal, _uid, _stream, width: np.zeros(width, dtype=np.int64))
+    def nothing(_database: object, _seal: object, statuses: Sequence[Status]) -> dict[int, NDArray[np.int64]]:
+        return {status.id: np.zeros(status.width, dtype=np.int64) for status in statuses}
+
+    monkeypatch.setattr(stream, "take_inputs", nothing)
     with pytest.raises(AssertionError, match=r"not those committed|not what inputs and noise say"):
         campaign(folder, 100, 1, None)
 
 
 def test_it_notices_a_cap_that_is_passed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crash, "UNITS", [worker.UNITS[1]])
-    monkeypatch.setattr(inputs.Intake, "_capped", lambda _intake, persons, _keys: np.ones(len(persons), dtype=np.bool_))
+    monkeypatch.setattr(inputs.Intake, "_capped", lambda _intake, _tick, persons, _keys: np.ones(len(persons), dtype=np.bool_))
     with pytest.raises(AssertionError, match=r"not those committed|not what inputs and noise say"):
         campaign(folder, 100, 1, None)
 
 
 def test_it_notices_a_position_that_is_not_stored_with_what_was_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = inputs.Intake._write
-    monkeypatch.setattr(inputs.Intake, "_write", lambda intake, taken, _position: written(intake, taken, None))
+    monkeypatch.setattr(inputs.Intake, "_write", lambda intake, tick, taken, _: written(intake, tick, taken, None))
     with pytest.raises(AssertionError, match=r"were not stored together|nobody sent"):
         campaign(folder, 100, 1, None)
 

@@ -54,10 +54,10 @@ CASES = [
     *(("write", errno.ENOSPC, "streams.db-wal", after) for after in (13, 40)),
     *(("write", 0, "streams.db-wal", after) for after in (17,)),
     *(("fsync", errno.EIO, "/fence/", after) for after in (0, 8)),
-    *(("fsync", errno.EIO, ".new", after) for after in (2, 7)),
+    *(("fsync", errno.EIO, ".marks", after) for after in (2, 7)),
     ("fsync", errno.EIO, "/fence", 5),
-    *(("write", errno.ENOSPC, ".new", after) for after in (0, 6)),
-    ("write", 0, ".new", 4),
+    *(("write", errno.ENOSPC, ".marks", after) for after in (0, 6)),
+    ("write", 0, ".marks", 4),
 ]
 
 

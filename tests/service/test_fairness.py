@@ -20,7 +20,7 @@ from fadecount.service import parsing, read_routes, write_routes
 from fadecount.service import writer as writer_module
 from fadecount.service.leader import Leader
 from fadecount.service.reader_pool import read_page
-from fadecount.streams import Description, FileFence, SQLiteStore, Ticks, status, stream
+from fadecount.streams import Description, FileFence, SQLiteStore, Ticks, stream
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.sqlite import SQLiteDatabase
 from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
@@ -121,12 +121,12 @@ def test_an_answer_is_made_once_per_closed_tick(shown: Harness, monkeypatch: pyt
 def questions(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Every statement that is run on an embedded store."""
     asked: list[str] = []
-    for name in ("query", "change"):
+    for name in ("query", "change", "change_many"):
         real = getattr(SQLiteDatabase, name)
 
-        def noted(self: SQLiteDatabase, sql: str, *values: Any, real: Any = real) -> Any:
-            asked.append(sql)
-            return real(self, sql, *values)
+        def noted(self: SQLiteDatabase, sql: str, values: Any = (), name: str = name, real: Any = real) -> Any:
+            asked.extend([sql] * (len(values) if name == "change_many" else 1))
+            return real(self, sql, values)
 
         monkeypatch.setattr(SQLiteDatabase, name, noted)
     yield asked
@@ -134,7 +134,7 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def made_leader(folder: Path, streams: int) -> Leader:
     store = SQLiteStore(folder / "state" / "streams.db", fence=FileFence(folder / "fence"))
-    leader = Leader(store, StillClock(START), on_tick=lambda *_: None)
+    leader = Leader(store, StillClock(START), on_ticks=lambda _: None)
     for number in range(streams):
         ticks = Ticks(tick_seconds=60 if number % 10 else 3600)
         leader.create(Description(name=f"s{number}", mechanism=EXACT, ticks=ticks), ["all"])
@@ -195,8 +195,7 @@ class Waiting(Checkpoints):
 
 
 def test_events_do_not_wait_for_a_long_declaration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (status, stream):
-        monkeypatch.setattr(module, "KEYS_AT_ONCE", 10)
+    monkeypatch.setattr(stream, "KEYS_AT_ONCE", 10)
     with Harness(tmp_path) as harness:
         leader = harness.service.writer._leader
         assert leader is not None
@@ -239,7 +238,7 @@ def test_keys_are_read_once_and_not_at_every_tick(shown: Harness, questions: lis
         assert shown.request("GET", "/v1/streams/doors/releases/latest").json()["releases"][1]["key"] == "b"
         if ticks == 1:
             questions.clear()
-    assert [sql for sql in questions if "FROM keys" in sql] == []
+    assert [sql for sql in questions if "FROM key_blocks" in sql] == []
     with shown.client() as client:
         client.declare("doors", ["c"])
         assert client.stream("doors").keys == ("a", "b", "c")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 import fadecount as fc
 from fadecount.service import leader as leader_module
-from fadecount.service.leader import Leader
+from fadecount.service.leader import Leader, Sent
 from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem
 from fadecount.streams import Description, FileFence, SQLiteStore, Ticks
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark
-from fadecount.streams.status import KEYS_AT_ONCE
+from fadecount.streams.requests import Request
+from fadecount.streams.stream import KEYS_AT_ONCE
 from tests.service.harness import START, StillClock
 
 EXACT = fc.Gradual(epsilon=2.0**14)
@@ -29,7 +30,7 @@ def clock() -> StillClock:
 @pytest.fixture
 def leader(tmp_path: Path, clock: StillClock) -> Iterator[Leader]:
     store = SQLiteStore(tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence"))
-    made = Leader(store, clock, on_tick=lambda *_: None)
+    made = Leader(store, clock, on_ticks=lambda _: None)
     made.create(Description(name="doors", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
     yield made
     made.close()
@@ -46,7 +47,14 @@ class Noted(Checkpoints):
 
 
 def send(leader: Leader, counts: dict[str, int], now: float, batch_id: str | None = None) -> list[bool | Problem]:
-    return leader.accept("doors", [(SentEvents(counts), batch_id)], now)
+    return accept(leader, "doors", [(SentEvents(counts), batch_id)], now)
+
+
+def accept(leader: Leader, name: str, sent: Sequence[Sent], now: float) -> list[bool | Problem]:
+    outcome = leader.accept({name: sent}, now)[name]
+    if isinstance(outcome, Problem):
+        raise outcome
+    return outcome
 
 
 def released(leader: Leader) -> list[int]:
@@ -88,9 +96,9 @@ def test_while_a_stream_catches_up_events_are_to_be_sent_again(
 
 def test_a_wrong_batch_is_refused_by_itself_and_before_the_others_are_written(leader: Leader, clock: StillClock) -> None:
     sent = [(SentEvents({key: 1}), None) for key in ("a", "unknown", "a")]
-    first, wrong, last = leader.accept("doors", sent, clock.moment)
+    first, wrong, last = accept(leader, "doors", sent, clock.moment)
     assert (first, last) == (True, True) and isinstance(wrong, Problem) and wrong.code == "unknown_key"
-    many = leader.accept("doors", [(SentEvents({"a": 1}, largest_amount=2), None)], clock.moment)
+    many = accept(leader, "doors", [(SentEvents({"a": 1}, largest_amount=2), None)], clock.moment)
     assert isinstance(many[0], Problem) and many[0].code == "wrong_amount"
     clock.moment += 60
     leader.close_due(clock.moment)
@@ -119,7 +127,7 @@ def test_a_stream_that_cannot_go_on_does_not_stop_the_others(
     assert "stream copied cannot go on (FenceError)" in caplog.text
     for name in ("short", "copied"):
         with pytest.raises(Problem, match="not in order"):
-            leader.accept(name, [(SentEvents({"all": 1}), None)], clock.moment)
+            accept(leader, name, [(SentEvents({"all": 1}), None)], clock.moment)
 
 
 def test_streams_that_are_due_are_closed_in_groups(tmp_path: Path, clock: StillClock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +137,7 @@ def test_streams_that_are_due_are_closed_in_groups(tmp_path: Path, clock: StillC
     store = SQLiteStore(tmp_path / "many" / "streams.db", fence=FileFence(tmp_path / "fence"))
     noted, closed = Noted(), list[str]()
     store._checkpoint = noted
-    leader = Leader(store, clock, on_tick=lambda name, _: closed.append(name))
+    leader = Leader(store, clock, on_ticks=lambda ticks: closed.extend(name for name, _ in ticks))
     for number in range(10):
         wide = [f"key{at}" for at in range(50 if number == 5 else 1)]
         leader.create(Description(name=f"s{number}", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), wide)
@@ -141,17 +149,71 @@ def test_streams_that_are_due_are_closed_in_groups(tmp_path: Path, clock: StillC
         turns.append(len(closed) - before)
     assert (turns, noted.seen.count("committed")) == ([4, 4, 2, 0], 3)
     closed.clear()
-    clock.moment += 20 * 60  # now the wide one is more than fits beside others, and comes by itself or with few
-    while len(closed) < 10:
+    clock.moment += 20 * 60  # now the wide one is more than fits beside others: it comes by itself, a tick at a time
+    while leader.next_due is not None and leader.next_due <= clock.moment:
         leader.close_due(clock.moment)
-    assert noted.seen.count("committed") > 6 and sorted(closed) == [f"s{number}" for number in range(10)]
+    assert noted.seen.count("committed") > 20 and set(closed) == {f"s{number}" for number in range(10)}
+    assert closed.count("s5") == 20 and len(closed) < 20 + 9 * 20
+    assert {len(piece.values) for piece in store.reader().releases("s5")} == {1}
     leader.close()
+
+
+def test_batches_of_several_streams_share_a_transaction(leader: Leader, clock: StillClock) -> None:
+    leader._store._checkpoint = noted = Noted()
+    for name in ("gates", "walls"):
+        leader.create(Description(name=name, mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
+    sent: list[Sent] = [(SentEvents({"a": 1}), None), (SentEvents({"unknown": 1}), None)]
+    noted.seen.clear()
+    found = leader.accept({"walls": sent, "nowhere": sent, "gates": sent}, clock.moment)
+    assert noted.seen == ["before accept", "accept written", "accept committed"]
+    refused = found.pop("nowhere")
+    assert isinstance(refused, Problem) and refused.status == 404
+    for outcome in found.values():
+        assert isinstance(outcome, list) and outcome[0] is True and isinstance(outcome[1], Problem)
+    clock.moment += 60
+    assert all(isinstance(each, Problem) and each.status == 503 for each in leader.accept({"gates": sent}, clock.moment).values())
+
+
+def test_a_deleted_stream_is_gone_at_once_and_its_rows_in_short_steps(leader: Leader, clock: StillClock, tmp_path: Path) -> None:
+    """Also if the service is started again meanwhile; the other streams go on in between."""
+    store = leader._store
+    leader.create(Description(name="gates", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
+    for _ in range(40):
+        clock.moment += 60
+        leader.close_due(clock.moment)
+    leader._carry_out(Request(stream="doors", action="delete"))
+    assert not store.reader().has("doors") and leader.stream_count == 1
+    rows = "SELECT (SELECT COUNT(*) FROM releases WHERE stream = 1) + (SELECT COUNT(*) FROM key_blocks WHERE stream = 1)"
+    assert store._database.query(rows) == [(41,)]
+    leader.look_after(seconds=0.0)
+    assert store._database.query(rows) == [(41,)]
+    leader.close()
+    again = Leader(
+        SQLiteStore(tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence")), clock, on_ticks=lambda _: None
+    )
+    clock.moment += 60
+    again.close_due(clock.moment)
+    again.look_after(seconds=60.0)
+    assert again._store._database.query(rows) == [(0,)] == [tuple(again._store.deleted()) or (0,)]
+    assert len(list(again._store.reader().releases("gates"))) == 41
+    again.close()
+
+
+def test_a_stream_that_is_deleted_leaves_nothing_in_the_queue_of_ticks(leader: Leader, clock: StillClock) -> None:
+    leader._carry_out(Request(stream="doors", action="delete"))
+    leader.create(Description(name="doors", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
+    clock.moment += 60
+    leader.close_due(clock.moment)
+    clock.moment += 60
+    leader.close_due(clock.moment)
+    assert released(leader) == [0, 0]
+    assert len(leader._ends) == 1
 
 
 def test_a_declaration_ends_when_its_stream_is_deleted(leader: Leader) -> None:
     """The store goes on: what is left of the declaration touches nothing."""
     steps = leader.declare("doors", [f"key{number}" for number in range(KEYS_AT_ONCE + 1)])
-    for _ in range(3):  # checked in two steps, then the first names are written
+    for _ in range(5):  # compared in two steps, checked in two, then the first names are written
         next(steps)
     leader._store.delete("doors")
     leader._forget("doors")

@@ -74,7 +74,7 @@ def test_a_stream_that_another_process_leads_at_once_is_created_all_the_same(
 ) -> None:
     """The other process looks for streams just between the creation and the lead."""
     store = open_store()
-    leaders = [Leader(each, StillClock(), on_tick=lambda *_: None) for each in (store, open_store())]
+    leaders = [Leader(each, StillClock(), on_ticks=lambda _: None) for each in (store, open_store())]
     open_stream = store.open
 
     def open_late(name: str) -> Stream:
@@ -84,12 +84,12 @@ def test_a_stream_that_another_process_leads_at_once_is_created_all_the_same(
     monkeypatch.setattr(store, "open", open_late)
     assert leaders[0].create(described("doors"), ["a"])
     assert not leaders[0].create(described("doors"), ["a"])
-    assert leaders[0].accept("doors", [(SentEvents({"a": 1}), None)], START) == [True]
+    assert leaders[0].accept({"doors": [(SentEvents({"a": 1}), None)]}, START) == {"doors": [True]}
     assert (list(leaders[0]._streams), list(leaders[1]._streams)) == ([], ["doors"])
 
 
 def test_two_processes_that_create_one_name_make_one_stream(open_store: Callable[[], Store]) -> None:
-    leaders = [Leader(open_store(), StillClock(), on_tick=lambda *_: None) for _ in range(2)]
+    leaders = [Leader(open_store(), StillClock(), on_ticks=lambda _: None) for _ in range(2)]
     made: list[bool] = []
     for number in range(10):
         name = f"doors{number}"
@@ -99,14 +99,14 @@ def test_two_processes_that_create_one_name_make_one_stream(open_store: Callable
 
 def test_keys_declared_at_a_process_that_does_not_lead(open_store: Callable[[], Store]) -> None:
     """It says so, unless there is nothing to declare; and it counts under keys that the other one has declared since."""
-    one, two = (Leader(open_store(), StillClock(), on_tick=lambda *_: None) for _ in range(2))
+    one, two = (Leader(open_store(), StillClock(), on_ticks=lambda _: None) for _ in range(2))
     one.create(described("doors"), ["a"])
-    assert two.accept("doors", [(SentEvents({"a": 1}), None)], START) == [True]
+    assert two.accept({"doors": [(SentEvents({"a": 1}), None)]}, START) == {"doors": [True]}
     list(two.declare("doors", ["a"]))
     with pytest.raises(Problem, match="another process leads"):
         list(two.declare("doors", ["b"]))
     list(one.declare("doors", ["b"]))
-    assert two.accept("doors", [(SentEvents({"b": 1}), None)], START) == [True]
+    assert two.accept({"doors": [(SentEvents({"b": 1}), None)]}, START) == {"doors": [True]}
 
 
 def test_a_process_that_does_not_lead_has_streams_changed_and_ends_their_readers(tmp_path: Path, database: str) -> None:

@@ -42,9 +42,9 @@ def filled(backend: Backend) -> None:
             doors.add({"a": tick}, id=f"batch {tick}")
             doors.close_through(tick)
         doors.add({"b": 4}, id="waiting")
-        store.create(describe("gone"), start_tick=1).close_through(3)
-        store.delete("gone")
         store.create(describe("windows"), start_tick=1).close_through(2)
+        store.create(describe("gone"), start_tick=1).close_through(3)
+        store.begin_deletion("gone")  # its rows are still there: a new stream must not get them
 
 
 def restored(backend: Backend, backup: Path, folder: Path, url: str | None) -> Store:

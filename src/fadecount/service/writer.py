@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,15 +40,12 @@ class LongJob(Job):
     steps: Iterator[None] | None = None
 
 
-def accepted(leader: Leader, stream: str, group: Sequence[Job], now: float) -> list[tuple[Job, Any]]:
-    """One transaction for the group."""
-    try:
-        outcomes: list[Any] = list(leader.accept(stream, [job.work for job in group], now))
-    except StoreError:
-        raise
-    except FadecountError as error:
-        outcomes = [error] * len(group)
-    return list(zip(group, outcomes, strict=True))
+def accepted(leader: Leader, groups: Mapping[str, Sequence[Job]], now: float) -> Iterator[tuple[Job, Any]]:
+    """One transaction for the batches of all streams."""
+    outcomes = leader.accept({name: [job.work for job in group] for name, group in groups.items()}, now)
+    for name, group in groups.items():
+        found = outcomes[name]
+        yield from zip(group, found if isinstance(found, list) else [found] * len(group), strict=True)
 
 
 def outcome_of(work: Callable[[Leader], Any], leader: Leader) -> Any:
@@ -102,6 +99,8 @@ class Writer:
         self._wake = threading.Condition()
         self._stopping = False
         self._looked = 0.0
+        self._taking_over = False
+        """Whether there are more streams to take over, without waiting in between."""
         self._busy_since: float | None = None
         self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
@@ -184,7 +183,7 @@ class Writer:
 
     def _gather(self) -> list[Job]:
         with self._wake:
-            if not self._jobs and not self._long and not self._stopping:
+            if not self._jobs and not self._long and not self._taking_over and not self._stopping:
                 self._wake.wait(self._patience())
             return [self._jobs.popleft() for _ in range(min(len(self._jobs), LARGEST_GROUP))]
 
@@ -211,18 +210,16 @@ class Writer:
                     late.append(job)
                 else:
                     groups.setdefault(job.stream, []).append(job)
-            for stream, group in groups.items():
-                done += accepted(leader, stream, group, now)
+            done += accepted(leader, groups, now)
             done += self._one_step(leader)
         finally:
             with self._wake:
                 self._jobs.extendleft(reversed(late))
             if done:
                 self._loop.call_soon_threadsafe(resolve, done)
-        if time.monotonic() - self._looked > LONGEST_WAIT:
+        if self._taking_over or time.monotonic() - self._looked > LONGEST_WAIT:
             self._looked = time.monotonic()
-            if self._reconnects:
-                leader.find_streams()
+            self._taking_over = self._reconnects and leader.find_streams()
             leader.look_after()
 
     def _one_step(self, leader: Leader) -> list[tuple[Job, Any]]:

@@ -6,7 +6,7 @@ Values never change. Rows of old ticks may be joined, or removed (streams/retent
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,13 +41,13 @@ class Chunk:
         return self.first_tick + len(self.values) - 1
 
 
-def write_chunk(database: Database, stream: int, chunk: Chunk) -> None:
-    body = chunk.values.astype("<i8").tobytes()
-    ticks, width = chunk.values.shape
-    database.change(
-        "INSERT INTO releases (stream, first_tick, ticks, width, body, digest) VALUES (?, ?, ?, ?, ?, ?)",
-        (stream, chunk.first_tick, ticks, width, body, _digest(stream, chunk.first_tick, body)),
-    )
+def write_chunks(database: Database, chunks: Iterable[tuple[int, Chunk]]) -> None:
+    """Write releases, each with the number of its stream."""
+    rows = []
+    for stream, chunk in chunks:
+        body = chunk.values.astype("<i8", copy=False).tobytes()
+        rows.append((stream, chunk.first_tick, *chunk.values.shape, body, _digest(stream, chunk.first_tick, body)))
+    database.change_many("INSERT INTO releases (stream, first_tick, ticks, width, body, digest) VALUES (?, ?, ?, ?, ?, ?)", rows)
 
 
 def read_chunks(database: Database, stream: int, first: int, last: int) -> Iterator[Chunk]:

@@ -17,11 +17,14 @@ from typing import Any, ClassVar, Protocol
 
 from fadecount.errors import StoreError
 
-FORMAT = 2
+FORMAT = 3
 """The number of the format of a store; streams/migration.py says what changed."""
 
 _REQUESTS = """CREATE TABLE IF NOT EXISTS requests (
         id {identity}, stream TEXT NOT NULL, action TEXT NOT NULL, details TEXT NOT NULL, answer TEXT)"""
+
+_KEY_BLOCKS = """CREATE TABLE IF NOT EXISTS key_blocks (
+        stream BIGINT NOT NULL, position BIGINT NOT NULL, names TEXT NOT NULL, PRIMARY KEY (stream, position))"""
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -31,8 +34,7 @@ TABLES = (
         commit_id TEXT NOT NULL, previous_commit_id TEXT, forks TEXT NOT NULL,
         secret {bytes} NOT NULL, digest {bytes} NOT NULL,
         retain_seconds BIGINT, kept_tick BIGINT, compacted_tick BIGINT)""",
-    """CREATE TABLE IF NOT EXISTS keys ( stream BIGINT NOT NULL, position BIGINT NOT NULL, name TEXT NOT NULL, PRIMARY KEY
-    (stream, position), UNIQUE (stream, name))""",
+    _KEY_BLOCKS,
     """CREATE TABLE IF NOT EXISTS state (
         stream BIGINT NOT NULL, kind BIGINT NOT NULL, number BIGINT NOT NULL, body {bytes} NOT NULL,
         PRIMARY KEY (stream, kind, number))""",
@@ -56,6 +58,9 @@ TABLES = (
 
 TABLE_NAMES = tuple(found[1] for found in (re.match(r"CREATE TABLE IF NOT EXISTS (\w+)", each) for each in TABLES) if found)
 
+OF_STREAMS = frozenset(name for name in TABLE_NAMES for each in TABLES if f" {name} (" in each and "stream BIGINT" in each)
+"""The tables whose rows belong to a stream. Those of a deleted stream may still be there; a backup leaves them out."""
+
 NEW_IN_FORMAT_2 = (
     "ALTER TABLE streams ADD COLUMN retain_seconds BIGINT",
     "ALTER TABLE streams ADD COLUMN kept_tick BIGINT",
@@ -68,6 +73,9 @@ NEW_IN_FORMAT_2 = (
 )
 """What a store of format 1 lacks."""
 
+NEW_IN_FORMAT_3 = (_KEY_BLOCKS,)
+"""What a store of format 2 lacks. Its keys were in a table ``keys``, one row for each."""
+
 
 class Database(Protocol):
     """One connection. Calls from several threads are serialized; a transaction keeps the others waiting.
@@ -79,13 +87,19 @@ class Database(Protocol):
     for_share: ClassVar[str]
     for_update: ClassVar[str]
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """All or nothing. When it ends without an error, what was done is durable."""
+    def transaction(self, *, durable: bool = True) -> AbstractContextManager[None]:
+        """All or nothing. When it ends without an error, what was done is durable.
+
+        With ``durable=False`` a power cut may undo it, until a later transaction is durable; a killed process does not.
+        """
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         """Run one statement and return how many rows it affected."""
+
+    def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
+        """Run one statement for each of these rows of values, and return how many rows they affected together."""
 
     def lock(self, name: str, wait_seconds: float) -> None:
         """Become the only writer of a stream until the connection closes, or raise a ``LockedError``."""
@@ -124,7 +138,6 @@ class GuardedConnection(ABC):
     The outcome of the current transaction is then unknown: a new connection reads what was really committed.
     """
 
-    _first_words: ClassVar[str] = "BEGIN"
     for_share: ClassVar[str] = ""
     for_update: ClassVar[str] = ""
 
@@ -140,10 +153,14 @@ class GuardedConnection(ABC):
     def _failure(self, error: Any) -> StoreError:
         """The error for a failure of the database, in one line and without values."""
 
+    @abstractmethod
+    def _begin(self, *, durable: bool) -> None:
+        """Begin a transaction."""
+
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, durable: bool = True) -> Iterator[None]:
         with self._guard:
-            self.change(self._first_words)
+            self._begin(durable=durable)
             try:
                 yield
             except BaseException:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from fadecount.errors import ParameterError, StoreError, bad_parameter
@@ -55,14 +56,20 @@ class Description:
     def from_json(cls, name: str, text: str) -> Description:
         """A description from JSON text, checked."""
         try:
-            found: dict[str, Any] = json.loads(text)
-            if found["version"] != 1:
-                raise StoreError("stream was made by a newer fadecount; upgrade to read it")
-            ticks = Ticks(tick_seconds=found["tick_seconds"], zone=found["zone"])
-            mechanism = Mechanism.from_json(found["mechanism"])
-            return cls(name=name, mechanism=mechanism, ticks=ticks, unit=Unit.from_json(found["unit"]))
+            mechanism, ticks, unit = _described(text)
+            return cls(name=name, mechanism=mechanism, ticks=ticks, unit=unit)
         except (ValueError, KeyError, TypeError, ParameterError) as error:
             raise StoreError("description of a stream is damaged; take an intact copy") from error
+
+
+@lru_cache(maxsize=1024)
+def _described(text: str) -> tuple[Mechanism, Ticks, Unit]:
+    """What a description says, apart from the name. Streams are read often, and many are alike."""
+    found: dict[str, Any] = json.loads(text)
+    if found["version"] != 1:
+        raise StoreError("stream was made by a newer fadecount; upgrade to read it")
+    ticks = Ticks(tick_seconds=found["tick_seconds"], zone=found["zone"])
+    return Mechanism.from_json(found["mechanism"]), ticks, Unit.from_json(found["unit"])
 
 
 def checked_keys(names: Iterable[str], taken: Container[str] = ()) -> tuple[str, ...]:

@@ -13,30 +13,26 @@ A copy that runs beside the original is stopped the same way: both know the fenc
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fadecount.errors import FenceError, StoreError
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.forks import Fork
-from fadecount.streams.sqlite import sync_folder
+from fadecount.streams.mark_file import MarkFile, damaged
 from fadecount.streams.status import Status, read_status
 
 if TYPE_CHECKING:
     from fadecount.streams.postgres import PostgresDatabase
-
-_SYNCS_AT_ONCE = 8
-"""Files that are synced at the same time: the file system writes them together."""
 
 _TABLES = ("CREATE TABLE IF NOT EXISTS fadecount_fence (uid TEXT PRIMARY KEY, mark TEXT NOT NULL)",)
 
@@ -53,20 +49,31 @@ class Mark:
     forks: tuple[Fork, ...] = ()
     name: str | None = None
 
-    def to_json(self) -> str:
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The mark as JSON has it."""
         forks = [fork.last_step for fork in self.forks]
-        return json.dumps({"commit_id": self.commit_id, "steps": self.steps, "forks": forks, "name": self.name})
+        return {"commit_id": self.commit_id, "steps": self.steps, "forks": forks, "name": self.name}
+
+    def to_json(self) -> str:
+        return json.dumps(self.fields)
 
     @classmethod
     def from_json(cls, text: str) -> Mark:
         try:
-            found = json.loads(text)
+            return cls.from_fields(json.loads(text))
+        except ValueError as error:
+            raise damaged() from error
+
+    @classmethod
+    def from_fields(cls, found: Any) -> Mark:
+        try:
             forks = tuple(Fork(last_step=None if each is None else int(each)) for each in found["forks"])
             name = found.get("name")
             named = None if name is None else str(name)
             return cls(commit_id=str(found["commit_id"]), steps=int(found["steps"]), forks=forks, name=named)
         except (ValueError, KeyError, TypeError) as error:
-            raise FenceError("fence is damaged; restore it, or remove it and see fadecount streams accept-history") from error
+            raise damaged() from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +123,16 @@ def default_folder() -> Path:
 
 
 class FileFence(_Moving):
-    """One small file per stream in a folder; each move is a new file, synced and renamed over the old one."""
+    """A folder with one small file for each store, which holds the marks of its streams (:class:`MarkFile`).
+
+    Earlier versions had a file for each stream. Such a mark counts until its stream moves it, and its file is then removed.
+    """
 
     def __init__(self, folder: str | Path | None = None, *, checkpoints: Checkpoints | None = None) -> None:
         self._folder = Path(folder) if folder is not None else default_folder()
         self._checkpoint = checkpoints or Checkpoints()
+        self._files: dict[str, MarkFile] = {}
+        self._guard = threading.Lock()
 
     @property
     def folder(self) -> Path:
@@ -132,69 +144,74 @@ class FileFence(_Moving):
         """The folder, for messages."""
         return str(self._folder)
 
+    def _file(self, store: str) -> MarkFile:
+        return self._files.setdefault(store, MarkFile(self._folder / f"{store}.marks", self._checkpoint))
+
     def read(self, uid: str) -> Mark | None:
         """The mark of a stream, or None."""
+        with self._guard, self._usable():
+            found = self._file(_store_of(uid)).read().get(uid)
+            return self._single(uid) if found is None else Mark.from_fields(found)
+
+    def _single(self, uid: str) -> Mark | None:
+        """The mark of a stream in a file of its own."""
         try:
-            return Mark.from_json((self._folder / f"{uid}.mark").read_text(encoding="utf-8"))
+            return Mark.from_json(self._single_file(uid).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        except (OSError, UnicodeDecodeError) as error:
-            raise _unusable(error, self._folder) from error
+
+    def _single_file(self, uid: str) -> Path:
+        return self._folder / f"{uid}.mark"
 
     def marks(self, store: str) -> dict[str, Mark]:
         """The marks of all streams of a store."""
-        try:
-            uids = [path.stem for path in self._folder.glob(f"{store}-*.mark")]
-        except OSError as error:
-            raise _unusable(error, self._folder) from error
-        found = ((uid, self.read(uid)) for uid in sorted(uids))
-        return {uid: mark for uid, mark in found if mark is not None}
+        with self._guard, self._usable():
+            single = {path.stem: self._single(path.stem) for path in sorted(self._folder.glob(f"{store}-*.mark"))}
+            found = {uid: Mark.from_fields(each) for uid, each in self._file(store).read().items()}
+            return {**{uid: mark for uid, mark in single.items() if mark is not None}, **found}
 
     def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
         """Replace the marks of several streams, durably when it returns; the refusals, by uid."""
         refused: dict[str, FenceError] = {}
-        try:
+        with self._guard, self._usable():
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with ExitStack() as locks:
-                for uid in sorted(each.uid for each in moves):  # in one order: two processes never wait for each other
-                    locks.enter_context(self._locked(uid))
-                for each in moves:
-                    try:
-                        check(self.read(each.uid), each.expected)
-                    except FenceError as error:
-                        refused[each.uid] = error
-                self._replace([each for each in moves if each.uid not in refused])
-        except OSError as error:
-            raise _unusable(error, self._folder) from error
+            for store in sorted({_store_of(each.uid) for each in moves}):
+                refused |= self._move(self._file(store), [each for each in moves if _store_of(each.uid) == store])
         return refused
 
-    def _replace(self, moves: Sequence[Move]) -> None:
-        paths = [self._folder / f"{each.uid}.mark" for each in moves]
-        with ExitStack() as files:
-            opened = []
-            for path, each in zip(paths, moves, strict=True):
-                descriptor = os.open(_new(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-                files.callback(os.close, descriptor)
-                content = each.mark.to_json().encode()
-                if os.write(descriptor, content) != len(content):
-                    raise OSError(0, "short write")
-                opened.append(descriptor)
-            self._checkpoint("fence written")
-            _sync(opened)
-        self._checkpoint("fence synced")
-        for path in paths:
-            _new(path).replace(path)
-        self._checkpoint("fence renamed")
-        sync_folder(self._folder)
+    def _move(self, file: MarkFile, moves: Sequence[Move]) -> dict[str, FenceError]:
+        refused: dict[str, FenceError] = {}
+        with file.changing() as marks:
+            single = [each.uid for each in moves if each.uid not in marks]
+            for each in moves:
+                known = marks.get(each.uid)
+                try:
+                    check(self._single(each.uid) if known is None else Mark.from_fields(known), each.expected)
+                except FenceError as error:
+                    refused[each.uid] = error
+            accepted = {each.uid: each.mark.fields for each in moves if each.uid not in refused}
+            if accepted:
+                file.append(accepted)
+            for uid in single:
+                if uid in accepted:
+                    self._single_file(uid).unlink(missing_ok=True)
+                    self._single_file(uid).with_suffix(".lock").unlink(missing_ok=True)
+        return refused
 
     @contextmanager
-    def _locked(self, uid: str) -> Iterator[None]:
-        descriptor = os.open(self._folder / f"{uid}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def _usable(self) -> Iterator[None]:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
-        finally:
-            os.close(descriptor)
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not readable"
+            raise StoreError(
+                f"fence folder {str(self._folder)!r} cannot be used: {reason}; choose another with --fence"
+            ) from error
+
+
+def _store_of(uid: str) -> str:
+    """The uid of the store that a stream belongs to."""
+    return uid.rpartition("-")[0] or uid
 
 
 class ServerFence(_Moving):
@@ -223,25 +240,24 @@ class ServerFence(_Moving):
     def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
         """Replace the marks of several streams in one transaction; the refusals, by uid."""
         refused: dict[str, FenceError] = {}
+        words = "SELECT uid, mark FROM fadecount_fence WHERE uid = ANY(?) ORDER BY uid FOR UPDATE"  # in one order: no deadlock
         with self.database.transaction():
-            for each in sorted(moves, key=lambda each: each.uid):  # in one order: two processes never wait for each other
+            known = dict(self.database.query(words, ([each.uid for each in moves],)))
+            for each in moves:
                 try:
-                    self._move(each)
+                    self._check(each, known.get(each.uid))
                 except FenceError as error:
                     refused[each.uid] = error
+            moved = [(each.mark.to_json(), each.uid) for each in moves if each.uid not in refused]
+            self.database.change_many("UPDATE fadecount_fence SET mark = ? WHERE uid = ?", moved)
         return refused
 
-    def _move(self, move: Move) -> None:
-        """Replace one mark, or raise before anything is written."""
-        uid, text = move.uid, move.mark.to_json()
-        rows = self.database.query("SELECT mark FROM fadecount_fence WHERE uid = ? FOR UPDATE", (uid,))
-        check(Mark.from_json(rows[0][0]) if rows else None, move.expected)
-        if rows:
-            self.database.change("UPDATE fadecount_fence SET mark = ? WHERE uid = ?", (text, uid))
-            return
+    def _check(self, move: Move, known: str | None) -> None:
+        """Raise if the mark is not the expected one; make the first one of a stream."""
+        check(None if known is None else Mark.from_json(known), move.expected)
         words = "INSERT INTO fadecount_fence (uid, mark) VALUES (?, ?) ON CONFLICT (uid) DO NOTHING"
-        if not self.database.change(words, (uid, text)):  # another process created the first mark meanwhile
-            check(self.read(uid), move.expected)
+        if known is None and not self.database.change(words, (move.uid, move.mark.to_json())):
+            check(self.read(move.uid), move.expected)  # another process made it meanwhile
 
     def close(self) -> None:
         """Close the connection."""
@@ -261,24 +277,6 @@ def check(found: Mark | None, expected: str | None) -> None:
         raise FenceError("another copy of this store has published releases; only the one that did may go on")
 
 
-def _new(path: Path) -> Path:
-    return path.with_suffix(".new")
-
-
-def _sync(descriptors: Sequence[int]) -> None:
-    """Make the contents of these files durable."""
-    if len(descriptors) == 1:
-        os.fsync(descriptors[0])
-    elif descriptors:
-        with ThreadPoolExecutor(min(_SYNCS_AT_ONCE, len(descriptors))) as threads:
-            list(threads.map(os.fsync, descriptors))
-
-
-def _unusable(error: Exception, folder: Path) -> StoreError:
-    reason = getattr(error, "strerror", None) or "not readable"
-    return StoreError(f"fence folder {str(folder)!r} cannot be used: {reason}; choose another with --fence")
-
-
 def publish(
     database: Database, fence: Fence | None, committed: Sequence[tuple[Status, str | None]], checkpoint: Checkpoints
 ) -> list[Status | FenceError]:
@@ -294,7 +292,8 @@ def publish(
     moved = [status.id for status, _ in committed if status.uid not in refused]
     if moved:
         marks = ", ".join("?" * len(moved))
-        database.change(f"UPDATE streams SET published_tick = last_tick WHERE id IN ({marks})", moved)  # noqa: S608 - marks
+        with database.transaction(durable=False):  # after a power cut, what the fence shows is published again
+            database.change(f"UPDATE streams SET published_tick = last_tick WHERE id IN ({marks})", moved)  # noqa: S608 - marks
     checkpoint("published")
     return [refused.get(status.uid) or replace(status, published_tick=status.last_tick) for status, _ in committed]
 

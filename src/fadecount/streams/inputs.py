@@ -17,18 +17,21 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.errors import ClockError, InputError, ParameterError, StoreError
+from fadecount.errors import ClockError, FadecountError, InputError, ParameterError
 from fadecount.noise import unpredictable
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.description import Description
 from fadecount.streams.seal import Seal
-from fadecount.streams.status import read_keys, read_status
+from fadecount.streams.status import Status, read_keys
 from fadecount.streams.ticks import Ticks
 
 LARGEST_COUNT = 1 << 40
 _ROWS_PER_STATEMENT = 256
 REMEMBERED_SECONDS = 86400
 """How long a batch id is remembered: at least this long in ticks of the stream, and never less than two ticks."""
+
+ROWS_AT_ONCE = 1000
+"""Batch ids, or persons of closed ticks, that are dropped in one transaction."""
 
 FOLD_BYTES = 1 << 16
 """Accepted rows are added up into one when they are larger than this, and larger than that one."""
@@ -80,14 +83,13 @@ class Intake:
         self,
         database: Database,
         seal: Seal,
-        name: str,
+        status: Status,
         *,
         checkpoints: Checkpoints | None = None,
         keys: Sequence[str] | None = None,
     ) -> None:
         self._database, self._seal = database, seal
         self._checkpoint = checkpoints or Checkpoints()
-        status = read_status(database, name)
         self._id, self._uid, self._description = status.id, status.uid, status.description
         self.positions = self._read_positions() if keys is None else {key: at for at, key in enumerate(keys)}
         """The position of every declared key."""
@@ -121,15 +123,19 @@ class Intake:
         raises a ``ClockError``: an event counted in a tick before its own would be older than its time says, and would have
         lost more.
         """
-        numbers = [self._numbers(batch) for batch in batches]
-        self._checkpoint("before accept")
-        with self._database.transaction():
-            tick = self._open_tick(not_before)
-            fresh = self._remember([batch.id for batch in batches], tick)
-            taken = [each for each, new in zip(numbers, fresh, strict=True) if new]
-            self._write(taken, position)
-            self._checkpoint("accept written")
-        self._checkpoint("accept committed")
+        (outcome,) = accept_together([Acceptance(self, batches, not_before, position)])
+        if isinstance(outcome, FadecountError):
+            raise outcome
+        return outcome
+
+    def _accept(self, wanted: Acceptance, numbers: Sequence[_Events]) -> list[bool] | FadecountError:
+        """Inside a transaction. An error is returned before anything is written."""
+        try:
+            tick = self._open_tick(wanted.not_before)
+        except (ClockError, ParameterError) as error:
+            return error
+        fresh = self._remember([batch.id for batch in wanted.batches], tick)
+        self._write(tick, [each for each, new in zip(numbers, fresh, strict=True) if new], wanted.position)
         return fresh
 
     def accept_rows(
@@ -156,8 +162,8 @@ class Intake:
         hashes = [] if persons is None else self._hashes(persons)
         self._checkpoint("before accept")
         with self._database.transaction():
-            self._open_tick(not_before)
-            counted = self._write([_Events(keys.tolist(), amounts.tolist(), hashes)], position)
+            tick = self._open_tick(not_before)
+            counted = self._write(tick, [_Events(keys.tolist(), amounts.tolist(), hashes)], position)
             self._checkpoint("accept written")
         self._checkpoint("accept committed")
         return counted
@@ -172,20 +178,25 @@ class Intake:
         most = unit.events if keys is not None or unit.keys == 1 else unit.keys
         if keys is not None:
             hashes = [self._pair(person, key) for person, key in zip(hashes, keys, strict=True)]
-        found = self._counted(hashes)
+        found = self._counted(self._tick_of_persons(), hashes)
         return np.minimum(np.array([found.get(each, 0) for each in hashes], dtype=np.int64), most)
 
     @property
     def persons_noted(self) -> int:
         """A number that changes whenever more of any person is accepted for the open tick."""
-        return persons_noted(self._database, self._id)
+        return persons_noted(self._database, self._id, self._tick_of_persons())
 
-    def _counted(self, hashes: Iterable[bytes]) -> dict[bytes, int]:
+    def _tick_of_persons(self) -> int:
+        """The open tick; before the stream has begun, one for which nobody is noted."""
+        ((last,),) = self._database.query("SELECT last_tick FROM streams WHERE id = ?", (self._id,))
+        return 0 if last is None else operator.index(last) + 1
+
+    def _counted(self, tick: int, hashes: Iterable[bytes]) -> dict[bytes, int]:
         found: dict[bytes, int] = {}
         for part in _parts(sorted(set(hashes))):
-            marks = ", ".join("?" * len(part))
+            marks, names = ", ".join("?" * len(part)), [_noted_as(tick) + each for each in part]
             words = f"SELECT person, events FROM persons WHERE stream = ? AND person IN ({marks})"  # noqa: S608 - marks
-            found.update((bytes(name), count) for name, count in self._database.query(words, (self._id, *part)))
+            found.update((_person(name), count) for name, count in self._database.query(words, (self._id, *names)))
         return found
 
     @property
@@ -203,7 +214,7 @@ class Intake:
         words = f"SELECT last_tick FROM streams WHERE id = ?{self._database.for_share}"  # noqa: S608 - a constant
         rows = self._database.query(words, (self._id,))
         if not rows:
-            raise StoreError("stream must exist to accept events; it was deleted")
+            raise ParameterError("stream must exist to accept events; it was deleted")
         if rows[0][0] is None:
             raise ParameterError("stream must have begun to accept events; create it with start_tick")
         tick = operator.index(rows[0][0]) + 1
@@ -260,13 +271,13 @@ class Intake:
         """How a stored person and the position of a key are stored together."""
         return hashlib.blake2b(person + key.to_bytes(8), key=self._secret, person=b"key", digest_size=16).digest()
 
-    def _write(self, taken: Sequence[_Events], position: ReadPosition | None) -> int:
+    def _write(self, tick: int, taken: Sequence[_Events], position: ReadPosition | None) -> int:
         """Store the events within their persons' caps for the open tick; returns how many there are."""
         persons = [person for each in taken for person in each.persons]
         keys = np.fromiter((key for each in taken for key in each.keys), dtype=np.int64)
         counts = np.fromiter((count for each in taken for count in each.counts), dtype=np.int64)
         if persons:
-            kept = self._capped(persons, keys.tolist())
+            kept = self._capped(tick, persons, keys.tolist())
             keys, counts = keys[kept], counts[kept]
         if taken:  # even if nothing counts: the write must not reveal whether something did
             self._insert(keys, counts)
@@ -279,41 +290,41 @@ class Intake:
             )
         return len(keys)
 
-    def _capped(self, persons: Sequence[bytes], keys: Sequence[int]) -> NDArray[np.bool_]:
+    def _capped(self, tick: int, persons: Sequence[bytes], keys: Sequence[int]) -> NDArray[np.bool_]:
         """Which of these events count, by :meth:`Unit.takes`."""
         unit = self._description.unit
         if unit.keys == 1:
-            counted: dict[Hashable, int] = dict(self._note(Counter(persons)).items())
+            counted: dict[Hashable, int] = dict(self._note(tick, Counter(persons)).items())
             return np.array([unit.takes(counted, *each) for each in zip(persons, keys, strict=True)], dtype=np.bool_)
-        counted = dict(self._note(dict.fromkeys(persons, 0)).items())  # from here on, other processes wait with these persons
+        counted = dict(self._note(tick, dict.fromkeys(persons, 0)).items())  # other processes wait with these persons now
         stored: dict[Hashable, bytes] = {each: self._pair(*each) for each in zip(persons, keys, strict=True)}
-        earlier = self._counted(stored.values())
+        earlier = self._counted(tick, stored.values())
         counted.update((each, earlier[name]) for each, name in stored.items() if name in earlier)
         stored.update((person, person) for person in persons)
         before = dict(counted)
         kept = np.array([unit.takes(counted, *each) for each in zip(persons, keys, strict=True)], dtype=np.bool_)
         added = {stored[each]: count - before.get(each, 0) for each, count in counted.items() if count > before.get(each, 0)}
-        self._note(added)
+        self._note(tick, added)
         return kept
 
-    def _note(self, added: Mapping[bytes, int]) -> dict[bytes, int]:
+    def _note(self, tick: int, added: Mapping[bytes, int]) -> dict[bytes, int]:
         """Add to the stored numbers, and return those before. Every process writes in one order: otherwise two could deadlock."""
         before: dict[bytes, int] = {}
         for part in _parts(sorted(added)):
             rows = self._database.query(
                 f"INSERT INTO persons (stream, person, events) VALUES {', '.join(['(?, ?, ?)'] * len(part))} "  # noqa: S608 - marks
                 "ON CONFLICT (stream, person) DO UPDATE SET events = persons.events + excluded.events RETURNING person, events",
-                [value for name in part for value in (self._id, name, added[name])],
+                [value for name in part for value in (self._id, _noted_as(tick) + name, added[name])],
             )
-            before.update((bytes(name), count - added[bytes(name)]) for name, count in rows)
+            before.update((_person(name), count - added[_person(name)]) for name, count in rows)
         return before
 
     def _insert(self, keys: Numbers, counts: Numbers) -> None:
         body = np.concatenate([keys, counts]).astype("<i8").tobytes()
         self._unfolded += len(body) + _ROW_BYTES
         if self._unfolded > max(FOLD_BYTES, 16 * len(self.positions)):
-            waiting = [*_taken(self._database, self._seal, self._uid, self._id), np.stack([keys, counts])]
-            keys, counts = np.concatenate(waiting, axis=1)
+            waiting = [each[1:] for each in _taken(self._database, self._seal, {self._id: self._uid})]
+            keys, counts = np.concatenate([*waiting, (keys, counts)], axis=1)
             some, places = np.unique(keys, return_inverse=True)
             sums = np.zeros(len(some), dtype=np.int64)
             np.add.at(sums, places, counts)
@@ -343,6 +354,35 @@ class Intake:
         return fresh
 
 
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """Batches for the open tick of a stream; the arguments of :meth:`Intake.accept`."""
+
+    intake: Intake
+    batches: Sequence[Batch]
+    not_before: int | None = None
+    position: ReadPosition | None = None
+
+
+def accept_together(wanted: Sequence[Acceptance]) -> list[list[bool] | FadecountError]:
+    """:meth:`Intake.accept` for several streams of one store, in one transaction.
+
+    A stream that was deleted, or whose open tick is over, gets its error; the others are accepted. When it raises, none is.
+    """
+    numbers = [[each.intake._numbers(batch) for batch in each.batches] for each in wanted]
+    found: dict[int, list[bool] | FadecountError] = {at: [] for at, each in enumerate(wanted) if not each.batches}
+    order = sorted((each.intake._id, at) for at, each in enumerate(wanted) if each.batches)  # so processes do not deadlock
+    if order:
+        database, checkpoint = wanted[0].intake._database, wanted[0].intake._checkpoint
+        checkpoint("before accept")
+        with database.transaction():
+            for _, at in order:
+                found[at] = wanted[at].intake._accept(wanted[at], numbers[at])
+            checkpoint("accept written")
+        checkpoint("accept committed")
+    return [found[at] for at in range(len(wanted))]
+
+
 def person_digest(person: str, key: bytes) -> bytes:
     """A digest of fixed size that stands for a person while a tick is open; the text itself is not kept.
 
@@ -351,36 +391,72 @@ def person_digest(person: str, key: bytes) -> bytes:
     return hashlib.blake2b(person.encode("utf-8", "surrogatepass"), digest_size=16, key=key).digest()
 
 
-def take_inputs(database: Database, seal: Seal, uid: str, stream: int, width: int) -> Numbers:
-    """Add up the inputs accepted so far and remove them, inside the transaction that closes the tick."""
-    sums = np.zeros(width, dtype=np.int64)
-    for keys, counts in _taken(database, seal, uid, stream):
-        np.add.at(sums, keys, counts)
+def take_inputs(database: Database, seal: Seal, statuses: Sequence[Status]) -> dict[int, Numbers]:
+    """Add up the inputs accepted so far for some streams and remove them, inside the transaction that closes their ticks."""
+    sums = {status.id: np.zeros(status.width, dtype=np.int64) for status in statuses}
+    for stream, keys, counts in _taken(database, seal, {status.id: status.uid for status in statuses}):
+        np.add.at(sums[stream], keys, counts)
     return sums
 
 
-def _taken(database: Database, seal: Seal, uid: str, stream: int) -> Iterator[Numbers]:
-    for (body,) in database.query("DELETE FROM inputs WHERE stream = ? RETURNING body", (stream,)):
-        yield np.frombuffer(seal.open(body, f"{uid}/input"), dtype="<i8").astype(np.int64).reshape(2, -1)
+def _taken(database: Database, seal: Seal, uids: Mapping[int, str]) -> Iterator[tuple[int, Numbers, Numbers]]:
+    marks = ", ".join("?" * len(uids))
+    words = f"DELETE FROM inputs WHERE stream IN ({marks}) RETURNING stream, body"  # noqa: S608 - marks
+    for stream, body in database.query(words, list(uids)):
+        keys, counts = np.frombuffer(seal.open(body, f"{uids[stream]}/input"), dtype="<i8").astype(np.int64).reshape(2, -1)
+        yield stream, keys, counts
 
 
-def persons_noted(database: Database, stream: int) -> int:
+def persons_noted(database: Database, stream: int, tick: int) -> int:
     """A number that grows whenever more of any person is accepted for the open tick; 0 if nothing was."""
-    ((noted,),) = database.query("SELECT COALESCE(SUM(events), 0) FROM persons WHERE stream = ?", (stream,))
+    words = "SELECT COALESCE(SUM(events), 0) FROM persons WHERE stream = ? AND person >= ?"
+    ((noted,),) = database.query(words, (stream, _noted_as(tick)))
     return int(noted)
 
 
-def forget_persons(database: Database, stream: int) -> None:
-    """Reset the count of every person, inside the transaction that closes the tick."""
-    database.change("DELETE FROM persons WHERE stream = ?", (stream,))
+def forget_persons(database: Database, stream: int, tick: int) -> bool:
+    """Drop what some persons had in ticks before ``tick``; whether there may be more.
+
+    Nothing depends on it any more: the tick is part of the name of what is noted. Apart from the transactions that close ticks:
+    how long those take must not depend on how many persons there were.
+    """
+    words = (
+        "DELETE FROM persons WHERE stream = ? AND person IN "
+        "(SELECT person FROM persons WHERE stream = ? AND person < ? ORDER BY person LIMIT ?)"
+    )
+    return database.change(words, (stream, stream, _noted_as(tick), ROWS_AT_ONCE)) == ROWS_AT_ONCE
 
 
-def forget_batches(database: Database, stream: int, first: int, last: int, tick_seconds: int) -> None:
-    """Drop batch ids older than the time they are kept for; done from time to time, as the ticks ``first .. last`` are closed."""
-    window = max(2, -(-REMEMBERED_SECONDS // tick_seconds))
-    pace = max(1, window // 16)
-    if last // pace != (first - 1) // pace:
-        database.change("DELETE FROM seen WHERE stream = ? AND tick < ?", (stream, last - window))
+def _noted_as(tick: int) -> bytes:
+    """What the names of persons begin with in a tick; in the order of the ticks."""
+    return (tick + (1 << 63)).to_bytes(8, "big")
+
+
+def _person(name: bytes) -> bytes:
+    return bytes(name)[8:]
+
+
+def batches_are_due(ticks: range, tick_seconds: int) -> bool:
+    """Whether it is time to drop old batch ids, after these ticks were closed; that is from time to time."""
+    pace = max(1, _remembered_ticks(tick_seconds) // 16)
+    return (ticks.stop - 1) // pace != (ticks.start - 1) // pace
+
+
+def forget_batches(database: Database, stream: int, last: int, tick_seconds: int) -> bool:
+    """Drop some batch ids that were remembered for long enough when the tick ``last`` was closed; whether there may be more.
+
+    Apart from the transactions that close ticks: how long those take must not depend on how many batches were sent.
+    """
+    words = (
+        "DELETE FROM seen WHERE stream = ? AND batch IN "
+        "(SELECT batch FROM seen WHERE stream = ? AND tick < ? ORDER BY tick LIMIT ?)"
+    )
+    before = last - _remembered_ticks(tick_seconds)
+    return database.change(words, (stream, stream, before, ROWS_AT_ONCE)) == ROWS_AT_ONCE
+
+
+def _remembered_ticks(tick_seconds: int) -> int:
+    return max(2, -(-REMEMBERED_SECONDS // tick_seconds))
 
 
 def new_secret(seal: Seal, uid: str) -> bytes:

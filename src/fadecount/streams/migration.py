@@ -6,6 +6,9 @@ format is refused, since an older version would not keep its promises. Readers c
 From 1 to 2: streams have a retention and may have removed releases; deleted streams leave more than their name; operators
 can send requests to the process that leads a stream. Persons are hashed in another way since then, so the caps of persons cannot
 be carried over within a tick: what was accepted for the open tick of a stream that protects persons is left out.
+
+From 2 to 3: the keys of a stream are in blocks, each a list of names, instead of one row for each. What is noted of persons names
+their tick; a version with format 2 was never released, so nothing of it is left out.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from collections.abc import Callable
 
 from fadecount.errors import StoreError, bad_parameter
 from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.database import FORMAT, NEW_IN_FORMAT_2, Database
+from fadecount.streams.database import FORMAT, NEW_IN_FORMAT_2, NEW_IN_FORMAT_3, Database
+from fadecount.streams.status import write_keys
 
 _LOCK = "migrate the store"
 _LOCK_SECONDS = 10.0
@@ -75,4 +79,13 @@ def _from_1(database: Database) -> None:
             database.change("DELETE FROM seen WHERE stream = ? AND tick > ?", (stream, last))
 
 
-_STEPS: dict[int, Callable[[Database], None]] = {1: _from_1}
+def _from_2(database: Database) -> None:
+    for words in NEW_IN_FORMAT_3:
+        database.change(database.in_dialect(words))
+    for stream, width in database.query("SELECT id, width FROM streams"):
+        rows = database.query("SELECT name FROM keys WHERE stream = ? AND position < ? ORDER BY position", (stream, width))
+        write_keys(database, stream, 0, [name for (name,) in rows])
+    database.change("DROP TABLE keys")
+
+
+_STEPS: dict[int, Callable[[Database], None]] = {1: _from_1, 2: _from_2}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.chunks import CELLS, Chunk, read_chunks, write_chunk
+from fadecount.streams.chunks import CELLS, Chunk, read_chunks, write_chunks
 from fadecount.streams.database import Database
 from fadecount.streams.status import Status
 
@@ -56,8 +56,7 @@ def remove_some(database: Database, status: Status, cut: int, audit_log: AuditLo
     with database.transaction():
         rest = list(read_chunks(database, status.id, until, end - 1))
         database.change("DELETE FROM releases WHERE stream = ? AND first_tick < ?", (status.id, until))
-        for chunk in rest:  # the part of the last row that stays
-            write_chunk(database, status.id, chunk)
+        write_chunks(database, [(status.id, chunk) for chunk in rest])  # the part of the last row that stays
         database.change("UPDATE streams SET kept_tick = ? WHERE id = ?", (until, status.id))
         if until == cut:
             before = status.description.ticks.shown(cut)
@@ -92,6 +91,6 @@ def join_some(database: Database, status: Status, compacted: int | None) -> bool
             database.change(
                 "DELETE FROM releases WHERE stream = ? AND first_tick >= ? AND first_tick < ?", (status.id, first, first + count)
             )
-            write_chunk(database, status.id, Chunk(first, np.concatenate(values)))
+            write_chunks(database, [(status.id, Chunk(first, np.concatenate(values)))])
         database.change("UPDATE streams SET compacted_tick = ? WHERE id = ?", (first + count, status.id))
     return True

@@ -41,19 +41,18 @@ class SQLiteDatabase(GuardedConnection):
     its write-ahead log is refused.
     """
 
-    _first_words = "BEGIN IMMEDIATE"
-
     def __init__(self, path: str | Path, *, writes: bool, beside: bool = False) -> None:
         """With ``beside``, for short requests to the process that holds the lock."""
         super().__init__(_FAILURES)
         self._beside = beside
+        self._durable = True
         self._lock_file: int | None = None
         self._path = str(path)
         try:
             if self._path != MEMORY:
                 self._prepare(Path(self._path), writes)
             self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10.0)
-            self._begin(writes)
+            self._set_up(writes)
         except _FAILURES as error:
             self._release_lock()
             raise self._failure(error) from error
@@ -94,7 +93,7 @@ class SQLiteDatabase(GuardedConnection):
         new.replace(path)
         sync_folder(path.parent)
 
-    def _begin(self, writes: bool) -> None:
+    def _set_up(self, writes: bool) -> None:
         for pragma in _PRAGMAS if writes else (*_PRAGMAS[-1:], "PRAGMA query_only = ON"):
             self._connection.execute(pragma).fetchall()
         if writes and self._path == MEMORY:
@@ -114,6 +113,12 @@ class SQLiteDatabase(GuardedConnection):
         self._connection.execute(f"PRAGMA user_version = {_OPEN}")
         self._connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
 
+    def _begin(self, *, durable: bool) -> None:
+        if durable is not self._durable:  # the log is synced at a commit that is to be durable, with all that is in it
+            self.change(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            self._durable = durable
+        self.change("BEGIN IMMEDIATE")
+
     def in_dialect(self, table: str) -> str:
         return table.format(identity="INTEGER PRIMARY KEY AUTOINCREMENT", bytes="BLOB")
 
@@ -123,6 +128,10 @@ class SQLiteDatabase(GuardedConnection):
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
         count: int = self._run(lambda: self._connection.execute(sql, values).rowcount)
+        return count
+
+    def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
+        count: int = self._run(lambda: self._connection.executemany(sql, rows).rowcount) if rows else 0
         return count
 
     def copy_into(self, path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,17 +20,24 @@ from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys, read_status
 
 TOTAL, TAIL, DELAYED = 0, 1, 2
-_PARTS_PER_STATEMENT = 256
 Name = tuple[int, int]
 """Kind and number: the level of a tail, the step of a delayed input."""
 
 
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Rows of the table ``state`` to write, and those to remove."""
+
+    written: list[tuple[int, int, int, bytes]]
+    gone: list[tuple[int, int, int]]
+
+
 class StoredState:
-    """The parts of one stream as they are stored: their arrays (to see what changes) and digests (to see damage)."""
+    """The parts of one stream as they are stored: their bytes (to see what changes) and digests (to see damage)."""
 
     def __init__(self, database: Database, seal: Seal, uid: str, stream: int) -> None:
         self._database, self._seal, self._uid, self._stream = database, seal, uid, stream
-        self._arrays: dict[Name, Row] = {}
+        self._bodies: dict[Name, bytes] = {}
         self._digests: dict[Name, bytes] = {}
         self.keys: tuple[str, ...] = ()
         self._described: tuple[Description | None, str] = (None, "")
@@ -41,57 +48,50 @@ class StoredState:
         """The counter as it was committed. Raises if anything is missing, altered or from another commit."""
         rows = self._database.query("SELECT kind, number, body FROM state WHERE stream = ?", (self._stream,))
         self.keys = read_keys(self._database, self._stream)
-        self._arrays, self._digests = {}, {}
+        self._bodies, self._digests = {}, {}
         for kind, number, body in rows:
             self._digests[kind, number] = _digest(body)
         if self.digest(status) != status.digest:
             raise StoreError("state is damaged or incomplete; take an intact copy of the store")
         for kind, number, body in rows:
-            row = np.frombuffer(self._seal.open(body, self._about(kind, number)), dtype="<i8").astype(np.int64)
-            self._arrays[kind, number] = np.concatenate([row, np.zeros(status.width - len(row), dtype=np.int64)])
+            row = self._seal.open(body, self._about(kind, number))
+            self._bodies[kind, number] = row + bytes(8 * status.width - len(row))
         try:
             return counter_of(status.description.mechanism, self._parts(status.steps), source)
         except (KeyError, ValueError) as error:
             raise StoreError("state does not fit its time; take an intact copy of the store") from error
 
     def _parts(self, steps: int) -> Parts:
-        numbers = {kind: sorted(number for of, number in self._arrays if of == kind) for kind in (TAIL, DELAYED)}
+        rows = {name: np.frombuffer(body, dtype="<i8").astype(np.int64) for name, body in self._bodies.items()}
+        numbers = {kind: sorted(number for of, number in rows if of == kind) for kind in (TAIL, DELAYED)}
         return Parts(
             time=steps,
-            total=self._arrays[TOTAL, 0],
-            delayed=[self._arrays[DELAYED, number] for number in numbers[DELAYED]],
-            tails=[self._arrays[TAIL, number] for number in numbers[TAIL]],
+            total=rows[TOTAL, 0],
+            delayed=[rows[DELAYED, number] for number in numbers[DELAYED]],
+            tails=[rows[TAIL, number] for number in numbers[TAIL]],
         )
 
-    def save(self, counter: Counter) -> None:
-        """Write the parts that changed since the last time; the new :meth:`digest` must be written with the status.
+    def changes(self, counter: Counter) -> Changes:
+        """What changed since the last time. It must be written (:func:`write_state`) with the new :meth:`digest`.
 
         The sum is always written: a write only when it changes would reveal whether events occurred, even under a seal.
         """
-        new = dict(_named(parts_of(counter)))
-        changed = {name: row for name, row in new.items() if name[0] == TOTAL or not _same(self._arrays.get(name), row)}
-        gone = [name for name in self._arrays if name not in new]
-        bodies = {name: self._seal.close(row.astype("<i8").tobytes(), self._about(*name)) for name, row in changed.items()}
+        new = {name: row.astype("<i8", copy=False).tobytes() for name, row in _named(parts_of(counter))}
+        gone = [name for name in self._bodies if name not in new]
         for name in gone:
             del self._digests[name]
-        for name, body in bodies.items():
-            self._digests[name] = _digest(body)
-        self._arrays = new
-        for start in range(0, len(gone), _PARTS_PER_STATEMENT):
-            some = gone[start : start + _PARTS_PER_STATEMENT]
-            marks = ", ".join(["(?, ?)"] * len(some))
-            self._database.change(
-                f"DELETE FROM state WHERE stream = ? AND (kind, number) IN (VALUES {marks})",  # noqa: S608 - marks
-                [self._stream, *(value for name in some for value in name)],
-            )
-        names = list(bodies)
-        for start in range(0, len(names), _PARTS_PER_STATEMENT):
-            some = names[start : start + _PARTS_PER_STATEMENT]
-            self._database.change(
-                f"INSERT INTO state (stream, kind, number, body) VALUES {', '.join(['(?, ?, ?, ?)'] * len(some))} "  # noqa: S608 - marks
-                "ON CONFLICT (stream, kind, number) DO UPDATE SET body = excluded.body",
-                [value for name in some for value in (self._stream, *name, bodies[name])],
-            )
+        written = []
+        for name, row in new.items():
+            if name[0] == TOTAL or self._bodies.get(name) != row:
+                body = self._seal.close(row, self._about(*name))
+                self._digests[name] = _digest(body)
+                written.append((self._stream, *name, body))
+        self._bodies = new
+        return Changes(written, [(self._stream, *name) for name in gone])
+
+    def save(self, counter: Counter) -> None:
+        """Write what changed; see :meth:`changes`."""
+        write_state(self._database, [self.changes(counter)])
 
     def sign(self, name: str) -> Status:
         """Write the digest of the stream's status, of ``keys`` and of the parts, as they are now, and return the status."""
@@ -103,8 +103,8 @@ class StoredState:
     def reseal(self, seal: Seal) -> None:
         """Write every part again under another seal."""
         self._seal = seal
-        for name, row in self._arrays.items():
-            body = seal.close(row.astype("<i8").tobytes(), self._about(*name))
+        for name, row in self._bodies.items():
+            body = seal.close(row, self._about(*name))
             self._digests[name] = _digest(body)
             self._database.change(
                 "UPDATE state SET body = ? WHERE stream = ? AND kind = ? AND number = ?", (body, self._stream, *name)
@@ -134,6 +134,17 @@ class StoredState:
         return f"{self._uid}/state/{kind}/{number}"
 
 
+def write_state(database: Database, changes: Sequence[Changes]) -> None:
+    """Write the changed parts of some streams, inside a transaction."""
+    gone = [each for some in changes for each in some.gone]
+    database.change_many("DELETE FROM state WHERE stream = ? AND kind = ? AND number = ?", gone)
+    database.change_many(
+        "INSERT INTO state (stream, kind, number, body) VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (stream, kind, number) DO UPDATE SET body = excluded.body",
+        [each for some in changes for each in some.written],
+    )
+
+
 def written_keys(keys: Sequence[str]) -> str:
     """Keys as they are in the digest. Those of a long list can be written piece by piece, separated by ``", "``."""
     return json.dumps(keys)[1:-1]
@@ -145,10 +156,6 @@ def _named(parts: Parts) -> Iterator[tuple[Name, Row]]:
         yield (TAIL, level), tail
     for age, row in enumerate(reversed(parts.delayed)):
         yield (DELAYED, parts.time - age), row
-
-
-def _same(old: Row | None, new: Row) -> bool:
-    return old is not None and np.array_equal(old, new)
 
 
 def _digest(body: bytes) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +14,7 @@ from fadecount.mechanisms import Mechanism
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import FORMAT, Checkpoints, Database
+from fadecount.streams.deletion import delete_stream, deleted_streams, remove_some_rows
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.fence import Fence, FileFence, Mark, ServerFence, default_folder, recover, shared_fate
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
@@ -233,7 +233,7 @@ class Store:
 
     def intake(self, name: str) -> Intake:
         """Accepts events for a stream without closing its ticks; with PostgreSQL, beside the process that closes them."""
-        return Intake(self._database, self._seal, name, checkpoints=self._checkpoint)
+        return Intake(self._database, self._seal, read_status(self._database, name), checkpoints=self._checkpoint)
 
     def reader(self) -> Reader:
         """The published releases, over the store's own connection."""
@@ -241,19 +241,27 @@ class Store:
 
     def delete(self, name: str) -> None:
         """Remove a stream with all its releases. If it had any, its name stays reserved: observers keep what they have seen."""
+        number = self.begin_deletion(name)
+        while self.remove_deleted(number):
+            pass
+
+    def begin_deletion(self, name: str) -> int:
+        """Delete a stream, which may leave rows for :meth:`remove_deleted`; its number."""
         status = read_status(self._database, name)
         self._database.lock(status.uid, self._wait)
-        with self._database.transaction():
-            for table in ("keys", "state", "inputs", "seen", "persons", "positions", "releases"):
-                self._database.change(f"DELETE FROM {table} WHERE stream = ?", (status.id,))  # noqa: S608 - constants
-            self._database.change("DELETE FROM streams WHERE id = ?", (status.id,))
-            if status.steps:
-                self._database.change(
-                    "INSERT INTO deleted (name, last_tick, uid, description, steps, deleted_at) VALUES (?, ?, ?, ?, ?, ?)",
-                    (name, status.last_tick, status.uid, status.description.to_json(), status.steps, int(time.time())),
-                )
-            self.audit_log.record(Act.STREAM_DELETED, name)
-        self._database.unlock(status.uid)
+        try:
+            delete_stream(self._database, status, self.audit_log)
+        finally:
+            self._database.unlock(status.uid)
+        return status.id
+
+    def remove_deleted(self, number: int) -> bool:
+        """Remove some rows of a deleted stream, in one short transaction; whether there may be more."""
+        return remove_some_rows(self._database, number)
+
+    def deleted(self) -> list[int]:
+        """The numbers of deleted streams of which rows are left."""
+        return deleted_streams(self._database)
 
     def retain(self, name: str, seconds: int | None) -> None:
         """Keep releases for so long after they were published (None: for ever); :meth:`upkeep` removes older ones.

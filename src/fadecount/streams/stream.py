@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -16,17 +17,32 @@ from fadecount.counters.state import widened
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.chunks import CELLS, Chunk, write_chunk
+from fadecount.streams.chunks import CELLS, Chunk, write_chunks
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.description import Description, checked_keys
 from fadecount.streams.fence import Fence, publish, recover
-from fadecount.streams.inputs import Batch, Intake, ReadPosition, forget_batches, forget_persons, persons_noted, take_inputs
+from fadecount.streams.inputs import (
+    Batch,
+    Intake,
+    ReadPosition,
+    batches_are_due,
+    forget_batches,
+    forget_persons,
+    persons_noted,
+    take_inputs,
+)
 from fadecount.streams.seal import Seal
-from fadecount.streams.state import StoredState, written_keys
-from fadecount.streams.status import KEYS_AT_ONCE, Status, read_status, write_keys
+from fadecount.streams.state import StoredState, write_state, written_keys
+from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
 
 LARGEST_GAP = 50_000_000
 """The most empty ticks that are closed in one call; a wider gap is treated as a wrong clock."""
+
+KEYS_AT_ONCE = 1000
+"""The most names of keys that one step of a declaration works on."""
+
+STEP_SECONDS = 0.004
+"""How long a step of a declaration should take, so that other work does not wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +66,13 @@ class Stream:
     """
 
     def __init__(self, tools: Tools, name: str) -> None:
-        self._tools = tools
+        self._tools, self._name = tools, name
+        self._status: Status
         self._guard = threading.RLock()
-        self._status = recover(tools.database, tools.fence, name, tools.checkpoint, tools.audit_log)
         self._loaded: tuple[Counter, StoredState] | None = None
         self._declaring: object = None
         keys = self._load()[1].keys
-        self._intake = Intake(tools.database, tools.seal, name, checkpoints=tools.checkpoint, keys=keys)
+        self._intake = Intake(tools.database, tools.seal, self._status, checkpoints=tools.checkpoint, keys=keys)
 
     @property
     def description(self) -> Description:
@@ -167,22 +183,24 @@ class Stream:
         known = self._intake.positions
         positions = dict(known) if len(known) == self._status.width else {key: at for at, key in enumerate(self.keys)}
         written: list[str] = []
-        for start in range(0, max(1, len(new)), KEYS_AT_ONCE):
-            some = checked_keys(new[start : start + KEYS_AT_ONCE], positions)
-            positions.update(zip(some, range(len(positions), len(positions) + len(some)), strict=True))
-            written.append(written_keys(some))
+        slices = _Slices(len(new))
+        for some in slices:
+            keys = checked_keys(new[some], positions)
+            positions.update(zip(keys, range(len(positions), len(positions) + len(keys)), strict=True))
+            written.append(written_keys(keys))
             if len(new) > KEYS_AT_ONCE:
+                slices.done()
                 yield
-        self._declaring = mine
-        for start in range(0, len(new), KEYS_AT_ONCE):
+        self._declaring, slices = mine, _Slices(len(new))
+        for some in slices:
             with self._guard:
                 if self._declaring is not mine:
                     raise self._changed()
-                rest = new[start:]
-                if len(rest) <= KEYS_AT_ONCE:
-                    self._widen(new, start, ", ".join(written))
+                if some.stop == len(new):
+                    self._widen(new, some.start, ", ".join(written))
                     break
-                self._write_names(rest[:KEYS_AT_ONCE], start)
+                self._write_names(new[some], some.start)
+            slices.done()
             yield
         self._intake.positions = positions
 
@@ -190,7 +208,7 @@ class Stream:
         """Some names of a declaration, from the ``start``-th new one on. They are not keys yet."""
         database = self._tools.database
         self._recover()
-        with database.transaction():
+        with database.transaction(durable=False):  # nothing depends on them before the state is widened
             self._check_unchanged(self._status)
             write_keys(database, self._status.id, self._status.width + start, names)
         self._tools.checkpoint("names written")
@@ -268,74 +286,47 @@ class Stream:
             noted = None if noted is None else 0
 
     def _close(self, first: int, rows: NDArray[np.int64], noted: int | None) -> Chunk:
-        (outcome,) = _close_all([(self, first, rows)], noted)
+        (outcome,) = _close_all([_Closing(self, first, rows)], noted)
         if isinstance(outcome, FenceError):
             raise outcome
+        if self.leaves_old_rows(outcome):
+            while self.drop_old_rows():
+                pass
         return outcome
 
-    def _write_close(
-        self, first: int, rows: NDArray[np.int64], counter: Counter, state: StoredState, noted: int | None
-    ) -> tuple[Status, Chunk]:
-        """Inside a transaction: take the inputs, draw noise, write state, releases and status."""
-        tools, checkpoint, status = self._tools, self._tools.checkpoint, self._status
+    def leaves_old_rows(self, closed: Chunk) -> bool:
+        """Whether there may be something for :meth:`drop_old_rows`, after these ticks were closed."""
+        description, ticks = self.description, range(closed.first_tick, closed.last_tick + 1)
+        return description.unit.of == "person" or batches_are_due(ticks, description.ticks.tick_seconds)
+
+    def drop_old_rows(self) -> bool:
+        """Drop some of what is not needed since ticks are closed: persons, and ids of old batches. Whether there may be more."""
+        database, status, unit = self._tools.database, self._status, self.description.unit
+        if status.last_tick is None:
+            return False
+        if unit.of == "person" and forget_persons(database, status.id, status.last_tick + 1):
+            return True
+        return forget_batches(database, status.id, status.last_tick, self.description.ticks.tick_seconds)
+
+    def _after(self, first: int, count: int) -> Status:
+        """The status once the ticks from ``first`` on are closed, without its digest."""
+        status = self._status
         if status.last_tick is not None and first != status.last_tick + 1:
             raise AlreadyReleasedError(f"stream {status.description.name!r} has moved on; close its open tick only")
-        last = first + len(rows) - 1
-        fenced, database = tools.fence is not None, tools.database
-        after = replace(
+        last = first + count - 1
+        return replace(
             status,
             first_tick=first if status.first_tick is None else status.first_tick,
             last_tick=last,
-            published_tick=status.published_tick if fenced else last,
-            steps=status.steps + len(rows),
+            published_tick=last if self._tools.fence is None else status.published_tick,
+            steps=status.steps + count,
             commit_id=unpredictable(16).hex(),
             previous_commit_id=status.commit_id,
         )
-        if database.for_update:
-            words = f"SELECT 1 FROM streams WHERE id = ?{database.for_update}"  # noqa: S608 - a constant
-            database.query(words, (status.id,))
-        if status.description.unit.of == "person":
-            if noted is not None and noted != persons_noted(database, status.id):
-                raise InputError(
-                    "source must be alone while it feeds this tick, but other events of persons arrived; run it again"
-                )
-            forget_persons(database, status.id)
-        rows[0] += take_inputs(database, tools.seal, status.uid, status.id, status.width)
-        checkpoint("inputs taken")
-        chunk = Chunk(first, np.asarray(counter.extend(rows), dtype=np.int64))
-        checkpoint("noise drawn")
-        state.save(counter)
-        checkpoint("state written")
-        after = replace(after, digest=state.digest(after))
-        self._write(after, status)
-        write_chunk(database, status.id, chunk)
-        forget_batches(database, status.id, first, last, status.description.ticks.tick_seconds)
-        checkpoint("releases written")
-        return after, chunk
-
-    def _write(self, after: Status, before: Status) -> None:
-        """Write the status if it is unchanged. The lock excludes other processes; this check excludes a second object."""
-        changed = self._tools.database.change(
-            "UPDATE streams SET first_tick = ?, last_tick = ?, published_tick = ?, steps = ?, commit_id = ?, "
-            "previous_commit_id = ?, digest = ? WHERE id = ? AND commit_id = ? AND digest = ?",
-            (
-                after.first_tick,
-                after.last_tick,
-                after.published_tick,
-                after.steps,
-                after.commit_id,
-                after.previous_commit_id,
-                after.digest,
-                before.id,
-                before.commit_id,
-                before.digest,
-            ),
-        )
-        if not changed:
-            raise self._changed()
 
     def _check_unchanged(self, status: Status) -> None:
-        if read_status(self._tools.database, status.description.name).digest != status.digest:
+        rows = self._tools.database.query("SELECT digest FROM streams WHERE id = ?", (status.id,))
+        if not rows or bytes(rows[0][0]) != status.digest:
             raise self._changed()
 
     def _changed(self) -> StoreError:
@@ -359,8 +350,7 @@ class Stream:
 
     def _load(self) -> tuple[Counter, StoredState]:
         tools = self._tools
-        name = self._status.description.name
-        self._status = status = recover(tools.database, tools.fence, name, tools.checkpoint, tools.audit_log)
+        self._status = status = recover(tools.database, tools.fence, self._name, tools.checkpoint, tools.audit_log)
         state = StoredState(tools.database, tools.seal, status.uid, status.id)
         counter = state.load(status, tools.noise)
         self._loaded = counter, state
@@ -378,35 +368,96 @@ def close_together(wanted: Sequence[tuple[Stream, int]]) -> list[Chunk | FenceEr
         begin = tick if stream.open_tick is None else stream.open_tick
         if tick < begin:
             raise AlreadyReleasedError(f"stream {stream.description.name!r} has moved on; close its open tick only")
-        closings.append((stream, begin, np.zeros((tick - begin + 1, stream.status.width), dtype=np.int64)))
+        closings.append(_Closing(stream, begin, np.zeros((tick - begin + 1, stream.status.width), dtype=np.int64)))
     return _close_all(closings)
 
 
-def _close_all(closings: Sequence[tuple[Stream, int, NDArray[np.int64]]], noted: int | None = None) -> list[Chunk | FenceError]:
+@dataclass(frozen=True, slots=True)
+class _Closing:
+    """Ticks of a stream to close, from ``first`` on, with a row of counts for each; accepted events are added to the first."""
+
+    stream: Stream
+    first: int
+    rows: NDArray[np.int64]
+
+
+def _close_all(closings: Sequence[_Closing], noted: int | None = None) -> list[Chunk | FenceError]:
     """One transaction for all: inputs, state, releases, status; then the fence; then readers may see it."""
-    tools = closings[0][0]._tools
+    tools = closings[0].stream._tools
     database, checkpoint = tools.database, tools.checkpoint
     with ExitStack() as changes:
-        loaded = [changes.enter_context(stream._changing()) for stream, _, _ in closings]
+        loaded = [changes.enter_context(each.stream._changing()) for each in closings]
         checkpoint("before close")
         with database.transaction():
-            written = [
-                stream._write_close(first, rows, counter, state, noted)
-                for (stream, first, rows), (counter, state) in zip(closings, loaded, strict=True)
-            ]
+            written = _write_close(tools, closings, loaded, noted)
             checkpoint("before commit")
         checkpoint("committed")
-        committed = [(after, stream._status.commit_id) for (after, _), (stream, _, _) in zip(written, closings, strict=True)]
+        committed = [(after, each.stream._status.commit_id) for (after, _), each in zip(written, closings, strict=True)]
         outcomes = publish(database, tools.fence, committed, checkpoint)
-        for (stream, _, _), outcome in zip(closings, outcomes, strict=True):
+        for each, outcome in zip(closings, outcomes, strict=True):
             if not isinstance(outcome, FenceError):
-                stream._status = outcome
+                each.stream._status = outcome
     found: list[Chunk | FenceError] = []
-    for (stream, _, _), (_, chunk), outcome in zip(closings, written, outcomes, strict=True):
+    for each, (_, chunk), outcome in zip(closings, written, outcomes, strict=True):
         if isinstance(outcome, FenceError):
-            stream._loaded = None
+            each.stream._loaded = None
         found.append(outcome if isinstance(outcome, FenceError) else chunk)
     return found
+
+
+def _write_close(
+    tools: Tools, closings: Sequence[_Closing], loaded: Sequence[tuple[Counter, StoredState]], noted: int | None
+) -> list[tuple[Status, Chunk]]:
+    """Inside a transaction: take the inputs, draw noise, write state, releases and status.
+
+    A few statements for all streams together. They are in the order of the streams' numbers, in which accepting locks rows too.
+    """
+    database, checkpoint = tools.database, tools.checkpoint
+    before = [each.stream._status for each in closings]
+    after = [each.stream._after(each.first, len(each.rows)) for each in closings]
+    lock_streams(database, [status.id for status in before])
+    for each, status in zip(closings, before, strict=True):
+        with_persons = noted is not None and status.description.unit.of == "person"
+        if with_persons and noted != persons_noted(database, status.id, each.first):
+            raise InputError("source must be alone while it feeds this tick, but other events of persons arrived; run it again")
+    taken = take_inputs(database, tools.seal, before)
+    checkpoint("inputs taken")
+    chunks, changes = [], []
+    for each, status, (counter, _) in zip(closings, before, loaded, strict=True):
+        each.rows[0] += taken[status.id]
+        chunks.append(Chunk(each.first, np.asarray(counter.extend(each.rows), dtype=np.int64)))
+        checkpoint("noise drawn")
+    for at, (counter, state) in enumerate(loaded):
+        changes.append(state.changes(counter))
+        after[at] = replace(after[at], digest=state.digest(after[at]))
+    write_state(database, changes)
+    checkpoint("state written")
+    if write_statuses(database, zip(before, after, strict=True)) != len(closings):
+        raise closings[0].stream._changed()
+    write_chunks(database, zip((status.id for status in before), chunks, strict=True))
+    checkpoint("releases written")
+    return list(zip(after, chunks, strict=True))
+
+
+class _Slices:
+    """Where to cut ``count`` names, so that the work on each slice is short. At least one slice, also without names."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._size, self._begun = count, KEYS_AT_ONCE, 0.0
+
+    def __iter__(self) -> Iterator[slice]:
+        stop = 0
+        while True:
+            start, stop = stop, min(self._count, stop + self._size)
+            self._begun = time.monotonic()
+            yield slice(start, stop)
+            if stop == self._count:
+                return
+
+    def done(self) -> None:
+        """The work on the slice is done. The next one is smaller if it took too long."""
+        took = max(time.monotonic() - self._begun, 1e-6)
+        self._size = max(1, KEYS_AT_ONCE // 16, min(KEYS_AT_ONCE, int(self._size * STEP_SECONDS / took)))
 
 
 def _check_inputs(inputs: NDArray[np.int64], width: int) -> None:
