@@ -1,4 +1,4 @@
-"""A store of format 1, as the last version with that format wrote it: migrated at once and whole, and it goes on."""
+"""Stores of older formats, as the last version with each format wrote them: migrated at once and whole, and they go on."""
 
 from __future__ import annotations
 
@@ -21,15 +21,21 @@ STORES = Path(__file__).parent / "stores"
 KNOWN: dict[str, Any] = json.loads((STORES / "format-1.json").read_text(encoding="utf-8"))
 
 
+def unpacked(version: int, folder: Path) -> Path:
+    """The folder, with the store of a format and its fence."""
+    known = json.loads((STORES / f"format-{version}.json").read_text(encoding="utf-8"))
+    (folder / "state").mkdir()
+    (folder / "fence").mkdir()
+    (folder / "state" / "streams.db").write_bytes(gzip.decompress((STORES / f"format-{version}.db.gz").read_bytes()))
+    for uid, mark in known["fence"].items():
+        (folder / "fence" / f"{uid}.mark").write_text(mark, encoding="utf-8")
+    return folder
+
+
 @pytest.fixture
 def first(tmp_path: Path) -> Path:
     """The folder with the store of format 1 and its fence."""
-    (tmp_path / "state").mkdir()
-    (tmp_path / "fence").mkdir()
-    (tmp_path / "state" / "streams.db").write_bytes(gzip.decompress((STORES / "format-1.db.gz").read_bytes()))
-    for uid, mark in KNOWN["fence"].items():
-        (tmp_path / "fence" / f"{uid}.mark").write_text(mark, encoding="utf-8")
-    return tmp_path
+    return unpacked(1, tmp_path)
 
 
 def open_store(folder: Path) -> Store:
@@ -82,6 +88,19 @@ def test_caps_of_persons_hold_over_the_migration(first: Path) -> None:
         people = store.open("people")
         assert people.persons_counted(["ann"]).tolist() == [0]
         assert store._database.query("SELECT COUNT(*) FROM inputs WHERE stream = ?", (people.status.id,)) == [(0,)]
+
+
+def test_format_2_keeps_its_keys_and_what_persons_have_in_the_open_tick(tmp_path: Path) -> None:
+    """The cap is 2. Ann has two events in the open tick and Bob one; the noise is 0."""
+    with open_store(unpacked(2, tmp_path)) as store:
+        people = store.open("people")
+        assert people.keys == ("a", "b", "c")
+        assert people.persons_counted(["ann", "bob", "eve"]).tolist() == [2, 1, 0]
+        for person in ("ann", "bob", "bob"):
+            people.add({"c": 1}, person=person)
+        (chunk,) = people.close_through(28_000_001)
+        assert chunk.values.tolist() == [[3, 1, 1]], "one of the first tick, two of Ann and two of Bob"
+        assert people.persons_counted(["ann", "bob"]).tolist() == [0, 0]
 
 
 def test_a_reader_refuses_another_format_and_the_command_migrates(first: Path, capsys: pytest.CaptureFixture[str]) -> None:

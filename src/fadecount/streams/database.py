@@ -77,6 +77,11 @@ NEW_IN_FORMAT_3 = (_KEY_BLOCKS,)
 """What a store of format 2 lacks. Its keys were in a table ``keys``, one row for each."""
 
 
+def noted_as(tick: int) -> bytes:
+    """What ``person`` begins with in a row of ``persons`` that was noted in a tick; in the order of the ticks."""
+    return (tick + (1 << 63)).to_bytes(8, "big")
+
+
 class Database(Protocol):
     """One connection. Calls from several threads are serialized; a transaction keeps the others waiting.
 

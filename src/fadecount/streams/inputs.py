@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fadecount.errors import ClockError, FadecountError, InputError, ParameterError
 from fadecount.noise import unpredictable
-from fadecount.streams.database import Checkpoints, Database
+from fadecount.streams.database import Checkpoints, Database, noted_as
 from fadecount.streams.description import Description
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys
@@ -194,7 +194,7 @@ class Intake:
     def _counted(self, tick: int, hashes: Iterable[bytes]) -> dict[bytes, int]:
         found: dict[bytes, int] = {}
         for part in _parts(sorted(set(hashes))):
-            marks, names = ", ".join("?" * len(part)), [_noted_as(tick) + each for each in part]
+            marks, names = ", ".join("?" * len(part)), [noted_as(tick) + each for each in part]
             words = f"SELECT person, events FROM persons WHERE stream = ? AND person IN ({marks})"  # noqa: S608 - marks
             found.update((_person(name), count) for name, count in self._database.query(words, (self._id, *names)))
         return found
@@ -314,7 +314,7 @@ class Intake:
             rows = self._database.query(
                 f"INSERT INTO persons (stream, person, events) VALUES {', '.join(['(?, ?, ?)'] * len(part))} "  # noqa: S608 - marks
                 "ON CONFLICT (stream, person) DO UPDATE SET events = persons.events + excluded.events RETURNING person, events",
-                [value for name in part for value in (self._id, _noted_as(tick) + name, added[name])],
+                [value for name in part for value in (self._id, noted_as(tick) + name, added[name])],
             )
             before.update((_person(name), count - added[_person(name)]) for name, count in rows)
         return before
@@ -410,7 +410,7 @@ def _taken(database: Database, seal: Seal, uids: Mapping[int, str]) -> Iterator[
 def persons_noted(database: Database, stream: int, tick: int) -> int:
     """A number that grows whenever more of any person is accepted for the open tick; 0 if nothing was."""
     words = "SELECT COALESCE(SUM(events), 0) FROM persons WHERE stream = ? AND person >= ?"
-    ((noted,),) = database.query(words, (stream, _noted_as(tick)))
+    ((noted,),) = database.query(words, (stream, noted_as(tick)))
     return int(noted)
 
 
@@ -424,12 +424,7 @@ def forget_persons(database: Database, stream: int, tick: int) -> bool:
         "DELETE FROM persons WHERE stream = ? AND person IN "
         "(SELECT person FROM persons WHERE stream = ? AND person < ? ORDER BY person LIMIT ?)"
     )
-    return database.change(words, (stream, stream, _noted_as(tick), ROWS_AT_ONCE)) == ROWS_AT_ONCE
-
-
-def _noted_as(tick: int) -> bytes:
-    """What the names of persons begin with in a tick; in the order of the ticks."""
-    return (tick + (1 << 63)).to_bytes(8, "big")
+    return database.change(words, (stream, stream, noted_as(tick), ROWS_AT_ONCE)) == ROWS_AT_ONCE
 
 
 def _person(name: bytes) -> bytes:

@@ -7,8 +7,8 @@ From 1 to 2: streams have a retention and may have removed releases; deleted str
 can send requests to the process that leads a stream. Persons are hashed in another way since then, so the caps of persons cannot
 be carried over within a tick: what was accepted for the open tick of a stream that protects persons is left out.
 
-From 2 to 3: the keys of a stream are in blocks, each a list of names, instead of one row for each. What is noted of persons names
-their tick; a version with format 2 was never released, so nothing of it is left out.
+From 2 to 3: the keys of a stream are in blocks, each a list of names, instead of one row for each. What is noted of persons
+begins with the tick that it was noted in, so that the caps of persons hold in the tick of the migration too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from fadecount.errors import StoreError, bad_parameter
 from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.database import FORMAT, NEW_IN_FORMAT_2, NEW_IN_FORMAT_3, Database
+from fadecount.streams.database import FORMAT, NEW_IN_FORMAT_2, NEW_IN_FORMAT_3, Database, noted_as
 from fadecount.streams.status import write_keys
 
 _LOCK = "migrate the store"
@@ -82,9 +82,12 @@ def _from_1(database: Database) -> None:
 def _from_2(database: Database) -> None:
     for words in NEW_IN_FORMAT_3:
         database.change(database.in_dialect(words))
-    for stream, width in database.query("SELECT id, width FROM streams"):
+    for stream, width, last in database.query("SELECT id, width, last_tick FROM streams"):
         rows = database.query("SELECT name FROM keys WHERE stream = ? AND position < ? ORDER BY position", (stream, width))
         write_keys(database, stream, 0, [name for (name,) in rows])
+        noted = database.query("DELETE FROM persons WHERE stream = ? RETURNING person, events", (stream,))
+        renamed = [(stream, noted_as(last + 1) + bytes(person), events) for person, events in noted]
+        database.change_many("INSERT INTO persons (stream, person, events) VALUES (?, ?, ?)", renamed)
     database.change("DROP TABLE keys")
 
 
