@@ -76,6 +76,9 @@ STUCK_SECONDS = 5.0
 LONGEST_GATHERING = 0.01
 """Seconds that a group waits at most for as many requests as the groups before it had; and at most half as long as a commit."""
 
+STEP_PAUSE = 0.001
+"""Seconds between two steps of a long job, unless requests wait: so that requests which are being read need not wait for one."""
+
 LONGEST_DELAY = 3.0
 """Seconds that events wait for a stream that is catching up with the clock; then their client is asked to send them again."""
 
@@ -105,7 +108,7 @@ class Writer:
         self._enough = 1
         """How many jobs must wait before the writing thread is woken."""
         self._sizes = (0, 0)
-        """How many batches the last two groups had."""
+        """How many batches the last two commits had."""
         self._commit_seconds = 0.0
         self._looked = 0.0
         self._taking_over = False
@@ -193,8 +196,8 @@ class Writer:
 
     def _gather(self) -> list[Job]:
         with self._wake:
-            if not self._jobs and not self._long and not self._taking_over and not self._stopping:
-                self._wake.wait(self._patience())
+            if not self._jobs and not self._taking_over and not self._stopping:
+                self._wake.wait(STEP_PAUSE if self._long else self._patience())
             if 0 < len(self._jobs) < max(self._sizes) and not self._long and not self._stopping:
                 self._enough = max(self._sizes)
                 self._wake.wait(min(LONGEST_GATHERING, self._commit_seconds / 2, self._patience()))
@@ -224,11 +227,10 @@ class Writer:
                     late.append(job)
                 else:
                     groups.setdefault(job.stream, []).append(job)
-            if groups:
-                begun = time.monotonic()
-                done += accepted(leader, groups, now)
-                self._commit_seconds = time.monotonic() - begun
-                self._sizes = self._sizes[1], sum(map(len, groups.values()))
+            begun, outcomes = time.monotonic(), list(accepted(leader, groups, now))
+            done += outcomes
+            if size := sum(isinstance(outcome, bool) for _, outcome in outcomes):  # refused ones need no commit
+                self._sizes, self._commit_seconds = (self._sizes[1], size), time.monotonic() - begun
             done += self._one_step(leader)
         finally:
             with self._wake:
