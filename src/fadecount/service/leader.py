@@ -34,7 +34,7 @@ Sent = tuple[SentEvents, str | None]
 UPKEEP_SECONDS = 60.0
 """Seconds between two looks for old releases to remove or to join."""
 
-LONGEST_TURN = 0.05
+LONGEST_TURN = 0.02
 """Seconds after which waiting events get their turn, when very many streams are due at once. A transaction is not cut short."""
 
 

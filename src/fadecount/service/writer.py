@@ -1,7 +1,8 @@
 """The writing thread: commits requests in groups, and closes ticks on time.
 
 Requests wait on a future that is resolved only when their events are durable; one call into the event loop resolves all futures
-of a group. While one group is being committed, the next one collects, so a slower disk gives larger groups.
+of a group. While one group is being committed, the next one collects, so a slower disk gives larger groups. Clients that have
+just got their answers send again within moments: the next group waits for them a little, or each sync would serve only a few.
 """
 
 from __future__ import annotations
@@ -72,6 +73,12 @@ LARGEST_GROUP = 1024
 STUCK_SECONDS = 5.0
 """Seconds after which a store that does not answer counts as not ready."""
 
+LONGEST_GATHERING = 0.01
+"""Seconds that a group waits at most for as many requests as the groups before it had; and at most half as long as a commit."""
+
+STEP_PAUSE = 0.001
+"""Seconds between two steps of a long job, unless requests wait: so that requests which are being read need not wait for one."""
+
 LONGEST_DELAY = 3.0
 """Seconds that events wait for a stream that is catching up with the clock; then their client is asked to send them again."""
 
@@ -98,6 +105,11 @@ class Writer:
         """Work in steps by stream, the next stream first. Work on one stream is done in the order of its arrival."""
         self._wake = threading.Condition()
         self._stopping = False
+        self._enough = 1
+        """How many jobs must wait before the writing thread is woken."""
+        self._sizes = (0, 0)
+        """How many batches the last two commits had."""
+        self._commit_seconds = 0.0
         self._looked = 0.0
         self._taking_over = False
         """Whether there are more streams to take over, without waiting in between."""
@@ -164,7 +176,8 @@ class Writer:
             if self._stopping or self._leader is None or len(self._jobs) >= self._most_waiting:
                 raise unavailable()
             self._jobs.append(job)
-            self._wake.notify()
+            if len(self._jobs) >= self._enough:
+                self._wake.notify()
         return job.future
 
     def _run(self) -> None:
@@ -183,8 +196,12 @@ class Writer:
 
     def _gather(self) -> list[Job]:
         with self._wake:
-            if not self._jobs and not self._long and not self._taking_over and not self._stopping:
-                self._wake.wait(self._patience())
+            if not self._jobs and not self._taking_over and not self._stopping:
+                self._wake.wait(STEP_PAUSE if self._long else self._patience())
+            if 0 < len(self._jobs) < max(self._sizes) and not self._long and not self._stopping:
+                self._enough = max(self._sizes)
+                self._wake.wait(min(LONGEST_GATHERING, self._commit_seconds / 2, self._patience()))
+                self._enough = 1
             return [self._jobs.popleft() for _ in range(min(len(self._jobs), LARGEST_GROUP))]
 
     def _patience(self) -> float:
@@ -210,7 +227,10 @@ class Writer:
                     late.append(job)
                 else:
                     groups.setdefault(job.stream, []).append(job)
-            done += accepted(leader, groups, now)
+            begun, outcomes = time.monotonic(), list(accepted(leader, groups, now))
+            done += outcomes
+            if size := sum(isinstance(outcome, bool) for _, outcome in outcomes):  # refused ones need no commit
+                self._sizes, self._commit_seconds = (self._sizes[1], size), time.monotonic() - begun
             done += self._one_step(leader)
         finally:
             with self._wake:

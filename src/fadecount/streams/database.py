@@ -101,7 +101,7 @@ class Database(Protocol):
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Run one statement and return how many rows it affected."""
+        """Run one statement and return how many rows it affected. Outside a transaction it need not be durable at once."""
 
     def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         """Run one statement for each of these rows of values, and return how many rows they affected together."""

@@ -1,0 +1,101 @@
+"""The writing thread: how requests become groups."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from fadecount.service import writer as writer_module
+from fadecount.service.clock import Clock
+from fadecount.service.metrics import Metrics
+from fadecount.service.parsing import SentEvents
+from fadecount.service.problems import Problem, not_found
+from fadecount.service.writer import Writer
+
+
+class Groups:
+    """A leader that takes everything, and notes how many batches came together."""
+
+    next_due = None
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def accept(self, wanted: Mapping[str, Sequence[Any]], _: float) -> dict[str, list[bool] | Problem]:
+        self.sizes.extend([sum(map(len, wanted.values()))] if wanted else [])
+        return {name: not_found() if name == "nowhere" else [True] * len(sent) for name, sent in wanted.items()}
+
+    def close_due(self, _: float) -> None: ...
+
+    def is_catching_up(self, *_: object) -> bool:
+        return False
+
+    def look_after(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+async def sizes_of(arrivals: Sequence[int], *, before: tuple[int, int], commit_seconds: float) -> list[int]:
+    """The sizes of groups, if so many requests arrive at a time, each time after the writing thread has had time to begin."""
+    leader = Groups()
+    writer = Writer(lambda: leader, Clock(), Metrics(), most_waiting=100, reconnects=False)  # type: ignore[arg-type, return-value]
+    writer.start()
+    writer._sizes, writer._commit_seconds = before, commit_seconds
+    waiting = []
+    for number in arrivals:
+        waiting += [writer.accept(f"s{at % 3}", SentEvents({"a": 1}), None) for at in range(number)]
+        await asyncio.sleep(0.1)
+    assert await asyncio.gather(*waiting) == [True] * sum(arrivals)
+    writer.stop()
+    return leader.sizes
+
+
+def test_a_group_waits_for_as_many_requests_as_the_groups_before_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "LONGEST_GATHERING", 60.0)
+    assert asyncio.run(sizes_of([3, 2, 3], before=(8, 1), commit_seconds=100.0)) == [8]
+
+
+def test_requests_that_are_refused_do_not_end_the_waiting() -> None:
+    async def run() -> tuple[tuple[int, int], float]:
+        writer = Writer(Groups, Clock(), Metrics(), most_waiting=100, reconnects=False)  # type: ignore[arg-type]
+        writer.start()
+        writer._sizes, writer._commit_seconds = (8, 8), 0.02
+        with pytest.raises(Problem):
+            await writer.accept("nowhere", SentEvents({"a": 1}), None)
+        writer.stop()
+        return writer._sizes, writer._commit_seconds
+
+    assert asyncio.run(run()) == ((8, 8), 0.02)
+
+
+def test_it_does_not_wait_where_commits_are_fast_or_clients_are_few() -> None:
+    assert asyncio.run(sizes_of([1, 1], before=(8, 8), commit_seconds=0.0)) == [1, 1]
+    assert asyncio.run(sizes_of([2, 1], before=(1, 2), commit_seconds=100.0))[0] == 2
+
+
+def test_a_long_job_pauses_between_its_steps_unless_requests_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the pause other threads run: those that read requests, and answer them."""
+    monkeypatch.setattr(writer_module, "STEP_PAUSE", 60.0)
+    done: list[int] = []
+
+    def steps(_: object) -> Iterator[None]:
+        for number in range(2):
+            done.append(number)
+            yield
+
+    async def run() -> None:
+        leader = Groups()
+        writer = Writer(lambda: leader, Clock(), Metrics(), most_waiting=100, reconnects=False)  # type: ignore[arg-type, return-value]
+        writer.start()
+        finished = writer.call_in_steps("wide", steps)
+        for number in (1, 2):
+            await asyncio.sleep(0.1)
+            assert len(done) == number and not finished.done()
+            assert await writer.accept("other", SentEvents({"a": 1}), None)
+        await finished
+        writer.stop()
+
+    asyncio.run(run())
