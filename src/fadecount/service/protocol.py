@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from fadecount.service.http import SECURITY_HEADERS
+from fadecount.service.http import PIECE_BYTES, SECURITY_HEADERS
 from fadecount.service.limits import Limits
 from fadecount.service.problems import MEDIA_TYPE, Problem, bad_request, too_large, too_slow
 
@@ -58,6 +58,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=PIECE_BYTES)
         if len(self.connections) > self.most_connections:
             if not self.waiting:
                 transport.abort()
