@@ -116,11 +116,10 @@ class Guard:
             if not begun:
                 await problem_answer(unavailable("the service is ending; send it again"))(scope, receive, send_guarded)
         except Exception as error:
-            if isinstance(error, HTTPException):
-                error = from_starlette(error)
-            problem = error if isinstance(error, Problem) else noted(error, request_id)
+            answer = problem_answer(_problem(error, request_id))
+            error.__traceback__ = None  # it refers to this call, and so would keep the request until the next garbage collection
             if not begun:
-                await problem_answer(problem)(scope, receive, send_guarded)
+                await answer(scope, receive, send_guarded)
 
     def _check(self, scope: Scope) -> None:
         once = [each for each in scope["headers"] if each[0] in _ONCE]
@@ -132,6 +131,13 @@ class Guard:
             raise bad_request("repeated_header", "Authorization, Content-Type and Idempotency-Key may be sent once")
         if b"%2f" in scope["raw_path"].lower():
             raise not_found()
+
+
+def _problem(error: Exception, request_id: str) -> Problem:
+    """What a client gets to know of an error."""
+    if isinstance(error, HTTPException):
+        return from_starlette(error)
+    return error if isinstance(error, Problem) else noted(error, request_id)
 
 
 async def _send_in_pieces(body: bytes, more: bool, send: Send) -> None:
