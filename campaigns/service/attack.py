@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gzip
+import itertools
 import resource
 import tempfile
 import time
@@ -19,9 +20,12 @@ from pathlib import Path
 
 from tests.service.process import ServeProcess
 
+import fadecount as fc
 from campaigns.service.load import resident
 
 MOST_MEGABYTES = 200.0
+KEYS = 5000
+LARGEST_PAGE = 10_000
 HEAD = b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 PING = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 BOMB = gzip.compress(b'{"events":[' + b" " * 50_000_000 + b"]}")
@@ -69,6 +73,22 @@ async def many_connections(reader: asyncio.StreamReader, writer: asyncio.StreamW
     await reader.read()
 
 
+async def unread_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A large answer for each connection, another one each time, that nobody reads."""
+    path = b"GET /v1/streams/wide/releases?limit=%d HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    await sent(writer, path % next(_limits))
+    await asyncio.sleep(3600)
+
+
+async def unread_ticks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Live readers of a stream with many keys that do not read."""
+    await sent(writer, b"GET /v1/streams/wide/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await asyncio.sleep(3600)
+
+
+_limits = itertools.cycle(range(5000, 10_001))
+
+
 async def bombs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """A few bytes that unpack to very many."""
     length = b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(BOMB)
@@ -82,6 +102,8 @@ async def bombs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 class Attack:
     run: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
     connections: int
+    public: bool = False
+    """Whether everyone may read; there is a stream with many keys then."""
 
 
 ATTACKS = {
@@ -91,6 +113,8 @@ ATTACKS = {
     "slow bodies": Attack(slow_bodies, 1000),
     "many connections": Attack(many_connections, 2000),
     "packed bombs": Attack(bombs, 1000),
+    "unread answers": Attack(unread_answers, 1000, public=True),
+    "unread ticks": Attack(unread_ticks, 1000, public=True),
 }
 
 
@@ -141,11 +165,21 @@ async def attacked(service: ServeProcess, attack: Attack, seconds: float, share:
     return memory, asked, answered
 
 
+def prepare(service: ServeProcess) -> None:
+    """A stream with many keys, until a page of it is large."""
+    with fc.Client(service.url, service.admin) as client:
+        client.create("wide", tick="1s", mechanism=fc.Gradual(epsilon=0.1), keys=[f"key{number}" for number in range(KEYS)])
+        while sum(1 for _ in client.releases("wide")) < LARGEST_PAGE:
+            time.sleep(0.2)
+
+
 def campaign(folder: Path, seconds: float, share: float = 1.0) -> dict[str, tuple[float, int, int]]:
     """Every attack on a service of its own, for so long, with a share of the connections; raises if memory grows too much."""
     found: dict[str, tuple[float, int, int]] = {}
     for name, attack in ATTACKS.items():
-        with ServeProcess(folder / name.replace(" ", "-")) as service:
+        with ServeProcess(folder / name.replace(" ", "-"), *(["--public"] if attack.public else [])) as service:
+            if attack.public:
+                prepare(service)
             found[name] = asyncio.run(attacked(service, attack, seconds, share))
             assert service.process.poll() is None, f"{name}: the service has ended"
         memory, asked, answered = found[name]

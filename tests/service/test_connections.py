@@ -14,7 +14,7 @@ import pytest
 
 from fadecount.service.http import SECURITY_HEADERS
 from fadecount.service.limits import Limits
-from fadecount.service.protocol import MOST_PIPELINED
+from fadecount.service.protocol import MOST_PIPELINED, WAITING_BYTES
 from tests.service.harness import Harness, wait_for
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -144,6 +144,23 @@ def test_a_head_that_comes_in_one_piece_is_bounded_too(tight: Harness) -> None:
         with connected(tight) as connection:
             connection.sendall(GET[:-2] + b"Connection: close\r\n" + lines + b"\r\n")
             assert rest(connection).startswith(b"HTTP/1.1 200") == fits
+
+
+def test_requests_that_wait_may_have_small_bodies_only(tight: Harness) -> None:
+    """They would be kept in memory, token or not, until the one before them is answered."""
+    live = f"GET /v1/streams/doors/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {tight.admin}\r\n\r\n".encode()
+    post = b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+    for size, count in ((WAITING_BYTES + 1, 1), (WAITING_BYTES // 4, 5)):
+        with connected(tight) as connection:
+            connection.sendall(live)
+            wait_for(lambda: tight.live_readers == 1)
+            connection.sendall((post % size + b" " * size) * count)
+            rest(connection)
+        wait_for(lambda: tight.live_readers == 0)
+    with connected(tight) as connection:
+        last = post.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+        connection.sendall((post % 2000 + b" " * 2000) * 5 + last % 2000 + b" " * 2000)
+        assert rest(connection).count(b"HTTP/1.1 401") == 6
 
 
 def test_a_wish_for_another_protocol_is_answered_and_ends_the_connection(tight: Harness) -> None:

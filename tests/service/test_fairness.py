@@ -117,6 +117,44 @@ def test_an_answer_is_made_once_per_closed_tick(shown: Harness, monkeypatch: pyt
         assert (len(made), len(seen)) == (2 * ticks, 2)
 
 
+def test_nobody_waits_for_a_tick_that_is_being_read(shown: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those who ask for the latest tick get the one before while the store is slow, and the new one is read once for all."""
+
+    def latest() -> Any:
+        return shown.request("GET", "/v1/streams/doors/releases/latest").json()
+
+    shown.close_tick()
+    before = latest()
+    read: list[int] = []
+    hold = threading.Event()
+
+    def slow(*arguments: Any, **words: Any) -> Any:
+        read.append(1)
+        hold.wait(20)
+        return read_page(*arguments, **words)
+
+    monkeypatch.setattr(read_routes, "read_page", slow)
+    assert isinstance(shown.clock, StillClock)
+    shown.clock.moment += 60
+    wait_for(lambda: len(read) == 1)
+    assert [latest() for _ in range(5)] == [before] * 5
+    hold.set()
+    wait_for(lambda: latest()["id"] == before["id"] + 1)
+    assert len(read) == 1
+
+
+def test_a_stream_that_nobody_asks_for_is_not_read_at_its_ticks(shown: Harness) -> None:
+    shown.close_tick()
+    closed, pool = shown.service.metrics.ticks_closed._value, shown.service.pool
+    assert isinstance(shown.clock, StillClock)
+    for known in (True, False):  # once more after somebody has asked, then no more
+        before = closed.get()
+        shown.clock.moment += 60
+        wait_for(lambda before=before: closed.get() > before)  # type: ignore[misc]
+        wait_for(lambda: not shown.service._renewals)
+        wait_for(lambda known=known: ("doors" in pool._facts) == known)  # type: ignore[misc]
+
+
 @pytest.fixture
 def questions(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Every statement that is run on an embedded store."""

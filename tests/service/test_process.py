@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import subprocess
 import sys
@@ -82,6 +83,23 @@ def test_connections_do_not_take_the_files_that_the_store_needs(tmp_path: Path, 
             wait_for(lambda: last_value(client) == 3)
         service.stop()
         assert (b"at most 34 connections" in service.log) == (most == 290)
+
+
+def test_it_listens_on_an_ipv6_address_and_answers_to_that_name(tmp_path: Path) -> None:
+    words = ["--state", str(tmp_path / "state"), "--fence", str(tmp_path / "fence"), "--host", "::1", "--port", "0"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "fadecount", "serve", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout and process.stderr
+        found = re.search(r"http://\[::1\]:(\d+)/", process.stdout.readline().decode())
+        assert found
+        port, statuses = int(found[1]), []
+        for host in (f"[::1]:{port}", "[::1]", "localhost", "::1", f"[::2]:{port}"):
+            with socket.create_connection(("::1", port), timeout=20) as connection:
+                connection.sendall(f"GET /readyz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+                statuses.append(int(connection.recv(65536).split(b" ")[1]))
+        process.terminate()
+        assert (statuses, process.wait(20), process.stderr.read()) == ([200, 200, 200, 421, 421], 0, b"")
 
 
 def test_what_cannot_be_served_is_said_in_one_line(harness: Harness) -> None:

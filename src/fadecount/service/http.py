@@ -7,8 +7,9 @@ import csv
 import hashlib
 import io
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import msgspec
@@ -53,6 +54,12 @@ _CACHES = {
 FRESH = "no-cache"
 NEVER = "no-store"
 _GZIP = 31
+PIECE_BYTES = 32 * 1024
+"""A body is sent in pieces of this size, each after the client has read most of those before."""
+
+MOST_UNSENT = 64 << 20
+"""Bytes of large answers that are being sent at a time, all together. The same answer to several readers counts once."""
+
 _ONCE = frozenset({b"host", b"authorization", b"content-type", b"content-encoding", b"idempotency-key"})
 """Headers that may occur only once: programs disagree on which of two they use."""
 
@@ -94,6 +101,9 @@ class Guard:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode()), *SECURITY_HEADERS]
                 self._answered(scope, message["status"])
+            elif len(message.get("body", b"")) > PIECE_BYTES:
+                await _send_in_pieces(message["body"], message.get("more_body", False), send)
+                return
             await send(message)
 
         try:
@@ -106,11 +116,10 @@ class Guard:
             if not begun:
                 await problem_answer(unavailable("the service is ending; send it again"))(scope, receive, send_guarded)
         except Exception as error:
-            if isinstance(error, HTTPException):
-                error = from_starlette(error)
-            problem = error if isinstance(error, Problem) else noted(error, request_id)
+            answer = problem_answer(_problem(error, request_id))
+            error.__traceback__ = None  # it refers to this call, and so would keep the request until the next garbage collection
             if not begun:
-                await problem_answer(problem)(scope, receive, send_guarded)
+                await answer(scope, receive, send_guarded)
 
     def _check(self, scope: Scope) -> None:
         once = [each for each in scope["headers"] if each[0] in _ONCE]
@@ -122,6 +131,20 @@ class Guard:
             raise bad_request("repeated_header", "Authorization, Content-Type and Idempotency-Key may be sent once")
         if b"%2f" in scope["raw_path"].lower():
             raise not_found()
+
+
+def _problem(error: Exception, request_id: str) -> Problem:
+    """What a client gets to know of an error."""
+    if isinstance(error, HTTPException):
+        return from_starlette(error)
+    return error if isinstance(error, Problem) else noted(error, request_id)
+
+
+async def _send_in_pieces(body: bytes, more: bool, send: Send) -> None:
+    """A client that does not read holds no more than a piece of its answer in the buffers of its connection."""
+    for at in range(0, len(body), PIECE_BYTES):
+        last = at + PIECE_BYTES >= len(body)
+        await send({"type": "http.response.body", "body": body[at : at + PIECE_BYTES], "more_body": more or not last})
 
 
 def allowed_hosts(host: str, port: int, extra: tuple[str, ...] = ()) -> frozenset[str]:
@@ -173,7 +196,9 @@ def unpacked(packed: bytes, limit: int) -> bytes:
 
 
 def json_answer(value: object, *, status: int = 200, cache: str = NEVER) -> Response:
-    return Response(msgspec.json.encode(value), status, {"Cache-Control": cache}, "application/json")
+    body = msgspec.json.encode(value)
+    own = [(b"cache-control", cache.encode()), (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    return Prepared(body, status, own)
 
 
 class Prepared(Response):
@@ -181,6 +206,38 @@ class Prepared(Response):
 
     def __init__(self, body: bytes, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self.body, self.status_code, self.raw_headers, self.background = body, status, headers, None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with UNSENT.holding(bytes(self.body)) if len(self.body) > PIECE_BYTES else nullcontext():  # the same bytes, not a copy
+            await super().__call__(scope, receive, send)
+
+
+class Unsent:
+    """The large answers that are being sent. Clients that do not read theirs cannot fill the memory with them."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most, self._bytes = most_bytes, 0
+        self._readers: Counter[int] = Counter()
+
+    @contextmanager
+    def holding(self, body: bytes) -> Iterator[None]:
+        """While a body is being sent; raises a Problem with status 503 if there are too many of them."""
+        if not self._readers[id(body)]:
+            if self._bytes + len(body) > self._most:
+                del self._readers[id(body)]
+                raise unavailable("too many large answers are being sent; send it again")
+            self._bytes += len(body)
+        self._readers[id(body)] += 1
+        try:
+            yield
+        finally:
+            self._readers[id(body)] -= 1
+            if not self._readers[id(body)]:
+                del self._readers[id(body)]
+                self._bytes -= len(body)
+
+
+UNSENT = Unsent(MOST_UNSENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,9 @@ from fadecount.service.sse import HEARTBEAT, MEDIA_TYPE, frame
 from fadecount.service.tokens import Grant
 
 KEPT_FRAMES = 64
+FRAME_BYTES = 16 << 20
+"""Bytes of frames that are kept for the readers that have not got them yet."""
+
 HEARTBEAT_SECONDS = 15.0
 RETRY_MILLISECONDS = 2000
 MOST_READERS = 512
@@ -41,6 +44,7 @@ class Broadcaster:
         """Which stream of its name a reader last asked for: a deleted one may have a successor."""
         self._changed: dict[str, asyncio.Event] = {}
         self._frames: OrderedDict[tuple[str, int], asyncio.Future[bytes | None]] = OrderedDict()
+        self._frame_bytes = 0
         self.closed = False
 
     def nudge(self, stream: str, tick: int) -> None:
@@ -62,7 +66,7 @@ class Broadcaster:
         self._uids.pop(stream, None)
         self._latest.pop(stream, None)
         for each in [each for each in self._frames if each[0] == stream]:
-            del self._frames[each]
+            self._drop(each)
         self.wake(stream)
 
     def followed(self) -> frozenset[str]:
@@ -96,13 +100,24 @@ class Broadcaster:
         found = self._frames.get((stream, tick))
         if found is None:
             found = self._frames[stream, tick] = asyncio.ensure_future(self._make_frame(stream, tick))
-            while len(self._frames) > KEPT_FRAMES:
-                self._frames.popitem(last=False)
-        try:
-            return await asyncio.shield(found)
-        except Exception:
-            self._frames.pop((stream, tick), None)
-            raise
+            found.add_done_callback(lambda made: self._made((stream, tick), made))
+        return await asyncio.shield(found)
+
+    def _made(self, name: tuple[str, int], made: asyncio.Future[bytes | None]) -> None:
+        """Keep a frame that was made, and drop those that were made first, if there are too many."""
+        if self._frames.get(name) is not made:
+            return
+        if made.cancelled() or made.exception() is not None:
+            del self._frames[name]
+            return
+        self._frame_bytes += len(made.result() or b"")
+        while len(self._frames) > KEPT_FRAMES or (self._frame_bytes > FRAME_BYTES and len(self._frames) > 1):
+            self._drop(next(iter(self._frames)))
+
+    def _drop(self, name: tuple[str, int]) -> None:
+        frame = self._frames.pop(name)
+        if frame.done() and not frame.cancelled() and frame.exception() is None:
+            self._frame_bytes -= len(frame.result() or b"")
 
 
 def frame_maker(context: ReadContext) -> Callable[[str, int], Awaitable[bytes | None]]:

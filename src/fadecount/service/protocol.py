@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from fadecount.service.http import SECURITY_HEADERS
+from fadecount.service.http import PIECE_BYTES, SECURITY_HEADERS
 from fadecount.service.limits import Limits
 from fadecount.service.problems import MEDIA_TYPE, Problem, bad_request, too_large, too_slow
 
@@ -20,6 +20,9 @@ FRAMING_BYTES = 64 * 1024
 
 MOST_PIPELINED = 16
 """Requests that may wait on one connection while one is being answered."""
+
+WAITING_BYTES = 16 * 1024
+"""Bytes that the bodies of the requests that wait on one connection may have, all together."""
 
 _quiet = logging.getLogger("fadecount.service.protocol")
 _quiet.setLevel(logging.ERROR)  # garbage from anybody must not fill the log
@@ -31,7 +34,7 @@ class GuardedProtocol(HttpToolsProtocol):
     - every byte has a deadline: a request must be complete ``request_seconds`` after its first byte, the next one must begin
       ``idle_seconds`` after an answer, whatever arrives in between, and a client must read the answer it requested;
     - headers take at most ``HEAD_BYTES``, a whole message at most twice the largest body and a little; trailers are ignored;
-    - at most ``MOST_PIPELINED`` requests wait behind the one that is being answered.
+    - at most ``MOST_PIPELINED`` requests wait behind the one that is being answered, with bodies of at most ``WAITING_BYTES``.
 
     A connection that exceeds a limit gets an answer if no other answer has begun, and is closed. If there are too many
     connections, the one is closed that has waited longest without a request to answer: silent ones cannot keep others out.
@@ -49,15 +52,18 @@ class GuardedProtocol(HttpToolsProtocol):
     _unread: asyncio.TimerHandle | None = None
     _message_bytes = 0
     _head_bytes = 0
+    _waiting_bytes = 0
     _in_message = False
     _in_head = True
 
     def __init__(self, *arguments: Any, **words: Any) -> None:
         super().__init__(*arguments, **words)
         self.logger = _quiet
+        self._unanswered: list[Any] = []
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=PIECE_BYTES)
         if len(self.connections) > self.most_connections:
             if not self.waiting:
                 transport.abort()
@@ -70,8 +76,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self.waiting.pop(self, None)
         self._disarm()
         self._stop_watching()
-        for cycle, _ in self.pipeline:
+        for cycle in self._unanswered:  # uvicorn knows the last one only
             cycle.disconnected = True
+            cycle.message_event.set()
+        self._unanswered = []
         self.pipeline.clear()
         super().connection_lost(exc)
 
@@ -105,6 +113,7 @@ class GuardedProtocol(HttpToolsProtocol):
             raise ValueError("not a target that every program reads alike")
         self.waiting.pop(self, None)
         super().on_headers_complete()
+        self._unanswered = [*(each for each in self._unanswered if not each.response_complete), self.cycle]
         if self.parser.should_upgrade():  # what follows would be another protocol, and is not read
             self.cycle.keep_alive = False
 
@@ -116,6 +125,13 @@ class GuardedProtocol(HttpToolsProtocol):
             return True
         hosts = [value for name, value in self.headers if name == b"host"]
         return any(self.url.lower().startswith(b"http://%b/" % host.lower()) for host in hosts)
+
+    def on_body(self, body: bytes) -> None:
+        if self.pipeline and self.pipeline[0][0] is self.cycle:
+            self._waiting_bytes += len(body)
+            if self._waiting_bytes > WAITING_BYTES:
+                raise OverflowError("too much waits on one connection")
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._in_message = False
@@ -129,6 +145,10 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.cycle is not None and self.cycle.response_complete:
             self.cycle.body = bytearray()  # nobody reads it any more, and the connection may stay open for long
         super().on_response_complete()
+        if not self.pipeline:
+            self._waiting_bytes = 0
+        elif not self.transport.is_closing():
+            self.flow.pause_reading()  # until those that wait are answered
         if waiting or self.transport.is_closing():
             return
         self.waiting[self] = None

@@ -33,7 +33,7 @@ from fadecount.service.answers import (
 from fadecount.service.clock import Clock
 from fadecount.service.fading_curve import REFRESHED, FadingCurve, curve_of, privacy_of_event, unit_text
 from fadecount.service.http import FRESH, Tagged, as_csv, json_answer, wants_csv
-from fadecount.service.parsing import LONGEST_NAME, MOST_ROWS, MOST_STREAMS, Query, first_from
+from fadecount.service.parsing import LONGEST_NAME, LONGEST_QUERY, MOST_ROWS, MOST_STREAMS, Query, first_from
 from fadecount.service.problems import bad_request, not_found
 from fadecount.service.reader_pool import AnswerCache, Facts, ReaderPool, Release, read_page
 from fadecount.service.window_route import PARAMETERS, windows_maker
@@ -42,6 +42,9 @@ from fadecount.streams.reader import Reader
 _NONE = frozenset[str]()
 _PRIVACY = frozenset({"age", "time", "at", "refresh", "visits", "every", "during"})
 MOST_VISITS = 10_000
+MOST_AROUND = 1500 + LONGEST_QUERY
+"""Bytes that a cached answer takes beside its body: its headers, and the question."""
+
 LATEST = "latest"
 """The kind of the answer with the latest tick, in the cache."""
 
@@ -59,7 +62,7 @@ class ReadContext:
     public: bool
     clock_trouble: Callable[[str], str | None]
     """What is wrong with the clock, for a given stream."""
-    cache: AnswerCache[Tagged] = field(default_factory=lambda: AnswerCache(lambda each: 500 + len(each.body)))
+    cache: AnswerCache[Tagged] = field(default_factory=lambda: AnswerCache(lambda each: MOST_AROUND + len(each.body)))
     polled: set[str] = field(default_factory=set)
     """Streams whose latest tick somebody has asked for since it was published."""
 
