@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from dataclasses import dataclass
 from functools import cache
@@ -276,7 +277,7 @@ def _answer(answer: type[Struct] | tuple[type[Struct], ...] | str | None, *, csv
     content: dict[str, Any] = {"application/json": {"schema": schema}}
     if csv:
         content["text/csv"] = {"schema": _TEXT}
-    return {"description": (members[0].__doc__ or "").strip(), "content": content}
+    return {"description": inspect.cleandoc(members[0].__doc__ or ""), "content": content}
 
 
 def _reference(struct: type[Struct]) -> dict[str, Any]:
