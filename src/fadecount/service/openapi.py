@@ -208,6 +208,8 @@ def openapi_document() -> bytes:
     """The whole document."""
     structs = [each for each in _structs() if each is not answers.ProblemAnswer]
     _, components = msgspec.json.schema_components([*structs, answers.ProblemAnswer], ref_template=_REFERENCE)
+    for component in components.values():  # from docstrings, which Python keeps with their indentation before 3.13
+        component["description"] = inspect.cleandoc(component["description"])
     paths: dict[str, Any] = {}
     for (method, path), operation in OPERATIONS.items():
         paths.setdefault(path, {})[method] = _described(method, path, operation)
