@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import enum
 import importlib
 import inspect
 import json
@@ -209,6 +210,8 @@ def _signature(name: str, value: object) -> str:
 
 def _arguments(value: object) -> str:
     try:
+        if isinstance(value, type) and issubclass(value, enum.Enum):  # its signature differs between versions of Python
+            return "(value)"
         signature = inspect.signature(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return "(...)"

@@ -90,7 +90,7 @@ def run(
     ``source`` is the path of a file, an open binary stream (a pipe), or a data frame of polars. It is **history** or **live**:
 
     - A file, a data frame, or a pipe with a time column, is history. It is read to its end; then its ticks are released.
-    - With ``follow``, or without a time column, it is live. Ticks are released as they pass by the clock.
+    - With ``follow``, or a pipe without a time column, it is live. Ticks are released as they pass by the clock.
 
     ``start`` (for a new stream) and ``until`` say which ticks are released; events outside are left out and reported. Without
     them, a history is released from its first to its last event, which reveals when these happened. A live stream begins with
@@ -112,6 +112,8 @@ def run(
     ticks, path = options.ticks, Path(source) if isinstance(source, str | Path) else None
     if follow and options.time is None:
         raise ParameterError("time must be given to follow a source; name the column of the time (--time)")
+    if path is not None and options.time is None:
+        raise ParameterError("time must be given for a file; name the column of the time (--time)")
     if live and hasattr(source, "collect_schema"):
         raise ParameterError("time must be given for a data frame, and follow must not; its rows are placed by their time")
     if path is not None and live:

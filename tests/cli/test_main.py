@@ -72,7 +72,19 @@ def test_wrong_words_exit_with_2(words: list[str], capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as left:
         main(words)
     assert left.value.code == 2
-    assert "usage: fadecount" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("fadecount: ") and said.endswith("; see fadecount --help\n") and said.count("\n") == 1
+
+
+def test_a_misspelt_option_is_answered_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "x.csv", "--tick", "1h", "--epsilom", "0.1"])
+    assert capsys.readouterr().err == (
+        "fadecount run: unrecognized arguments: --epsilom 0.1 (did you mean --epsilon?); see fadecount run --help\n"
+    )
+    with pytest.raises(SystemExit):
+        main(["streams", "list", "--jason"])
+    assert "unrecognized arguments: --jason (did you mean --json?)" in capsys.readouterr().err
 
 
 def test_the_version_is_shown() -> None:

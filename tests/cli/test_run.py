@@ -70,7 +70,7 @@ def test_a_forgotten_name_is_asked_for(folder: Path, capsys: pytest.CaptureFixtu
 
 def test_an_undeclared_key_suggests_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "first.csv", *KEYED[:-1], "--epsilon", "4"]) == 0
-    assert "200 rows left out: the key is not declared (other, or --other, counts such rows too)" in capsys.readouterr().err
+    assert "200 rows left out: the key is not declared (with --other, such rows count together)" in capsys.readouterr().err
 
 
 def test_newer_data_continue_and_released_ticks_are_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,6 +134,12 @@ def test_what_protects_a_store_is_refused_without_one(folder: Path, option: str,
     assert main(["run", "first.csv", "--tick", "1h", "--time", "at", "--epsilon", "0.1", option, "marks"]) == 1
     said = capsys.readouterr()
     assert said.out == "" and f"--state or --database must be given with {option}; without them nothing is kept" in said.err
+
+
+def test_a_file_without_the_column_of_its_time_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not counted as it arrives: that would wait for the clock."""
+    assert main(["run", "first.csv", "--tick", "1h", "--epsilon", "0.1"]) == 1
+    assert "time must be given for a file; name the column of the time (--time)" in capsys.readouterr().err
 
 
 def test_a_run_never_uses_the_folder_of_the_service_unasked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

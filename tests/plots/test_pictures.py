@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.plots import Curve, draw_curves, draw_releases, new_figure, save_figure, svg_text
 from fadecount.plots.figure import COLOURS, KINDS, MARKS
+from fadecount.plots.releases import Panel, draw_panels
 
 
 def drawn(horizon: int = 10**6, tick_seconds: float | None = None, width: float = 7.2) -> Figure:
@@ -92,3 +94,14 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_pyplot_is_never_imported() -> None:
     code = "import sys, fadecount.plots; print('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("hours", [2, 30, 47, 60, 72, 100, 24 * 45, 24 * 365, 24 * 700])
+def test_any_span_of_time_has_marks(tmp_path: Path, hours: int) -> None:
+    """matplotlib warns where its list of distances has none that fits; a warning fails a test."""
+    times = [datetime(2026, 3, 1, tzinfo=UTC) + timedelta(hours=each) for each in (0, hours)]
+    counts = np.array([1, 2])
+    panels = [Panel(key=str(key), times=times, values=counts, low=counts - 1, high=counts + 1) for key in range(4)]
+    figure = new_figure()
+    draw_panels(figure, panels, bars=False)
+    save_figure(figure, tmp_path / "panels.svg")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -25,10 +26,22 @@ def moment(text: str, zone: str = "UTC") -> int:
     return int(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp())
 
 
+_OPEN: list[Store] = []
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Close the stores that :func:`filled` made: from Python 3.13 on, SQLite warns about connections that are left open."""
+    yield
+    while _OPEN:
+        _OPEN.pop().close()
+
+
 def filled(
     counts: np.ndarray, *, first: int, seconds: int = HOUR, zone: str = "UTC", mechanism: fc.Mechanism | None = None
 ) -> tuple[Store, Reader]:
     store = SQLiteStore.in_memory()
+    _OPEN.append(store)
     keys = [f"k{at}" for at in range(counts.shape[1])]
     description = Description(
         name="s", mechanism=mechanism or fc.Gradual(epsilon=0.5), ticks=Ticks(tick_seconds=seconds, zone=zone)
@@ -105,9 +118,9 @@ def test_windows_that_do_not_fit_are_refused(per: str, zone: str | None) -> None
 
 
 def test_windows_of_nothing() -> None:
-    store = SQLiteStore.in_memory()
-    store.create(Description(name="s", mechanism=fc.Linear(epsilon=1.0), ticks=Ticks(tick_seconds=60)), keys=["a", "b"])
-    assert len(store.reader().windows("s", per="1d")) == 0
+    with SQLiteStore.in_memory() as store:
+        store.create(Description(name="s", mechanism=fc.Linear(epsilon=1.0), ticks=Ticks(tick_seconds=60)), keys=["a", "b"])
+        assert len(store.reader().windows("s", per="1d")) == 0
     _, reader = filled(np.ones((3, 1)), first=0)
     assert len(reader.windows("s", per="1h", since=10)) == 0
     assert len(reader.windows("s", per="1h", since=1, until=1)) == 1

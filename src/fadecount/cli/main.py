@@ -14,7 +14,7 @@ import pkgutil
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import fadecount
 from fadecount import cli
@@ -46,10 +46,18 @@ def _command(name: str) -> ModuleType:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes options by their full names only: an abbreviation could one day mean another option."""
+    """A parser that takes options by their full names only: an abbreviation could one day mean another option.
+
+    What it parses holds the parser of the command as ``parser``, for messages.
+    """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{**settings, "allow_abbrev": False})
+        self.set_defaults(parser=self)
+
+    def error(self, message: str) -> NoReturn:
+        """One line, and where to look: the list of all options would hide it."""
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
@@ -72,10 +80,21 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     return parser
 
 
+def _meant(word: str, parser: argparse.ArgumentParser) -> str:
+    """The option that a person may have meant."""
+    import difflib
+
+    near = difflib.get_close_matches(word.partition("=")[0], parser.format_usage().replace("[", " ").replace("]", " ").split(), 1)
+    return f" (did you mean {near[0]}?)" if near and word.startswith("--") else ""
+
+
 def main(words: list[str] | None = None) -> int:
     """Run one command; 0 when it succeeded, 1 when it was refused, 2 when its words were wrong."""
     words = sys.argv[1:] if words is None else words
-    arguments = build_parser(words).parse_args(words)
+    parser = build_parser(words)
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{_meant(unknown[0], arguments.parser)}")
     try:
         status: int = arguments.run(arguments)
         sys.stdout.flush()

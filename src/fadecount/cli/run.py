@@ -200,7 +200,7 @@ def _report(under_way: Run, *, kept: bool, stopped: bool) -> None:
         _say("the first and last tick show when the first and last events were; --start and --until decide that instead")
     status = under_way.stream.status
     if stopped and status.published_tick is not None:
-        end = status.description.ticks.shown(status.published_tick + 1)
+        end = status.description.ticks.local(status.published_tick + 1)
         _say(f"stopped; released up to {end}{'; all of it is committed' if kept else ''}")
     if not kept:
         _say(

@@ -138,14 +138,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _list(arguments: argparse.Namespace) -> None:
     with open_reader(arguments) as reader:
-        found = [_summary(reader.status(name)) for name in reader.names()]
+        statuses = [reader.status(name) for name in reader.names()]
         deleted = reader.deleted()
     if arguments.json:
-        print(json_text(found))
+        print(json_text([_summary(status) for status in statuses]))
         return
-    for each in found:
-        until = "nothing released yet" if each["released_until"] is None else f"released up to {each['released_until']}"
-        print(f"{each['name']}: {each['ticks_released']:,} ticks of {each['tick']}, {until}")
+    for status in statuses:
+        until = "nothing released yet" if status.published_tick is None else f"released up to {_released_until(status)}"
+        tick = format_duration(status.description.ticks.tick_seconds)
+        print(f"{status.description.name}: {status.published_steps:,} ticks of {tick}, {until}")
     for name, steps, moment in deleted:
         when = "" if moment is None else f" on {datetime.fromtimestamp(moment, ZoneInfo('UTC')).date().isoformat()}"
         print(f"{name}: deleted{when}{'' if steps is None else f', after {steps:,} ticks'}; its name stays taken")
@@ -166,8 +167,16 @@ def _show(arguments: argparse.Namespace) -> None:
     elif "sentence" in shown:
         print(shown["sentence"])
     else:
+        shown["released_until"] = _released_until(status)
         for label, value in shown.items():
-            print(f"{label.replace('_', ' ')}: {_in_words(value)}")
+            print(f"{_LABELS.get(label, label.replace('_', ' '))}: {_in_words(value)}")
+
+
+_LABELS = {"error_95": "a total is right, in 95 of 100 cases, to within"}
+
+
+def _released_until(status: Status) -> str | None:
+    return None if status.published_tick is None else status.description.ticks.local(status.published_tick + 1)
 
 
 def _summary(status: Status) -> dict[str, Any]:
@@ -219,7 +228,7 @@ def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
     tick = ticks.at(parse_time(text, ticks.zone, name="--item").timestamp())
     now, later = reader.loss(name, tick), reader.loss(name, tick, at=time.time() + _YEAR)
     sentence = (
-        f"An event in the tick of {ticks.shown(tick)}: "
+        f"An event in the tick of {ticks.local(tick)}: "
         f"at most {shown_loss(now)} is lost now, at most {shown_loss(later)} in a year. "
         f"Someone who sees all releases can raise or lower the odds of any guess about it by a factor of at most "
         f"{shown_factor(now)} now, {shown_factor(later)} in a year{_except(status)}."
@@ -374,7 +383,7 @@ def _retain(arguments: argparse.Namespace) -> None:
 
         _by_leader(arguments, "retain", retain, seconds)
         kept = reader.status(arguments.name)
-    since = "" if kept.kept_tick is None else f"; those before {kept.description.ticks.shown(kept.kept_tick)} are removed"
+    since = "" if kept.kept_tick is None else f"; those before {kept.description.ticks.local(kept.kept_tick)} are removed"
     print(f"{arguments.name}: releases are kept for {'ever' if seconds is None else format_duration(seconds)}{since}")
 
 

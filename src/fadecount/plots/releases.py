@@ -95,7 +95,8 @@ def draw_panels(
         grid = figure.subplots(rows, columns, sharex=True, squeeze=False)
         for axes, panel in zip(grid.flat, panels, strict=False):
             _draw_panel(axes, panel, bars=bars)
-            locator = AutoDateLocator(maxticks=6 if columns > 1 else 9, tz=ZoneInfo(zone))  # type: ignore[no-untyped-call]
+            # Two marks are enough: with five, three days would need marks between hours and days, and there are none.
+            locator = AutoDateLocator(minticks=2, maxticks=6 if columns > 1 else 9, tz=ZoneInfo(zone))  # type: ignore[no-untyped-call]
             axes.xaxis.set_major_locator(locator)
             formatter = ConciseDateFormatter(locator, tz=ZoneInfo(zone))  # type: ignore[no-untyped-call]
             axes.xaxis.set_major_formatter(formatter)

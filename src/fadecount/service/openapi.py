@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from dataclasses import dataclass
 from functools import cache
@@ -220,6 +221,8 @@ def openapi_document() -> bytes:
     """The whole document."""
     structs = [each for each in _structs() if each is not answers.ProblemAnswer]
     _, components = msgspec.json.schema_components([*structs, answers.ProblemAnswer], ref_template=_REFERENCE)
+    for component in components.values():  # from docstrings, which Python keeps with their indentation before 3.13
+        component["description"] = inspect.cleandoc(component["description"])
     paths: dict[str, Any] = {}
     for (method, path), operation in OPERATIONS.items():
         paths.setdefault(path, {})[method] = _described(method, path, operation)
@@ -289,7 +292,7 @@ def _answer(answer: type[Struct] | tuple[type[Struct], ...] | str | None, *, csv
     content: dict[str, Any] = {"application/json": {"schema": schema}}
     if csv:
         content["text/csv"] = {"schema": _TEXT}
-    return {"description": (members[0].__doc__ or "").strip(), "content": content}
+    return {"description": inspect.cleandoc(members[0].__doc__ or ""), "content": content}
 
 
 def _reference(struct: type[Struct]) -> dict[str, Any]:

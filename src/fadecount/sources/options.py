@@ -85,7 +85,7 @@ class SourceOptions:
         if len(set(self.keys)) != len(self.keys):
             raise bad_parameter("keys", self.keys, "different from one another", "remove the repeated key")
         if (self.key is None) != (not self.keys):
-            raise bad_parameter("keys", self.keys, "given together with key", "name the key column and declare its keys")
+            raise bad_parameter("keys", self.keys, "given together with key", "such as --key page --keys home,help")
         if self.other is not None and self.other not in self.keys:
             raise bad_parameter("other", self.other, "one of keys", "add it to keys")
         if self.key is None and self.keys_per_person != 1:

@@ -400,7 +400,7 @@ def shared_fate(store: str | Path | PostgresDatabase, fence: Fence) -> str | Non
     if isinstance(fence, FileFence) and _device(Path(store)) == _device(fence.folder):
         return (
             "store and fence are on one file system: if a backup of all of it is restored, that goes unnoticed; "
-            "--fence puts the fence elsewhere"
+            "put the fence on another disk (--fence)"
         )
     return None
 

@@ -52,7 +52,11 @@ class SQLiteDatabase(GuardedConnection):
             if self._path != MEMORY:
                 self._prepare(Path(self._path), writes)
             self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10.0)
-            self._set_up(writes)
+            try:
+                self._set_up(writes)
+            except BaseException:
+                self._connection.close()
+                raise
         except _FAILURES as error:
             self._release_lock()
             raise self._failure(error) from error

@@ -88,6 +88,15 @@ class Ticks:
         """When a tick begins, as people and files write it: ISO 8601 in UTC."""
         return self.start(tick).replace(tzinfo=None).isoformat() + "Z"
 
+    def local(self, tick: int) -> str:
+        """When a tick begins, for people at the place: ISO 8601 with the offset of the zone.
+
+        >>> Ticks(tick_seconds=3600, zone="Europe/Vienna").local(0)
+        '1970-01-01T01:00:00+01:00'
+        """
+        moment = self.start(tick).astimezone(_zone(self.zone))
+        return moment.isoformat().replace("+00:00", "Z") if self.zone == "UTC" else moment.isoformat()
+
     def starts(self, first: int, count: int) -> Sequence[str]:
         """:meth:`shown` for many ticks from ``first`` on."""
         if self._local is None:
