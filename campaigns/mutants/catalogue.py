@@ -48,6 +48,13 @@ MUTANTS = (
     Mutant("interval index t - 1", PATH, "round_number, clock >> level)", "round_number, clock - 1 >> level)", DEFINITION),
     Mutant("clock starts one late", PATH, "shown = self.shown + 1", "shown = self.shown + 2", DEFINITION),
     Mutant("head start one off", SCHEDULE, "return (1 << self.head_start) - 1", "return 1 << self.head_start", DEFINITION),
+    Mutant(
+        "a level too few at the start",
+        SCHEDULE,
+        "return 0, shown + self.skipped",
+        "return 0, shown + self.skipped // 2",
+        DEFINITION,
+    ),
     Mutant("head start ignored by single steps", PATH, "tails = shown + self._skipped,", "tails = shown,", DEFINITION),
     Mutant("items of a head start one off", LEVELS, "+ self.schedule.skipped", "+ (1 << self._head_start)", LATE),
     Mutant(

@@ -40,7 +40,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,10 +68,14 @@ def worst_from(budgets: Sequence[float], head_start: int, age: Whole) -> Number:
     if not isinstance(age, np.ndarray):
         return _one(fixed, head_start, int(age))
     distinct, inverse = np.unique(age, return_inverse=True)
-    losses, ends = np.empty(len(distinct)), np.flatnonzero(np.diff(bit_length(distinct + 1))) + 1
-    for some in np.split(np.arange(len(distinct)), ends):
-        losses[some] = _several(fixed, head_start, distinct[some])
-    return losses[inverse].reshape(age.shape)
+    lengths: Any = bit_length(distinct + 1)
+    if len(distinct) and math.isfinite(fixed[0]):
+        least, most = (_costs(fixed, head_start, int(lengths[at])) for at in (0, -1))
+        if least.unit == most.unit:  # nothing is rounded differently: only the leaves make a difference
+            lengths = np.minimum(lengths, most.leaves + 2)
+    ends = np.flatnonzero(np.diff(lengths)) + 1
+    losses = [_several(fixed, head_start, some) for some in np.split(distinct, ends)]
+    return np.concatenate(losses)[inverse].reshape(age.shape)
 
 
 def worst_item(budgets: Sequence[float], head_start: int, age: int) -> int:
@@ -88,9 +92,9 @@ def _one(budgets: tuple[float, ...], head_start: int, age: int) -> float:
 
 
 def _several(budgets: tuple[float, ...], head_start: int, ages: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The same for distinct ages whose values plus one have the same length in bits: all at once where that is faster."""
+    """The same for distinct ages that can be computed at once, which is done where that is faster."""
     few = len(ages) < _WORTH_IT or math.isinf(budgets[0])
-    if few or (costs := _costs(budgets, head_start, (int(ages[0]) + 1).bit_length())).wide:
+    if few or (costs := _costs(budgets, head_start, (int(ages[-1]) + 1).bit_length())).wide:
         return np.array([_one(budgets, head_start, int(age)) for age in ages])
     found: list[float] = []
     for start in range(0, len(ages), _AT_ONCE):
@@ -118,9 +122,10 @@ class _Costs(NamedTuple):
 
     def as_loss(self, value: int) -> float:
         """The least float64 at or above a value."""
-        exact = value * self.unit
-        nearest = float(exact)
-        return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+        number, parts = value * self.unit.numerator, self.unit.denominator
+        nearest = number / parts
+        above, below = nearest.as_integer_ratio()
+        return nearest if above * parts >= number * below else math.nextafter(nearest, math.inf)
 
     def apart(self, level: int, beyond: int) -> tuple[int, int, int]:
         """For an item in the tree of ``level`` and a last clock ``beyond`` of its node widths on: what is paid between the
@@ -290,7 +295,7 @@ def _maximal(ways: list[Way]) -> list[Way]:
 
 
 def _together(costs: _Costs, ages: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The largest loss of each age, for positive ages of one length: one row per distance.
+    """The largest loss of each age, for positive ages of one length, or of any from ``2**leaves`` on: one row per distance.
 
     Places without a way hold -1 in all four numbers.
     """

@@ -9,9 +9,10 @@ large, all budgets are scaled down by a little more each time. The loss is propo
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -33,19 +34,26 @@ def excess(limits: Sequence[Limit], budgets: Sequence[float], head_start: int = 
     ages = np.array(reaches, dtype=np.int64) - 1
     few = len(ages) < 30
     exact = [worst_case(continued, int(age), head_start) for age in ages] if few else worst_case(continued, ages, head_start)
-    lost = dict(zip(reaches, map(_fraction, np.asarray(exact).tolist()), strict=True))
-    return max(sum(lost[reach] * times for reach, times in limit.parts) / Fraction(limit.most) for limit in limits)
+    sums = exact_sums(dict(zip(reaches, np.asarray(exact).tolist(), strict=True)), [limit.parts for limit in limits])
+    return max(each / Fraction(limit.most) for each, limit in zip(sums, limits, strict=True))
+
+
+def exact_sums(losses: Mapping[int, float], sums: Iterable[Sequence[tuple[int, int]]]) -> list[Fraction]:
+    """The sum of the losses of so many items each, for several lists of ``(reach, times)``."""
+    ratios = {reach: loss.as_integer_ratio() if math.isfinite(loss) else (1 << 1000, 1) for reach, loss in losses.items()}
+    unit = max((parts for _, parts in ratios.values()), default=1)  # a power of two, as all of them
+    lost = {reach: number * (unit // parts) for reach, (number, parts) in ratios.items()}
+    return [Fraction(sum(lost[reach] * times for reach, times in parts), unit) for parts in sums]
 
 
 def certified(limits: Sequence[Limit], budgets: Vector, head_start: int = 0) -> tuple[float, ...]:
     """The largest multiple of the budgets, up to rounding, that keeps all limits exactly; inf stays inf."""
     if head_start:
-        factor = 1.0 / float(excess(limits, budgets.tolist(), head_start))
+        factor, slip = 1.0 / float(excess(limits, budgets.tolist(), head_start)), 2.0**-46  # as much as a loss may be rounded
     else:
         patterns = Patterns(limits, len(budgets))
         payments = patterns.matrix(patterns.cheapest(budgets))
-        factor = 1.0 / float((payments @ np.where(payments.any(axis=0), budgets, 0.0)).max())
-    slip = 2.0**-51
+        factor, slip = 1.0 / float((payments @ np.where(payments.any(axis=0), budgets, 0.0)).max()), 2.0**-51
     while slip < 0.5:
         chosen = _within(budgets * (factor * (1.0 - slip)))
         if excess(limits, chosen, head_start) <= 1:
@@ -62,10 +70,6 @@ def _within(budgets: Vector) -> tuple[float, ...]:
     """The budgets in the range that exact sums and samplers support. Less than the least is raised, and may then fail."""
     kept = np.where(np.isinf(budgets), np.inf, np.clip(budgets, SMALLEST_BUDGET, LARGEST_BUDGET))
     return tuple(kept.tolist())
-
-
-def _fraction(loss: float) -> Fraction:
-    return Fraction(loss) if math.isfinite(loss) else Fraction(1 << 1000)
 
 
 Shape = Gradual | Designed | Gaussian
@@ -96,20 +100,27 @@ def fitted(shape: Gradual, limits: Sequence[Limit]) -> Gradual:
 
 def best_gradual(targets: Targets, cost: Callable[[Gradual], float]) -> Gradual | None:
     """The gradual curve under the targets with the least cost, over exponents from 0 to 8; None if none can be drawn."""
-    best, least = None, math.inf
+    limits, costs = targets.limits(fine=True), {}
     for exponent in EXPONENTS:
-        found = gradual(targets, exponent)
-        if found is not None and (value := cost(found)) < least:
-            best, least = found, value
-    return best
+        shape = _unscaled(targets, exponent)
+        with contextlib.suppress(ParameterError):
+            costs[exponent] = cost(
+                dataclasses.replace(shape, epsilon=shape.epsilon / float(excess(limits, shape.schedule.budgets)))
+            )
+    fits = (found for exponent in sorted(costs, key=costs.__getitem__) if (found := gradual(targets, exponent)) is not None)
+    return next(fits, None)
 
 
 def gradual(targets: Targets, exponent: float) -> Gradual | None:
     """The gradual curve of an exponent that uses up the targets, or None if its budgets cannot be drawn."""
     try:
-        return fitted(Gradual(epsilon=2.0**-10, exponent=exponent, delay=targets.delay), targets.limits(fine=True))
+        return fitted(_unscaled(targets, exponent), targets.limits(fine=True))
     except ParameterError:
         return None
+
+
+def _unscaled(targets: Targets, exponent: float) -> Gradual:
+    return Gradual(epsilon=2.0**-10, exponent=exponent, delay=targets.delay)
 
 
 def meets(mechanism: Shape, request: Request) -> bool:

@@ -6,6 +6,9 @@ other. So each round finds the worst item of each age at the current budgets, ad
 of every known item anew, solves the convex problem under these limits (:mod:`fadecount.planning.convex`), and scales the result
 to what the worst items allow. It settles in about ten rounds. Levels that no way pays for have no noise: they are dropped.
 
+This goes downhill to the nearest local optimum. So where there is time, it starts from what a search far and wide has found
+(:mod:`fadecount.planning.evolution`); otherwise from a few curves, and drops levels or brings them back, one at a time.
+
 Nothing here is trusted: the caller checks every result exactly (:mod:`fadecount.planning.certify`).
 """
 
@@ -17,21 +20,25 @@ from functools import lru_cache
 
 import numpy as np
 
+from fadecount.intervals import top_level
 from fadecount.mechanisms.head_start import worst_item
-from fadecount.mechanisms.schedule import LEVELS
 from fadecount.planning.convex import Vector, least_noise, variance
+from fadecount.planning.evolution import Row, evolved
 from fadecount.planning.patterns import Limit
 
 ROUNDS = 14
 _EXPONENTS = (1.0, 2.0)
 _STARTS = 2
+_SHORT = 2, 20, 40
+_TALL = 28
+"""From so many levels on a wide search alone is not enough."""
+
 _PRECISION = 1e-5
 _BETTER = 1.0 - 1e-4
-_PROMISING = 1.5
+_PROMISING = 1.1
 _PATIENCE = 3
-
-Row = tuple[tuple[float, int, int], ...]
-"""A limit on some items: how much each counts, its first and its last clock."""
+_BEYOND = 3
+"""How many levels are looked at past those that an age or a clock reaches. Items higher up lose no more."""
 
 
 class CuttingPlanes:
@@ -42,15 +49,24 @@ class CuttingPlanes:
         first = Limit(most=min(limit.most for limit in limits), parts=((1, 1),))  # implied; it keeps the first budget finite
         self._limits = (first, *limits)
         self._levels = len(shares)
+        highest = max(top_level(reach) for limit in limits for reach, _ in limit.parts)
+        self._beyond = max(highest - self._levels, 0) + _BEYOND
 
-    def run(self, start: Vector) -> Vector:
-        """The best budgets from a starting point, from a few gradual curves, and from curves on every other level only."""
+    def run(self, start: Vector, *, wide: bool) -> Vector:
+        """The best budgets from a starting point, a few gradual curves, curves on every other level only, and a wide search."""
         levels = np.arange(1.0, self._levels + 1.0)
         curves = [levels ** (exponent - 1.0) for exponent in _EXPONENTS]
         halves = [np.where((levels > 2) & (levels % 2 == odd), np.inf, curve) for curve in curves for odd in (0, 1)]
-        scaled = sorted((self._scaled(budgets) for budgets in (start, *curves, *halves)), key=_noise)
-        best = min((self._improved(*found) for found in scaled[:_STARTS]), key=_noise)
-        return self._varied(*best)[0]
+        scaled = sorted((self._scaled(budgets) for budgets in (start, *curves, *halves)), key=_noise)[:_STARTS]
+        if wide:
+            scaled += [self._scaled(budgets) for budgets in evolved(self._shares, self._worst)]
+        best = min((self._improved(*found) for found in scaled), key=_noise)
+        return best[0] if wide and self._levels < _TALL else self._varied(*best)[0]
+
+    def at_first_sight(self) -> float:
+        """About the least noise: that of a short wide search."""
+        found = evolved(self._shares, self._worst, islands=_SHORT[0], members=_SHORT[1], generations=_SHORT[2])
+        return min(self._scaled(budgets)[1] for budgets in found)
 
     def _varied(self, budgets: Vector, noise: float) -> tuple[Vector, float]:
         """A better one nearby, with one level dropped or brought back at a time; the same if there is none."""
@@ -86,7 +102,8 @@ class CuttingPlanes:
 
     def _worst(self, budgets: Vector) -> list[Row]:
         """For each limit its worst items."""
-        continued = (*budgets.tolist(), *[math.inf] * (LEVELS - self._levels))
+        each = budgets.tolist()
+        continued = (*each, *[each[_last_noisy(each)]] * self._beyond)
         rows = []
         for limit in self._limits:
             firsts = [(times, reach, _worst_item(continued, self._head_start, reach - 1)) for reach, times in limit.parts]
@@ -109,11 +126,11 @@ Way = tuple[float, int]
 def cheapest_way(budgets: tuple[float, ...], first: int, last: int) -> Vector:
     """How often the cheapest shift for the item shown at clock ``first`` pays each budget, given all outputs up to ``last``.
 
-    Levels past the last budget have no noise here.
+    Levels past the last budget have the last finite one.
     """
-    count, reached = len(budgets), max(len(budgets), last.bit_length())
+    count, later = len(budgets), _last_noisy(budgets)
     own: list[Way] = [(budget, 1 << 64 * level) for level, budget in enumerate(budgets)]
-    own += [(math.inf, 0)] * (reached - count)
+    own += [own[later]] * (last.bit_length() - count)
     whole = [own[0]]
     for each in own[1:]:
         whole.append(min(each, (2.0 * whole[-1][0], 2 * whole[-1][1])))
@@ -136,6 +153,11 @@ def cheapest_way(budgets: tuple[float, ...], first: int, last: int) -> Vector:
         one = _sum(one, whole[level]) if first >> level & 1 else one
         zero, one = min(zero, _sum(own[level + 1], one)), min(one, _sum(own[level + 1], zero))
     return _counts(zero, count)
+
+
+def _last_noisy(budgets: Sequence[float]) -> int:
+    """The highest level with noise. Its budget goes on upward."""
+    return max(level for level, budget in enumerate(budgets) if math.isfinite(budget))
 
 
 def _sum(left: Way, right: Way) -> Way:

@@ -15,7 +15,7 @@ from fadecount.intervals import steps_in_use, top_level
 from fadecount.mechanisms import Designed, Gaussian, Mechanism
 from fadecount.mechanisms.gaussian import require_delta
 from fadecount.planning.certify import certified, excess
-from fadecount.planning.convex import Vector
+from fadecount.planning.convex import Vector, variance
 from fadecount.planning.cutting_planes import CuttingPlanes
 from fadecount.planning.gaussian_design import gaussian_design_for
 from fadecount.planning.request import Person, Targets, read_targets
@@ -26,11 +26,11 @@ OBJECTIVES = ("mse", "worst")
 _FAR = 1 << 40
 """From this horizon on a head start is given to known budgets, and no others are searched: that would take long."""
 
-_QUICK, _FEW = 1 << 16, 6
-"""Below this horizon, and with limits on at most so many ages, a search takes a moment, and three head starts are tried."""
+_SMALL, _QUICK = 1 << 6, 1 << 16
+"""Below these horizons a search takes a moment, so that all head starts are tried, or three."""
 
-_MANY = 24
-"""The same with limits on more ages than this (people who contribute often)."""
+_FEW, _MANY = 8, 24
+"""With limits on at most so many ages the search is wide; with more than so many (people who contribute often) there is none."""
 
 _EXPONENTS = (1.0, 1.5, 2.0)
 """Gradual curves that are tried with a head start where others are not searched."""
@@ -109,8 +109,8 @@ def design_for(targets: Targets, objective: str = "mse", head_start: int | None 
     plain = _without_head_start(targets, objective)
     if head_start == 0:
         return plain
-    tried = _head_starts(targets) if head_start is None else [head_start]
-    started = [design for each in tried for design in _with_head_start(targets, objective, each, plain)]
+    tried = _head_starts(targets, objective) if head_start is None else [head_start]
+    started = [found for each in tried if (found := _with_head_start(targets, objective, each, plain)) is not None]
     if head_start is None:
         started.append(plain)
     return min(started, key=lambda each: cost_of(each, targets.horizon, objective), default=plain)
@@ -130,46 +130,59 @@ def _without_head_start(targets: Targets, objective: str) -> Designed:
     return Designed(budgets=_continued(targets, budgets), delay=targets.delay)
 
 
-def _head_starts(targets: Targets) -> list[int]:
-    """The head starts to try: an eighth of the horizon and, where that takes no long time, a quarter and a half too.
+def _head_starts(targets: Targets, objective: str) -> list[int]:
+    """The head starts to try: an eighth of the horizon or, where that takes no long time, the most promising ones of several.
 
     Larger ones gain little and add noise at the first steps.
     """
     top = top_level(targets.horizon - targets.delay)
-    quick = targets.horizon < _QUICK and _ages(targets) <= _FEW
-    return sorted({min(max(1, top - less), LARGEST_HEAD_START) for less in ((1, 2, 3) if quick else (3,))})
+    if targets.horizon >= _QUICK or _ages(targets) > _FEW:
+        return [min(max(1, top - 3), LARGEST_HEAD_START)]
+    small = targets.horizon < _SMALL
+    several = range(1 if small else max(1, top - 3), max(2, top + small))
+    noise = {each: _planes(targets, objective, each).at_first_sight() for each in several}
+    return sorted(several, key=lambda each: noise[each])[: 2 if small else 1]
 
 
 def _ages(targets: Targets) -> int:
     return sum(len(limit.parts) for limit in targets.limits())
 
 
-def _with_head_start(targets: Targets, objective: str, head_start: int, plain: Designed) -> list[Designed]:
-    """Designs with a head start, as far as there is noise that can be drawn for them."""
-    limits, levels = targets.limits(), top_level(targets.horizon - targets.delay + (1 << head_start) - 1) + 1
+def _planes(targets: Targets, objective: str, head_start: int) -> CuttingPlanes:
+    shares = _shares(targets, _levels(targets, head_start), objective, head_start)
+    return CuttingPlanes(shares, targets.limits(), head_start)
+
+
+def _levels(targets: Targets, head_start: int) -> int:
+    """How many levels are in use up to the horizon."""
+    return top_level(targets.horizon - targets.delay + (1 << head_start) - 1) + 1
+
+
+def _with_head_start(targets: Targets, objective: str, head_start: int, plain: Designed) -> Designed | None:
+    """The best design with a head start, or None if there is no noise that can be drawn for it."""
+    levels, fine = _levels(targets, head_start), targets.limits(fine=True)
     start = np.array([plain.budgets[min(level, len(plain.budgets) - 1)] for level in range(levels)])
     if targets.horizon < _FAR and _ages(targets) <= _MANY:
-        shapes = [CuttingPlanes(_shares(targets, levels, objective, head_start), limits, head_start).run(start)]
+        shapes = [_planes(targets, objective, head_start).run(start, wide=_ages(targets) <= _FEW)]
     else:
         shapes = [start, *(np.arange(1.0, levels + 1.0) ** (exponent - 1.0) for exponent in _EXPONENTS)]
-    found = []
-    for budgets in shapes:
+    shares = np.append(_shares(targets, levels, objective, head_start), 0.0)
+    continued = [np.append(each, each[np.isfinite(each)][-1]) for each in shapes]  # past the horizon the last noise goes on
+    coarse = targets.limits()
+    for shape in sorted(continued, key=lambda each: shares @ variance(each / float(excess(coarse, each.tolist(), head_start)))):
         with contextlib.suppress(ParameterError):
-            chosen = certified(targets.limits(fine=True), budgets, head_start)
-            continued = _continued(targets, chosen, head_start)
-            found.append(Designed(budgets=continued, delay=targets.delay, head_start=head_start))
-    return found
+            budgets = certified(fine, shape, head_start)
+            return Designed(budgets=budgets, delay=targets.delay, head_start=head_start)
+    return None
 
 
-def _continued(targets: Targets, budgets: tuple[float, ...], head_start: int = 0) -> tuple[float, ...]:
+def _continued(targets: Targets, budgets: tuple[float, ...]) -> tuple[float, ...]:
     """Budgets for the levels past the horizon, which the plan does not cover: the last finite one in use, if allowed."""
-    used = budgets[: top_level(targets.horizon - targets.delay + (1 << head_start) - 1) + 1]
+    used = budgets[: _levels(targets, 0)]
     later = next(budget for budget in reversed(used) if math.isfinite(budget))
-    if used == budgets and not head_start:
+    if used == budgets:
         return budgets if budgets[-1] == later else (*budgets, later)
-    fits = excess(targets.limits(fine=True), (*used, later), head_start) <= 1
-    if head_start and not fits:
-        return certified(targets.limits(fine=True), np.array((*used, later)), head_start)
+    fits = excess(targets.limits(fine=True), (*used, later)) <= 1
     return (*used, later) if fits else (*budgets, later)
 
 

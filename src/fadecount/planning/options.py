@@ -13,7 +13,7 @@ import numpy as np
 from fadecount.durations import format_duration
 from fadecount.mechanisms import Designed, Gaussian, Mechanism, minimum_error
 from fadecount.mechanisms.gaussian_law import epsilon_at
-from fadecount.planning.certify import Shape, least_factor
+from fadecount.planning.certify import Shape, exact_sums, least_factor
 from fadecount.planning.gaussian_design import person_mu
 from fadecount.planning.request import Person, Request
 
@@ -87,11 +87,11 @@ def person_losses(mechanism: Mechanism, ages: list[int], person: Person, delay: 
         return [float(loss) for loss in np.asarray(mechanism.loss(np.array(ages, dtype=np.int64)))]
     if isinstance(mechanism, Gaussian):
         return [float(epsilon_at(person_mu(mechanism, age, person, delay), mechanism.delta)) for age in ages]
+    every = [list(person.parts(age - delay + 1, fine=True, per_key=person.keys)) if age >= delay else [] for age in ages]
+    reaches = sorted({reach for parts in every for reach, _ in parts})
+    single = np.asarray(mechanism.loss(np.array(reaches, dtype=np.int64) - 1 + delay)).tolist()
     result = []
-    for age in ages:
-        parts = list(person.parts(age - delay + 1, fine=True, per_key=person.keys)) if age >= delay else []
-        single = np.asarray(mechanism.loss(np.array([reach - 1 + delay for reach, _ in parts], dtype=np.int64))).tolist()
-        total = sum((Fraction(loss) * times for loss, (_, times) in zip(single, parts, strict=True)), Fraction(0))
+    for total in exact_sums(dict(zip(reaches, single, strict=True)), every):
         nearest = float(total)
         result.append(nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf))
     return result

@@ -113,11 +113,10 @@ def _candidates(request: Request) -> Iterator[tuple[str, Shape]]:
         other, name = ("mse", "designed, mean") if request.objective == "worst" else ("worst", "designed, even")
         yield f"{name}{late}", design_for(targets, other, 0)
         best = best_gradual(targets, cost)
-        exponents = [] if best is None else [best.exponent]
-        for exponent in (*exponents, *(each for each in (1.0, 2.0) if each not in exponents)):
-            shape = gradual(targets, exponent)
+        others = (gradual(targets, exponent) for exponent in (1.0, 2.0) if best is None or exponent != best.exponent)
+        for shape in (best, *others):
             if shape is not None:
-                yield f"gradual {exponent:g}{late}", shape
+                yield f"gradual {shape.exponent:g}{late}", shape
         if request.delta is not None:
             yield f"gaussian{late}", gaussian_design_for(targets, request.objective, request.delta)
 
