@@ -88,6 +88,7 @@ def test_before_the_first_tick(tmp_path: Path) -> None:
         ("per=1h&nonnegative=maybe", "nonnegative must be true or false"),
         ("per=90s", "per must be made of whole ticks"),
         ("per=1s", "per must be made of whole ticks"),
+        ("per=51795y&since=2020-01-01T00:00:00Z", "per must be at most 1,000 years"),
         ("per=1h&since=yesterday", "since must be a time with its zone"),
         ("per=1h&limit=3", ""),
         ("per=1h&per=1d", ""),

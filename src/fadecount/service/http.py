@@ -54,7 +54,7 @@ _CACHES = {
 FRESH = "no-cache"
 NEVER = "no-store"
 _GZIP = 31
-PIECE_BYTES = 32 * 1024
+PIECE_BYTES = 16 * 1024
 """A body is sent in pieces of this size, each after the client has read most of those before."""
 
 MOST_UNSENT = 64 << 20

@@ -26,7 +26,7 @@ from fadecount.service.sse import HEARTBEAT, MEDIA_TYPE, frame
 from fadecount.service.tokens import Grant
 
 KEPT_FRAMES = 64
-FRAME_BYTES = 16 << 20
+FRAME_BYTES = 8 << 20
 """Bytes of frames that are kept for the readers that have not got them yet."""
 
 HEARTBEAT_SECONDS = 15.0

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from fadecount.durations import parse_duration
+from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import ParameterError
 from fadecount.service.answers import CountedWindow, WindowPage
 from fadecount.service.http import Tagged, as_csv
@@ -22,6 +22,7 @@ MOST_CELLS = 1_000_000
 """Windows times keys that one request may read."""
 
 LONGEST_PER = 12
+LONGEST_WINDOW = 1000 * UNITS["y"]
 WHOLE_TICKS = "per must be made of whole ticks of the stream, such as 1h or 1d"
 
 
@@ -69,6 +70,8 @@ def _calendar(facts: Facts, per: str | None) -> WindowCalendar:
         raise bad_request("bad_query", "per must be the length of a window, such as 1h, 1d, 1w or 1mo") from None
     if parse_duration(per) < facts.ticks.tick_seconds:
         raise bad_request("bad_query", WHOLE_TICKS)
+    if parse_duration(per) > LONGEST_WINDOW:  # it would end after the last year of the calendar
+        raise bad_request("bad_query", "per must be at most 1,000 years")
     return calendar
 
 
