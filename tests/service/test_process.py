@@ -146,3 +146,16 @@ def test_tokens_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["token", "revoke", token_id, *state]) == 0
     assert main(["token", "revoke", token_id, *state]) == 1
     assert main(["token", "list", *state]) == 0
+
+
+def test_a_service_without_tokens_says_how_to_make_one(tmp_path: Path) -> None:
+    state = ["--state", str(tmp_path / "state")]
+    words = [sys.executable, "-m", "fadecount", "serve", "--port", "0", *state, "--fence", str(tmp_path / "fence")]
+    command = f"fadecount token create --role admin --state {tmp_path / 'state'}"
+    for hint in (f"there is no token yet; in another terminal: {command}\n", ""):
+        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            assert process.stdout is not None
+            first = process.stdout.readline()
+            process.terminate()
+            assert first.startswith("fadecount serves http://127.0.0.1:") and process.stdout.read() == hint
+        main(["token", "create", "--role", "admin", *state])

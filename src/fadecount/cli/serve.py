@@ -77,6 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
         metrics_values=chosen.metrics_values,
         limits=limits,
     )
+    hint = ""
     with contextlib.suppress(OSError):  # the store reports these more clearly
-        settings.storage.tokens().grants()  # report a damaged file now, not at the first request
-    return serve(settings, chosen.host, chosen.port, announce=lambda line: print(line, flush=True))
+        if not settings.storage.tokens().grants():  # a damaged file is reported now, not at the first request
+            state = "" if arguments.state is None else f" --state {arguments.state}"
+            hint = f"\nthere is no token yet; in another terminal: fadecount token create --role admin{state}"
+    return serve(settings, chosen.host, chosen.port, announce=lambda line: print(line + hint, flush=True))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 OLDEST = 10**6
 """The oldest age that is drawn, in steps, unless the mechanism ends earlier."""
 _PER_OCTAVE = 8
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 460.0, 200.0, 60.0, 12.0, 14.0, 36.0
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 472.0, 200.0, 60.0, 24.0, 14.0, 36.0
 
 
 def loss_picture(mechanism: Mechanism) -> str:

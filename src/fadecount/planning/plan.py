@@ -37,9 +37,9 @@ class Plan:
 
 
 def plan(
+    targets: Mapping[int, float] | None = None,
     *,
     horizon: int | None = None,
-    targets: Mapping[int, float] | None = None,
     mean_error: float | None = None,
     max_error: float | None = None,
     beta: float = 0.05,
@@ -64,7 +64,7 @@ def plan(
     Without a horizon the oldest target is the horizon. See :class:`Request` for the exact meaning of each error.
 
     >>> import fadecount as fc
-    >>> fc.plan(targets={60: 0.5, 43_200: 2.0, 525_600: 4.0}, horizon=525_600).best.name
+    >>> fc.plan({60: 0.5, 43_200: 2.0, 525_600: 4.0}, horizon=525_600).best.name
     'designed'
     """
     if objective not in OBJECTIVES:
