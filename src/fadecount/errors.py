@@ -81,11 +81,19 @@ def missing_extra(what: str, package: str, extra: str) -> MissingExtraError:
     """The error for a package that is not installed, in the one form that all of fadecount uses.
 
     >>> print(missing_extra("plots", "matplotlib", "plots"))
-    plots need the package matplotlib; pip install 'fadecount[plots]', or in a checkout: pip install '.[plots]'
+    plots need the package matplotlib; in a checkout of fadecount: pip install '.[plots]'
     """
     needs = "need" if what.endswith("s") and not what.endswith("ss") else "needs"
-    hint = f"pip install 'fadecount[{extra}]', or in a checkout: pip install '.[{extra}]'"
-    return MissingExtraError(f"{what} {needs} the package {package}; {hint}")
+    return MissingExtraError(f"{what} {needs} the package {package}; {install_hint(extra)}")
+
+
+def install_hint(extra: str) -> str:
+    """How to install an extra. fadecount is on no package index, so its name alone could install something else.
+
+    >>> print(install_hint("plots"))
+    in a checkout of fadecount: pip install '.[plots]'
+    """
+    return f"in a checkout of fadecount: pip install '.[{extra}]'"
 
 
 def bad_parameter(name: str, value: object, bound: str, remedy: str) -> ParameterError:

@@ -144,7 +144,7 @@ def test_a_missing_extra_is_a_note_with_its_command(
     found = findings(capsys, *PLACES)["extra files"]
     assert (found["verdict"], found["text"]) == (
         "note",
-        "not installed: polars; pip install 'fadecount[files]', or in a checkout: pip install '.[files]'",
+        "not installed: polars; in a checkout of fadecount: pip install '.[files]'",
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fadecount.cli.main import build_parser, commands
+from fadecount.cli.main import FIRST_STEPS, build_parser, commands
 
 
 def test_every_command_explains_itself() -> None:
@@ -21,11 +21,11 @@ def test_every_command_explains_itself() -> None:
 
 def examples() -> Iterator[list[str]]:
     """The words of every example in the help texts. Words behind a pipe are a command of their own."""
-    for module in commands().values():
-        text = (module.__doc__ or "").partition("examples:")[2].replace("\\\n", " ")
+    for shown in (FIRST_STEPS, *(module.__doc__ or "" for module in commands().values())):
+        text = shown.partition(":\n")[2].replace("\\\n", " ")
         for line in text.splitlines():
             for part in line.split(" | "):
-                if line.startswith("  ") and part.strip().startswith("fadecount "):
+                if line.startswith("  ") and part.strip().startswith("fadecount ") and "COMMAND" not in part:
                     yield shlex.split(part.partition(" > ")[0])[1:]
 
 

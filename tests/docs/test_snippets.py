@@ -27,6 +27,7 @@ from typing import Any
 import pytest
 
 from fadecount.service.clock import Clock
+from fadecount.streams import Store
 from tests.docs.pages import EXECUTED, MADE, PAGES, ROOT, Block, blocks, read
 from tests.service.harness import Harness
 
@@ -98,6 +99,9 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                 assert shows(behind.text, printed, varies=behind.place == "varies"), (
                     f"{page}, line {behind.line}: the block before it prints\n{printed}"
                 )
+    for value in names.values():
+        if isinstance(value, Store):  # a store in memory ends with its page; from Python 3.13 on, SQLite warns otherwise
+            value.close()
 
 
 def shows(shown: str, printed: str, *, varies: bool) -> bool:

@@ -32,7 +32,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import fadecount
 from fadecount.cli._options import FILE_NAME, add_store_options, json_text, place_store
 from fadecount.cli.main import EXTRAS, FAILED
-from fadecount.errors import FadecountError, StoreError
+from fadecount.errors import FadecountError, StoreError, install_hint
 
 if TYPE_CHECKING:
     from fadecount.streams import Reader
@@ -114,8 +114,7 @@ def _extras() -> Iterator[Finding]:
                 missing.append(package)
         text = ", ".join(found)
         if missing:
-            hint = f"pip install 'fadecount[{extra}]', or in a checkout: pip install '.[{extra}]'"
-            text = f"not installed: {', '.join(missing)}; {hint}"
+            text = f"not installed: {', '.join(missing)}; {install_hint(extra)}"
         yield Finding(name=f"extra {extra}", verdict="note" if missing else "ok", text=text)
 
 

@@ -28,6 +28,12 @@ EXTRAS = {
 }  # fmt: skip
 """Packages that a bare installation lacks, with the extra that brings them."""
 INTERRUPTED = 130
+FIRST_STEPS = """\
+first steps, with a file visits.csv that has a column "at":
+  fadecount plan --tick 1h --loss 1d=0.5 --loss 1y=2 --save plan.json
+  fadecount run visits.csv --tick 1h --time at --plan plan.json
+  fadecount COMMAND --help      the options of a command, with examples
+"""
 
 
 def command_names() -> list[str]:
@@ -62,7 +68,12 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """The parser of all commands. If ``words`` begin with a command, it is the only one, and no other is imported."""
-    parser = Parser(prog="fadecount", description="Running counts with differential privacy that fades on a published schedule.")
+    parser = Parser(
+        prog="fadecount",
+        description="Running counts with differential privacy that fades on a published schedule.",
+        epilog=FIRST_STEPS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="version", version=f"fadecount {fadecount.__version__}")
     choices = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
     found = {words[0]: _command(words[0])} if words and words[0] in command_names() else commands()
