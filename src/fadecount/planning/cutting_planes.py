@@ -29,9 +29,11 @@ from fadecount.planning.patterns import Limit
 ROUNDS = 14
 _EXPONENTS = (1.0, 2.0)
 _STARTS = 2
-_SHORT = 2, 20, 40
-_TALL = 28
-"""From so many levels on a wide search alone is not enough."""
+_SHORT, _LONG, _BROAD = (2, 20, 40), (4, 40, 150), (10, 40, 100)
+"""Wide searches: how many populations, how many members each, how many generations."""
+
+_LOW, _TALL = 8, 28
+"""Up to so many levels a wide search is broad; from so many on it alone is not enough."""
 
 _PRECISION = 1e-5
 _BETTER = 1.0 - 1e-4
@@ -59,14 +61,17 @@ class CuttingPlanes:
         halves = [np.where((levels > 2) & (levels % 2 == odd), np.inf, curve) for curve in curves for odd in (0, 1)]
         scaled = sorted((self._scaled(budgets) for budgets in (start, *curves, *halves)), key=_noise)[:_STARTS]
         if wide:
-            scaled += [self._scaled(budgets) for budgets in evolved(self._shares, self._worst)]
+            scaled += [self._scaled(budgets) for budgets in evolved(self._shares, self._worst, *self._size(_LONG))]
         best = min((self._improved(*found) for found in scaled), key=_noise)
         return best[0] if wide and self._levels < _TALL else self._varied(*best)[0]
 
     def at_first_sight(self) -> float:
         """About the least noise: that of a short wide search."""
-        found = evolved(self._shares, self._worst, islands=_SHORT[0], members=_SHORT[1], generations=_SHORT[2])
-        return min(self._scaled(budgets)[1] for budgets in found)
+        return min(self._scaled(budgets)[1] for budgets in evolved(self._shares, self._worst, *self._size(_SHORT)))
+
+    def _size(self, otherwise: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Few levels take so little time that the search can always be broad."""
+        return _BROAD if self._levels <= _LOW else otherwise
 
     def _varied(self, budgets: Vector, noise: float) -> tuple[Vector, float]:
         """A better one nearby, with one level dropped or brought back at a time; the same if there is none."""

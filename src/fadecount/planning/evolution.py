@@ -33,10 +33,9 @@ _LOOK = 20
 def evolved(
     shares: Vector,
     worst: Callable[[Vector], Sequence[Row]],
-    *,
-    islands: int = 4,
-    members: int = 40,
-    generations: int = 150,
+    islands: int,
+    members: int,
+    generations: int,
 ) -> list[Vector]:
     """The best budgets of each population, up to a factor; infinite for levels without noise.
 
