@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,10 @@ from fadecount.service.leader import Leader
 from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem
 from fadecount.streams import Batch, Description, FileFence, PostgresStore, Store, Stream, Ticks
+from fadecount.streams.database import Checkpoints
+from fadecount.streams.inputs import Acceptance, accept_together
+from fadecount.streams.requests import Request
+from fadecount.streams.stream import close_together
 from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
 from tests.service.test_leaders import database
 from tests.service.test_live import following
@@ -107,6 +113,107 @@ def test_keys_declared_at_a_process_that_does_not_lead(open_store: Callable[[], 
         list(two.declare("doors", ["b"]))
     list(one.declare("doors", ["b"]))
     assert two.accept({"doors": [(SentEvents({"b": 1}), None)]}, START) == {"doors": [True]}
+
+
+class _Stops(Checkpoints):
+    """Stops at one step until it may go on."""
+
+    def __init__(self, step: str) -> None:
+        self.step, self.reached, self.go_on = step, threading.Event(), threading.Event()
+
+    def __call__(self, step: str) -> None:
+        if step == self.step:
+            self.reached.set()
+            assert self.go_on.wait(30)
+
+
+def _waits_for_a_lock(store: Store) -> bool:
+    words = "SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database()"
+    return bool(store._database.query(words))
+
+
+@pytest.mark.parametrize("adding_up", [False, True])
+def test_what_is_accepted_while_a_stream_is_deleted_is_deleted_too(
+    open_store: Callable[[], Store], adding_up: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two, three = open_store(), open_store(), open_store()
+    one.create(described("doors"), keys=["a"], start_tick=0)
+    intake, stops = two.intake("doors"), _Stops("accept written")
+    intake.accept([Batch(counts={"a": 5})])
+    if adding_up:  # then what waits is added up, in the middle of the transaction
+        intake._unfolded = 1 << 30
+        insert = intake._insert
+
+        def insert_late(*arguments: Any) -> None:
+            stops("accept written")
+            insert(*arguments)
+
+        monkeypatch.setattr(intake, "_insert", insert_late)
+    else:
+        intake._checkpoint = stops
+
+    def delete() -> None:
+        assert stops.reached.wait(30)
+        one.delete("doors")
+
+    def go_on() -> None:
+        wait_for(lambda: _waits_for_a_lock(three))
+        stops.go_on.set()
+
+    together(lambda: intake.accept([Batch(counts={"a": 1})]), delete, go_on)
+    assert one._database.query("SELECT COUNT(*) FROM inputs") == [(0,)]
+
+
+def test_publishing_and_accepting_do_not_lock_each_other_out(
+    open_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of streams are in the order in which they were last written, which is not that of their numbers."""
+    one, two, three = open_store(), open_store(), open_store()
+    streams = [one.create(described(f"s{number}"), keys=["a"], start_tick=0) for number in range(40)]
+    for tick in range(4):
+        close_together([(each, tick) for each in (streams[7 * tick :] + streams[: 7 * tick])[::-1]])
+    order = [number for (number,) in one._database.query("SELECT id FROM streams")]
+    first = min(streams, key=lambda each: each.status.id)
+    assert order[0] != first.status.id, "the test needs another order"
+    begins, publishes = _Stops("begins"), _Stops("before publish")
+    intakes = [two.intake(each.description.name) for each in streams]
+    accept = intakes[1]._accept
+
+    def accept_late(*arguments: Any) -> Any:
+        begins("begins")
+        return accept(*arguments)
+
+    monkeypatch.setattr(intakes[1], "_accept", accept_late)
+
+    def publish_late() -> None:
+        assert begins.reached.wait(30)
+        publishes.go_on.set()
+        wait_for(lambda: _waits_for_a_lock(three))
+        begins.go_on.set()
+
+    def send() -> None:
+        assert publishes.reached.wait(30)
+        accept_together([Acceptance(each, [Batch(counts={"a": 1})]) for each in intakes])
+
+    tools = dataclasses.replace(streams[-1]._tools, checkpoint=publishes)
+    streams[-1]._tools = tools
+    together(lambda: close_together([(each, 4) for each in streams[::-1]]), send, publish_late)
+    close_together([(each, 5) for each in streams])
+    with one.reader() as reader:
+        assert all(reader.status(each.description.name).published_tick == 5 for each in streams)
+
+
+def test_a_stream_that_another_process_deleted_takes_nothing_and_others_do(open_store: Callable[[], Store]) -> None:
+    """Also together with a key that was never declared, for which the keys are read again."""
+    one, two = (Leader(open_store(), StillClock(), on_ticks=lambda _: None) for _ in range(2))
+    for name in ("doors", "gates"):
+        one.create(described(name), ["a"])
+    sent = (SentEvents({"a": 1}), None)
+    assert two.accept({"doors": [sent], "gates": [sent]}, START) == {"doors": [True], "gates": [True]}
+    one.ask(Request(stream="doors", action="delete"))
+    found = two.accept({"doors": [sent, (SentEvents({"b": 1}), None)], "gates": [sent]}, START)
+    assert found["gates"] == [True]
+    assert isinstance(found["doors"], Problem) and found["doors"].status == 404
 
 
 def test_a_process_that_does_not_lead_has_streams_changed_and_ends_their_readers(tmp_path: Path, database: str) -> None:

@@ -58,6 +58,52 @@ def test_objects_and_processes_that_share_a_folder_see_each_others_marks(tmp_pat
     assert file_of(tmp_path).stat().st_size < 4 * 700
 
 
+def test_a_file_that_gets_the_number_of_an_earlier_one_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """File systems give the number of a removed file to the next one; the last record of the two may be the same."""
+    monkeypatch.setattr(mark_file, "SMALL_BYTES", 0)
+    monkeypatch.setattr(mark_file, "_GROWTH", 1)  # written anew at every move
+    one, two = FileFence(tmp_path), FileFence(tmp_path)
+    one.move_together(moves(range(300), None, "0"))
+    assert two.read(uid(0)) == Mark(commit_id="0", steps=1, name="s0")
+    for number in range(6):
+        assert one.move_together(moves(range(1), str(number), str(number + 1))) == {}
+        if number % 2:
+            assert list(two.move_together(moves(range(1), "0", "a copy"))) == [uid(0)]
+            two = FileFence(tmp_path)
+            two.read(uid(0))
+
+
+def test_two_processes_do_not_write_a_large_file_anew_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mark_file, "SMALL_BYTES", 700)
+    users = FileFence(tmp_path), FileFence(tmp_path)
+    users[0].move_together(moves(range(30), None, "0"))
+    files = set()
+    for number in range(20):
+        assert users[number % 2].move_together(moves(range(1), str(number), str(number + 1))) == {}
+        files.add(file_of(tmp_path).stat().st_ino)
+    assert len(files) == 1
+
+
+def test_a_file_that_cannot_be_written_anew_goes_on_growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mark_file, "SMALL_BYTES", 700)
+    fence = FileFence(tmp_path)
+    fence.move_together(moves(range(3), None, "0"))
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "write", full)
+        for number in range(20):
+            assert fence.move_together(moves(range(3), str(number), str(number + 1))) == {}
+    assert FileFence(tmp_path).read(uid(2)) == Mark(commit_id="20", steps=1, name="s2")
+    assert not list(tmp_path.glob("*.new"))
+    large = file_of(tmp_path).stat().st_size
+    for number in range(20, 60):
+        assert fence.move_together(moves(range(3), str(number), str(number + 1))) == {}
+    assert file_of(tmp_path).stat().st_size < large
+
+
 def test_a_file_that_was_removed_or_replaced_is_noticed(tmp_path: Path) -> None:
     fence = FileFence(tmp_path)
     fence.move_together(moves(range(2), None, "a"))

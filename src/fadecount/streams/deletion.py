@@ -9,7 +9,7 @@ import time
 
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import Database
-from fadecount.streams.status import Status
+from fadecount.streams.status import Status, lock_streams
 
 _ROWS = {"releases": ("first_tick", 16), "seen": ("batch", 1000), "persons": ("person", 1000), "key_blocks": ("position", 16)}
 """The tables with many rows for a stream: the column that tells them apart, and how many are removed at once."""
@@ -25,6 +25,7 @@ def delete_stream(database: Database, status: Status, audit_log: AuditLog) -> No
     """Delete a stream with its state and inputs. If it had releases, its name stays reserved: observers keep what they saw."""
     name = status.description.name
     with database.transaction():
+        lock_streams(database, [status.id])  # first: what another process is accepting now is then deleted too
         for table in ("state", "inputs", "positions"):
             database.change(f"DELETE FROM {table} WHERE stream = ?", (status.id,))  # noqa: S608 - constants
         database.change("DELETE FROM streams WHERE id = ?", (status.id,))

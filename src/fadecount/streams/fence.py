@@ -29,7 +29,7 @@ from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.forks import Fork
 from fadecount.streams.mark_file import MarkFile, damaged
-from fadecount.streams.status import Status, read_status
+from fadecount.streams.status import Status, lock_streams, read_status
 
 if TYPE_CHECKING:
     from fadecount.streams.postgres import PostgresDatabase
@@ -293,6 +293,7 @@ def publish(
     if moved:
         marks = ", ".join("?" * len(moved))
         with database.transaction(durable=False):  # after a power cut, what the fence shows is published again
+            lock_streams(database, moved)  # in the order in which accepting locks them: no deadlock
             database.change(f"UPDATE streams SET published_tick = last_tick WHERE id IN ({marks})", moved)  # noqa: S608 - marks
     checkpoint("published")
     return [refused.get(status.uid) or replace(status, published_tick=status.last_tick) for status, _ in committed]

@@ -247,8 +247,8 @@ class Intake:
         try:
             return [self.positions[key] for key in batch.counts]
         except KeyError:  # the key may have been declared since
-            ((width,),) = self._database.query("SELECT width FROM streams WHERE id = ?", (self._id,)) or ((0,),)
-        if width != len(self.positions):
+            rows = self._database.query("SELECT width FROM streams WHERE id = ?", (self._id,))
+        if rows and rows[0][0] != len(self.positions):  # of a deleted stream, the known keys stay known: accepting says that
             self.positions = self._read_positions()
         if any(key not in self.positions for key in batch.counts):
             raise InputError("key must be declared, got an unknown one; declare it first, or count it under one such as other")

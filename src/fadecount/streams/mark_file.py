@@ -11,7 +11,8 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -38,12 +39,20 @@ class MarkFile:
 
     def __init__(self, path: Path, checkpoints: Checkpoints) -> None:
         self._path, self._checkpoint = path, checkpoints
+        self._held: Callable[[], object] = lambda: None
         self._forget()
 
     def _forget(self) -> None:
+        self._held()
         self._marks: dict[str, Any] = {}
         self._identity: tuple[int, int] | None = None
         self._end, self._last, self._limit = 0, b"", SMALL_BYTES
+
+    def _hold(self, descriptor: int) -> None:
+        """This is the file that was read. It stays open: otherwise one that replaces it later could get the same number."""
+        self._held()
+        self._held = weakref.finalize(self, os.close, os.dup(descriptor))
+        self._identity = _identity(descriptor)
 
     def read(self) -> Mapping[str, Any]:
         """The marks as they are now."""
@@ -84,7 +93,8 @@ class MarkFile:
                     os.ftruncate(descriptor, self._end)
                 raise
             self._checkpoint("fence synced")
-            self._identity = _identity(descriptor)
+            if new:
+                self._hold(descriptor)
         finally:
             os.close(descriptor)
         if new:
@@ -95,48 +105,68 @@ class MarkFile:
             self._write_anew()
 
     def _write_anew(self) -> None:
-        """Replace the file by one with a single mark for each stream."""
+        """Replace the file by one with a single mark for each stream. Without room for that, this one goes on growing."""
         uids, new = sorted(self._marks), self._path.with_suffix(".new")
         records = [
             _record({uid: self._marks[uid] for uid in uids[start : start + _MARKS_PER_RECORD]})
             for start in range(0, len(uids), _MARKS_PER_RECORD)
         ]
         content = b"".join(records)
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            if os.write(descriptor, content) != len(content):
-                raise OSError(0, "short write")
-            os.fsync(descriptor)
-            identity = _identity(descriptor)
+            descriptor = _written(new, content)
+        except OSError:  # what was appended is durable: it counts
+            new.unlink(missing_ok=True)
+            self._limit = 2 * self._end
+            return
+        try:
+            self._checkpoint("fence written anew")
+            new.replace(self._path)
+            self._hold(descriptor)
         finally:
             os.close(descriptor)
-        self._checkpoint("fence written anew")
-        new.replace(self._path)
+        self._end, self._last, self._limit = len(content), records[-1], _limit(len(content))
         sync_folder(self._path.parent)
-        self._identity, self._end, self._last = identity, len(content), records[-1]
-        self._limit = max(SMALL_BYTES, _GROWTH * len(content))
 
     def _refresh(self, descriptor: int) -> None:
         """Read what was appended since the last time; everything, if it is another file or a changed one."""
-        identity = _identity(descriptor)
         known = os.pread(descriptor, len(self._last), self._end - len(self._last))
-        if identity != self._identity or known != self._last:
+        if changed := _identity(descriptor) != self._identity or known != self._last:
             self._forget()
-            self._identity = identity
+            self._hold(descriptor)
         lines = _content(descriptor, self._end).split(b"\n")
         unfinished = lines.pop()
         for number, line in enumerate(lines, 1):
             found = _marks(line)
             if found is None:
                 if number == len(lines) and not unfinished:
-                    return
+                    break
                 raise damaged()
             self._marks.update(found)
             self._end, self._last = self._end + len(line) + 1, line + b"\n"
+        if changed:  # otherwise two processes would write a large file anew in turns
+            self._limit = _limit(len(json.dumps(self._marks)))
 
 
 def damaged() -> FenceError:
     return FenceError("fence is damaged; restore it, or remove it and see fadecount streams accept-history")
+
+
+def _limit(needed: int) -> int:
+    """The size from which on a file is written anew, if it needs so many bytes."""
+    return max(SMALL_BYTES, _GROWTH * needed)
+
+
+def _written(path: Path, content: bytes) -> int:
+    """Write a file, durably; its descriptor."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        if os.write(descriptor, content) != len(content):
+            raise OSError(0, "short write")
+        os.fsync(descriptor)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
