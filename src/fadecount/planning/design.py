@@ -131,13 +131,14 @@ def _without_head_start(targets: Targets, objective: str) -> Designed:
 
 
 def _head_starts(targets: Targets, objective: str) -> list[int]:
-    """The head starts to try: an eighth of the horizon or, where that takes no long time, the most promising ones of several.
+    """The head starts to try: an eighth of the horizon, with limits on few ages a quarter too or, where that takes no long time,
+    the most promising ones of several.
 
     Larger ones gain little and add noise at the first steps.
     """
     top = top_level(targets.horizon - targets.delay)
     if targets.horizon >= _QUICK or _ages(targets) > _FEW:
-        return [min(max(1, top - 3), LARGEST_HEAD_START)]
+        return sorted({min(max(1, top - less), LARGEST_HEAD_START) for less in ((3, 2) if _ages(targets) <= _FEW else (3,))})
     small = targets.horizon < _SMALL
     several = range(1 if small else max(1, top - 3), max(2, top + small))
     noise = {each: _planes(targets, objective, each).at_first_sight() for each in several}
