@@ -231,3 +231,15 @@ def test_a_process_that_does_not_lead_has_streams_changed_and_ends_their_readers
             assert list(ticks) == []
         wait_for(lambda: two.request("GET", "/v1/streams/doors", token=one.admin).status == 404)
         assert one.request("GET", "/v1/streams/doors", token=one.admin).status == 404
+
+
+def test_a_zero_in_a_name_does_not_cost_the_connection(tmp_path: Path, database: str) -> None:
+    """PostgreSQL takes none in a text, and what fails there is in doubt: every client would be asked to send again."""
+    with Harness(tmp_path, database=database) as harness:
+        harness.create()
+        held = harness.service.writer._leader
+        assert harness.post("/v1/streams/%00/events", {"events": [{"key": "a"}]}).status == 404
+        for method, path in (("GET", "/v1/streams/%00"), ("DELETE", "/v1/streams/doors%00")):
+            assert harness.request(method, path, token=harness.admin).status == 404
+        assert harness.request("GET", "/v1/streams?cursor=%00", token=harness.admin).status == 400
+        assert harness.service.writer._leader is held

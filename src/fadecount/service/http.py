@@ -129,7 +129,7 @@ class Guard:
             raise wrong_host()
         if repeated:
             raise bad_request("repeated_header", "Authorization, Content-Type and Idempotency-Key may be sent once")
-        if b"%2f" in scope["raw_path"].lower():
+        if b"%2f" in scope["raw_path"].lower() or "\0" in scope["path"]:  # no name has either; PostgreSQL takes no zero
             raise not_found()
 
 

@@ -165,7 +165,7 @@ async def list_streams(context: ReadContext, request: Request) -> Response:
     only = context.access.visible(request.scope)
     query = Query(request.scope["query_string"], frozenset({"limit", "cursor"}))
     limit, after = query.integer("limit", MOST_STREAMS, minimum=1, maximum=MOST_STREAMS), query.text("cursor") or ""
-    if len(after) > LONGEST_NAME:
+    if len(after) > LONGEST_NAME or "\0" in after:
         raise bad_request("bad_cursor", "cursor must be one that this service returned")
 
     def read(reader: Reader) -> list[StreamSummary]:
