@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 import fadecount as fc
 from benchmarks.gaussian_errors import square_root, tree
 from fadecount.mechanisms.gaussian_law import mu_at
+from fadecount.rounding import rounded_up
 
 YEAR, EPSILON, DELTA = 8760, 2.0, 1e-9
 DAY, MONTH = 24, 730
@@ -78,10 +79,10 @@ def main(words: list[str] | None = None) -> int:
         return 0
     print(f"{'error at a loss of 2 after a year of hours':52}{'error':>8}{'at once':>9}{'a day':>9}{'a year':>9}")
     for each in found:
-        losses = "".join(f"{'-' if loss is None else format(loss, '.3f'):>9}" for loss in (each.at_once, each.day, each.year))
+        losses = "".join(f"{'-' if loss is None else rounded_up(loss, 3):>9}" for loss in (each.at_once, each.day, each.year))
         print(f"{each.name:52}{each.error:8.1f}{losses}")
     stated = fc.Refresh(window=DAY, epsilon_current=EPSILON, epsilon_past=EPSILON / 10)
-    print(f'\nA daily refresh that states "epsilon 2" for each day has lost {stated.loss(YEAR - 1):.1f} after a year.')
+    print(f'\nA daily refresh that states "epsilon 2" for each day has lost {rounded_up(stated.loss(YEAR - 1), 1)} after a year.')
     return 0
 
 
