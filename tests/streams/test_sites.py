@@ -106,5 +106,5 @@ def test_an_unreachable_server_and_a_missing_package_are_one_line(monkeypatch: p
     with pytest.raises(StoreError, match="is the server reachable"):
         Reader.of_server("postgresql://nobody@localhost:1/none")
     monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
-    with pytest.raises(MissingExtraError, match=r"install 'fadecount\[postgres\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[postgres\]'"):
         Reader.of_server("postgresql://nobody@localhost:1/none")
