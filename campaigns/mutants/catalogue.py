@@ -38,6 +38,7 @@ class Mutant:
 
 
 LEVELS, SCHEDULE, HEAD = "mechanisms/level_budgets.py", "mechanisms/schedule.py", "mechanisms/head_start.py"
+CURVE, FADING = "service/fading_curve.py", ("tests/service/test_fading_curve.py",)
 LATE = ("tests/mechanisms/test_head_start.py", "tests/mechanisms/test_exact_loss.py")
 PATH, COUNTER, GRID = "counters/path.py", "counters/counter.py", "counters/grid.py"
 LAPLACE, SOURCE, TABLE, WORDS = "noise/laplace.py", "noise/source.py", "noise/laplace.py", "noise/generator.py"
@@ -225,4 +226,22 @@ MUTANTS = (
         "number >>= 0  # of zeros",
         ("tests/counters/test_memories.py",),
     ),
+    # losses that add up
+    Mutant(
+        "powers that wrap",
+        "mechanisms/memories.py",
+        "_product(found, table[places % len(table)], _POWER_BITS)",
+        "(found * table[places % len(table)]) >> _POWER_BITS",
+        GAUSSIAN,
+    ),
+    Mutant("no loss at a delta taken for nothing", CURVE, "if not loss.amount:", "if not loss.epsilon:", FADING),
+    Mutant("units of a person counted once", "mechanisms/gaussian.py", "* units * math.sqrt(", "* math.sqrt(", FADING),
+    Mutant(
+        "visits late in their time",
+        "streams/forks.py",
+        "later + length - 1, later - 1,",
+        "later + length - every, later - every,",
+        FADING,
+    ),
+    Mutant("the last visits forgotten", "streams/forks.py", "- 1, later - 1, -every,", "- 1, later - 1 + every, -every,", FADING),
 )

@@ -7,14 +7,14 @@ import dataclasses
 import fadecount as fc
 from fadecount.audit import audit
 from fadecount.audit.event import mu_shown
-from fadecount.mechanisms.gaussian_law import mu_above
+from fadecount.mechanisms.gaussian_law import mu_at
 
 MECHANISM = fc.Gaussian(sigma=2.0, half_lives=(30, 1), weights=(0.01, 0.29, 0.7), delta=1e-6)
 
 
 def test_most_of_mu_is_found_and_no_more() -> None:
     first, later = audit(MECHANISM, [0, 5], samples=400_000)
-    assert 0.8 * float(MECHANISM.mu(0)) <= mu_above(first.shown, 1e-6) <= float(MECHANISM.mu(0)) * (1 + 1e-6)
+    assert 0.8 * float(MECHANISM.mu(0)) <= mu_at(first.shown, 1e-6) <= float(MECHANISM.mu(0)) * (1 + 1e-6)
     assert not first.refuted and not later.refuted
 
 

@@ -28,7 +28,7 @@ def test_no_budget_is_too_large_and_none_smaller_than_needed(mechanism: fc.Mecha
 def test_a_gaussian_counter_keeps_its_loss_for_a_larger_unit(mechanism: fc.Gaussian, sensitivity: int) -> None:
     smaller = mechanism.for_sensitivity(sensitivity)
     for age in (0, 1, 2, 5, 100, 12_345):
-        found = smaller.composed_loss(age, sensitivity=sensitivity)
+        found = smaller.composed_loss(age, sensitivity=sensitivity).epsilon
         assert found <= mechanism.loss(age), age
         assert found >= (0.95 if sensitivity <= 10 else 0.7) * mechanism.loss(age), age
 
@@ -74,11 +74,11 @@ def test_a_budget_that_would_be_too_small_is_refused() -> None:
 
 def test_the_loss_of_several_histories_is_rounded_up_once() -> None:
     mechanism = fc.Gradual(epsilon=0.1, exponent=2.0)
-    assert mechanism.composed_loss(7) == mechanism.loss(7)
+    assert mechanism.composed_loss(7).epsilon == mechanism.loss(7)
     for sensitivity, histories in ((3, 1), (1, 3), (7, 5)):
         exact = Fraction(mechanism.loss(7)) * sensitivity * histories
-        found = Fraction(mechanism.composed_loss(7, sensitivity=sensitivity, histories=histories))
+        found = Fraction(mechanism.composed_loss(7, sensitivity=sensitivity, histories=histories).epsilon)
         assert exact <= found <= exact * (1 + Fraction(1, 1 << 52))
-    assert mechanism.composed_loss(7, keys=6) == mechanism.composed_loss(7, sensitivity=2, histories=3)
-    assert fc.Gradual(epsilon=0.125).composed_loss(0, histories=2) == 0.25, "what is exact is not rounded"
-    assert math.isinf(fc.Designed(budgets=(math.inf, 1.0)).composed_loss(0, histories=2))
+    assert mechanism.composed_loss(7, keys=6).epsilon == mechanism.composed_loss(7, sensitivity=2, histories=3).epsilon
+    assert fc.Gradual(epsilon=0.125).composed_loss(0, histories=2).epsilon == 0.25, "what is exact is not rounded"
+    assert math.isinf(fc.Designed(budgets=(math.inf, 1.0)).composed_loss(0, histories=2).epsilon)

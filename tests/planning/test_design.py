@@ -161,7 +161,7 @@ def test_keys_of_a_person_count_like_events_for_pure_losses() -> None:
     several = fc.design(targets=targets, horizon=1000, person=fc.Person(events=2, keys=3, per_step=True), head_start=0)
     assert several == fc.design(targets=targets, horizon=1000, person=fc.Person(events=6), head_start=0)
     for age, limit in targets.items():
-        assert several.composed_loss(age, sensitivity=2, keys=3) <= limit
+        assert several.composed_loss(age, sensitivity=2, keys=3).epsilon <= limit
     with pytest.raises(ParameterError, match="steps must be left out with per_step"):
         fc.Person(steps=5, per_step=True)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import fadecount as fc
 from fadecount.durations import format_duration
-from fadecount.mechanisms.gaussian_law import epsilon_at
+from fadecount.mechanisms import Loss
+from fadecount.mechanisms.gaussian_law import epsilon_at, mu_at
 from fadecount.service.fading_curve import REFRESHED, FadingCurve, curve_ages, rival_refresh, sentence
 from fadecount.streams.forks import Fork, StreamLoss
+from fadecount.streams.unit import Unit
 
 
 def curve(mechanism: fc.Mechanism, sensitivity: int = 1, tick_seconds: int = 60) -> FadingCurve:
@@ -50,7 +53,7 @@ def test_the_comparison_says_who_loses_less_from_which_age_on() -> None:
 def test_visits_of_a_person_add_up() -> None:
     fading = curve(fc.Gradual(epsilon=0.1), 2, 3600)
     found = fading.person(2, 86400, 10 * 86400)
-    ages = [12 * each for each in range(1, 21)]
+    ages = [24 * each - 1 for each in range(1, 11) for _ in range(2)]
     assert found.visits == 20
     assert found.loss >= 2 * math.fsum(fading.mechanism.loss(age) for age in ages)
     assert found.loss == pytest.approx(2 * math.fsum(fading.mechanism.loss(age) for age in ages), rel=1e-12)
@@ -58,8 +61,51 @@ def test_visits_of_a_person_add_up() -> None:
     assert found.loss >= exact
     assert found.sentence.startswith("Someone who came 2 times in 1 day for 1 week 3 days: a privacy loss of at most ")
     assert fading.person(1, 604800, 86400).visits == 1
+    rare = fading.person(10, 365 * 86400, 30 * 86400)
+    assert rare.visits == 10 and rare.loss == pytest.approx(20 * fading.mechanism.loss(719)), "all ten may have come at once"
     small = curve(fc.Gradual(epsilon=0.001), tick_seconds=3600).person(1, 86400, 604800)
     assert small.meaning.endswith(f"be at most {small.sure} sure.")
+
+
+def test_visits_that_come_early_are_covered() -> None:
+    """Twenty-four visits in the first hour of a day lose 12.0 by its end; spread over the day they would lose 9.8."""
+    mechanism = fc.Gradual(epsilon=0.1)
+    stated = curve(mechanism, tick_seconds=3600).person(24, 86400, 86400)
+    assert stated.loss == mechanism.loss_of([1] * 24, now=24) == pytest.approx(12.0)
+
+
+@pytest.mark.parametrize("mechanism", [fc.Gradual(0.3, 2.0), fc.Refresh(5, 1.0, 0.25), fc.Gaussian.gradual(9.0, delta=1e-3)])
+def test_no_times_of_visits_lose_more_than_stated(mechanism: fc.mechanisms.Mechanism) -> None:
+    random = np.random.default_rng(3)
+    for _ in range(200):
+        tick, every, during = (int(each) for each in random.integers(1, [90, 400, 4000]))
+        visits, now = int(random.integers(1, 6)), 20_000 + float(random.uniform(0, 4000))
+        times: list[float] = []
+        for moment in np.sort(now - random.choice([during, during * random.uniform()], 60) * random.uniform(0.0, 1.0, 60) ** 0.2):
+            if sum(moment - each < every for each in times) < visits:
+                times.append(float(moment))
+        steps = [int(each // tick) + 1 for each in times]
+        last = int(now // tick)
+        exact = mechanism.loss_of(steps, now=last)
+        stream = StreamLoss(mechanism=mechanism, steps=last)
+        stated = FadingCurve(stream=stream, tick_seconds=tick, due=last).person(visits, every, during)
+        assert exact <= stated.loss * (1 + 1e-12)
+        assert stated.visits >= len(times)
+
+
+def test_events_of_a_person_in_one_tick_are_one_unit() -> None:
+    fading = curve(fc.Gradual(epsilon=0.1), 5, 86400)
+    assert fading.person(24, 86400, 10 * 86400, Unit(of="person", events=5)).loss == fading.person(1, 86400, 10 * 86400).loss
+    assert fading.person(24, 86400, 10 * 86400).loss == pytest.approx(24 * fading.person(1, 86400, 10 * 86400).loss)
+
+
+def test_a_loss_of_zero_at_a_delta_is_not_nothing() -> None:
+    mechanism = fc.Gaussian.gradual(1000.0, delta=1e-3)
+    fading = curve(mechanism, tick_seconds=3600)
+    found = fading.statement(86400)
+    assert found.loss == 0.0 and "nothing has been published" not in found.sentence
+    assert "a loss of at most 0. " in found.sentence and "except with a chance of 0.001" in found.sentence
+    assert fading.person(1000, 86400, 86400).loss >= mechanism.loss_of([1] * 1000, now=24) > 4.0
 
 
 def test_the_curve_never_falls_and_holds_what_is_stated() -> None:
@@ -90,7 +136,10 @@ def test_the_curve_covers_every_fork(ends: list[int | None], steps: int, age: in
     stream = StreamLoss(mechanism=mechanism, sensitivity=sensitivity, forks=tuple(forks), steps=steps)
     for due in (None, steps, steps - 3, steps + 3):  # a clock that is right, behind the releases, and ahead of them
         late = 0 if due is None else due - steps
-        assert FadingCurve(stream=stream, tick_seconds=60, due=due).loss(60 * age) >= stream.of_step(max(1, steps - age + late))
+        assert (
+            FadingCurve(stream=stream, tick_seconds=60, due=due).loss(60 * age).epsilon
+            >= stream.of_step(max(1, steps - age + late)).epsilon
+        )
 
 
 def test_without_a_refresh_to_compare_with_there_is_none() -> None:
@@ -101,18 +150,18 @@ def test_without_a_refresh_to_compare_with_there_is_none() -> None:
 
 def test_sentences() -> None:
     pure = fc.Gradual(epsilon=0.1)
-    assert sentence("An event", 0.0, pure) == "An event: nothing has been published about it yet."
-    assert "at most 63 % sure" in sentence("An event", 0.5, pure)
-    assert "all but certain" in sentence("An event", 30.0, pure)
+    assert sentence("An event", Loss(0.0), pure) == "An event: nothing has been published about it yet."
+    assert "at most 63 % sure" in sentence("An event", Loss(0.5), pure)
+    assert "all but certain" in sentence("An event", Loss(30.0), pure)
 
 
 def test_gaussian_streams_state_a_best_guess_and_their_delta() -> None:
     """A loss of 4 at delta 1e-9 is a mu of 0.672: the best guess is right in Phi(0.336) = 63.2 % of cases, not 98.2 %."""
     mechanism = fc.Gaussian.gradual(13.5)
-    text = sentence("An event", 4.0, mechanism)
+    text = sentence("An event", Loss(mu_at(4.0, 1e-9), 1e-9), mechanism)
     assert "right in at most 64 % of cases" in text
     assert "except with a chance of 1e-09" in text
-    assert "nearly always right" in sentence("An event", 400.0, mechanism)
+    assert "nearly always right" in sentence("An event", Loss(mu_at(400.0, 1e-9), 1e-9), mechanism)
     found = curve(mechanism).statement(3600)
     assert found.sure == "53 %"
 
@@ -122,8 +171,8 @@ def test_gaussian_losses_of_a_larger_unit_or_a_person_come_from_mu() -> None:
     mechanism = fc.Gaussian.gradual(4.0)
     single, five = curve(mechanism, tick_seconds=3600), curve(mechanism, 5, 3600)
     mu = float(mechanism.mu(24))
-    assert five.loss(86400) >= epsilon_at(5 * mu * (1 - 1e-6), 1e-9)
-    assert five.loss(86400) > 5 * single.loss(86400)
+    assert five.loss(86400).epsilon >= epsilon_at(5 * mu * (1 - 1e-6), 1e-9)
+    assert five.loss(86400).epsilon > 5 * single.loss(86400).epsilon
     person = single.person(1, 86400, 10 * 86400)
     exact = mechanism.loss_of([241 - 24 * each for each in range(1, 11)], now=241)
     assert exact <= person.loss <= 3.0 * exact

@@ -117,8 +117,8 @@ def test_forks_of_a_gaussian_stream_add_up_in_squares(tmp_path: Path) -> None:
             store.open("doors")
         accepted(store, 1).close_through(15)
     with Reader.of_file(tmp_path / "old" / "streams.db") as reader:
-        assert reader.loss("doors", 5) == GAUSSIAN.composed_loss(15, histories=2) < 2 * GAUSSIAN.loss(15)
-        assert reader.loss("doors", 21, at=60.0 * 26) == GAUSSIAN.composed_loss(4)
+        assert reader.loss("doors", 5) == GAUSSIAN.composed_loss(15, histories=2).epsilon < 2 * GAUSSIAN.loss(15)
+        assert reader.loss("doors", 21, at=60.0 * 26) == GAUSSIAN.composed_loss(4).epsilon
 
 
 def test_forks_add_up_over_both_histories(forked: Path) -> None:
@@ -207,22 +207,22 @@ def test_one_rule_for_the_loss_in_all_histories() -> None:
     """A loss of exactly 0.25 in two histories is 0.25 at every place, not a little more, which would be shown as 0.26."""
     mechanism = fc.Gradual(epsilon=0.125)
     plain = StreamLoss(mechanism=mechanism, steps=10)
-    assert [plain.at_age(age) for age in range(5)] == [plain.of_step(10 - age) for age in range(5)]
+    assert [plain.at_age(age).epsilon for age in range(5)] == [plain.of_step(10 - age).epsilon for age in range(5)]
     forked = StreamLoss(mechanism=mechanism, forks=(Fork(last_step=10),), steps=10)
-    assert forked.at_age(0) == forked.of_step(10) == 0.25
-    assert shown_loss(forked.at_age(0)) == shown_loss(0.25)
-    assert forked.of_step(11) == 0.0
-    assert forked.of_step(11, through=11) == 0.125
-    assert forked.of_step(5, through=3) == forked.of_step(5), "what is published stays published"
+    assert forked.at_age(0).epsilon == forked.of_step(10).epsilon == 0.25
+    assert shown_loss(forked.at_age(0).epsilon) == shown_loss(0.25)
+    assert forked.of_step(11).epsilon == 0.0
+    assert forked.of_step(11, through=11).epsilon == 0.125
+    assert forked.of_step(5, through=3).epsilon == forked.of_step(5).epsilon, "what is published stays published"
     unknown = StreamLoss(mechanism=mechanism, sensitivity=3, forks=(Fork(last_step=None),), steps=10)
-    assert unknown.at_age(7) == unknown.of_step(1) == 6 * mechanism.loss(fc.mechanisms.LONGEST)
+    assert unknown.at_age(7).epsilon == unknown.of_step(1).epsilon == 6 * mechanism.loss(fc.mechanisms.LONGEST)
 
 
 def test_releases_ahead_of_the_clock_count() -> None:
     """Step 100 is published while the clock says that step 10 is the last one over: an event of age 0 is 90 ticks older."""
     loss = StreamLoss(mechanism=fc.Gradual(epsilon=0.125), steps=100)
-    assert loss.at_age(0, due=10) == loss.mechanism.loss(90)
-    assert loss.at_age(0, due=100) == loss.at_age(0, due=200) == loss.at_age(0)
+    assert loss.at_age(0, due=10).epsilon == loss.mechanism.loss(90)
+    assert loss.at_age(0, due=100).epsilon == loss.at_age(0, due=200).epsilon == loss.at_age(0).epsilon
 
 
 def test_damaged_forks_are_refused(forked: Path) -> None:
@@ -281,7 +281,7 @@ def test_the_bound_of_a_fork_covers_the_exact_joint_loss() -> None:
         other, now = parted + int(generator.integers(1, 10)), parted + int(generator.integers(1, 10))
         step = int(generator.integers(1, min(other, now) + 1))
         mechanism = fc.Designed(budgets=budgets)
-        shown = StreamLoss(mechanism=mechanism, forks=(Fork(last_step=other),), steps=now).of_step(step)
+        shown = StreamLoss(mechanism=mechanism, forks=(Fork(last_step=other),), steps=now).of_step(step).epsilon
         exact = program(budgets, step, parted, (other, now))
         assert exact <= shown + 1e-9
         needed += exact > mechanism.loss(max(other, now) - step) + 1e-9

@@ -43,5 +43,9 @@ def test_a_larger_unit_has_the_loss_of_its_mu(backend: Backend) -> None:
         store.create(describe(Unit(amount=5)), keys=("a",), start_tick=100)
         loss = store.open("doors").status.loss
     mu = float(np.asarray(MECHANISM.mu(61)))
-    assert epsilon_at(5 * mu * (1 - 1e-6), MECHANISM.delta) <= loss.at_age(61) <= epsilon_at(5 * mu * (1 + 1e-9), MECHANISM.delta)
-    assert loss.at_age(61) > 5 * MECHANISM.loss(61)
+    assert (
+        epsilon_at(5 * mu * (1 - 1e-6), MECHANISM.delta)
+        <= loss.at_age(61).epsilon
+        <= epsilon_at(5 * mu * (1 + 1e-9), MECHANISM.delta)
+    )
+    assert loss.at_age(61).epsilon > 5 * MECHANISM.loss(61)

@@ -65,7 +65,7 @@ def test_everything_released_and_every_loss_stays(first: Path) -> None:
             assert released(reader, name) == known["releases"]
             assert list(reader.keys(name)) == known["keys"]
             assert (status.steps, [fork.last_step for fork in status.forks]) == (known["steps"], known["forks"])
-            assert status.loss.of_step(1) == known["loss_of_step_1"]
+            assert status.loss.of_step(1).epsilon == known["loss_of_step_1"]
 
 
 def test_streams_go_on_where_they_were(first: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy as np
 from fadecount.cli._ages import person_from, steps_from
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms import Gaussian, Mechanism
+from fadecount.mechanisms import Gaussian, Loss, Mechanism
 from fadecount.rounding import shown_chance, shown_factor, shown_loss
+from fadecount.streams.forks import StreamLoss
 
 MOST_VISITS = 1_000_000
 DEFAULT_SPAN = "30d"
@@ -24,15 +25,15 @@ def add_person_options(parser: Any, about: str) -> None:
     parser.add_argument("--for", dest="span", metavar="LENGTH", default=DEFAULT_SPAN, help="with --person: for so long (30d)")
 
 
-def visits_from(often: str, span: str, tick: int) -> tuple[list[int], int, int]:
-    """The steps of the visits, from 1 on; how many events each has; and the length of the whole time, in steps."""
+def visits_from(often: str, span: str, tick: int) -> tuple[int, int, int]:
+    """At most so many events, in every so many steps, for so many steps."""
     person = person_from(often, tick, name="--person")
     length = steps_from(span, tick, name="--for", minimum=1, rounding="up")
     assert person is not None
     every = 1 if person.per_step else person.steps or length
     if person.events * -(-length // every) > MOST_VISITS:
         raise bad_parameter("--person", often, f"at most {MOST_VISITS:,} visits in all", "choose fewer, or a shorter --for")
-    return list(range(1, length + 1, every)), person.events, length
+    return person.events, every, length
 
 
 def someone(mechanism: Mechanism, arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
@@ -43,43 +44,44 @@ def someone(mechanism: Mechanism, arguments: argparse.Namespace, tick: int | Non
     """
     if tick is None:
         raise bad_parameter("--person", arguments.person, "given with --tick", "visits are a matter of hours and days")
-    steps, events, length = visits_from(arguments.person, arguments.span, tick)
-    later = length + -(-UNITS["y"] // tick)
-    now, year = (_anywhere(mechanism, [through - step for step in steps], events) for through in (length, later))
+    events, every, length = visits_from(arguments.person, arguments.span, tick)
+    losses = losses_of(StreamLoss(mechanism=mechanism), events, every, length, tick)
+    steps = range(1, length + 1, every)
     exact = mechanism.loss_of(np.repeat(steps, events), length)
     return {
         "person": arguments.person,
         "for": arguments.span,
         "visits": events * len(steps),
-        "loss_now": now,
-        "loss_in_a_year": year,
+        **{name: loss.epsilon for name, loss in losses.items()},
         "loss_from_the_start": exact,
-        "sentence": someone_words(mechanism, arguments.person, length * tick, now, year)
+        "sentence": someone_words(mechanism, arguments.person, length * tick, losses)
         + f" If the stream begins with the first visit, the loss by now is exactly ε = {shown_loss(exact)}, rounded up.",
     }
 
 
-def _anywhere(mechanism: Mechanism, ages: Sequence[int], events: int) -> float:
-    """The loss of events of these ages together, for the worst positions in the stream."""
-    losses = np.atleast_1d(np.asarray(mechanism.loss(np.array(ages, dtype=np.int64))))
-    return mechanism.together(np.repeat(losses, events).tolist())
+def losses_of(stream: StreamLoss, units: int, every: int, length: int, tick: int) -> dict[str, Loss]:
+    """The loss of someone with so many units in every so many ticks, for so many ticks until now: by now, and in a year."""
+    later = {"loss_now": 0, "loss_in_a_year": -(-UNITS["y"] // tick)}
+    return {name: stream.of_person(length, units=units, every=every, later=ticks) for name, ticks in later.items()}
 
 
-def someone_words(mechanism: Mechanism, often: str, seconds: float, now: float, later: float) -> str:
+def someone_words(mechanism: Mechanism, often: str, seconds: float, losses: Mapping[str, Loss]) -> str:
     """Both losses with their subject, and what they mean for a guess: certainty, and odds."""
+    sure_now, sure_later = (_sure(loss) for loss in losses.values())
+    now, later = (loss.epsilon for loss in losses.values())
     fails = f", except with a chance of {mechanism.delta:g}" if isinstance(mechanism, Gaussian) else ""
     words = (
         f"Someone who came {often.strip()} for {format_duration(seconds)} until now: "
         f"at most ε = {shown_loss(now)} is lost by now, "
         f"at most ε = {shown_loss(later)} will be lost in a year{fails}. "
-        f"A guess whether they came at all, even at first, becomes {_sure(mechanism, now)} sure by now, "
-        f"{_sure(mechanism, later)} in a year"
+        f"A guess whether they came at all, even at first, becomes {sure_now} sure by now, "
+        f"{sure_later} in a year"
     )
     if isinstance(mechanism, Gaussian):
         return f"{words}."
     return f"{words}: its odds rise by a factor of at most {shown_factor(now)} by now, {shown_factor(later)} in a year."
 
 
-def _sure(mechanism: Mechanism, loss: float) -> str:
-    shown = shown_chance(mechanism.certainty(loss))
+def _sure(loss: Loss) -> str:
+    shown = shown_chance(loss.certainty)
     return shown if shown.startswith("over") else f"at most {shown}"

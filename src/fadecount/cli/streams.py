@@ -42,7 +42,7 @@ from fadecount.cli._options import (
     parse_time,
     place_store,
 )
-from fadecount.cli._person import add_person_options, someone_words, visits_from
+from fadecount.cli._person import add_person_options, losses_of, someone_words, visits_from
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import LockedError, ParameterError, bad_parameter
 from fadecount.rounding import rounded_up, shown_factor, shown_loss
@@ -243,18 +243,15 @@ def _except(status: Status) -> str:
 
 
 def _someone(status: Status, often: str, span: str) -> dict[str, Any]:
-    """The loss of a person with these visits until now: all visits together, each at its greatest possible age."""
-    tick, unit, mechanism = status.description.ticks.tick_seconds, status.description.unit, status.description.mechanism
-    steps, events, length = visits_from(often, span, tick)
-    if unit.of == "person":  # a tick counts all events of a person as one unit
-        events = min(events, steps[1] - steps[0] if len(steps) > 1 else length)
-    last, year = status.published_steps, -(-_YEAR // tick)
-    visits = [step + last - length for step in steps if step + last - length >= 1]
-    losses = {}
-    for name, through in (("loss_now", last), ("loss_in_a_year", last + year)):
-        losses[name] = mechanism.together([status.loss.of_step(step, through=through) for step in visits for _ in range(events)])
-    sentence = someone_words(mechanism, often, length * tick, *losses.values())
-    return {"stream": status.description.name, "person": often, "for": span, **losses, "sentence": sentence}
+    """The loss of a person with these visits until now: all visits together, wherever in their time they were."""
+    tick = status.description.ticks.tick_seconds
+    events, every, length = visits_from(often, span, tick)
+    units = status.description.unit.units_of(events, min(every, length))
+    seen = length if status.forks else min(length, status.published_steps)  # nothing came before the stream began
+    losses = losses_of(status.loss, units, every, seen, tick)
+    sentence = someone_words(status.description.mechanism, often, length * tick, losses)
+    shown = {name: loss.epsilon for name, loss in losses.items()}
+    return {"stream": status.description.name, "person": often, "for": span, **shown, "sentence": sentence}
 
 
 def _curve(arguments: argparse.Namespace) -> None:
@@ -368,7 +365,8 @@ def _accept_history(arguments: argparse.Namespace) -> None:
     day = max(1, UNITS["d"] // status.description.ticks.tick_seconds)
     print(
         f"{arguments.name} goes on. Other histories of it: {len(status.forks)}. What is lost about an event after a day: at most "
-        f"ε = {shown_loss(status.loss.at_age(day))}; with this history alone it was at most {shown_loss(before.at_age(day))}."
+        f"ε = {shown_loss(status.loss.at_age(day).epsilon)}; "
+        f"with this history alone it was at most {shown_loss(before.at_age(day).epsilon)}."
     )
 
 

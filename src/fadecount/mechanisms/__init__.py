@@ -8,6 +8,7 @@ from fadecount.mechanisms.designed import Designed
 from fadecount.mechanisms.gaussian import Gaussian
 from fadecount.mechanisms.gradual import Gradual
 from fadecount.mechanisms.linear import Linear
+from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import scale_of
 from fadecount.mechanisms.plan_file import (
@@ -28,6 +29,7 @@ __all__ = [
     "Gaussian",
     "Gradual",
     "Linear",
+    "Loss",
     "Mechanism",
     "Memories",
     "Refresh",

@@ -31,6 +31,7 @@ from fadecount.checks import (
 )
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.exact_sum import sum_rounded_up
+from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.noise_law import quantile_of, tail_bound, variance_of
 from fadecount.mechanisms.schedule import Schedule
 
@@ -136,27 +137,17 @@ class Mechanism(ABC):
         losses = np.asarray(self._position_loss(now - distinct, distinct), dtype=np.float64)
         return sum_rounded_up(losses[inverse].tolist())
 
-    def composed_loss(self, age: int, *, sensitivity: int = 1, keys: int = 1, histories: int = 1) -> float:
+    def composed_loss(self, age: ArrayLike, *, units: int = 1, sensitivity: int = 1, keys: int = 1, histories: int = 1) -> Loss:
         """The loss at an age of a unit that changes up to ``keys`` counts by up to ``sensitivity`` each, after ``histories``.
 
-        Counts of different keys have independent noise, so their losses add up. Histories of outputs share the noise drawn before
-        they diverged and have their own after it (see :mod:`fadecount.streams.forks`).
+        With several ages, of one person with so many ``units`` of each age, all together. Counts of different keys have
+        independent noise, so their losses add up. Histories of outputs share the noise drawn before they diverged and have
+        their own after it (see :mod:`fadecount.streams.forks`).
         Guarantees: an upper bound, rounded up once; equal to :meth:`loss` for one history, one key and a sensitivity of 1.
         """
-        loss = self.loss(age)
-        if math.isinf(loss):
-            return loss
-        total = Fraction(loss) * sensitivity * keys * histories
-        shown = float(total)
-        return shown if Fraction(shown) >= total else math.nextafter(shown, math.inf)
-
-    def together(self, losses: list[float]) -> float:
-        """A bound on the loss of one person from the losses of the person's single contributions: they add up. Rounded up."""
-        return sum_rounded_up(losses)
-
-    def certainty(self, loss: float) -> float:
-        """The largest certainty that a fifty-fifty guess can reach at a loss of this mechanism: ``e**loss / (1 + e**loss)``."""
-        return 1.0 / (1.0 + math.exp(-loss))
+        losses, times = np.unique(self.loss(age), return_counts=True)
+        factor = units * sensitivity * keys * histories
+        return Loss.together((Loss(loss), count * factor) for loss, count in zip(losses.tolist(), times.tolist(), strict=True))
 
     def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
         """The same promise for a unit that can change up to ``keys`` counts of a step by up to ``sensitivity`` each.

@@ -28,7 +28,8 @@ from fadecount.checks import (
 )
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import Mechanism, require_keys, require_window
-from fadecount.mechanisms.gaussian_law import certainty, epsilon_at, mu_above
+from fadecount.mechanisms.gaussian_law import epsilon_at
+from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.memories import (
     LARGEST_SHIFT,
     LONGEST_HALF_LIFE,
@@ -125,24 +126,17 @@ class Gaussian(Mechanism):
     def _like(self, sigma: float) -> Self:
         return replace(self, sigma=sigma)
 
-    def composed_loss(self, age: int, *, sensitivity: int = 1, keys: int = 1, histories: int = 1) -> float:
+    def composed_loss(self, age: ArrayLike, *, units: int = 1, sensitivity: int = 1, keys: int = 1, histories: int = 1) -> Loss:
         """The loss at an age of a unit that changes up to ``keys`` counts by up to ``sensitivity`` each, after ``histories``.
 
-        ``mu`` grows in proportion to the sensitivity, and with the square roots of the numbers of keys and of histories: squares
-        of ``mu`` add up, because keys have independent noise, and histories share the noise drawn before they diverged and have
-        their own after it (docs/gaussian.md).
+        With several ages, of one person with so many ``units`` of each age: their ``mu`` add up. ``mu`` grows in proportion
+        to the sensitivity, and with the square roots of the numbers of keys and of histories: squares of ``mu`` add up,
+        because keys have independent noise, and histories share the noise drawn before they diverged and have their own after
+        it (docs/gaussian.md).
         """
-        require_whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
-        mu = float(self._mu(age, float(sensitivity))) * math.sqrt(keys * histories) * _UP
-        return float(epsilon_at(mu, self.delta))
-
-    def together(self, losses: list[float]) -> float:
-        """A bound on the loss of one person from single losses. Their ``mu`` add up; epsilons at one delta would not."""
-        return float(epsilon_at(math.fsum(mu_above(loss, self.delta) for loss in losses), self.delta))
-
-    def certainty(self, loss: float) -> float:
-        """How often the best guess from a fifty-fifty start is right, given a loss at this delta: ``Phi(mu / 2)``."""
-        return certainty(mu_above(loss, self.delta))
+        ages = require_whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
+        mu = float(np.sum(self._mu(ages, float(sensitivity)))) * units * math.sqrt(keys * histories)
+        return Loss(mu * _UP, self.delta)
 
     # Privacy ---------------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ epsilon, comes from above and never passes the root; the result is raised by mor
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -88,47 +87,6 @@ def mu_at(epsilon: float, delta: float) -> float:
     while low < (middle := 0.5 * (low + high)) < high and high - low > 1e-15 * high:
         low, high = (middle, high) if epsilon_at(middle, delta) <= epsilon else (low, middle)
     return low
-
-
-@lru_cache(maxsize=4096)
-def mu_above(epsilon: float, delta: float) -> float:
-    """An upper bound on the ``mu`` of every mechanism with this ``epsilon_at`` this delta: the inverse, rounded up.
-
-    >>> mu_above(0.0, 1e-9), round(mu_above(4.0, 1e-9), 6)
-    (0.0, 0.672132)
-    """
-    if epsilon == 0.0 or math.isinf(epsilon):
-        return epsilon
-    root, slack = _root(epsilon, delta), 1e-9
-    while epsilon_at(root * (1.0 + slack), delta) <= epsilon * (1.0 + 1e-11) + 1e-12:  # then some smaller mu may have more
-        slack *= 2.0
-    return root * (1.0 + slack)
-
-
-def _root(epsilon: float, delta: float) -> float:
-    """The ``mu`` with this epsilon at this delta, up to the last few digits: delta grows with ``mu``."""
-    target, low, high = math.log(delta), 0.0, 1.0
-    while _log_delta_of(epsilon, high) <= target:
-        low, high = high, 2.0 * high
-    while low < (middle := 0.5 * (low + high)) < high and high - low > 1e-14 * high:
-        low, high = (middle, high) if _log_delta_of(epsilon, middle) <= target else (low, middle)
-    return high
-
-
-def _log_delta_of(epsilon: float, mu: float) -> float:
-    """The logarithm of delta, for single numbers: many times faster than with arrays."""
-    a = epsilon / mu - 0.5 * mu
-    if a < -_FAR:
-        return 0.0
-    difference = max(_mills_of(a) - _mills_of(a + mu), 1e-300)
-    return math.log(difference / _ROOT_TWO_PI) - 0.5 * a * a
-
-
-def _mills_of(x: float) -> float:
-    if x > _FAR:
-        square = 1.0 / x / x
-        return (1.0 - square * (1.0 - 3.0 * square * (1.0 - 5.0 * square * (1.0 - 7.0 * square)))) / x
-    return math.erfc(x / _ROOT_TWO) * (0.5 * _ROOT_TWO_PI) * math.exp(0.5 * x * x)
 
 
 def _log_delta(epsilon: Reals, mu: Reals) -> tuple[Reals, Reals]:

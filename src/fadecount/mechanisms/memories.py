@@ -40,6 +40,7 @@ _ROUGH = 6
 _ROOM = 61
 _LEAST_WEIGHT_BITS, _MOST_WEIGHT_BITS = 14, 20
 _DIRECT = 1 << 14
+_CHECKED = 65
 BLOCK = 1 << 15
 """Steps that are counted at once."""
 _SAFE = 1.0 + 1e-12
@@ -205,6 +206,13 @@ class Memory:
     limit_bits: int
     """A memory stays below ``2**limit_bits``, 32 standard deviations; a counter checks it."""
 
+    def __post_init__(self) -> None:
+        """Refuse factors that are not positive, or do not grow and fall as powers of two do: then the loss would be false."""
+        places = np.unique(np.linspace(0, self.epoch - 1, _CHECKED).astype(np.int64))
+        grown, read = self.grown(places), self.read(places)
+        if min(grown[0], read[-1]) <= 0 or np.any(np.diff(grown) < 0) or np.any(np.diff(read) > 0):
+            raise ArithmeticError(f"factors of a half-life of {self.epoch}/{self.shift} steps do not fit 64-bit integers")
+
     def grown(self, places: Integers) -> Integers:
         """What noise at these places of an epoch is multiplied by: ``2**(grown_bits + shift * place / epoch)``, rounded."""
         bits = _POWER_BITS - self.grown_bits
@@ -213,7 +221,7 @@ class Memory:
     def read(self, places: Integers) -> Integers:
         """What the memory is multiplied by at the step after these places."""
         bits = _POWER_BITS + _MANTISSA_BITS - self.read_bits
-        return (self._powers(self.epoch - 1 - places) * self.mantissa + (1 << (bits - 1))) >> bits
+        return (_product(self._powers(self.epoch - 1 - places), self.mantissa, bits - 1) + 1) >> 1
 
     def factors(self, first: int, count: int) -> tuple[Integers, Integers]:
         """For ``count`` steps from ``first`` on (from 0): what multiplies their noise, and the memory that each of them reads."""
@@ -246,15 +254,22 @@ class Memory:
         return list(zip(grown.tolist(), read.tolist(), strict=True))
 
     def _powers(self, places: Integers) -> Integers:
-        """``2**30 2**(shift * place / epoch)``, off by less than 4 units: products of integers, the same on every machine."""
+        """``2**30 2**(shift * place / epoch)``, off by less than 4 parts in 2**30: integers, the same on every machine."""
         first, *rest = _power_tables(self.epoch, self.shift)
         size = len(first)
         found: Integers = first[places % size]
         for table in rest:
             places = places // size
-            found = (found * table[places % len(table)]) >> _POWER_BITS
+            found = _product(found, table[places % len(table)], _POWER_BITS)
             size = len(table)
         return found
+
+
+def _product(left: Integers, right: Integers | int, bits: int) -> Integers:
+    """``(left * right) >> bits`` for factors of up to 2**36 and ``bits >= 18``: no number on the way reaches 2**55."""
+    low = 18
+    upper: Integers = left * (right >> low) + ((left * (right & ((1 << low) - 1))) >> low)
+    return upper >> (bits - low)
 
 
 @lru_cache(maxsize=64)

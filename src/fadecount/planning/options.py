@@ -11,8 +11,7 @@ from fractions import Fraction
 import numpy as np
 
 from fadecount.durations import format_duration
-from fadecount.mechanisms import Designed, Gaussian, Mechanism, minimum_error
-from fadecount.mechanisms.gaussian_law import epsilon_at
+from fadecount.mechanisms import Designed, Gaussian, Loss, Mechanism, minimum_error
 from fadecount.planning.certify import Shape, exact_sums, least_factor
 from fadecount.planning.gaussian_design import person_mu
 from fadecount.planning.request import Person, Request
@@ -81,19 +80,22 @@ def curve_ages(request: Request) -> list[int]:
     return sorted({0, request.horizon, *doublings, *(age for age, _ in request.targets)})
 
 
-def person_losses(mechanism: Mechanism, ages: list[int], person: Person, delay: int) -> list[float]:
+def person_losses(mechanism: Mechanism, ages: list[int], person: Person, delay: int) -> list[Loss]:
     """What all contributions of a person during the last ``age`` steps lose together, at most, rounded up."""
-    if person == Person():
-        return [float(loss) for loss in np.asarray(mechanism.loss(np.array(ages, dtype=np.int64)))]
+    whole = np.array(ages, dtype=np.int64)
     if isinstance(mechanism, Gaussian):
-        return [float(epsilon_at(person_mu(mechanism, age, person, delay), mechanism.delta)) for age in ages]
+        event = person == Person()
+        amounts = np.asarray(mechanism.mu(whole)) if event else [person_mu(mechanism, age, person, delay) for age in ages]
+        return [Loss(float(mu), mechanism.delta) for mu in amounts]
+    if person == Person():
+        return [Loss(float(loss)) for loss in np.asarray(mechanism.loss(whole))]
     every = [list(person.parts(age - delay + 1, fine=True, per_key=person.keys)) if age >= delay else [] for age in ages]
     reaches = sorted({reach for parts in every for reach, _ in parts})
     single = np.asarray(mechanism.loss(np.array(reaches, dtype=np.int64) - 1 + delay)).tolist()
     result = []
     for total in exact_sums(dict(zip(reaches, single, strict=True)), every):
         nearest = float(total)
-        result.append(nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf))
+        result.append(Loss(nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf)))
     return result
 
 

@@ -131,7 +131,7 @@ def _option(name: str, shape: Shape, request: Request) -> Option | None:
     elif request.wants_error:
         kept = False
     ages = curve_ages(request)
-    losses = person_losses(mechanism, ages, request.person, mechanism.delay)
+    losses = [loss.epsilon for loss in person_losses(mechanism, ages, request.person, mechanism.delay)]
     curve = tuple(zip(ages, losses, strict=True))
     allowed = dict(request.targets)
     shares = [loss / allowed[age] for age, loss in curve if age in allowed]

@@ -171,7 +171,7 @@ def _curve(made: Plan, option: Option, kind: str, group: int) -> Curve:
     if made.request.person.steps is not None:
         ages = np.union1d(ages[:: max(1, len(ages) // 100)], ages[-1:])  # each age of a person is a long sum
     losses = person_losses(option.mechanism, ages.tolist(), made.request.person, option.mechanism.delay)
-    return Curve(label=option.name, ages=ages, losses=np.array(losses), kind=kind, group=group)
+    return Curve(label=option.name, ages=ages, losses=np.array([loss.epsilon for loss in losses]), kind=kind, group=group)
 
 
 def draw_bounds(

@@ -14,16 +14,17 @@ from functools import lru_cache
 
 import numpy as np
 
-from fadecount.checks import LONGEST
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Gaussian, Mechanism, Refresh, crossing_age, refresh_with_error_of, which_loses_less
+from fadecount.mechanisms import Gaussian, Loss, Mechanism, Refresh, crossing_age, refresh_with_error_of, which_loses_less
+from fadecount.planning import Person
 from fadecount.rounding import shown_chance, shown_loss, shown_sureness
 from fadecount.service.answers import ComparedPoint, Comparison, PersonStatement, PrivacyOfEvent, Statement, TimedLoss
 from fadecount.service.parsing import Query, tick_at
 from fadecount.service.problems import bad_request
 from fadecount.service.reader_pool import Facts
 from fadecount.streams.forks import StreamLoss
+from fadecount.streams.unit import ONE_EVENT, Unit
 
 YEAR = UNITS["y"]
 LONGEST_SECONDS = 100 * YEAR
@@ -51,11 +52,9 @@ class FadingCurve:
     @property
     def ahead(self) -> int:
         """How many ticks the releases are ahead of the clock, here or in another history. The curve changes only with this."""
-        clock = self.stream.steps if self.due is None else self.due
-        ends = [LONGEST if fork.last_step is None else fork.last_step - clock for fork in self.stream.forks]
-        return max([0, self.stream.steps - clock, *ends])
+        return self.stream.ahead(self.due)
 
-    def loss(self, age_seconds: float) -> float:
+    def loss(self, age_seconds: float) -> Loss:
         """The loss of an event that happened that long ago, for the worst moment within its tick: rounded up to whole ticks."""
         return self.stream.at_age(math.ceil(age_seconds / self.tick_seconds), due=self.due)
 
@@ -66,9 +65,9 @@ class FadingCurve:
         return Statement(
             age_seconds=age_seconds,
             age=label,
-            loss=loss,
-            shown=shown_loss(loss),
-            sure=shown_chance(self.mechanism.certainty(loss)),
+            loss=loss.epsilon,
+            shown=shown_loss(loss.epsilon),
+            sure=shown_chance(loss.certainty),
             meaning=meaning(loss, self.mechanism),
             sentence=sentence(f"An event from {label} ago", loss, self.mechanism),
         )
@@ -112,29 +111,31 @@ class FadingCurve:
         """A sentence that says which of the two loses less, and from which age on."""
         every = format_duration(every_seconds).removeprefix("1 ")
         there = self.stream.composed(rival, math.ceil(YEAR / self.tick_seconds), self.stream.histories)
-        ours, theirs = shown_loss(self.loss(YEAR)), shown_loss(there)
+        ours, theirs = shown_loss(self.loss(YEAR).epsilon), shown_loss(there.epsilon)
         when = which_loses_less(_crossing(rival, self.mechanism), ours="this stream", tick_seconds=self.tick_seconds)
         return (
             f"Compared at the same typical error with a counter that refreshes its budget every {every}: {when}. "
             f"After a year the loss of one event is ε ≤ {ours} here and ε ≤ {theirs} there."
         )
 
-    def person(self, visits: int, every_seconds: int, during_seconds: int) -> PersonStatement:
-        """The loss of all visits of a person who came ``visits`` times in every ``every_seconds``, until now; an upper bound.
+    def person(self, visits: int, every_seconds: int, during_seconds: int, unit: Unit = ONE_EVENT) -> PersonStatement:
+        """The loss of all visits of a person who came up to ``visits`` times in any ``every_seconds``, for so long until now.
 
-        Each visit is counted at the greatest age that it can have within its share of the time. Losses of visits add up.
+        An upper bound, whenever the visits were (:meth:`StreamLoss.of_person`).
         """
-        count = max(1, visits * during_seconds // every_seconds)
-        loss = self.mechanism.together([self.loss((each + 1) * every_seconds / visits) for each in range(count)])
+        person = Person.in_time(visits, every_seconds, self.tick_seconds)
+        length, every = math.ceil(during_seconds / self.tick_seconds), person.steps or 1
+        loss = self.stream.of_person(length, units=unit.units_of(person.events, every), every=every, due=self.due)
+        count = visits * math.ceil(during_seconds / every_seconds)
         often = "once" if visits == 1 else f"{visits} times"
         subject = f"Someone who came {often} in {format_duration(every_seconds)} for {format_duration(during_seconds)}"
-        sure = shown_chance(self.mechanism.certainty(loss))
+        sure = shown_chance(loss.certainty)
         guess = "Someone who would have guessed fifty-fifty whether this person was here at all can, from everything published,"
         meaning = f"{guess} be all but certain." if sure.startswith("over") else f"{guess} be at most {sure} sure."
-        shown = shown_loss(loss)
+        shown = shown_loss(loss.epsilon)
         return PersonStatement(
             visits=count,
-            loss=loss,
+            loss=loss.epsilon,
             shown=shown,
             sure=sure,
             meaning=meaning,
@@ -184,17 +185,17 @@ def curve_ages(tick_seconds: int) -> tuple[int, ...]:
     return tuple(sorted(ticks | {each for each in _LANDMARKS if each >= tick_seconds}))
 
 
-def sentence(subject: str, loss: float, mechanism: Mechanism) -> str:
+def sentence(subject: str, loss: Loss, mechanism: Mechanism) -> str:
     """The promise about an event, for someone who has never heard of differential privacy."""
-    return f"{subject}: {f'a loss of at most {shown_loss(loss)}. ' if loss else ''}{meaning(loss, mechanism)}"
+    return f"{subject}: {f'a loss of at most {shown_loss(loss.epsilon)}. ' if loss.amount else ''}{meaning(loss, mechanism)}"
 
 
-def meaning(loss: float, mechanism: Mechanism) -> str:
+def meaning(loss: Loss, mechanism: Mechanism) -> str:
     """What a loss of a mechanism means for a guess, and what its delta means, if it has one."""
-    if loss == 0:
+    if not loss.amount:
         return "nothing has been published about it yet."
     guess = "Someone who would have guessed fifty-fifty whether it happened can, from everything published since,"
-    sure = shown_chance(mechanism.certainty(loss))
+    sure = shown_chance(loss.certainty)
     if isinstance(mechanism, Gaussian):
         chance = f"The figure for the loss holds except with a chance of {mechanism.delta:g}."
         right = "nearly always right" if sure.startswith("over") else f"right in at most {sure} of cases"
@@ -225,7 +226,7 @@ def privacy_of_event(facts: Facts, query: Query, now: float) -> PrivacyOfEvent:
         unit=unit_text(facts),
         time=_shown(moment),
         losses=[
-            TimedLoss(when=words, loss=loss, shown=shown_loss(loss), sure=shown_chance(mechanism.certainty(loss)))
+            TimedLoss(when=words, loss=loss.epsilon, shown=shown_loss(loss.epsilon), sure=shown_chance(loss.certainty))
             for words, loss in losses
         ],
         sentence=" ".join(sentence(f"{subject}, {words}", loss, mechanism) for words, loss in losses),

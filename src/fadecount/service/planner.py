@@ -108,9 +108,9 @@ def _losses(made: Plan, chosen: Option, wish: Wish) -> list[PlannedLoss]:
         PlannedLoss(
             age_seconds=age * wish.tick_seconds,
             age=format_duration(age * wish.tick_seconds),
-            loss=loss,
-            shown=shown_loss(loss),
-            sure=shown_chance(chosen.mechanism.certainty(loss)) if age in limits else None,
+            loss=loss.epsilon,
+            shown=shown_loss(loss.epsilon),
+            sure=shown_chance(loss.certainty) if age in limits else None,
             limit=limits.get(age),
         )
         for age, loss in zip(ages, found, strict=True)

@@ -257,11 +257,12 @@ def _comparison(facts: Facts, query: Query, now: float) -> Maker:
 def _person(facts: Facts, query: Query, now: float) -> Maker:
     visits = query.integer("visits", 1, minimum=1, maximum=1000)
     every, during = query.age("every") or UNITS["d"], query.age("during") or UNITS["mo"]
-    if visits * during // every > MOST_VISITS:
+    if visits * -(-during // every) > MOST_VISITS:
         raise bad_request("bad_query", f"visits in during must be at most {MOST_VISITS:,}; ask for a shorter time")
 
     def make(_: Reader) -> Tagged:
-        found = msgspec.structs.asdict(curve_of(facts, now).person(visits, every, during))
+        unit = facts.status.description.unit
+        found = msgspec.structs.asdict(curve_of(facts, now).person(visits, every, during, unit))
         return Tagged.of(msgspec.json.encode(PersonAnswer(**found, stream=facts.name, unit=unit_text(facts))), "application/json")
 
     return make

@@ -19,8 +19,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from fadecount.checks import LONGEST
-from fadecount.mechanisms import Mechanism
+from fadecount.mechanisms import Loss, Mechanism
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +42,8 @@ class StreamLoss:
 
     >>> import fadecount as fc
     >>> loss = StreamLoss(mechanism=fc.Gradual(epsilon=0.125), forks=(Fork(last_step=20),), steps=15)
-    >>> loss.histories, loss.of_step(5) == 2 * loss.mechanism.loss(15), loss.at_age(0) == 2 * loss.mechanism.loss(5)
-    (2, True, True)
+    >>> loss.of_step(5).epsilon == 2 * loss.mechanism.loss(15), loss.at_age(0).epsilon == 2 * loss.mechanism.loss(5)
+    (True, True)
     """
 
     mechanism: Mechanism
@@ -54,28 +57,41 @@ class StreamLoss:
         """How many histories of the stream were published, this one included."""
         return 1 + len(self.forks)
 
-    def of_step(self, step: int, *, through: int | None = None) -> float:
+    def of_step(self, step: int, *, through: int | None = None) -> Loss:
         """The loss of a unit counted at ``step``, from all that is published and all that will be through step ``through``."""
         last = max(self.steps, self.steps if through is None else through)
         others = [fork.last_step for fork in self.forks if fork.last_step is None or fork.last_step >= step]
         if step > last and not others:
-            return 0.0
+            return Loss(0.0)
         ends = [last, *(step + LONGEST if end is None else end for end in others)]
         return self._total(max(ends) - step, len(ends))
 
-    def at_age(self, age: int, *, due: int | None = None) -> float:
+    def at_age(self, age: int, *, due: int | None = None) -> Loss:
         """The loss of a unit of that age in ticks, at any position in the stream, over all histories.
 
         The age is counted up to step ``due``, the last one that is over by the clock (by default the last one published).
         Releases that are ahead of it, here or in another history, make the unit that much older.
         """
+        return self._total(age + self.ahead(due), self.histories)
+
+    def ahead(self, due: int | None = None) -> int:
+        """How many ticks the releases are ahead of step ``due`` (the last one published), here or in another history."""
         clock = self.steps if due is None else due
         ends = [clock, self.steps, *(LONGEST + clock if fork.last_step is None else fork.last_step for fork in self.forks)]
-        return self._total(age + max(ends) - clock, self.histories)
+        return max(ends) - clock
 
-    def _total(self, age: int, histories: int) -> float:
-        return self.composed(self.mechanism, min(LONGEST, max(0, age)), histories)
+    def of_person(self, length: int, *, units: int, every: int, later: int = 0, due: int | None = None) -> Loss:
+        """The loss of someone who caused up to ``units`` units in any ``every`` ticks in a row, during the last ``length`` ticks.
 
-    def composed(self, mechanism: Mechanism, age: int, histories: int) -> float:
+        With ``later``, so many ticks after that. An upper bound whenever the units came: a loss never falls with the age, so they
+        weigh most if each period has all of its units at its beginning. The last period may be shorter, and is as full.
+        """
+        ages = np.arange(later + length - 1, later - 1, -every, dtype=np.int64) + self.ahead(due)
+        return self._total(ages, self.histories, units)
+
+    def _total(self, age: ArrayLike, histories: int, units: int = 1) -> Loss:
+        return self.composed(self.mechanism, np.clip(age, 0, LONGEST), histories, units)
+
+    def composed(self, mechanism: Mechanism, age: ArrayLike, histories: int, units: int = 1) -> Loss:
         """The loss at an age that the same unit would have under a mechanism, after that many histories."""
-        return mechanism.composed_loss(age, sensitivity=self.sensitivity, keys=self.keys, histories=histories)
+        return mechanism.composed_loss(age, units=units, sensitivity=self.sensitivity, keys=self.keys, histories=histories)

@@ -268,12 +268,12 @@ class Reader:
         """
         status = self.status(name)
         through = None if at is None else status.step_of(status.description.ticks.at(at) - 1)
-        return status.loss.of_step(max(1, status.step_of(tick)), through=through)
+        return status.loss.of_step(max(1, status.step_of(tick)), through=through).epsilon
 
     def curve(self, name: str, ages: Sequence[int]) -> list[float]:
         """The loss at each age in ticks of a unit of that age, in all histories."""
         loss = self.status(name).loss
-        return [loss.at_age(age) for age in ages]
+        return [loss.at_age(age).epsilon for age in ages]
 
     def close(self) -> None:
         """Close the connection."""
