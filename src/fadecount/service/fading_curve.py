@@ -18,6 +18,7 @@ from fadecount.checks import LONGEST
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Gaussian, Mechanism, Refresh, crossing_age, refresh_with_error_of, which_loses_less
+from fadecount.mechanisms.comparison import what_refreshing_is
 from fadecount.rounding import shown_chance, shown_loss, shown_sureness
 from fadecount.service.answers import ComparedPoint, Comparison, PersonStatement, PrivacyOfEvent, Statement, TimedLoss
 from fadecount.service.parsing import Query, tick_at
@@ -82,10 +83,10 @@ class FadingCurve:
         return [self.statement(seconds) for seconds in curve_ages(self.tick_seconds)]
 
     def refresh(self, every_seconds: int | None = None) -> Comparison | None:
-        """The same ages under a budget that is refreshed at fixed intervals, with the same typical error over a year.
+        """The same ages under the paper's budget refresh at fixed intervals, with the same typical error over a year.
 
-        The error is taken over four windows where these are longer than a year. The default window is a day, as is common
-        practice, or the next longer one that has two ticks. None if no refresh of that window has that error.
+        The error is taken over four windows where these are longer than a year. The default window is a day, or the next
+        longer one that has two ticks. None if no refresh of that window has that error.
         """
         if every_seconds is None:
             every_seconds = next((each for each in REFRESHED if each >= 2 * self.tick_seconds), 0)
@@ -116,7 +117,8 @@ class FadingCurve:
         when = which_loses_less(_crossing(rival, self.mechanism), ours="this stream", tick_seconds=self.tick_seconds)
         return (
             f"Compared at the same typical error with a counter that refreshes its budget every {every}: {when}. "
-            f"After a year the loss of one event is ε ≤ {ours} here and ε ≤ {theirs} there."
+            f"After a year the loss of one event is ε ≤ {ours} here and ε ≤ {theirs} there. "
+            + what_refreshing_is(f"its budget split to lose least after {format_duration(max(YEAR, 4 * every_seconds))}")
         )
 
     def person(self, visits: int, every_seconds: int, during_seconds: int) -> PersonStatement:
