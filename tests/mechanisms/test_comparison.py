@@ -79,7 +79,7 @@ def loss_of_added_days(mse: float) -> float:
             for share in np.linspace(0.3, 0.9, 61).tolist()
         )
 
-    return next(loss for loss in np.linspace(0.5, 2.0, 151).tolist() if error(loss) <= mse)
+    return next(loss for loss in (each / 100 for each in range(50, 200)) if error(loss) <= mse)
 
 
 def test_other_constructions_lose_less_as_docs_planning_states() -> None:
