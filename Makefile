@@ -43,7 +43,6 @@ unit: $(VENV)/test programs
 
 bench-peers: $(VENV)/test $(VENV)/peers ## the same, beside every other library that installs
 	$(BIN)/python -m benchmarks
-	$(BIN)/python -m benchmarks.gaussian_errors
 
 audit: $(VENV)/plots ## audit mechanisms as an outsider would, with pictures
 	mkdir -p out/audit

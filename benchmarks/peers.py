@@ -1,8 +1,8 @@
 """Other libraries on the same work, where they are installed: ``pip install 'fadecount[peers]'``.
 
-OpenDP and diffprivlib draw what a counter needs per item, two values, with no counter on top; jax-privacy takes one step of a
-streaming mechanism of its own, with one Gaussian value per item. So the comparison favours them. A
-peer that is missing, or that fails to start, is left out with the reason.
+OpenDP and diffprivlib draw two values, what a binary counter needs per item, with no counter on top; jax-privacy takes one step
+of a streaming mechanism of its own, with one Gaussian value per item. These are prices of calls: a tree with many children per
+node needs little more than one draw per item. A peer that is missing, or that fails to start, is left out with the reason.
 """
 
 from __future__ import annotations

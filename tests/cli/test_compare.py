@@ -121,6 +121,17 @@ def test_a_given_refresh_has_the_best_split_of_its_budget(capsys: pytest.Capture
     assert json.loads(capsys.readouterr().out)["refresh"]["epsilon_past"] == best
 
 
+@pytest.mark.parametrize(
+    ("words", "split"),
+    [([], "its budget split to lose least after 1 year."), (["--epsilon-past", "0.1"], "its budget split as given.")],
+)
+def test_the_sentence_names_the_construction(words: list[str], split: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*WORDS, *words, "--json"]) == 0
+    sentence = json.loads(capsys.readouterr().out)["sentence"]
+    assert "Refreshing is the paper's baseline here: a binary tree in each period" in sentence
+    assert split in sentence and "can lose less than both" in sentence
+
+
 def test_two_given_counters_are_not_called_equal(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*WORDS, "--epsilon", "0.1"]) == 0
     assert "Their errors differ. As they are, " in capsys.readouterr().out

@@ -36,5 +36,5 @@ def test_a_notebook_is_kept_with_its_pictures(path: Path) -> None:
     assert [output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"] == []
 
 
-def test_there_are_four() -> None:
-    assert len(NOTEBOOKS) == 4
+def test_there_are_three() -> None:
+    assert len(NOTEBOOKS) == 3

@@ -10,6 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 import fadecount as fc
+from fadecount.mechanisms.comparison import refresh_with_error_of, what_refreshing_is
+from fadecount.mechanisms.noise_law import variance_of
 from tests.mechanisms.test_every_mechanism import refuse
 
 PAIRS = [
@@ -63,3 +65,31 @@ def test_bad_horizons() -> None:
     bad: Any
     for bad in (0, -1, 1.5, True, None, 1 << 60):
         refuse("horizon", fc.minimum_error, fc.Linear(epsilon=1.0), bad)
+
+
+def loss_of_added_days(mse: float) -> float:
+    """The least loss for ever of days that are published once and added up, with a binary tree of 5 levels inside the day."""
+    steps = np.arange(1, 8761)
+    days = float(np.mean(steps // 24))
+    nodes = float(np.mean(np.bitwise_count((steps % 24).astype(np.uint64))))
+
+    def error(loss: float) -> float:
+        return min(
+            days * variance_of(share * loss, 0) + nodes * variance_of((1 - share) * loss / 5, 0)
+            for share in np.linspace(0.3, 0.9, 61).tolist()
+        )
+
+    return next(loss for loss in (each / 100 for each in range(50, 200)) if error(loss) <= mse)
+
+
+def test_other_constructions_lose_less_as_docs_planning_states() -> None:
+    fading = fc.Gradual(epsilon=0.1)
+    mse = fading.mse(8760)
+    baseline = refresh_with_error_of(fading, window=24, horizon=8760)
+    assert fc.crossing_age(baseline, fading) == 0
+    share = 10 * baseline.epsilon_past / baseline.epsilon_current
+    other = fc.Refresh.for_mse(mse, horizon=8760, window=24, ratio=share)
+    assert other.loss(24) == pytest.approx(0.275, abs=0.001) and 0.5 <= fading.loss(24) < baseline.loss(24)
+    assert loss_of_added_days(mse) == pytest.approx(0.83) and fading.loss(8760) == pytest.approx(1.4)
+    said = what_refreshing_is("its budget split as given")
+    assert "Another split can lose less for young events" in said and "can lose less than both for old ones" in said

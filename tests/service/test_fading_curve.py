@@ -41,6 +41,7 @@ def test_the_comparison_says_who_loses_less_from_which_age_on() -> None:
     daily, monthly = fading.refresh(), fading.refresh(2592000)
     assert daily and monthly
     assert "every day: this stream loses less, or as much, at every age." in daily.sentence
+    assert "the paper's baseline" in daily.sentence and "split to lose least after 1 year." in daily.sentence
     crossing = fc.crossing_age(rival_refresh(fading.mechanism, 3600, 2592000), fading.mechanism)
     assert crossing is not None and crossing > 0
     assert f"younger than about {format_duration(3600 * crossing)}; for older events this stream" in monthly.sentence

@@ -3,9 +3,11 @@
 Give the fading counter (--plan or --epsilon): the rival refreshes its budget
 every day, or as --window says, and has the same mean squared error over the
 horizon. Or give the refresh that you run (--epsilon-current): then a fading
-counter gets its error. Each refresh publishes the sum of all earlier rounds
-once more, so the losses of the rounds add up. The last lines say in words
-which one loses less, and from which age on.
+counter gets its error. The refresh is the paper's baseline: a binary tree in
+each period, and the sum of all earlier periods published again in every
+period, so the losses of the periods add up. Other ways to refresh can lose
+less. The last lines say in words which of these two loses less, and from
+which age on.
 
 examples:
   fadecount compare --tick 1h --epsilon 0.1
@@ -34,6 +36,7 @@ from fadecount.cli._options import json_text
 from fadecount.durations import UNITS
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import read_mechanism, refresh_with_error_of, which_loses_less
+from fadecount.mechanisms.comparison import what_refreshing_is
 from fadecount.rounding import rounded_up, shown_loss
 
 FAR_APART = 8.0
@@ -72,6 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
     verdict = _verdict(refresh, fading, crossing, horizon, tick)
     if isinstance(fading, Gaussian):
         verdict += f" Each fading loss holds except with a chance of {fading.delta:g}; refreshing has no such exception."
+    after = age_name(horizon, tick) if tick else f"{horizon:,} steps"
+    least = f"its budget split to lose least after {after}"
+    verdict += f" {what_refreshing_is(least if arguments.epsilon_past is None else 'its budget split as given')}"
     if arguments.json:
         losses = [
             {"age": age, "seconds": age * tick if tick else None, "refresh": ours, "fading": new} for age, ours, new in found

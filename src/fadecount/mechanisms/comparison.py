@@ -36,7 +36,10 @@ def crossing_age(first: Mechanism, second: Mechanism) -> int | None:
 
 
 def refresh_with_error_of(mechanism: Mechanism, *, window: int, horizon: int) -> Refresh:
-    """The budget refresh with that window whose mean squared error over the horizon is that of the mechanism.
+    """The paper's budget refresh with that window whose mean squared error over the horizon is that of the mechanism.
+
+    Its budget is split so that it loses least by the horizon. Another split loses less about young events, and other
+    constructions lose less about old ones: :func:`what_refreshing_is` says so beside every comparison.
 
     >>> import fadecount as fc
     >>> fading = fc.Gradual(epsilon=0.125)
@@ -59,6 +62,15 @@ def which_loses_less(crossing: int | None, *, ours: str, tick_seconds: float | N
         return f"there is no age from which on {ours} loses less"
     age = f"{crossing:,} steps" if tick_seconds is None else f"about {format_duration(crossing * tick_seconds)}"
     return f"refreshing can lose less for events younger than {age}; for older events {ours} loses less, or as much"
+
+
+def what_refreshing_is(split: str) -> str:
+    """Sentences that name the compared construction, and those that can do better; ``split`` says how its budget is split."""
+    return (
+        "Refreshing is the paper's baseline here: a binary tree in each period, the sum of all earlier periods published "
+        f"again in every period, and {split}. Another split can lose less for young events. Adding up noisy periods, instead "
+        "of publishing their sum again, can lose less than both for old ones."
+    )
 
 
 _FEWEST, _MOST = 1 << 6, 1 << 12

@@ -1,4 +1,4 @@
-"""Budget refresh: the baseline of the paper, and common practice."""
+"""Budget refresh: the baseline of the paper."""
 
 from __future__ import annotations
 

@@ -71,9 +71,10 @@ def design(
     delta: float | None = None,
     head_start: int | None = None,
 ) -> Designed | Gaussian:
-    """The level budgets with the least error over the horizon whose loss stays at or below every target.
+    """The level budgets with the least error over the horizon that the search finds, and a loss at or below every target.
 
-    With a ``delta``, losses are epsilons at that delta, and the result is the Gaussian counter with the least error.
+    With a ``delta``, losses are epsilons at that delta, and the result is a Gaussian counter. Other constructions than level
+    budgets are not searched.
 
     ``targets`` maps ages to losses. Between two targets the limit is that of the next one; past the last one the last holds
     to the horizon. ``objective`` is "mse", the mean squared error over the steps ``1 .. horizon``, or "worst", the variance at

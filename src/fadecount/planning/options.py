@@ -121,12 +121,12 @@ def _standing(request: Request, option: Option, options: Sequence[Option]) -> st
         return "misses the error asked for" + (f", which needs {factor:.3g} times the losses" if factor else "")
     if not request.targets:
         if option is best:
-            return "loses least by the horizon for this error"
+            return "loses least by the horizon, of these options, for this error"
         return f"loses {_compared(option.curve[-1][1], best.curve[-1][1], '')} by the horizon for the same error"
     if request.wants_error:
         return f"has the error asked for with {100.0 * (option.share or 0.0):.3g} % of the losses allowed"
     if option is best:
-        return "has the least error under these losses"
+        return "has the least error of these options under these losses"
     if request.objective == "worst":
         return f"has {_compared(option.forecast.horizon, best.forecast.horizon, ' error')} at the horizon compared with the best"
     return f"has {_compared(option.forecast.mean, best.forecast.mean, ' error')} compared with the best"

@@ -228,7 +228,7 @@ class ComparedPoint(Struct):
 
 
 class Comparison(Struct):
-    """A budget that is refreshed again and again, at the same typical error: its losses at the ages of the curve."""
+    """The paper's budget refresh, at the same typical error: its losses at the ages of the curve."""
 
     every_seconds: int
     window_ticks: int

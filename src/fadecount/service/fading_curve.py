@@ -17,6 +17,7 @@ import numpy as np
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Gaussian, Loss, Mechanism, Refresh, crossing_age, refresh_with_error_of, which_loses_less
+from fadecount.mechanisms.comparison import what_refreshing_is
 from fadecount.planning import Person
 from fadecount.rounding import shown_chance, shown_loss, shown_sureness
 from fadecount.service.answers import ComparedPoint, Comparison, PersonStatement, PrivacyOfEvent, Statement, TimedLoss
@@ -81,10 +82,10 @@ class FadingCurve:
         return [self.statement(seconds) for seconds in curve_ages(self.tick_seconds)]
 
     def refresh(self, every_seconds: int | None = None) -> Comparison | None:
-        """The same ages under a budget that is refreshed at fixed intervals, with the same typical error over a year.
+        """The same ages under the paper's budget refresh at fixed intervals, with the same typical error over a year.
 
-        The error is taken over four windows where these are longer than a year. The default window is a day, as is common
-        practice, or the next longer one that has two ticks. None if no refresh of that window has that error.
+        The error is taken over four windows where these are longer than a year. The default window is a day, or the next
+        longer one that has two ticks. None if no refresh of that window has that error.
         """
         if every_seconds is None:
             every_seconds = next((each for each in REFRESHED if each >= 2 * self.tick_seconds), 0)
@@ -115,7 +116,8 @@ class FadingCurve:
         when = which_loses_less(_crossing(rival, self.mechanism), ours="this stream", tick_seconds=self.tick_seconds)
         return (
             f"Compared at the same typical error with a counter that refreshes its budget every {every}: {when}. "
-            f"After a year the loss of one event is ε ≤ {ours} here and ε ≤ {theirs} there."
+            f"After a year the loss of one event is ε ≤ {ours} here and ε ≤ {theirs} there. "
+            + what_refreshing_is(f"its budget split to lose least after {format_duration(max(YEAR, 4 * every_seconds))}")
         )
 
     def person(self, visits: int, every_seconds: int, during_seconds: int, unit: Unit = ONE_EVENT) -> PersonStatement:

@@ -135,7 +135,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("get", "/v1/streams/{name}/privacy"): Operation(
         summary="The fading curve; with `age`, the loss at an age; with `time` (and `at`), of an event of that time; "
-        "with `refresh`, a rival with that window; with `visits`, `every` and `during`, someone who came again and again",
+        "with `refresh`, the paper's baseline; with `visits`, `every` and `during`, someone who came again and again",
         answers={
             200: (
                 answers.PrivacyCurve,
@@ -157,7 +157,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         },
     ),
     ("get", "/v1/plan"): Operation(
-        summary="The mechanisms with the least error under a curve of allowed losses, with a simulated stream and the plan file. "
+        summary="Mechanisms under a curve of allowed losses, least error first, with a simulated stream and the plan file. "
         "One plan is made at a time, and kept; 503: busy, try again",
         answers={200: answers.PlanAnswer, 304: None},
         refusals=(400, 421, 429, 503),

@@ -114,7 +114,7 @@ export class Fading {
     byId("guess-ours").style.setProperty("width", `${2 * (sure(here) - 50)}%`);
     byId("guess-refresh").style.setProperty("width", comparing ? `${2 * (sure(other) - 50)}%` : "0");
     byId("guess-refresh").style.setProperty("visibility", comparing ? "visible" : "hidden");
-    byId("compare-meaning").textContent = !this.compare.checked ? "" : this.refresh ? this.refresh.sentence : "No counter that refreshes its budget so often has the same error.";
+    byId("compare-meaning").textContent = !this.compare.checked ? "" : this.refresh ? this.refresh.sentence : "The paper's baseline, refreshed so often, never has the same error.";
     document.body.classList.toggle("comparing", comparing);
     this.chart.label(`${here.age} ago: a privacy loss of at most ${here.shown}.`);
     this.table();
