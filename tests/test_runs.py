@@ -192,6 +192,14 @@ def test_a_pipe_by_the_clock_and_its_end(store: Store) -> None:
         assert values(other) == [[2], [3]]
 
 
+@pytest.mark.parametrize("changes", [{}, {"person": "who", "per_person": 3}])
+def test_amounts_of_a_pipe_add_up_and_each_is_held_to_the_largest(store: Store, changes: dict[str, Any]) -> None:
+    lines = [(NOON + at, json.dumps({"n": n, "who": at}) + "\n") for at, n in enumerate((5, 5, 6, 1000, 4, 5), start=1)]
+    made = piped(lines, store, changes={"time": None, "amount": "n", "max_amount": 5, **changes}, finish=True)
+    assert values(store) == [[19]]
+    assert made.report.rows_skipped == 2
+
+
 @pytest.mark.parametrize("early", [NOON - 3600, NOON + 30, NOON + 80, NOON + 10**6])
 def test_one_row_moves_no_other_into_another_tick(store: Store, early: int) -> None:
     others = [(NOON + at, line(NOON + at)) for at in range(10, 130)]

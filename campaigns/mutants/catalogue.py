@@ -244,4 +244,40 @@ MUTANTS = (
         FADING,
     ),
     Mutant("the last visits forgotten", "streams/forks.py", "- 1, later - 1, -every,", "- 1, later - 1 + every, -every,", FADING),
+    # What enters a stream: amounts held to the unit, large counts capped without expanding them.
+    Mutant(
+        "an amount above the unit's counted",
+        "streams/inputs.py",
+        "if not 0 <= smallest <= largest <= most:",
+        "if not 0 <= smallest <= largest:",
+        ("tests/streams/test_inputs.py",),
+    ),
+    Mutant(
+        "the amount of an event taken for a sum",
+        "streams/inputs.py",
+        "if unit.amount > 1 and largest is None:",
+        "if unit.amount > 1 and largest is None and person is not None:",
+        ("tests/streams/test_inputs.py",),
+    ),
+    Mutant(
+        "a count that passes the cap taken whole",
+        "streams/unit.py",
+        "taken = min(events, self.events - before)",
+        "taken = events if before < self.events else 0",
+        ("tests/streams/test_inputs.py",),
+    ),
+    Mutant(
+        "large requests committed together",
+        "service/writer.py",
+        "fits = job.keys <= room",
+        "fits = True",
+        ("tests/service/test_writer.py",),
+    ),
+    Mutant(
+        "an amount that the client does not send",
+        "service/client.py",
+        'each = {} if amount == 1 else {"amount": amount}',
+        "each: dict[str, int] = {}",
+        ("tests/service/test_client.py",),
+    ),
 )

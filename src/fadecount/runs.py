@@ -407,7 +407,7 @@ class _LiveRun(Run):
             sums: dict[str, int] = {}
             for _, key, amount, _ in rows:
                 sums[self._keys[key]] = sums.get(self._keys[key], 0) + amount
-            self.stream.add_many([Batch(counts=sums)], position=where)
+            self.stream.add_many([Batch(counts=sums, largest_amount=self.options.max_amount)], position=where)
         else:
             keys, amounts = (np.array([row[at] for row in rows], dtype=np.int64) for at in (1, 2))
             self.report.rows_dropped += len(rows) - self.stream.add_rows(keys, amounts, [row[3] for row in rows], position=where)

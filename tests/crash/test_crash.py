@@ -78,7 +78,7 @@ def test_it_notices_lost_inputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_it_notices_a_cap_that_is_passed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crash, "UNITS", [worker.UNITS[1]])
-    monkeypatch.setattr(inputs.Intake, "_capped", lambda _intake, _tick, persons, _keys: np.ones(len(persons), dtype=np.bool_))
+    monkeypatch.setattr(inputs.Intake, "_capped", lambda _intake, _tick, _persons, _keys, times: times)
     with pytest.raises(AssertionError, match=r"not those committed|not what inputs and noise say"):
         campaign(folder, 100, 1, None)
 

@@ -6,6 +6,7 @@ import gzip
 import json
 import socket
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -43,6 +44,23 @@ def test_large_and_packed_bodies_are_parsed_off_the_loop(harness: Harness, monke
     headers = {"content_type": "application/json", "content_encoding": "gzip"}
     assert harness.request("POST", EVENTS, packed, token=harness.admin, **headers).status == 202
     assert [name.startswith("fadecount parser") for name in where] == [False, True, True]
+
+
+def test_a_large_count_of_a_person_costs_no_more_than_a_small_one(harness: Harness, questions: list[str]) -> None:
+    """One body of 700 kB stands for 20 million events of one person: caps come first, and nobody waits for the rest."""
+    keys = [f"key{number:05d}" for number in range(20_000)]
+    with harness.client() as client:
+        client.create("people", tick="1m", mechanism=EXACT, keys=keys, unit={"of": "person", "events": 1000, "keys": 2})
+    body = {"person": "ann", "events": [{"key": key, "count": 1000} for key in keys]}
+    questions.clear()
+    tracemalloc.start()
+    status = harness.post("/v1/streams/people/events", body).status
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (status, peak < 40e6, len(questions) < 120) == (202, True, True), (peak, len(questions))
+    harness.close_tick(name="people")
+    with harness.client() as client:
+        assert [row.value for row in client.latest("people")[:3]] == [1000, 1000, 0]
 
 
 def test_events_are_counted_before_they_are_parsed(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

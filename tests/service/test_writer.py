@@ -23,9 +23,12 @@ class Groups:
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
+        self.keys: list[list[int]] = []
+        """Of each group, how many keys each batch had."""
 
     def accept(self, wanted: Mapping[str, Sequence[Any]], _: float) -> dict[str, list[bool] | Problem]:
         self.sizes.extend([sum(map(len, wanted.values()))] if wanted else [])
+        self.keys.extend([[len(events.counts) for sent in wanted.values() for events, _ in sent]] if wanted else [])
         return {name: not_found() if name == "nowhere" else [True] * len(sent) for name, sent in wanted.items()}
 
     def close_due(self, _: float) -> None: ...
@@ -56,6 +59,23 @@ async def sizes_of(arrivals: Sequence[int], *, before: tuple[int, int], commit_s
 def test_a_group_waits_for_as_many_requests_as_the_groups_before_had(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer_module, "LONGEST_GATHERING", 60.0)
     assert asyncio.run(sizes_of([3, 2, 3], before=(8, 1), commit_seconds=100.0)) == [8]
+
+
+def test_large_requests_are_committed_one_by_one_and_small_ones_do_not_wait_for_all_of_them() -> None:
+    async def run() -> list[list[int]]:
+        leader = Groups()
+        writer = Writer(lambda: leader, Clock(), Metrics(), most_waiting=100, reconnects=False)  # type: ignore[arg-type, return-value]
+        writer.start()
+        with writer._wake:  # so that all of them wait when the first group is made
+            sent = [
+                writer.accept("s", SentEvents(dict.fromkeys(map(str, range(size)), 1)), None)
+                for size in (20_000, 9_000, 20_000, 2_000, 1, 2)
+            ]
+        assert await asyncio.gather(*sent) == [True] * 6
+        writer.stop()
+        return leader.keys
+
+    assert asyncio.run(run()) == [[20_000, 9_000, 1, 2], [20_000, 2_000]]
 
 
 def test_requests_that_are_refused_do_not_end_the_waiting() -> None:

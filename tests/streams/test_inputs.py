@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -72,6 +73,46 @@ def test_amounts_are_held_to_the_unit(backend: Backend) -> None:
                 wrong()
         values = stream.close_through(0)[0].values
     np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[3, 5]])))
+
+
+def test_one_event_adds_at_most_the_amount_of_its_unit_through_every_door(backend: Backend) -> None:
+    with backend.open(noise=NamedNoise()) as store:
+        stream, intake = create(store, Unit(amount=5)), store.intake("doors")
+        wrong_calls: list[Callable[[], object]] = [
+            lambda: stream.add({"a": 1000}),
+            lambda: stream.add({"a": 1, "b": 6}, id="1"),
+            lambda: stream.add_many([Batch(counts={"a": 1}), Batch(counts={"a": 6})]),
+            lambda: stream.add_many([Batch(counts={"a": 6}, largest_amount=6)]),
+            lambda: stream.add_many([Batch(counts={"a": 6}, largest_amount=-1)]),
+            lambda: intake.accept([Batch(counts={"a": 6})]),
+            lambda: intake.check(Batch(counts={"a": 6})),
+            lambda: stream.add_rows(numbers(0, 0), numbers(1, 6)),
+        ]
+        for wrong in wrong_calls:
+            with pytest.raises(InputError, match="amount must be from 0 to 5"):
+                wrong()
+        assert stream.add({"a": 5, "b": 0}, id="1"), "what was refused has used up no id"
+        assert stream.add_rows(numbers(1, 1), numbers(5, 5)) == 2
+        assert stream.add_many([Batch(counts={"a": 1000}, largest_amount=5)]), "a sum of events, none of which has more than 5"
+        values = stream.close_through(0)[0].values
+    np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[1005, 10]])))
+
+
+def test_sums_of_the_amounts_of_a_person_are_refused() -> None:
+    """Of a sum nobody can say how many events it has, so it could pass the person's cap."""
+    with SQLiteStore.in_memory() as store:
+        stream = create(store, Unit(of="person", amount=3, events=2))
+        with pytest.raises(InputError, match="largest_amount must be left out"):
+            stream.add_many([Batch(counts={"a": 3}, person="ann", largest_amount=3)])
+
+
+def test_rows_have_a_key_an_amount_and_a_person_each() -> None:
+    for unit, persons in ((Unit(amount=5), None), (PERSON, ["ann", "ann"])):
+        with SQLiteStore.in_memory() as store:
+            stream = create(store, unit)
+            for keys, amounts in ((numbers(0, 0, 0), numbers(1)), (numbers(0), numbers(1, 1, 1))):
+                with pytest.raises(InputError, match="must have one length"):
+                    stream.add_rows(keys, amounts, persons)
 
 
 def test_persons_are_given_where_the_unit_is_a_person_and_only_there() -> None:
@@ -162,6 +203,81 @@ def test_a_person_counts_under_the_first_keys_over_runs_restarts_and_ways_in(bac
         values = stream.close_through(0)[0].values
         assert not backend.query("SELECT person FROM persons")
     np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[2, 2, 4]])))
+
+
+UNITS = st.builds(Unit, of=st.just("person"), amount=st.sampled_from((1, 1, 3)), events=st.integers(1, 4), keys=st.integers(1, 3))
+SENT = st.tuples(
+    st.sampled_from(("ann", "bob")),
+    st.sampled_from((None, None, "1", "2")),
+    st.dictionaries(st.sampled_from("abcd"), st.integers(0, 6), max_size=4),
+)
+
+
+def _one_by_one(unit: Unit, calls: list[list[tuple[str, str | None, dict[str, int]]]]) -> tuple[dict[str, int], dict[Any, int]]:
+    """The counts by key, and the events that count by person and key: every event by itself, in the order of arrival."""
+    sums, counted, seen = dict.fromkeys("abcd", 0), dict[Any, int](), set[str]()
+    for person, id_, counts in (batch for batches in calls for batch in batches):
+        if id_ in seen:
+            continue
+        seen |= set() if id_ is None else {id_}
+        events = list(counts.items())
+        if unit.amount == 1:
+            events = [(key, 1) for key, number in events for _ in range(number)]
+        for key, amount in events:
+            mine = {each: number for (who, each), number in counted.items() if who == person}
+            if unit.keys == 1:
+                counts_too = sum(mine.values()) < unit.events
+            else:
+                counts_too = mine.get(key, 0) < unit.events and (key in mine or len(mine) < unit.keys)
+            if counts_too:
+                counted[person, key] = counted.get((person, key), 0) + 1
+                sums[key] += amount
+    return sums, counted
+
+
+@settings(max_examples=150, deadline=None)
+@given(unit=UNITS, calls=st.lists(st.lists(SENT, min_size=1, max_size=3), max_size=4))
+def test_counts_are_capped_as_if_each_event_came_by_itself(
+    unit: Unit, calls: list[list[tuple[str, str | None, dict[str, int]]]]
+) -> None:
+    most = unit.amount if unit.amount > 1 else 6
+    calls = [
+        [(person, id_, {key: min(number, most) for key, number in counts.items()}) for person, id_, counts in call]
+        for call in calls
+    ]
+    sums, counted = _one_by_one(unit, calls)
+    with SQLiteStore.in_memory() as store:
+        store._noise = NamedNoise()
+        description = Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=unit)
+        stream = store.create(description, keys="abcd", start_tick=0)
+        for call in calls:
+            stream.add_many([Batch(counts=counts, id=id_, person=person) for person, id_, counts in call])
+        for person in ("ann", "bob"):
+            mine = [counted.get((person, key), 0) for key in "abcd"]
+            assert stream.persons_counted([person]) == (sum(mine) if unit.keys == 1 else np.count_nonzero(mine))
+            if unit.keys > 1:
+                assert stream.persons_counted([person] * 4, range(4)).tolist() == mine
+        values = stream.close_through(0)[0].values
+    np.testing.assert_array_equal(values, expected(MECHANISM, np.array([list(sums.values())])))
+
+
+@pytest.mark.parametrize(("keys", "rows"), [(1, 1), (50, 51)])
+def test_one_large_batch_needs_little_memory_and_few_statements(keys: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """20,000 keys with a count of 1,000 each are 20,000 entries, not 20 million events."""
+    names = [f"key{number}" for number in range(20_000)]
+    batch = Batch(counts=dict.fromkeys(names, 1000), person="ann")
+    with SQLiteStore.in_memory() as store:
+        unit = Unit(of="person", events=1000, keys=keys)
+        stream = store.create(Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=unit), keys=names, start_tick=0)
+        seen = noted_calls(store, monkeypatch)
+        tracemalloc.start()
+        stream.add_many([batch])
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 20e6
+        assert len(seen) < 100
+        assert store._database.query("SELECT COUNT(*) FROM persons") == [(rows,)]
+        assert store._database.query("SELECT MAX(LENGTH(body)) < 2000 FROM inputs") == [(1,)], "what does not count is not stored"
 
 
 def test_what_is_stored_of_a_person_is_bounded() -> None:

@@ -167,8 +167,9 @@ def _create(
     return _post("/v1/streams", body)
 
 
-def _add(name: str, counts: Mapping[str, int], batch_id: str | None, person: str | None) -> _Request:
-    body: dict[str, Any] = {"events": [{"key": key, "count": count} for key, count in counts.items()]}
+def _add(name: str, counts: Mapping[str, int], batch_id: str | None, person: str | None, amount: int) -> _Request:
+    each = {} if amount == 1 else {"amount": amount}
+    body: dict[str, Any] = {"events": [{"key": key, "count": count, **each} for key, count in counts.items()]}
     body |= {} if person is None else {"person": person}
     return _post(f"{_path(name)}/events", body, Idempotency_Key=batch_id or unpredictable(24).hex())
 
@@ -296,12 +297,14 @@ class Client(_Settings):
         *,
         id: str | None = None,  # noqa: A002 - the word for it
         person: str | None = None,
+        amount: int = 1,
     ) -> bool:
         """Count events by key; True when they are durable, False if this token has sent this id before.
 
+        A count is a number of events, and ``amount`` is the amount of each of them, at most that of the stream's unit.
         ``person`` says whose events these are; a stream that protects persons needs it.
         """
-        return not self._do(_add(name, counts, id, person))["repeated"]
+        return not self._do(_add(name, counts, id, person, amount))["repeated"]
 
     def releases(
         self, name: str, *, key: str | None = None, since: str | None = None, until: str | None = None
@@ -455,9 +458,10 @@ class AsyncClient(_Settings):
         *,
         id: str | None = None,  # noqa: A002 - the word for it
         person: str | None = None,
+        amount: int = 1,
     ) -> bool:
         """See :meth:`Client.add`."""
-        return not (await self._do(_add(name, counts, id, person)))["repeated"]
+        return not (await self._do(_add(name, counts, id, person, amount)))["repeated"]
 
     async def releases(
         self, name: str, *, key: str | None = None, since: str | None = None, until: str | None = None

@@ -482,7 +482,8 @@ def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Batch 
         return bad_request("wrong_amount", f"this stream protects {unit.text}; amounts must be at most {unit.amount}")
     if events.person is not None and unit.amount > 1 and not events.single:
         return bad_request("wrong_amount", "send one event per key and request: each amount is that of one event of the person")
-    batch = Batch(counts=events.counts, id=batch_id, person=events.person)
+    largest = None if events.single else events.largest_amount
+    batch = Batch(counts=events.counts, id=batch_id, person=events.person, largest_amount=largest)
     try:
         intake.check(batch)
     except InputError:

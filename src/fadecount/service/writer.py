@@ -32,6 +32,8 @@ class Job:
     work: Any
     future: asyncio.Future[Any]
     since: float = field(default_factory=time.monotonic)
+    keys: int = 0
+    """How many keys a batch has: the work on it grows with them."""
 
 
 @dataclass(slots=True)
@@ -70,6 +72,9 @@ def resolve(done: list[tuple[Job, Any]]) -> None:
 
 log = logging.getLogger("fadecount.service")
 LARGEST_GROUP = 1024
+MOST_KEYS_BESIDE = 10_000
+"""Keys that the batches of a group have together at most, beside its first one: many large ones would hold up all others."""
+
 STUCK_SECONDS = 5.0
 """Seconds after which a store that does not answer counts as not ready."""
 
@@ -161,7 +166,7 @@ class Writer:
 
     def accept(self, stream: str, events: SentEvents, batch_id: str | None) -> asyncio.Future[bool]:
         """Queue events; once they are durable, the future says whether they counted (False: this id has counted before)."""
-        return self._submit(Job(stream, (events, batch_id), self._loop.create_future()))
+        return self._submit(Job(stream, (events, batch_id), self._loop.create_future(), keys=len(events.counts)))
 
     def call(self, work: Callable[[Leader], Any]) -> asyncio.Future[Any]:
         """Run something on the writing thread."""
@@ -202,7 +207,19 @@ class Writer:
                 self._enough = max(self._sizes)
                 self._wake.wait(min(LONGEST_GATHERING, self._commit_seconds / 2, self._patience()))
                 self._enough = 1
-            return [self._jobs.popleft() for _ in range(min(len(self._jobs), LARGEST_GROUP))]
+            return self._next_group()
+
+    def _next_group(self) -> list[Job]:
+        """The job that waits longest and, in their order, those that are small enough to go with it; the others go on waiting."""
+        group = [self._jobs.popleft()] if self._jobs else []
+        room, waiting = MOST_KEYS_BESIDE, deque[Job]()
+        while self._jobs and len(group) < LARGEST_GROUP:
+            job = self._jobs.popleft()
+            fits = job.keys <= room
+            (group if fits else waiting).append(job)
+            room -= job.keys if fits else 0
+        self._jobs.extendleft(reversed(waiting))
+        return group
 
     def _patience(self) -> float:
         due = self._leader.next_due if self._leader else None

@@ -54,7 +54,7 @@ class People:
                 counted[person] = int(self._earlier.counted([person], None)[0])
             if self._unit.keys > 1 and (person, key) not in counted:
                 counted[person, key] = int(self._earlier.counted([person], [key])[0])
-        return self._unit.takes(counted, person, key)
+        return self._unit.takes(counted, person, key) > 0
 
 
 def read_plain(

@@ -46,13 +46,18 @@ Numbers = NDArray[np.int64]
 class Batch:
     """Counts by key that are accepted together; a repeated batch with the same ``id`` counts once.
 
-    A stream that protects persons needs the ``person`` whose events these are: an id, or its digest (:func:`person_digest`).
-    With a largest amount of 1, a count is a number of events; otherwise each count is one event with that amount.
+    A stream that protects persons needs the ``person`` whose events these are: an id, or its digest (:func:`person_digest`). The
+    events of a batch arrive key by key.
+
+    Where the unit has an amount of 1, a count is a number of events. Otherwise each count is the amount of one event, and one
+    above the unit's amount is refused. Counts that add up several events need ``largest_amount``, the largest amount among these
+    events; the caller is responsible for it. One above the unit's is refused, and so are sums of amounts of a person.
     """
 
     counts: Mapping[str, int] = field(repr=False)
     id: str | None = None
     person: str | bytes | None = field(default=None, repr=False)
+    largest_amount: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +68,17 @@ class ReadPosition:
     body: bytes = field(repr=False)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Events:
-    """Single events in the order of their arrival: positions of keys, amounts, and persons."""
+    """Events in the order of their arrival, as entries: a position of a key, how many events, the amount of each, and whose.
 
-    keys: list[int] = field(default_factory=list)
-    counts: list[int] = field(default_factory=list)
-    persons: list[bytes] = field(default_factory=list)
+    There is one entry for each key of a batch, however large its count is. Without persons, ``amounts`` may be sums.
+    """
+
+    keys: list[int]
+    times: list[int]
+    amounts: list[int]
+    persons: list[bytes]
 
 
 class Intake:
@@ -149,21 +158,23 @@ class Intake:
     ) -> int:
         """Count single events in the open tick, in one transaction: one row each, with the position of its key and its amount.
 
-        Returns how many rows count; the others are beyond the cap of their person. Amounts are limited to the unit's amount.
+        Returns how many rows count; the others are beyond the cap of their person. If an amount is above the unit's, nothing is
+        counted and an ``InputError`` is raised.
         """
-        unit = self._description.unit
+        if not len(keys) == len(amounts) == (len(keys) if persons is None else len(persons)):
+            raise InputError("keys, amounts and persons must have one length; give each row its own")
         if len(keys) and not 0 <= int(keys.min()) <= int(keys.max()) < len(self.positions):
             self.positions = self._read_positions()
             if not 0 <= int(keys.min()) <= int(keys.max()) < len(self.positions):
                 raise InputError("keys must be positions in the declared keys")
-        if len(keys) and not 0 <= int(amounts.min()) <= int(amounts.max()) <= unit.amount:
-            raise InputError(f"amount must be from 0 to {unit.amount}, the largest of the stream's unit")
         self._check_person(persons is not None)
+        if len(keys):
+            self._check_amounts(int(amounts.min()), int(amounts.max()))
         hashes = [] if persons is None else self._hashes(persons)
         self._checkpoint("before accept")
         with self._database.transaction():
             tick = self._open_tick(not_before)
-            counted = self._write(tick, [_Events(keys.tolist(), amounts.tolist(), hashes)], position)
+            counted = self._write(tick, [_Events(keys.tolist(), [1] * len(keys), amounts.tolist(), hashes)], position)
             self._checkpoint("accept written")
         self._checkpoint("accept committed")
         return counted
@@ -223,25 +234,25 @@ class Intake:
         return tick
 
     def _numbers(self, batch: Batch) -> _Events:
-        """A batch as events: positions of its keys and counts; for a person, single events."""
-        unit, person = self._description.unit, batch.person
+        """A batch as entries, one for each key. What is beyond the bounds of the unit is refused here."""
+        unit, person, largest = self._description.unit, batch.person, batch.largest_amount
         self._check_person(person is not None)
         counts, keys = _counts(batch), self._keys(batch)
+        ones = [1] * len(keys)
+        if unit.amount > 1 and largest is None:
+            self._check_amounts(0, max(counts, default=0))
+        elif largest is not None:
+            self._check_amounts(largest, largest)
         if person is None:
-            return _Events(keys, counts)
-        if unit.amount > 1:
-            if max(counts, default=0) > unit.amount:
-                raise InputError(f"amount must be from 0 to {unit.amount}, the largest of the stream's unit")
-        else:  # more than the cap of one key cannot count
-            keys = [key for key, count in zip(keys, counts, strict=True) for _ in range(min(count, unit.events))]
-            counts = [1] * len(keys)
-        return _Events(keys, counts, self._hashes([person]) * len(keys))
+            return _Events(keys, ones, counts, [])
+        if unit.amount > 1 and largest is not None:
+            raise InputError("largest_amount must be left out for a person: give each event by itself, with its own amount")
+        times, amounts = (ones, counts) if unit.amount > 1 else (counts, ones)
+        return _Events(keys, times, amounts, self._hashes([person]) * len(keys))
 
     def check(self, batch: Batch) -> None:
         """Raise the ``InputError`` that :meth:`accept` would raise for a batch; for known keys without the database."""
-        _counts(batch)
-        self._keys(batch)
-        self._check_person(batch.person is not None)
+        self._numbers(batch)
 
     def _keys(self, batch: Batch) -> list[int]:
         try:
@@ -261,6 +272,13 @@ class Intake:
         if wanted and not given:
             raise InputError("person must be given: the stream protects one person within a tick")
 
+    def _check_amounts(self, smallest: int, largest: int) -> None:
+        most = self._description.unit.amount
+        if not 0 <= smallest <= largest <= most:
+            raise InputError(
+                f"amount must be from 0 to {most}, the largest of the stream's unit, for every event; limit it before you add it"
+            )
+
     def _hashes(self, persons: Iterable[str | bytes]) -> list[bytes]:
         """How persons are stored. An id and its digest are one person, whichever way the events came."""
         secret, key = self._secret, self.person_key
@@ -273,14 +291,15 @@ class Intake:
 
     def _write(self, tick: int, taken: Sequence[_Events], position: ReadPosition | None) -> int:
         """Store the events within their persons' caps for the open tick; returns how many there are."""
-        persons = [person for each in taken for person in each.persons]
-        keys = np.fromiter((key for each in taken for key in each.keys), dtype=np.int64)
-        counts = np.fromiter((count for each in taken for count in each.counts), dtype=np.int64)
-        if persons:
-            kept = self._capped(tick, persons, keys.tolist())
-            keys, counts = keys[kept], counts[kept]
+        keys, times, amounts = (
+            [value for each in taken for value in getattr(each, name)] for name in ("keys", "times", "amounts")
+        )
+        if persons := [person for each in taken for person in each.persons]:
+            times = self._capped(tick, persons, keys, times)
         if taken:  # even if nothing counts: the write must not reveal whether something did
-            self._insert(keys, counts)
+            rows = np.array([keys, times, amounts], dtype=np.int64)
+            rows = rows[:, rows[1] > 0]
+            self._insert(rows[0], rows[1] * rows[2])
         if position is not None:
             sealed = self._seal.close(position.body, f"{self._uid}/position/{position.source}")
             self._database.change(
@@ -288,21 +307,25 @@ class Intake:
                 "ON CONFLICT (stream, source) DO UPDATE SET body = excluded.body",
                 (self._id, position.source, sealed),
             )
-        return len(keys)
+        return sum(times)
 
-    def _capped(self, tick: int, persons: Sequence[bytes], keys: Sequence[int]) -> NDArray[np.bool_]:
-        """Which of these events count, by :meth:`Unit.takes`."""
+    def _capped(self, tick: int, persons: Sequence[bytes], keys: Sequence[int], times: Sequence[int]) -> list[int]:
+        """How many events of each of these entries count, by :meth:`Unit.takes`."""
         unit = self._description.unit
         if unit.keys == 1:
-            counted: dict[Hashable, int] = dict(self._note(tick, Counter(persons)).items())
-            return np.array([unit.takes(counted, *each) for each in zip(persons, keys, strict=True)], dtype=np.bool_)
+            sent: Counter[bytes] = Counter()
+            for person, number in zip(persons, times, strict=True):
+                sent[person] += number
+            wanted = {person: min(number, unit.events) for person, number in sent.items()}  # more than the cap cannot count
+            counted: dict[Hashable, int] = dict(self._note(tick, wanted).items())
+            return [unit.takes(counted, *each) for each in zip(persons, keys, times, strict=True)]
         counted = dict(self._note(tick, dict.fromkeys(persons, 0)).items())  # other processes wait with these persons now
         stored: dict[Hashable, bytes] = {each: self._pair(*each) for each in zip(persons, keys, strict=True)}
         earlier = self._counted(tick, stored.values())
         counted.update((each, earlier[name]) for each, name in stored.items() if name in earlier)
         stored.update((person, person) for person in persons)
         before = dict(counted)
-        kept = np.array([unit.takes(counted, *each) for each in zip(persons, keys, strict=True)], dtype=np.bool_)
+        kept = [unit.takes(counted, *each) for each in zip(persons, keys, times, strict=True)]
         added = {stored[each]: count - before.get(each, 0) for each, count in counted.items() if count > before.get(each, 0)}
         self._note(tick, added)
         return kept

@@ -111,6 +111,8 @@ class Stream:
     ) -> bool:
         """Count events in the open tick; durable when it returns. False if a batch of this id was counted before.
 
+        Where the unit has an amount of 1, a count is a number of events. Otherwise each count is the amount of one event. One
+        above the unit's amount is refused with an ``InputError``, and nothing is counted; :class:`Batch` says how to add sums.
         ``person`` is the person who caused the events; a stream that protects persons needs it, and counts as many of the events
         as its unit allows. ``at`` is when the events happened (Unix seconds): if the open tick was over by then, a ``ClockError``
         is raised, since an event counted before its time has lost more than its age says. Close the ticks that are over first.
@@ -133,9 +135,10 @@ class Stream:
     ) -> int:
         """Count single events in the open tick, in one transaction: one row each, with the position of its key and its amount.
 
-        ``at`` is the latest time of these events, as in :meth:`add`. ``position`` says how far their source has been read; it is
-        stored in the same transaction, so a restart neither counts an event twice nor leaves one out. Returns how many
-        rows count: the others are beyond the cap of their person. That number is for the operator only.
+        An amount above the unit's is refused with an ``InputError``, and nothing is counted. ``at`` is the latest time of these
+        events, as in :meth:`add`. ``position`` says how far their source has been read; it is stored in the same transaction, so
+        a restart neither counts an event twice nor leaves one out. Returns how many rows count: the others are beyond the cap of
+        their person. That number is for the operator only.
         """
         return self._intake.accept_rows(keys, amounts, persons, not_before=self._tick_of(at), position=position)
 
@@ -261,6 +264,9 @@ class Stream:
     ) -> Iterator[Chunk]:
         """Close all ticks up to ``through`` (by default the last of ``inputs``, which holds a row of counts per tick from
         ``first_tick`` on). Ticks without a row are empty. Events that were added count in the first tick closed here.
+
+        ``inputs`` are sums, so the caller is responsible for the unit: no event may add more than its amount, and a person no
+        more than :meth:`persons_counted` leaves.
 
         Each chunk that is yielded is committed and published. Stopping between two of them loses nothing. Where persons are
         protected, ``noted`` is :attr:`persons_noted` from before the inputs were capped. If events of persons were accepted

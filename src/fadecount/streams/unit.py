@@ -18,7 +18,7 @@ LARGEST_EVENTS = 1_000_000
 class Unit:
     """The protected unit: every loss of a stream is stated for one such unit.
 
-    ``of="event"``: one event, which adds at most ``amount`` to one count.
+    ``of="event"``: one event, which adds at most ``amount`` to one count. A larger amount is refused, never counted.
     ``of="person"``: everything that one person did in one released tick. Each event has at most ``amount``. With ``keys=1``, at
     most ``events`` of the person's events are counted in that tick, under any keys. With more ``keys``, at most ``events`` are
     counted in each of at most ``keys`` keys. The stream enforces it over all runs and restarts: the first events that arrive
@@ -78,27 +78,25 @@ class Unit:
         """How many units so many events of one person within so many ticks are, at most."""
         return min(events, ticks) if self.of == "person" else events
 
-    def takes(self, counted: MutableMapping[Hashable, int], person: Hashable, key: Hashable) -> bool:
-        """Whether one more event of a person counts in a tick; if so, it is noted in ``counted``, which holds that tick only.
+    def takes(self, counted: MutableMapping[Hashable, int], person: Hashable, key: Hashable, events: int = 1) -> int:
+        """How many of so many more ``events`` of a person under a key count in a tick: as many as if they came one by one.
 
-        ``counted`` maps a person to a number of events or, where the unit has several keys, to a number of keys, and
-        ``(person, key)`` to a number of events. The decision depends on earlier events of the same person only.
+        They are noted in ``counted``, which holds that tick only: it maps a person to a number of events or, where the unit has
+        several keys, to a number of keys, and ``(person, key)`` to a number of events. The decision depends on earlier events of
+        the same person only. It takes as long for a million events as for one.
         """
-        if self.keys == 1:
-            before = counted.get(person, 0)
-            if before < self.events:
-                counted[person] = before + 1
-            return before < self.events
-        before = counted.get((person, key), 0)
-        if before >= self.events:
-            return False
-        if not before:
+        place = person if self.keys == 1 else (person, key)
+        before = counted.get(place, 0)
+        taken = min(events, self.events - before)
+        if taken <= 0:
+            return 0
+        if self.keys > 1 and not before:
             keys = counted.get(person, 0)
             if keys >= self.keys:
-                return False
+                return 0
             counted[person] = keys + 1
-        counted[person, key] = before + 1
-        return True
+        counted[place] = before + taken
+        return taken
 
     @property
     def text(self) -> str:
