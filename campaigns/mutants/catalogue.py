@@ -274,6 +274,13 @@ MUTANTS = (
         ("tests/service/test_writer.py",),
     ),
     Mutant(
+        "sums of inputs that wrap",
+        "streams/inputs.py",
+        "np.where(rough < 1.5 * LARGEST_SUM, np.minimum(sums, LARGEST_SUM), LARGEST_SUM)",
+        "sums",
+        ("tests/streams/test_inputs.py",),
+    ),
+    Mutant(
         "an amount that the client does not send",
         "service/client.py",
         'each = {} if amount == 1 else {"amount": amount}',

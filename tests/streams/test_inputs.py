@@ -98,6 +98,25 @@ def test_one_event_adds_at_most_the_amount_of_its_unit_through_every_door(backen
     np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[1005, 10]])))
 
 
+def test_sums_that_do_not_fit_stay_at_the_limit_and_stop_the_stream() -> None:
+    """A sum that wrapped would differ by 2**64 with one event more or less, and no noise hides that."""
+    largest = inputs.LARGEST_SUM
+    sums = numbers(0, largest - 3, 5, largest)
+    inputs.add_up(sums, numbers(1, 1, 2, 3), numbers(2, 2, 7, 1 << 40))
+    np.testing.assert_array_equal(sums, numbers(0, largest, 12, largest))
+    for count in (1023, 1024, 2048, 4096):  # at 2048 the plain sum is negative, at 4096 it is 0
+        sums = numbers(0)
+        inputs.add_up(sums, np.zeros(count, dtype=np.int64), np.full(count, 1 << 52, dtype=np.int64))
+        assert sums[0] == min(largest, count << 52)
+    mechanism = Description(name="big", mechanism=fc.Gradual(epsilon=2.0**-30), ticks=HOURS, unit=Unit(amount=1 << 40))
+    with SQLiteStore.in_memory() as store:
+        stream = store.create(mechanism, keys=["a"], start_tick=0)
+        for _ in range(16):
+            stream.add_rows(np.zeros(1 << 19, dtype=np.int64), np.full(1 << 19, 1 << 40, dtype=np.int64))
+        with pytest.raises(InputError, match="2\\*\\*62"):
+            stream.close_through(0)
+
+
 def test_sums_of_the_amounts_of_a_person_are_refused() -> None:
     """Of a sum nobody can say how many events it has, so it could pass the person's cap."""
     with SQLiteStore.in_memory() as store:

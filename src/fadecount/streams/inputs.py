@@ -26,6 +26,7 @@ from fadecount.streams.status import Status, read_keys
 from fadecount.streams.ticks import Ticks
 
 LARGEST_COUNT = 1 << 40
+LARGEST_SUM = (1 << 62) + 1  # one more than a counter takes
 _ROWS_PER_STATEMENT = 256
 REMEMBERED_SECONDS = 86400
 """How long a batch id is remembered: at least this long in ticks of the stream, and never less than two ticks."""
@@ -350,7 +351,7 @@ class Intake:
             keys, counts = np.concatenate([*waiting, (keys, counts)], axis=1)
             some, places = np.unique(keys, return_inverse=True)
             sums = np.zeros(len(some), dtype=np.int64)
-            np.add.at(sums, places, counts)
+            add_up(sums, places, counts)
             body = np.concatenate([some, sums]).astype("<i8").tobytes()
             self._unfolded = 0
         sealed = self._seal.close(body, f"{self._uid}/input")
@@ -414,11 +415,19 @@ def person_digest(person: str, key: bytes) -> bytes:
     return hashlib.blake2b(person.encode("utf-8", "surrogatepass"), digest_size=16, key=key).digest()
 
 
+def add_up(sums: Numbers, places: Numbers, counts: Numbers) -> None:
+    """Add counts to sums, each up to ``LARGEST_SUM``: more stays there, and closing the tick is then refused. Nothing wraps."""
+    rough = sums.astype(np.float64)
+    np.add.at(rough, places, counts.astype(np.float64))
+    np.add.at(sums, places, counts)  # may wrap where the rough sum is too large
+    sums[:] = np.where(rough < 1.5 * LARGEST_SUM, np.minimum(sums, LARGEST_SUM), LARGEST_SUM)
+
+
 def take_inputs(database: Database, seal: Seal, statuses: Sequence[Status]) -> dict[int, Numbers]:
     """Add up the inputs accepted so far for some streams and remove them, inside the transaction that closes their ticks."""
     sums = {status.id: np.zeros(status.width, dtype=np.int64) for status in statuses}
     for stream, keys, counts in _taken(database, seal, {status.id: status.uid for status in statuses}):
-        np.add.at(sums[stream], keys, counts)
+        add_up(sums[stream], keys, counts)
     return sums
 
 
