@@ -203,3 +203,20 @@ def test_a_request_that_nobody_answers_is_withdrawn(tmp_path: Path) -> None:
     assert store.requests() == []
     database.close()
     store.close()
+
+
+def test_a_service_in_the_place_of_a_lost_store_creates_no_stream_that_was_published(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Harness(tmp_path) as harness:
+        harness.create()
+        harness.close_tick(2)
+        clock = harness.clock
+    shutil.rmtree(tmp_path / "state")
+    body = {"name": "doors", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0}}
+    with Harness(tmp_path, clock=clock) as harness:
+        for _ in range(2):
+            refused = harness.post("/v1/streams", body)
+            assert (refused.status, refused.json()["code"]) == (409, "refused")
+        assert "stream doors is refused: stream name 'doors' was used at this place" in caplog.text
+        assert harness.post("/v1/streams", {**body, "name": "others"}).status == 201, "the service goes on"

@@ -48,6 +48,7 @@ class SQLiteDatabase(GuardedConnection):
         self._durable = True
         self._lock_file: int | None = None
         self._path = str(path)
+        self.places = frozenset({os.path.abspath(path), os.path.realpath(path)})
         try:
             if self._path != MEMORY:
                 self._prepare(Path(self._path), writes)
