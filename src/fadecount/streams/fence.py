@@ -394,8 +394,10 @@ def _agree(status: Status, mark: Mark) -> bool:
 
 def _forks(status: Status, mark: Mark | None, fence: Fence, stated: int | None) -> tuple[Fork, ...]:
     """The other histories: those recorded in store and fence, the one just found, and any more that the operator states."""
-    last = Fork(last_step=mark.steps if mark else None)
-    known = (*status.forks, *(mark.forks[len(status.forks) :] if mark else ()), last)
+    found = (*mark.forks[len(status.forks) :], Fork(last_step=mark.steps)) if mark else (Fork(last_step=None),)
+    if status.first_tick is None:  # the other history may have begun with another tick: its steps are not this one's
+        found = (Fork(last_step=None),) * len(found)
+    known = (*status.forks, *found)
     if stated is None:
         raise _refusal(status, mark, fence, len(known))
     if stated < len(known):
@@ -407,7 +409,9 @@ def _forks(status: Status, mark: Mark | None, fence: Fence, stated: int | None) 
 
 
 def _forked(database: Database, status: Status, mark: Mark | None, forks: tuple[Fork, ...], audit_log: AuditLog) -> Status:
-    """Store the forks before anything else: from here on every reported loss includes them."""
+    """Store the forks before anything else: from here on every reported loss includes them. Refused where none can be stated."""
+    forked = replace(status, forks=forks)
+    forked.loss.at_age(0)  # or it raises
     commit_id, previous = unpredictable(16).hex(), mark.commit_id if mark else None
     with database.transaction():
         database.change(
@@ -415,7 +419,7 @@ def _forked(database: Database, status: Status, mark: Mark | None, forks: tuple[
             (json.dumps([fork.last_step for fork in forks]), commit_id, previous, status.id),
         )
         audit_log.record(Act.HISTORIES_ACCEPTED, status.description.name, other_histories=len(forks))
-    return replace(status, forks=forks, commit_id=commit_id, previous_commit_id=previous)
+    return replace(forked, commit_id=commit_id, previous_commit_id=previous)
 
 
 def mark_of(status: Status, places: frozenset[str]) -> Mark:
