@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.linalg import toeplitz
 from scipy.optimize import linprog
 
 import fadecount as fc
@@ -31,7 +30,7 @@ MOST = 24
 
 @dataclass(frozen=True)
 class History:
-    """It parted from the history ``parent`` after step ``parted``, was published up to ``end``, and counts the event in ``step``."""
+    """It parted from the history ``parent`` after step ``parted``, was published up to ``end``, and has the event in ``step``."""
 
     parent: int
     parted: int
@@ -69,7 +68,9 @@ def exact_loss(mechanism: fc.Mechanism, histories: list[History]) -> float:
         for name in uses(step):
             drawn.setdefault(name, step)
     columns: dict[Hashable, int] = {}
-    costs, rows, wanted = [], [], []
+    costs: list[float] = []
+    rows: list[list[int]] = []
+    wanted: list[float] = []
     for number, each in enumerate(histories):
         for step in range(delay + 1, each.end + 1):
             row = []
@@ -147,8 +148,9 @@ def test_the_rule_covers_the_exact_loss_of_gaussian_noise(seed: int) -> None:
     mechanism = fc.Gaussian(sigma=4.0, half_lives=lives, weights=(0.01, 0.14, 0.85), delay=delay)
     histories = random_histories(chance)
     ages = np.arange(MOST)
-    falling = mechanism.weights[0] + sum(w * 2.0 ** (-ages / h) for w, h in zip(mechanism.weights[1:], lives, strict=True))
-    noise = mechanism.sigma * toeplitz(falling, np.zeros(MOST))
+    first, *weights = mechanism.weights
+    falling = np.array([first + sum(w * 2.0 ** (-age / h) for w, h in zip(weights, lives, strict=True)) for age in ages])
+    noise = mechanism.sigma * np.tril(falling[np.abs(ages[:, None] - ages[None, :])])
     outputs: list[tuple[float, ...]] = []
     for number, each in enumerate(histories):
         owners = [owner(histories, number, delay + drawn) for drawn in range(1, MOST + 1)]

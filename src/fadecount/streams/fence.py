@@ -179,7 +179,9 @@ class FileFence(_Moving):
         with self._guard, self._usable():
             single = {path.stem: self._single(path.stem) for path in sorted(self._folder.glob(f"{store}-*.mark"))}
             found = {uid: mark for uid, mark in single.items() if mark is not None and name in (None, mark.name)}
-            for path in sorted(self._folder.glob("*.marks")):  # others are not kept: there may be many, and each holds a file open
+            for path in sorted(
+                self._folder.glob("*.marks")
+            ):  # others are not kept: there may be many, and each holds a file open
                 file = self._file(store) if path.stem == store else MarkFile(path, self._checkpoint)
                 for uid, fields in file.read().items():
                     here = path.stem == store or not places.isdisjoint(fields.get("places", ()))
@@ -309,8 +311,8 @@ def claim(database: Database, fence: Fence, store: str, name: str) -> None:
         if uid not in known and mark.steps:
             raise FenceError(
                 f"stream name {name!r} was used at this place by a stream that this store does not have, and that has published "
-                f"{mark.steps:,} ticks (fence at {fence.where}): restore that store, or mount its disk. Under another name the same "
-                "events would be published once more, and their losses add up"
+                f"{mark.steps:,} ticks, as the fence at {fence.where} shows; restore that store, or mount its disk; under another "
+                "name the same events would be published once more, and both losses add up"
             )
         if uid not in known:
             fence.move(uid, mark.commit_id, replace(mark, commit_id=GIVEN_UP))
@@ -424,9 +426,7 @@ def _forked(database: Database, status: Status, mark: Mark | None, forks: tuple[
 
 def mark_of(status: Status, places: frozenset[str]) -> Mark:
     """The mark of a stream whose store is at these places."""
-    return Mark(
-        commit_id=status.commit_id, steps=status.steps, forks=status.forks, name=status.description.name, places=places
-    )
+    return Mark(commit_id=status.commit_id, steps=status.steps, forks=status.forks, name=status.description.name, places=places)
 
 
 def _refusal(status: Status, mark: Mark | None, fence: Fence, known: int) -> FenceError:

@@ -4,9 +4,9 @@ An operator may open a store that is older than what was published. From then on
 one, up to some step ``last``, and the one that continues from the store. They share the noise variables drawn before they
 diverged; each later interval has one variable in each history.
 
-The rule. Let ``k`` histories have published a step at or after the earliest step in which one of them counted the event. The loss
-is at most ``k`` times the loss at the age from that earliest step to the latest end. (Gaussian noise: ``mu`` grows with the square
-root of ``k``.)
+The rule. Take the earliest step in which one of the histories counted the event, and the ``k`` histories that were published up
+to that step or further. The loss is at most ``k`` times the loss at the age from that step to the latest end. (For Gaussian noise
+``mu`` grows with the square root of ``k``.)
 
 The proof. What turns the outputs of one history into those without the event is a shift of its noise. The stated loss is the
 cost of one that uses only variables drawn at or after the step of the event (docs/theory.md, section 4, claim 3). An event from

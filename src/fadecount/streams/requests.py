@@ -4,8 +4,8 @@ other histories.
 One process writes to a stream. A command on the same machine, or another one with PostgreSQL, cannot do it instead. It writes a
 request and waits for the answer. The leader looks for requests twice a second.
 
-Nobody may carry out what nobody waits for any more. So whoever asks withdraws the request in the end, however the waiting ends. One
-that was killed cannot: its request expires.
+Nobody may carry out what nobody waits for any more. So whoever asks withdraws the request, however the waiting ends. A process
+that is killed cannot: its request expires.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -298,9 +299,14 @@ class Store:
 
     def rotate(self, seal: Seal) -> None:
         """Seal all state and accepted inputs with another key (or none), in one transaction. No stream may be open."""
-        statuses = [read_status(self._database, name) for name in self.names()]
-        for status in statuses:
-            self._database.lock(status.uid, self._wait)
+        with ExitStack() as locks:
+            statuses = [read_status(self._database, name) for name in self.names()]
+            for status in statuses:
+                self._database.lock(status.uid, self._wait)
+                locks.callback(self._database.unlock, status.uid)
+            self._reseal(statuses, seal)
+
+    def _reseal(self, statuses: Sequence[Status], seal: Seal) -> None:
         with self._database.transaction():
             for status in statuses:
                 state = StoredState(self._database, self._seal, status.uid, status.id)
@@ -311,8 +317,6 @@ class Store:
             self._database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
             self.audit_log.record(Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no")
         self._seal = seal
-        for status in statuses:
-            self._database.unlock(status.uid)
 
     def close(self) -> None:
         """Close the store. Its streams cannot be used any more."""
