@@ -310,9 +310,9 @@ def claim(database: Database, fence: Fence, store: str, name: str) -> None:
     for uid, mark in fence.marks(store, database.places, name).items():
         if uid not in known and mark.steps:
             raise FenceError(
-                f"stream name {name!r} was used at this place by a stream that this store does not have, and that has published "
-                f"{mark.steps:,} ticks, as the fence at {fence.where} shows; restore that store, or mount its disk; under another "
-                "name the same events would be published once more, and both losses add up"
+                f"stream name {name!r} was used at this place by a stream that this store does not have and that has published "
+                f"{mark.steps:,} ticks (fence at {fence.where}); restore that store, or mount its disk; if you choose another "
+                "name, the same events are published once more, and both losses add up"
             )
         if uid not in known:
             fence.move(uid, mark.commit_id, replace(mark, commit_id=GIVEN_UP))
