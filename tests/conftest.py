@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +13,11 @@ import pytest
 HOME = Path(__file__).parent.parent / "out" / "home"
 
 
-def pytest_configure() -> None:
-    """A home of the tests' own, in the checkout."""
+def pytest_configure(config: pytest.Config) -> None:
+    """A home of the tests' own, in the checkout. Fences of an earlier run are removed: its temporary folders may get their names
+    again, and a fence remembers what was published there."""
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(HOME / ".local" / "state", ignore_errors=True)
     HOME.mkdir(parents=True, exist_ok=True)
     os.environ["HOME"] = str(HOME)
     for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):

@@ -75,7 +75,7 @@ def _copy(tree: Path, folder: Path) -> None:
 
 def _tests(folder: Path, tests: tuple[str, ...]) -> tuple[int, str]:
     """Run tests in a copy, with the copy's source, until the first failure: pytest's status, and the test that failed."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--show-capture=no", "-p", "no:cacheprovider", *tests]
     environment = {**os.environ, "PYTHONPATH": str(folder / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(

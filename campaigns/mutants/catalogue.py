@@ -287,4 +287,93 @@ MUTANTS = (
         "each: dict[str, int] = {}",
         ("tests/service/test_client.py",),
     ),
+    # The fence, histories, requests, and threads that end
+    Mutant(
+        "the fence forgets places",
+        "streams/fence.py",
+        "places = sorted(self.places)",
+        "places = sorted(self.places)[:0]",
+        ("tests/streams/test_lost_store.py",),
+    ),
+    Mutant(
+        "earlier places forgotten",
+        "streams/fence.py",
+        "places=found.places | move.mark.places",
+        "places=move.mark.places",
+        ("tests/streams/test_lost_store.py",),
+    ),
+    Mutant(
+        "a lost stream published again",
+        "streams/fence.py",
+        "if uid not in known and mark.steps:",
+        "if False:",
+        ("tests/streams/test_lost_store.py",),
+    ),
+    Mutant(
+        "an unpublished stream keeps its name",
+        "streams/fence.py",
+        "replace(mark, commit_id=GIVEN_UP)",
+        "mark",
+        ("tests/streams/test_lost_store.py",),
+    ),
+    Mutant(
+        "two new stores at one place",
+        "streams/store.py",
+        "claim(database, self._fence, self._uid, name)  # again",
+        "pass  # again",
+        ("tests/streams/test_lost_store.py",),
+    ),
+    Mutant(
+        "histories with a head start",
+        "streams/forks.py",
+        "if self.forks and head_start:",
+        "if False:",
+        ("tests/streams/test_forks.py",),
+    ),
+    Mutant(
+        "one history fewer",
+        "streams/forks.py",
+        "return self._total(max(ends) - step, len(ends))",
+        "return self._total(max(ends) - step, max(1, len(ends) - 1))",
+        ("tests/streams/test_forks.py",),
+    ),
+    Mutant(
+        "steps of another first tick",
+        "streams/fence.py",
+        "if status.first_tick is None:",
+        "if False:",
+        ("tests/streams/test_forks.py",),
+    ),
+    Mutant(
+        "an interrupted request stays",
+        "streams/requests.py",
+        """    finally:
+        answer = withdraw(database, number)""",
+        """    finally:
+        pass
+    answer = withdraw(database, number)""",
+        ("tests/service/test_requests.py",),
+    ),
+    Mutant(
+        "requests never expire",
+        "streams/requests.py",
+        "if each.until >= now]",
+        "]",
+        ("tests/service/test_requests.py",),
+    ),
+    Mutant(
+        "the writing thread ends without a sign",
+        "service/writer.py",
+        """type(error).__name__)
+            self.give_up()""",
+        """type(error).__name__)""",
+        ("tests/service/test_writer.py",),
+    ),
+    Mutant(
+        "a failed rotation keeps its locks",
+        "streams/store.py",
+        "locks.callback(self._database.unlock, status.uid)",
+        "pass",
+        ("tests/streams/test_seal.py",),
+    ),
 )

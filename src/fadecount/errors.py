@@ -62,7 +62,9 @@ class RemovedError(FadecountError):
 
 
 class FenceError(StoreError):
-    """The store is not the latest one of which releases were published: an old backup, or a copy that ran elsewhere."""
+    """The store is not the latest one of which releases were published: an old backup, a copy that ran elsewhere, or a new store
+    in the place of one that is lost.
+    """
 
 
 class AlreadyReleasedError(FadecountError):

@@ -36,6 +36,17 @@ def test_revoking_a_token_ends_its_live_connections(harness: Harness) -> None:
         connection.close()
 
 
+def test_a_service_that_can_notice_no_revoked_tokens_any_more_ends(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended = threading.Event()
+    harness.service.writer.on_failure = ended.set
+    monkeypatch.setattr(harness.service, "_token_version", lambda: 1 // 0)
+    assert ended.wait(20)
+    assert harness.request("GET", "/readyz").status == 503
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_an_expired_token_is_refused_and_its_live_connections_end(harness: Harness) -> None:
     token, grant = harness.tokens.create(Role.READER, expires_seconds=2)
     connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=30)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,12 @@ from fadecount.cli.main import main
 from fadecount.errors import LockedError
 from fadecount.service import leader, write_routes
 from fadecount.service.client import ServiceError
-from fadecount.streams import SQLiteStore, fence_from
+from fadecount.streams import Description, SQLiteStore, Ticks, fence_from
 from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.requests import Request, ask_leader
+from fadecount.streams.requests import Action, Request, ask_leader
 from fadecount.streams.sqlite import SQLiteDatabase
 from tests.service.faulty import LossyProxy
-from tests.service.harness import EXACT, Harness, wait_for
+from tests.service.harness import EXACT, Harness, StillClock, wait_for
 
 
 def where(harness: Harness) -> list[str]:
@@ -203,3 +204,58 @@ def test_a_request_that_nobody_answers_is_withdrawn(tmp_path: Path) -> None:
     assert store.requests() == []
     database.close()
     store.close()
+
+
+def test_a_command_that_is_interrupted_withdraws_its_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C while a run, which answers no requests, holds the store."""
+
+    def interrupt(_: float) -> None:
+        assert len(running.requests()) == 1
+        raise KeyboardInterrupt
+
+    fence = fence_from(tmp_path / "fence")
+    with SQLiteStore(tmp_path / "state" / "streams.db", fence=fence) as running:
+        running.create(Description(name="doors", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), start_tick=1).close_through(2)
+        monkeypatch.setattr("fadecount.streams.requests.time.sleep", interrupt)
+        store = ["--state", str(tmp_path / "state"), "--fence", str(tmp_path / "fence")]
+        for words in (["delete", "doors", "--yes"], ["retain", "doors", "--for", "1d"]):
+            assert main(["streams", *words, *store]) == 130
+            assert running.requests() == []
+        monkeypatch.undo()
+        led = leader.Leader(running, StillClock(), on_ticks=lambda _: None)
+        led.look_after()
+        assert running.names() == ["doors"] and running.reader().status("doors").retain_seconds is None
+
+
+@pytest.mark.parametrize("action", ["delete", "retain", "accept-history"])
+def test_a_request_of_a_command_that_was_killed_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: Action) -> None:
+    with SQLiteStore(tmp_path / "state" / "streams.db", fence=fence_from(tmp_path / "fence")) as store:
+        store.create(Description(name="doors", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), start_tick=1).close_through(2)
+        before = store.reader().status("doors")
+        store.ask(Request(stream="doors", action=action, number=86400 if action == "retain" else 1))
+        assert len(store.requests()) == 1
+        later = time.time() + 60.0
+        monkeypatch.setattr("fadecount.streams.requests.time.time", lambda: later)
+        led = leader.Leader(store, StillClock(), on_ticks=lambda _: None)
+        led.look_after()
+        assert store.reader().status("doors") == before
+        assert store._database.query("SELECT * FROM requests") == []
+
+
+def test_a_service_in_the_place_of_a_lost_store_creates_no_stream_that_was_published(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Harness(tmp_path) as harness:
+        harness.create()
+        harness.close_tick(2)
+        clock = harness.clock
+    shutil.rmtree(tmp_path / "state")
+    body = {"name": "doors", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0}}
+    with Harness(tmp_path, clock=clock) as harness:
+        for _ in range(2):
+            refused = harness.post("/v1/streams", body)
+            assert (refused.status, refused.json()["code"]) == (409, "refused")
+        assert "stream doors is refused: stream name 'doors' was used at this place" in caplog.text
+        assert harness.post("/v1/streams", {**body, "name": "others"}).status == 201, "the service goes on"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fadecount.errors import StoreError
 from fadecount.service import writer as writer_module
 from fadecount.service.clock import Clock
 from fadecount.service.metrics import Metrics
@@ -117,5 +118,53 @@ def test_a_long_job_pauses_between_its_steps_unless_requests_wait(monkeypatch: p
             assert await writer.accept("other", SentEvents({"a": 1}), None)
         await finished
         writer.stop()
+
+    asyncio.run(run())
+
+
+def test_an_error_that_is_no_store_error_ends_the_service_with_a_sign(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The store is lost, and connecting again fails in a way that nobody has thought of."""
+    monkeypatch.setattr(writer_module, "LONGEST_WAIT", 0.01)
+    opened: list[Groups] = []
+
+    def open_leader() -> Groups:
+        if opened:
+            raise ZeroDivisionError("17 visits of anna")
+        opened.append(Groups())
+        return opened[0]
+
+    def lose(_: object) -> None:
+        raise StoreError("lost")
+
+    async def run() -> bool:
+        writer = Writer(open_leader, Clock(), Metrics(), most_waiting=100, reconnects=True)  # type: ignore[arg-type]
+        told = asyncio.Event()
+        writer.on_failure = told.set
+        writer.start()
+        with pytest.raises(Problem):
+            await writer.call(lose)
+        await asyncio.wait_for(told.wait(), 10)
+        writer.stop()
+        assert writer.trouble() is not None
+        return writer.failed.is_set()
+
+    assert asyncio.run(run())
+    assert "ZeroDivisionError" in caplog.text and "anna" not in caplog.text
+
+
+def test_whoever_waits_for_a_long_job_is_told_when_it_fails() -> None:
+    def steps(_: object) -> Iterator[None]:
+        yield
+        raise ZeroDivisionError
+
+    async def run() -> None:
+        writer = Writer(Groups, Clock(), Metrics(), most_waiting=100, reconnects=False)  # type: ignore[arg-type]
+        writer.start()
+        with pytest.raises(Problem):
+            await asyncio.wait_for(writer.call_in_steps("wide", steps), 10)
+        writer.stop()
+        assert writer.failed.is_set()
 
     asyncio.run(run())

@@ -187,7 +187,7 @@ def test_a_stream_created_after_the_backup_is_not_created_again(tmp_path: Path) 
         store.create(describe("second"), start_tick=1).close_through(5)
         store.create(describe("unused"), start_tick=1)
     with open_copy(tmp_path, "old") as store:
-        with pytest.raises(ParameterError, match="never used after the backup"):
+        with pytest.raises(FenceError, match="was used at this place"):
             store.create(describe("second"), start_tick=1)
         assert store.names() == ["first"]
         store.create(describe("unused"), start_tick=1)  # nothing of it was released

@@ -33,7 +33,7 @@ def test_many_marks_are_made_durable_by_one_sync(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "fsync", synced.append)
     assert fence.move_together(moves(range(200), "a", "b", 2)) == {}
     assert len(synced) == 1
-    marks = FileFence(tmp_path).marks(STORE)
+    marks = FileFence(tmp_path).marks(STORE, frozenset())
     assert len(marks) == 200 and marks[uid(7)] == Mark(commit_id="b", steps=2, name="s7")
 
 
@@ -113,7 +113,7 @@ def test_a_file_that_was_removed_or_replaced_is_noticed(tmp_path: Path) -> None:
     assert fence.read(uid(0)) == Mark(commit_id="a", steps=1, name="s0")
     file_of(tmp_path).unlink()
     assert fence.read(uid(0)) is None
-    assert fence.marks(STORE) == {}
+    assert fence.marks(STORE, frozenset()) == {}
 
 
 def test_a_record_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_a_mark_in_a_file_of_its_own_counts_until_it_moves(tmp_path: Path) -> No
     assert fence.move_together(moves(range(1), "a", "b", 4)) == {}
     assert [path.name for path in tmp_path.glob("*.mark")] == [f"{uid(1)}.mark"]
     assert not (tmp_path / f"{uid(0)}.lock").exists()
-    assert {key: mark.steps for key, mark in FileFence(tmp_path).marks(STORE).items()} == {uid(0): 4, uid(1): 3}
+    assert {key: mark.steps for key, mark in FileFence(tmp_path).marks(STORE, frozenset()).items()} == {uid(0): 4, uid(1): 3}
     (tmp_path / f"{uid(1)}.mark").write_text("{}", encoding="utf-8")
     with pytest.raises(FenceError, match="fence is damaged"):
         fence.read(uid(1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,9 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 import fadecount as fc
-from fadecount.errors import FadecountError, ParameterError, StoreError
+from fadecount.errors import FadecountError, LockedError, ParameterError, StoreError
 from fadecount.streams import Batch, Description, Plain, Sealed, Ticks, seal_from
-from tests.streams.backends import Backend, SQLiteBackend
+from tests.streams.backends import Backend, PostgresBackend, SQLiteBackend
 from tests.streams.scripted import NamedNoise, expected
 
 MECHANISM = fc.Gradual(epsilon=0.5, delay=2)
@@ -113,3 +114,20 @@ def test_every_body_has_a_key_of_its_own() -> None:
     assert AESGCM(derived).decrypt(bytes(12), rest, head + b"store/stream/state") == b"counts"
     with pytest.raises(StoreError, match="damaged"):
         Sealed(key).open(head + bodies[1][9:41] + rest, "store/stream/state")
+
+
+def test_a_rotation_that_fails_keeps_no_lock(tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = PostgresBackend(tmp_path, postgres_url, "rotation")
+    with backend.open() as one, backend.open() as two:
+        for name in ("doors", "windows"):
+            one._database.unlock(one.create(replace(DESCRIPTION, name=name)).status.uid)
+        in_use = two.open("windows").status.uid
+        with pytest.raises(LockedError):
+            one.rotate(Sealed(os.urandom(32)))
+        two._database.unlock(two.open("doors").status.uid)
+        two._database.unlock(in_use)
+        monkeypatch.setattr(one.audit_log, "record", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            one.rotate(Sealed(os.urandom(32)))
+        for name in ("doors", "windows"):
+            two.open(name)

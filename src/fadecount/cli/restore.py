@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     for stream in streams:
         print(stream.text)
     for name in lost:
-        print(f"{name}: was created and published after the backup, and is lost. Its name cannot be used again in this store")
+        print(f"{name}: was published here, and is not in the backup. Its name cannot be used again at this place")
     if any(not stream.may_go_on for stream in streams):
         print("Where a newer store exists, use that one instead: it costs no extra loss.")
     return 0

@@ -121,14 +121,14 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self.writer.start()
         self._looking = asyncio.create_task(self._look())
+        self._looking.add_done_callback(self._looked)
 
     async def stop(self, seconds: float = 20.0) -> bool:
         """Acknowledge accepted events, end live connections, close the store; False if the store did not answer in time."""
         self.broadcaster.close()
         if self._looking:
             self._looking.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._looking
+            await asyncio.wait([self._looking])
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.to_thread(self._close)
@@ -194,6 +194,12 @@ class Service:
             if self._settings.storage.database is not None:
                 with contextlib.suppress(Problem):
                     await self._find_published()
+
+    def _looked(self, looking: asyncio.Task[None]) -> None:
+        """Revoked tokens are noticed no more: the service ends."""
+        if not looking.cancelled() and (error := looking.exception()) is not None:
+            log.error("looking for changes by others ended: %s", type(error).__name__)
+            self.writer.give_up()
 
     def _token_version(self) -> object:
         """Changes when a token is created, revoked or expires."""

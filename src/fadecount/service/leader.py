@@ -235,6 +235,9 @@ class Leader:
             self._add(self._store.create(description, keys=keys, start_tick=start, retain_seconds=retain_seconds))
         except LockedError:  # it was created, and another process became its leader first
             return True
+        except FenceError as error:
+            log.error("stream %s is refused: %s", name, error)
+            raise Problem(409, "refused", "the name was used before; choose another one, or see the operator's log") from None
         except (StoreError, AuditLogError):
             raise
         except FadecountError:

@@ -186,18 +186,26 @@ class Writer:
         return job.future
 
     def _run(self) -> None:
-        while True:
-            jobs = self._gather()
-            if not jobs and not self._long and self._stopping:
-                return
-            try:
-                self._busy_since = time.monotonic()
-                self._work(jobs)
-                self._busy_since = None
-            except Exception as error:
-                self._fail(jobs, error)
-                if self.failed.is_set():
+        """Work until told to stop. No error ends this thread alone: the service ends with it."""
+        try:
+            while not self.failed.is_set():
+                jobs = self._gather()
+                if not jobs and not self._long and self._stopping:
                     return
+                try:
+                    self._busy_since = time.monotonic()
+                    self._work(jobs)
+                    self._busy_since = None
+                except Exception as error:
+                    self._fail(jobs, error)
+        except Exception as error:
+            log.error("the writing thread ended: %s", type(error).__name__)
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Let the service end: what happens next is for a restart. Any thread may call this."""
+        self.failed.set()
+        self._loop.call_soon_threadsafe(self.on_failure)
 
     def _gather(self) -> list[Job]:
         with self._wake:
@@ -263,27 +271,25 @@ class Writer:
         """One step of the next long job; the job with its outcome, if that was the last step."""
         if not self._long:
             return []
-        stream = next(iter(self._long))
-        waiting = self._long.pop(stream)
+        stream, waiting = next(iter(self._long.items()))
         job = waiting[0]
         if job.steps is None:
             job.steps = job.work(leader)
-        outcome: Any = None
+        done: list[tuple[Job, Any]] = []
         try:
             next(job.steps)
-            self._long[stream] = waiting
-            return []
         except StopIteration:
-            pass
+            done = [(job, None)]
         except StoreError:
-            self._long[stream] = waiting
             raise
         except FadecountError as error:
-            outcome = error
-        waiting.popleft()
+            done = [(job, error)]
+        del self._long[stream]  # not before an error: whoever waits for the job is told
+        if done:
+            waiting.popleft()
         if waiting:
             self._long[stream] = waiting
-        return [(job, outcome)]
+        return done
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
         """The outcome of the current transaction is unknown, so close the store and ask every waiting client to repeat."""
@@ -299,8 +305,7 @@ class Writer:
             self._long.clear()
         self._loop.call_soon_threadsafe(resolve, [(job, unavailable()) for job in jobs])
         if not self._reconnects or not isinstance(error, StoreError):
-            self.failed.set()
-            self._loop.call_soon_threadsafe(self.on_failure)
+            self.give_up()
             return
         while not self._stopping and self._leader is None:
             time.sleep(LONGEST_WAIT)

@@ -165,10 +165,10 @@ def restored_streams(database: Database, fence: Fence) -> list[RestoredStream]:
 
 
 def lost_streams(database: Database, fence: Fence) -> list[str]:
-    """Streams that published something, as the fence knows, and that the store does not have, neither as a deleted one."""
+    """Streams that published something here, as the fence knows, and that the store does not have, neither as a deleted one."""
     ((store,),) = database.query("SELECT value FROM about WHERE name = 'uid'")
     known = {uid for (uid,) in database.query("SELECT uid FROM streams UNION SELECT uid FROM deleted")}
-    marks = fence.marks(str(store)).items()
+    marks = fence.marks(str(store), database.places).items()
     return sorted(mark.name or "a stream without a name" for uid, mark in marks if uid not in known and mark.steps)
 
 

@@ -92,6 +92,11 @@ class Database(Protocol):
     for_share: ClassVar[str]
     for_update: ClassVar[str]
 
+    @property
+    def places(self) -> frozenset[str]:
+        """Where the store is: as its operator names it, and as it is really found. A store made there later is at the same place.
+        Without passwords."""
+
     def transaction(self, *, durable: bool = True) -> AbstractContextManager[None]:
         """All or nothing. When it ends without an error, what was done is durable.
 

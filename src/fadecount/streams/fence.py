@@ -9,6 +9,9 @@ from the old id to the new one (durably), publish. So when a store is opened, th
 * any other id: releases were published that are not in this store. It is an old backup, or a copy of it ran elsewhere.
 
 A copy that runs beside the original is stopped the same way: both know the fence's id, but only one of them can move it.
+
+A store that is lost leaves its marks. They say where it was: a new store at one of these places may not publish under the names
+that the lost one has used (:func:`claim`).
 """
 
 from __future__ import annotations
@@ -34,26 +37,32 @@ from fadecount.streams.status import Status, lock_streams, read_status
 if TYPE_CHECKING:
     from fadecount.streams.postgres import PostgresDatabase
 
+GIVEN_UP = "given up"
+"""The commit id in the mark of a stream that published nothing, and whose name another stream has now. It never goes on."""
+
 _TABLES = ("CREATE TABLE IF NOT EXISTS fadecount_fence (uid TEXT PRIMARY KEY, mark TEXT NOT NULL)",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """What the fence stores for a stream: the id of its last published commit, its steps, its forks and its name.
+    """What the fence stores for a stream: the id of its last published commit, its steps, its forks, its name, and every place
+    that its store has been at.
 
-    A mark of an older version has no name until the stream publishes again.
+    A mark of an older version has no name and no places until the stream is opened again.
     """
 
     commit_id: str
     steps: int
     forks: tuple[Fork, ...] = ()
     name: str | None = None
+    places: frozenset[str] = frozenset()
 
     @property
     def fields(self) -> dict[str, Any]:
         """The mark as JSON has it."""
         forks = [fork.last_step for fork in self.forks]
-        return {"commit_id": self.commit_id, "steps": self.steps, "forks": forks, "name": self.name}
+        places = sorted(self.places)
+        return {"commit_id": self.commit_id, "steps": self.steps, "forks": forks, "name": self.name, "places": places}
 
     def to_json(self) -> str:
         return json.dumps(self.fields)
@@ -71,7 +80,8 @@ class Mark:
             forks = tuple(Fork(last_step=None if each is None else int(each)) for each in found["forks"])
             name = found.get("name")
             named = None if name is None else str(name)
-            return cls(commit_id=str(found["commit_id"]), steps=int(found["steps"]), forks=forks, name=named)
+            places = frozenset(map(str, found.get("places", ())))
+            return cls(commit_id=str(found["commit_id"]), steps=int(found["steps"]), forks=forks, name=named, places=places)
         except (ValueError, KeyError, TypeError) as error:
             raise damaged() from error
 
@@ -95,8 +105,9 @@ class Fence(Protocol):
     def read(self, uid: str) -> Mark | None:
         """The mark of a stream, or None."""
 
-    def marks(self, store: str) -> dict[str, Mark]:
-        """The marks of all streams of the store with that uid, by their own uids."""
+    def marks(self, store: str, places: frozenset[str], name: str | None = None) -> dict[str, Mark]:
+        """The marks of all streams (or those of a name) of the store with that uid, or of any store that has been at one of these
+        places, by their own uids."""
 
     def move(self, uid: str, expected: str | None, mark: Mark) -> None:
         """Replace the mark whose commit id is ``expected`` (None: there is none), or raise a :class:`FenceError`."""
@@ -163,12 +174,18 @@ class FileFence(_Moving):
     def _single_file(self, uid: str) -> Path:
         return self._folder / f"{uid}.mark"
 
-    def marks(self, store: str) -> dict[str, Mark]:
-        """The marks of all streams of a store."""
+    def marks(self, store: str, places: frozenset[str], name: str | None = None) -> dict[str, Mark]:
+        """The marks of a store, or of any store at one of these places; see :class:`Fence`."""
         with self._guard, self._usable():
             single = {path.stem: self._single(path.stem) for path in sorted(self._folder.glob(f"{store}-*.mark"))}
-            found = {uid: Mark.from_fields(each) for uid, each in self._file(store).read().items()}
-            return {**{uid: mark for uid, mark in single.items() if mark is not None}, **found}
+            found = {uid: mark for uid, mark in single.items() if mark is not None and name in (None, mark.name)}
+            for path in sorted(self._folder.glob("*.marks")):  # files of others are not kept open: there may be many
+                file = self._file(store) if path.stem == store else MarkFile(path, self._checkpoint)
+                for uid, fields in file.read().items():
+                    here = path.stem == store or not places.isdisjoint(fields.get("places", ()))
+                    if here and name in (None, fields.get("name")):
+                        found[uid] = Mark.from_fields(fields)
+            return found
 
     def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
         """Replace the marks of several streams, durably when it returns; the refusals, by uid."""
@@ -183,13 +200,14 @@ class FileFence(_Moving):
         refused: dict[str, FenceError] = {}
         with file.changing() as marks:
             single = [each.uid for each in moves if each.uid not in marks]
+            accepted: dict[str, Any] = {}
             for each in moves:
                 known = marks.get(each.uid)
                 try:
-                    check(self._single(each.uid) if known is None else Mark.from_fields(known), each.expected)
+                    found = self._single(each.uid) if known is None else Mark.from_fields(known)
+                    accepted[each.uid] = _moved(found, each).fields
                 except FenceError as error:
                     refused[each.uid] = error
-            accepted = {each.uid: each.mark.fields for each in moves if each.uid not in refused}
             if accepted:
                 file.append(accepted)
             for uid in single:
@@ -232,10 +250,11 @@ class ServerFence(_Moving):
         rows = self.database.query("SELECT mark FROM fadecount_fence WHERE uid = ?", (uid,))
         return Mark.from_json(rows[0][0]) if rows else None
 
-    def marks(self, store: str) -> dict[str, Mark]:
-        """The marks of all streams of a store."""
-        rows = self.database.query("SELECT uid, mark FROM fadecount_fence WHERE uid LIKE ? ORDER BY uid", (f"{store}-%",))
-        return {uid: Mark.from_json(text) for uid, text in rows}
+    def marks(self, store: str, places: frozenset[str], name: str | None = None) -> dict[str, Mark]:
+        """The marks of a store, or of any store at one of these places; see :class:`Fence`."""
+        words = "SELECT uid, mark FROM fadecount_fence WHERE ?::text IS NULL OR mark::json->>'name' = ? ORDER BY uid"
+        found = {uid: Mark.from_json(text) for uid, text in self.database.query(words, (name, name))}
+        return {uid: mark for uid, mark in found.items() if _store_of(uid) == store or mark.places & places}
 
     def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
         """Replace the marks of several streams in one transaction; the refusals, by uid."""
@@ -243,21 +262,22 @@ class ServerFence(_Moving):
         words = "SELECT uid, mark FROM fadecount_fence WHERE uid = ANY(?) ORDER BY uid FOR UPDATE"  # in one order: no deadlock
         with self.database.transaction():
             known = dict(self.database.query(words, ([each.uid for each in moves],)))
+            moved: list[tuple[str, str]] = []
             for each in moves:
                 try:
-                    self._check(each, known.get(each.uid))
+                    moved.append((self._checked(each, known.get(each.uid)).to_json(), each.uid))
                 except FenceError as error:
                     refused[each.uid] = error
-            moved = [(each.mark.to_json(), each.uid) for each in moves if each.uid not in refused]
             self.database.change_many("UPDATE fadecount_fence SET mark = ? WHERE uid = ?", moved)
         return refused
 
-    def _check(self, move: Move, known: str | None) -> None:
-        """Raise if the mark is not the expected one; make the first one of a stream."""
-        check(None if known is None else Mark.from_json(known), move.expected)
+    def _checked(self, move: Move, known: str | None) -> Mark:
+        """The mark to write, or raise if the one that is there is not the expected one; makes the first one of a stream."""
+        mark = _moved(None if known is None else Mark.from_json(known), move)
         words = "INSERT INTO fadecount_fence (uid, mark) VALUES (?, ?) ON CONFLICT (uid) DO NOTHING"
-        if known is None and not self.database.change(words, (move.uid, move.mark.to_json())):
-            check(self.read(move.uid), move.expected)  # another process made it meanwhile
+        if known is None and not self.database.change(words, (move.uid, mark.to_json())):
+            mark = _moved(self.read(move.uid), move)  # another process made it meanwhile
+        return mark
 
     def close(self) -> None:
         """Close the connection."""
@@ -271,10 +291,29 @@ def fence_from(where: str | Path | None) -> Fence:
     return FileFence(where)
 
 
-def check(found: Mark | None, expected: str | None) -> None:
-    """Refuse to move a fence that another history has moved."""
-    if (found.commit_id if found else None) != expected:
+def _moved(found: Mark | None, move: Move) -> Mark:
+    """The mark to write, which keeps every place of the one before. A fence that another history has moved is not moved."""
+    if (found.commit_id if found else None) != move.expected:
         raise FenceError("another copy of this store has published releases; only the one that did may go on")
+    return move.mark if found is None else replace(move.mark, places=found.places | move.mark.places)
+
+
+def claim(database: Database, fence: Fence, store: str, name: str) -> None:
+    """Let a new stream of a store have a name, unless the fence knows a stream that was published under it, by this store or by
+    another one at its place, and that this store does not have: it is lost, and its ticks would get noise a second time.
+
+    A stream that has published nothing gives the name up. If it still exists somewhere, it cannot go on there.
+    """
+    known = {uid for (uid,) in database.query("SELECT uid FROM streams WHERE name = ?", (name,))}
+    for uid, mark in fence.marks(store, database.places, name).items():
+        if uid not in known and mark.steps:
+            raise FenceError(
+                f"stream name {name!r} was used at this place by a stream that this store does not have and that has published "
+                f"{mark.steps:,} ticks (fence at {fence.where}); restore that store, or mount its disk; if you choose another "
+                "name, the same events are published once more, and both losses add up"
+            )
+        if uid not in known:
+            fence.move(uid, mark.commit_id, replace(mark, commit_id=GIVEN_UP))
 
 
 def publish(
@@ -286,7 +325,9 @@ def publish(
     """
     if fence is None:
         return [status for status, _ in committed]
-    refused = fence.move_together([Move(uid=status.uid, expected=expected, mark=_mark(status)) for status, expected in committed])
+    places = database.places
+    moves = [Move(uid=status.uid, expected=expected, mark=mark_of(status, places)) for status, expected in committed]
+    refused = fence.move_together(moves)
     checkpoint("fenced")
     checkpoint("before publish")
     moved = [status.id for status, _ in committed if status.uid not in refused]
@@ -318,6 +359,11 @@ def recover(
         return status
     mark = fence.read(status.uid)
     found = None if mark is None else mark.commit_id
+    if found == GIVEN_UP:
+        raise FenceError(
+            f"stream {name!r} has published nothing, and a stream of another store has its name now (fence at {fence.where}); "
+            "delete this one, and choose another name"
+        )
     if mark is not None and not _agree(status, mark):
         raise FenceError(f"forks of stream {name!r} differ between store and fence; take an intact copy of the store")
     if not in_order(status, mark):
@@ -325,7 +371,8 @@ def recover(
     elif other_histories is not None and other_histories > len(status.forks):
         more = (Fork(last_step=None),) * (other_histories - len(status.forks))
         status = _forked(database, status, mark, (*status.forks, *more), audit_log)
-    if found == status.commit_id and status.published_tick == status.last_tick:
+    at_home = mark is not None and database.places <= mark.places
+    if at_home and found == status.commit_id and status.published_tick == status.last_tick:
         return status
     (outcome,) = publish(database, fence, [(status, found)], checkpoint)
     if isinstance(outcome, FenceError):
@@ -347,8 +394,10 @@ def _agree(status: Status, mark: Mark) -> bool:
 
 def _forks(status: Status, mark: Mark | None, fence: Fence, stated: int | None) -> tuple[Fork, ...]:
     """The other histories: those recorded in store and fence, the one just found, and any more that the operator states."""
-    last = Fork(last_step=mark.steps if mark else None)
-    known = (*status.forks, *(mark.forks[len(status.forks) :] if mark else ()), last)
+    found = (*mark.forks[len(status.forks) :], Fork(last_step=mark.steps)) if mark else (Fork(last_step=None),)
+    if status.first_tick is None:  # the other history may have begun with another tick: its steps are not this one's
+        found = (Fork(last_step=None),) * len(found)
+    known = (*status.forks, *found)
     if stated is None:
         raise _refusal(status, mark, fence, len(known))
     if stated < len(known):
@@ -360,7 +409,9 @@ def _forks(status: Status, mark: Mark | None, fence: Fence, stated: int | None) 
 
 
 def _forked(database: Database, status: Status, mark: Mark | None, forks: tuple[Fork, ...], audit_log: AuditLog) -> Status:
-    """Store the forks before anything else: from here on every reported loss includes them."""
+    """Store the forks before anything else: from here on every reported loss includes them. Refused where none can be stated."""
+    forked = replace(status, forks=forks)
+    forked.loss.at_age(0)  # or it raises
     commit_id, previous = unpredictable(16).hex(), mark.commit_id if mark else None
     with database.transaction():
         database.change(
@@ -368,11 +419,12 @@ def _forked(database: Database, status: Status, mark: Mark | None, forks: tuple[
             (json.dumps([fork.last_step for fork in forks]), commit_id, previous, status.id),
         )
         audit_log.record(Act.HISTORIES_ACCEPTED, status.description.name, other_histories=len(forks))
-    return replace(status, forks=forks, commit_id=commit_id, previous_commit_id=previous)
+    return replace(forked, commit_id=commit_id, previous_commit_id=previous)
 
 
-def _mark(status: Status) -> Mark:
-    return Mark(commit_id=status.commit_id, steps=status.steps, forks=status.forks, name=status.description.name)
+def mark_of(status: Status, places: frozenset[str]) -> Mark:
+    """The mark of a stream whose store is at these places."""
+    return Mark(commit_id=status.commit_id, steps=status.steps, forks=status.forks, name=status.description.name, places=places)
 
 
 def _refusal(status: Status, mark: Mark | None, fence: Fence, known: int) -> FenceError:

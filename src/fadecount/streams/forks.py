@@ -4,12 +4,21 @@ An operator may open a store that is older than what was published. From then on
 one, up to some step ``last``, and the one that continues from the store. They share the noise variables drawn before they
 diverged; each later interval has one variable in each history.
 
-The bound. Let an event be counted at step ``j``. To turn all that was published of both histories into what it would have been
-without the event, take the shift of the noise that the exact loss is made of (docs/theory.md, section 4), for the later end,
-and apply it to the variables of both histories. Shared variables are shifted once, others once in each history. So the loss
-is at most twice the loss at the age that the later end gives. An event after ``last`` is in one history only and has its usual
-loss. An event that the second history counts at a later step than the first has, in each history, at most the loss at its
-greater age, and uses only variables drawn after it. With several other histories, each adds one such loss.
+The rule. Take the earliest step in which one of the histories counted the event, and the ``k`` histories that were published up
+to that step or further. The loss is at most ``k`` times the loss at the age from that step to the latest end. (For Gaussian noise
+``mu`` grows with the square root of ``k``.)
+
+The proof. What turns the outputs of one history into those without the event is a shift of its noise. The stated loss is the
+cost of one that uses only variables drawn at or after the step of the event (docs/theory.md, section 4, claim 3). An event from
+before the histories parted is in the same step of each: take the shift for the latest end, and apply it in all of them. Shared
+variables are shifted once, others once in each history. An event from after that point may be in different steps of different
+histories: each history has its own shift, of variables that are its own. Either way each history costs at most the loss at the
+greatest age; one that ended before the event costs nothing. For Gaussian noise the squares of the shifts add up instead.
+Events are never counted before their time, so the step of an event's own time is at most the earliest one.
+
+With a head start the stated loss needs variables from before the event too. They may be shared with a history that does not have
+the event, and the rule fails. So a stream whose mechanism has a head start cannot have other histories.
+tests/streams/test_forks.py compares the rule with linear programs and, for Gaussian noise, with covariances.
 
 If the fence is lost, it is unknown how far the other history went: then ``last_step`` is None, and the loss is that of the
 greatest possible age, in all histories. The number of histories is unknown too: the operator states it.
@@ -23,6 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fadecount.checks import LONGEST
+from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Loss, Mechanism
 
 
@@ -52,13 +62,23 @@ class StreamLoss:
     forks: tuple[Fork, ...] = ()
     steps: int = 0
 
+    def __post_init__(self) -> None:
+        head_start = getattr(self.mechanism, "head_start", 0)
+        if self.forks and head_start:
+            remedy = "their loss together is not known; use the latest store, or begin a stream of another name"
+            raise bad_parameter("head_start of a stream with other histories", head_start, "0", remedy)
+
     @property
     def histories(self) -> int:
         """How many histories of the stream were published, this one included."""
         return 1 + len(self.forks)
 
     def of_step(self, step: int, *, through: int | None = None) -> Loss:
-        """The loss of a unit counted at ``step``, from all that is published and all that will be through step ``through``."""
+        """The loss of a unit at ``step``, from all that is published and all that will be through step ``through``.
+
+        The step is that of the unit's own time, or the earliest in which any history counted it: a late unit may be in different
+        steps of different histories.
+        """
         last = max(self.steps, self.steps if through is None else through)
         others = [fork.last_step for fork in self.forks if fork.last_step is None or fork.last_step >= step]
         if step > last and not others:

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,17 @@ class PostgresDatabase(GuardedConnection):
                 self._connection.execute("SET default_transaction_read_only = on")
         except psycopg.Error as error:
             raise self._failure(error) from error
+
+    @cached_property
+    def places(self) -> frozenset[str]:
+        """The database as its address names it, and as its server does, with the schema: a server that was made anew has the same
+        address, and a server has several addresses."""
+        words = "SELECT system_identifier::text, current_schema()::text FROM pg_control_system()"
+        ((server, schema),) = self.query(words)
+        address = self._connection.info
+        return frozenset(
+            f"postgresql://{where}/{self.name} schema {schema}" for where in (f"{address.host}:{address.port}", server)
+        )
 
     @property
     def name(self) -> str:

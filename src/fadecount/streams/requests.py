@@ -3,6 +3,9 @@ other histories.
 
 One process writes to a stream. A command on the same machine, or another one with PostgreSQL, cannot do it instead. It writes a
 request and waits for the answer. The leader looks for requests twice a second.
+
+Nobody may carry out what nobody waits for any more. So whoever asks withdraws the request, however the waiting ends. A process
+that is killed cannot: its request expires.
 """
 
 from __future__ import annotations
@@ -18,28 +21,33 @@ from fadecount.streams.database import Database
 
 Action = Literal["delete", "retain", "accept-history"]
 DONE = "done"
+WAIT_SECONDS = 30.0
+"""How long an answer is waited for. A request that is older is removed and not carried out."""
+
 _LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What an operator asks for: an action on a stream, with a number where it needs one; and who asks."""
+    """What an operator asks for: an action on a stream, with a number where it needs one; who asks, and when it expires."""
 
     stream: str
     action: Action
     number: int | None = None
     actor: str = field(default_factory=local_user)
+    until: float = field(default_factory=lambda: time.time() + WAIT_SECONDS)
     id: int = 0
 
 
-def ask_leader(database: Database, request: Request, *, wait_seconds: float = 30.0) -> None:
-    """Write a request and wait until it is done. A refusal is raised; a request that nobody answers is withdrawn."""
+def ask_leader(database: Database, request: Request, *, wait_seconds: float = WAIT_SECONDS) -> None:
+    """Write a request and wait until it is done. A refusal is raised; a request that is not answered is withdrawn."""
     number = write_request(database, request)
-    until, answer = time.monotonic() + wait_seconds, None
-    while answer is None and time.monotonic() < until:
-        time.sleep(_LOOK_SECONDS)
-        answer = answer_to(database, number)
-    answer = withdraw(database, number)
+    try:
+        until = time.monotonic() + wait_seconds
+        while answer_to(database, number) is None and time.monotonic() < until:
+            time.sleep(_LOOK_SECONDS)
+    finally:
+        answer = withdraw(database, number)
     if answer is None:
         raise LockedError(f"stream {request.stream!r} is in use by a process that answers no requests; stop that process first")
     if answer != DONE:
@@ -48,7 +56,7 @@ def ask_leader(database: Database, request: Request, *, wait_seconds: float = 30
 
 def write_request(database: Database, request: Request) -> int:
     """Write a request for the leader of its stream; the number of the request."""
-    details = json.dumps({"number": request.number, "actor": request.actor})
+    details = json.dumps({"number": request.number, "actor": request.actor, "until": request.until})
     ((number,),) = database.query(
         "INSERT INTO requests (stream, action, details) VALUES (?, ?, ?) RETURNING id", (request.stream, request.action, details)
     )
@@ -68,9 +76,14 @@ def withdraw(database: Database, number: int) -> str | None:
 
 
 def waiting_requests(database: Database) -> list[Request]:
-    """The requests that have no answer yet, oldest first."""
+    """The requests that have no answer yet, oldest first. Those that have expired are removed."""
     rows = database.query("SELECT id, stream, action, details FROM requests WHERE answer IS NULL ORDER BY id")
-    return [Request(id=number, stream=stream, action=action, **json.loads(details)) for number, stream, action, details in rows]
+    found = [Request(**{"until": 0.0, **json.loads(details)}, id=at, stream=name, action=do) for at, name, do, details in rows]
+    now = time.time()
+    for each in found:
+        if each.until < now:
+            withdraw(database, each.id)
+    return [each for each in found if each.until >= now]
 
 
 def answer_request(database: Database, request: Request, answer: str) -> None:

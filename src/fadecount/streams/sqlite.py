@@ -48,6 +48,7 @@ class SQLiteDatabase(GuardedConnection):
         self._durable = True
         self._lock_file: int | None = None
         self._path = str(path)
+        self.places = frozenset({str(Path(path).absolute()), str(Path(path).resolve())})
         try:
             if self._path != MEMORY:
                 self._prepare(Path(self._path), writes)

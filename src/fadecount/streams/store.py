@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,7 +17,7 @@ from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import FORMAT, Checkpoints, Database
 from fadecount.streams.deletion import delete_stream, deleted_streams, remove_some_rows
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
-from fadecount.streams.fence import Fence, FileFence, Mark, ServerFence, default_folder, recover, shared_fate
+from fadecount.streams.fence import Fence, FileFence, ServerFence, claim, default_folder, mark_of, recover, shared_fate
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
 from fadecount.streams.migration import migrate
 from fadecount.streams.reader import Reader
@@ -45,7 +46,6 @@ class Store:
         self._wait = lock_wait_seconds
         self._noise: NoiseSource | None = None
         self._checkpoint = Checkpoints()
-        self._lost: frozenset[str] | None = None
         self.fence_warning: str | None = None
         """A warning in one line if one backup is likely to hold both the store and its fence; show it on creating a stream."""
         try:
@@ -117,9 +117,8 @@ class Store:
             if database.query("SELECT 1 FROM deleted WHERE name = ?", (name,)):
                 remedy = "what was released under it cannot be taken back; choose another name"
                 raise bad_parameter("stream name", name, "never used in this store", remedy)
-            if name in self._names_lost():
-                remedy = "what was released under it cannot be taken back; choose another name"
-                raise bad_parameter("stream name", name, "never used after the backup that this store is", remedy)
+            if self._fence is not None:
+                claim(database, self._fence, self._uid, name)
             before = None if start_tick is None else start_tick - 1
             uid = f"{self._uid}-{unpredictable(8).hex()}"
             database.change(
@@ -148,18 +147,8 @@ class Store:
             state.sign(name)
             self.audit_log.record(Act.STREAM_CREATED, name, keys=len(names))
             if self._fence is not None:  # before the commit: a stream without a mark has lost it
-                self._fence.move(uid, None, Mark(commit_id=status.commit_id, steps=0, name=name))
-
-    def _names_lost(self) -> frozenset[str]:
-        """Names of streams that published releases, as the fence knows, and that this store does not have: they were created
-        after the backup that was restored, or are deleted. The fence is read once: later streams of this process are known.
-        """
-        if self._lost is None:
-            marks = {} if self._fence is None else self._fence.marks(self._uid)
-            known = {uid for (uid,) in self._database.query("SELECT uid FROM streams")}
-            gone = (mark.name for uid, mark in marks.items() if uid not in known and mark.steps)
-            self._lost = frozenset(name for name in gone if name is not None)
-        return self._lost
+                self._fence.move(uid, None, mark_of(status, database.places))
+                claim(database, self._fence, self._uid, name)  # again: of two new stores at one place, one sees the other's mark
 
     def open(self, name: str) -> Stream:
         """A stream for writing. Refused while another process writes to it, and if the fence records later releases.
@@ -310,9 +299,14 @@ class Store:
 
     def rotate(self, seal: Seal) -> None:
         """Seal all state and accepted inputs with another key (or none), in one transaction. No stream may be open."""
-        statuses = [read_status(self._database, name) for name in self.names()]
-        for status in statuses:
-            self._database.lock(status.uid, self._wait)
+        with ExitStack() as locks:
+            statuses = [read_status(self._database, name) for name in self.names()]
+            for status in statuses:
+                self._database.lock(status.uid, self._wait)
+                locks.callback(self._database.unlock, status.uid)
+            self._reseal(statuses, seal)
+
+    def _reseal(self, statuses: Sequence[Status], seal: Seal) -> None:
         with self._database.transaction():
             for status in statuses:
                 state = StoredState(self._database, self._seal, status.uid, status.id)
@@ -323,8 +317,6 @@ class Store:
             self._database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
             self.audit_log.record(Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no")
         self._seal = seal
-        for status in statuses:
-            self._database.unlock(status.uid)
 
     def close(self) -> None:
         """Close the store. Its streams cannot be used any more."""

@@ -1,0 +1,211 @@
+"""The rule for several histories against oracles: scipy's linear program for Laplace noise, covariances for Gaussian noise.
+
+Histories share the noise variables drawn before they parted. An event that is in the shared part is the same in all of them;
+one that arrived later may be counted in different steps. The rule takes the earliest of these steps.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import shutil
+from collections.abc import Hashable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import fadecount as fc
+from fadecount.errors import FenceError, ParameterError
+from fadecount.mechanisms.gaussian_law import epsilon_at
+from fadecount.streams.forks import Fork, StreamLoss
+from tests.mechanisms.shift_program import NEVER, delay_of, uses_of
+from tests.streams.test_fence import MECHANISM, describe, open_copy
+
+MOST = 24
+"""Steps of the longest history."""
+
+
+@dataclass(frozen=True)
+class History:
+    """It parted from the history ``parent`` after step ``parted``, was published up to ``end``, and has the event in ``step``."""
+
+    parent: int
+    parted: int
+    end: int
+    step: int
+
+
+def owner(histories: list[History], number: int, drawn: int) -> int:
+    """The history in which a variable of another one was drawn at that step."""
+    while drawn <= histories[number].parted:
+        number = histories[number].parent
+    return number
+
+
+def random_histories(chance: random.Random) -> list[History]:
+    """Two to four. An event in a shared step is in that step everywhere; another one is in the same step or in different ones, of
+    which some were never published."""
+    found = [History(parent=0, parted=0, end=chance.randint(1, MOST), step=chance.randint(1, MOST))]
+    for _ in range(chance.randint(1, 3)):
+        parent = chance.randrange(len(found))
+        before = found[parent]
+        parted = chance.randint(0, before.end)
+        step = before.step
+        if step > parted and chance.random() < 0.6:
+            step = chance.randint(parted + 1, MOST + 1)
+        found.append(History(parent=parent, parted=parted, end=chance.randint(max(1, parted), MOST), step=step))
+    return found
+
+
+def exact_loss(mechanism: fc.Mechanism, histories: list[History]) -> float:
+    """min sum e |D| subject to: in each history, the shifts in use at step t add up to [t shows the event]."""
+    uses, delay = uses_of(mechanism), delay_of(mechanism)
+    drawn: dict[Hashable, int] = {}
+    for step in range(1, 1 + max(each.end for each in histories)):
+        for name in uses(step):
+            drawn.setdefault(name, step)
+    columns: dict[Hashable, int] = {}
+    costs: list[float] = []
+    rows: list[list[int]] = []
+    wanted: list[float] = []
+    for number, each in enumerate(histories):
+        for step in range(delay + 1, each.end + 1):
+            row = []
+            for name, budget in uses(step).items():
+                variable = owner(histories, number, drawn[name]), name
+                if variable not in columns:
+                    columns[variable] = len(costs)
+                    costs.append(min(budget, NEVER))
+                row.append(columns[variable])
+            rows.append(row)
+            wanted.append(float(step >= each.step + delay))
+    if not any(wanted):
+        return 0.0
+    matrix = np.zeros((len(rows), len(costs)))
+    for at, row in enumerate(rows):
+        matrix[at, row] = 1.0
+    solved = linprog(np.tile(costs, 2), A_eq=np.hstack([matrix, -matrix]), b_eq=wanted, method="highs")
+    assert solved.status == 0, solved.message
+    value = float(solved.fun or 0.0)
+    return value if value < NEVER / 2 else math.inf
+
+
+def random_mechanism(chance: random.Random) -> fc.Mechanism:
+    kind, delay = chance.choice(["designed", "designed", "gradual", "linear", "binary", "refresh"]), chance.choice([0, 0, 1, 3])
+    if kind == "designed":
+        budgets = [chance.choice([0.125, 0.5, 2.0, math.inf, chance.uniform(0.05, 2.0)]) for _ in range(chance.randint(1, 5))]
+        return fc.Designed(budgets=budgets, delay=delay)
+    if kind == "gradual":
+        return fc.Gradual(epsilon=chance.uniform(0.1, 1.0), exponent=chance.choice([0.0, 1.0, 2.0]), delay=delay)
+    if kind == "linear":
+        return fc.Linear(epsilon=0.5)
+    if kind == "binary":
+        return fc.Binary(epsilon=1.0, horizon=MOST)
+    return fc.Refresh(
+        window=chance.randint(1, 9), epsilon_current=chance.uniform(0.1, 2.0), epsilon_past=chance.uniform(0.1, 2.0)
+    )
+
+
+def stated(mechanism: fc.Mechanism, histories: list[History], step: int) -> tuple[float, float]:
+    """By the step, and by the age at the end of this history, which is the last one in the list."""
+    *others, this = histories
+    loss = StreamLoss(mechanism=mechanism, forks=tuple(Fork(last_step=each.end) for each in others), steps=this.end)
+    age = this.end - step
+    return loss.of_step(step).epsilon, loss.at_age(age).epsilon if age >= 0 else math.inf
+
+
+@pytest.mark.parametrize("seed", range(600))
+def test_the_rule_covers_the_exact_loss_of_all_histories(seed: int) -> None:
+    chance = random.Random(seed)
+    mechanism, histories = random_mechanism(chance), random_histories(chance)
+    exact = exact_loss(mechanism, histories)
+    earliest = min(each.step for each in histories)
+    for bound in stated(mechanism, histories, earliest):
+        assert exact <= bound + 1e-6
+
+
+def test_one_history_or_a_later_step_would_state_too_little() -> None:
+    """The cases above need the rule: the loss in one history, and that from a later step on, are often below the exact one."""
+    alone = later = 0
+    for seed in range(150):
+        chance = random.Random(seed)
+        mechanism, histories = random_mechanism(chance), random_histories(chance)
+        exact = exact_loss(mechanism, histories)
+        steps, end = [each.step for each in histories], max(each.end for each in histories)
+        alone += exact > mechanism.loss(max(0, end - min(steps))) + 1e-6
+        later += exact > stated(mechanism, histories, max(steps))[0] + 1e-6
+    assert alone > 20 and later > 20
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_rule_covers_the_exact_loss_of_gaussian_noise(seed: int) -> None:
+    """The square of mu is a quadratic form in the shifts of all outputs, with the inverse of their covariance."""
+    chance = random.Random(seed)
+    lives, delay = (chance.choice([64, 30]), 2.5), chance.choice([0, 0, 2])
+    mechanism = fc.Gaussian(sigma=4.0, half_lives=lives, weights=(0.01, 0.14, 0.85), delay=delay)
+    histories = random_histories(chance)
+    ages = np.arange(MOST)
+    first, *weights = mechanism.weights
+    falling = np.array([first + sum(w * 2.0 ** (-age / h) for w, h in zip(weights, lives, strict=True)) for age in ages])
+    noise = mechanism.sigma * np.tril(falling[np.abs(ages[:, None] - ages[None, :])])
+    outputs: list[tuple[float, ...]] = []
+    for number, each in enumerate(histories):
+        owners = [owner(histories, number, delay + drawn) for drawn in range(1, MOST + 1)]
+        for shown in range(1, each.end - delay + 1):
+            row = np.zeros((len(histories), MOST))
+            row[owners, ages] = noise[shown - 1]
+            outputs.append((*row.ravel().tolist(), float(shown >= each.step)))
+    square = 0.0
+    if outputs:
+        found = np.array(sorted(set(outputs)))  # the output of a shared step is one output
+        matrix, shifts = found[:, :-1], found[:, -1]
+        square = float(shifts @ np.linalg.solve(matrix @ matrix.T, shifts))
+    exact = epsilon_at(math.sqrt(square), mechanism.delta)
+    for bound in stated(mechanism, histories, min(each.step for each in histories)):
+        assert exact <= bound + 1e-9
+
+
+def test_with_a_head_start_the_rule_would_fail_and_no_loss_is_stated() -> None:
+    """The second history alone has the event, in step 14; the first, which ended before, holds the noise that its loss needs."""
+    mechanism = fc.Gradual(epsilon=0.25, exponent=0.0, head_start=3)
+    histories = [History(parent=0, parted=0, end=13, step=14), History(parent=0, parted=11, end=18, step=14)]
+    assert exact_loss(mechanism, histories) > mechanism.loss(18 - 14) + 0.01
+    assert StreamLoss(mechanism=mechanism, steps=18).of_step(14).epsilon == mechanism.loss(4)
+    with pytest.raises(ParameterError, match="head_start of a stream with other histories must be 0, got 3") as refused:
+        StreamLoss(mechanism=mechanism, forks=(Fork(last_step=13),), steps=18)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("lost_fence", [False, True])
+def test_histories_of_a_stream_with_a_head_start_are_not_accepted(tmp_path: Path, lost_fence: bool) -> None:
+    with open_copy(tmp_path) as store:
+        store.create(describe(mechanism=fc.Gradual(epsilon=0.25, head_start=3)), start_tick=1).close_through(10)
+    shutil.copytree(tmp_path / "state", tmp_path / "old")
+    with open_copy(tmp_path) as store:
+        store.open("doors").close_through(20)
+    if lost_fence:
+        shutil.rmtree(tmp_path / "fence")
+    with open_copy(tmp_path, "old") as store:
+        for number in (1, 2):
+            with pytest.raises(ParameterError, match="head_start of a stream with other histories must be 0"):
+                store.accept_histories("doors", number)
+        assert store.reader().status("doors").forks == ()
+        with pytest.raises(FenceError):
+            store.open("doors")
+
+
+def test_a_history_that_may_have_begun_with_another_tick_has_an_unknown_end(tmp_path: Path) -> None:
+    """The old copy has no first tick: its steps, counted from tick 50, are not those of the history that began with tick 100."""
+    with open_copy(tmp_path) as store:
+        store.create(describe())
+    shutil.copytree(tmp_path / "state", tmp_path / "old")
+    with open_copy(tmp_path) as store:
+        list(store.open("doors").release(100, np.ones((20, 1), dtype=np.int64)))
+    with open_copy(tmp_path, "old") as store:
+        store.accept_histories("doors", 1)
+        list(store.open("doors").release(50, np.ones((80, 1), dtype=np.int64)))
+        assert store.reader().status("doors").forks == (Fork(last_step=None),)
+        assert store.reader().loss("doors", 119) >= 2 * MECHANISM.loss(129 - 119)
