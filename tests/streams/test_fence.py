@@ -249,45 +249,6 @@ def test_a_stream_that_has_lost_its_mark_is_refused_also_before_its_first_step(t
         assert accepted(store, 1).status.forks == (Fork(last_step=None),)
 
 
-def test_the_bound_of_a_fork_covers_the_exact_joint_loss() -> None:
-    """Two histories as a linear program over all their noise variables: never above what is shown."""
-    from scipy.optimize import linprog
-
-    def program(budgets: list[float], step: int, parted: int, ends: tuple[int, int]) -> float:
-        variables: dict[tuple[int, int, int], int] = {}
-        rows, sides = [], []
-        for history, end in enumerate(ends):
-            for now in range(1, end + 1):
-                active = []
-                for level in range(now.bit_length()):
-                    start = (now >> level) << level
-                    owner = history if start > parted else 2
-                    active.append(variables.setdefault((owner, level, start), len(variables)))
-                rows.append(active)
-                sides.append(float(now >= step))
-        costs = np.array([budgets[level] for _, level, _ in variables])
-        matrix = np.zeros((len(rows), len(variables)))
-        for at, active in enumerate(rows):
-            matrix[at, active] = 1.0
-        both = linprog(np.concatenate([costs, costs]), A_eq=np.hstack([matrix, -matrix]), b_eq=sides)
-        assert both.fun is not None
-        return float(both.fun)
-
-    generator = np.random.default_rng(7)
-    needed = 0
-    for _ in range(60):
-        budgets = generator.uniform(0.1, 1.0, 5).round(3).tolist()
-        parted = int(generator.integers(1, 12))
-        other, now = parted + int(generator.integers(1, 10)), parted + int(generator.integers(1, 10))
-        step = int(generator.integers(1, min(other, now) + 1))
-        mechanism = fc.Designed(budgets=budgets)
-        shown = StreamLoss(mechanism=mechanism, forks=(Fork(last_step=other),), steps=now).of_step(step).epsilon
-        exact = program(budgets, step, parted, (other, now))
-        assert exact <= shown + 1e-9
-        needed += exact > mechanism.loss(max(other, now) - step) + 1e-9
-    assert needed > 10, "one history's loss would not have been enough"
-
-
 class _Stop(Checkpoints):
     def __init__(self, at: str) -> None:
         self.at = at
