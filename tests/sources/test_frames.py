@@ -14,40 +14,40 @@ from hypothesis import strategies as st
 from fadecount.errors import BadRowError, FadecountError, InputError, MissingExtraError
 from fadecount.sources import Reason, SourceOptions, SourceReport, check_file, files, read_file
 from fadecount.sources.files import read_plain
+from fadecount.sources.lines import regular_lines
 from tests.sources.test_plain import BAD_ROWS, ROW_OPTIONS, counted, options, written
 
 pl = pytest.importorskip("polars")
 from fadecount.sources import frames  # noqa: E402 (polars may be missing)
 
 
-def outcome(path: Path, chosen: SourceOptions, *, fast: bool) -> tuple[object, bool]:
-    """Counts and report, or the error; and whether the fast reader took the file."""
+def outcome(path: Path, chosen: SourceOptions, *, fast: bool) -> object:
+    """Counts and report, or the error."""
     report = SourceReport()
-    took = False
     try:
-        batches = frames.read_csv(path, chosen, report) if fast else None
-        took = batches is not None
+        batches = frames.read_csv(path, chosen, report) if fast else read_plain(path, "csv", chosen, report)
         rows = [
             row
-            for batch in (batches if batches is not None else read_plain(path, "csv", chosen, report))
+            for batch in batches
             for row in zip(batch.ticks.tolist(), batch.keys.tolist(), batch.counts.tolist(), strict=True)
         ]
     except FadecountError as error:
-        return (type(error), str(error)), True
-    return (rows, report), took
+        return type(error), str(error)
+    return rows, report
 
 
-def agree(path: Path, chosen: SourceOptions) -> bool:
-    fast, took = outcome(path, chosen, fast=True)
-    assert fast == outcome(path, chosen, fast=False)[0]
-    return took
+def agree(path: Path, chosen: SourceOptions) -> None:
+    assert outcome(path, chosen, fast=True) == outcome(path, chosen, fast=False)
 
 
 @pytest.mark.parametrize(("row", "reason"), BAD_ROWS)
 def test_bad_rows_are_the_same_ones(tmp_path: Path, row: bytes, reason: Reason) -> None:
-    path = written(tmp_path, b'time,key,n,who\n2026-03-01,a,2,"x"\n' + row + b"\n2026-03-01,b,3,y\n")
-    took = agree(path, options(**ROW_OPTIONS))
-    assert took or reason < Reason.TIME, "only files of odd shape go to the plain reader"
+    lines = [b'2026-03-01,a,2,"x"\n', row + b"\n", b"2026-03-01,b,3,y\n"]
+    path = written(tmp_path, b"time,key,n,who\n" + b"".join(lines))
+    agree(path, options(**ROW_OPTIONS))
+    most = options(**ROW_OPTIONS).max_line_bytes
+    together, alone = (regular_lines(each, 4, ",", most).tolist() for each in (b"".join(lines), lines[1]))
+    assert together == [True, *alone, True] and alone == [reason >= Reason.TIME], "polars reads every regular line, and no other"
 
 
 TIMES = [
@@ -90,7 +90,7 @@ def test_persons_are_bounded_alike_across_blocks(tmp_path: Path, monkeypatch: py
     rows = [f"{moment},{key},{n},p{who}" for moment, key, n, who in random.integers(0, [9000, 2, 9, 5], (2000, 4)).tolist()]
     path = written(tmp_path, "\n".join(["time,key,n,who", *rows]))
     chosen = options(**ROW_OPTIONS | {"keys": ("0", "1"), "per_person": 3}, time_unit="s")
-    assert agree(path, chosen)
+    agree(path, chosen)
     reading = read_file(path, chosen)
     assert sum(len(batch) for batch in reading) == 6
     assert reading.report.rows_dropped == 2000 - 3 * 5 * 3
@@ -105,7 +105,7 @@ def test_keys_of_persons_are_bounded_alike_across_blocks(tmp_path: Path, monkeyp
     path = written(tmp_path, "\n".join(["time,key,n,who", *rows]))
     keys = tuple("01234")
     chosen = options(**ROW_OPTIONS | {"keys": keys, "per_person": 2, "keys_per_person": most_keys}, time_unit="s")
-    assert agree(path, chosen)
+    agree(path, chosen)
     assert 100 < read_dropped(path, chosen) < 900
 
 

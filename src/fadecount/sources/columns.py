@@ -126,6 +126,8 @@ One number per row, because grouping by one column takes half the time of groupi
 """
 LAST_BAD = FIRST_BAD + 100
 _FIRST = -(1 << 61)
+REASON, NUMBER = "\nreason", "\nnumber"
+"""Columns beside those of the input, under names that no header can have: why a row has no texts, and the number of a row."""
 
 
 def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.LazyFrame:
@@ -141,7 +143,9 @@ def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.
         _person(options, schema, unpredictable(8)).alias(".twin"),
     ).with_columns(_tick(options).alias(".tick"))
     bad = (
-        pl.when(pl.col(".seconds").is_null())
+        pl.when(pl.col(REASON).is_not_null() if REASON in schema else pl.lit(value=False))
+        .then(FIRST_BAD + (pl.col(REASON) if REASON in schema else 0))
+        .when(pl.col(".seconds").is_null())
         .then(FIRST_BAD + Reason.TIME)
         .when(pl.col(".key").is_null())
         .then(FIRST_BAD + Reason.KEY)
@@ -162,7 +166,7 @@ def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.
         person=".person",
         twin=".twin",
         name=pl.lit("") if options.person is None else _text(options.person, schema[options.person]),
-        **({"number": "number"} if "number" in schema else {}),
+        **({NUMBER: NUMBER} if NUMBER in schema else {}),
     )
 
 
