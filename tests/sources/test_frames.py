@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fadecount.errors import BadRowError, FadecountError, InputError, MissingExtraError
-from fadecount.sources import Reason, SourceOptions, SourceReport, check_file, files, read_file
-from fadecount.sources.files import read_plain
+from fadecount.sources import Reason, SourceOptions, SourceReport, check_file, files, read_file, read_frame
+from fadecount.sources.files import Earlier, read_plain
 from fadecount.sources.lines import regular_lines
+from fadecount.streams.inputs import person_digest
 from tests.sources.test_plain import BAD_ROWS, ROW_OPTIONS, counted, options, written
 
 pl = pytest.importorskip("polars")
@@ -27,9 +28,7 @@ def outcome(path: Path, chosen: SourceOptions, *, fast: bool) -> object:
     try:
         batches = frames.read_csv(path, chosen, report) if fast else read_plain(path, "csv", chosen, report)
         rows = [
-            row
-            for batch in batches
-            for row in zip(batch.ticks.tolist(), batch.keys.tolist(), batch.counts.tolist(), strict=True)
+            row for batch in batches for row in zip(batch.ticks.tolist(), batch.keys.tolist(), batch.counts.tolist(), strict=True)
         ]
     except FadecountError as error:
         return type(error), str(error)
@@ -245,3 +244,35 @@ def test_parquet_amounts_of_every_type(tmp_path: Path, kind: Any) -> None:
     with pytest.raises(BadRowError, match=f"row 2: {Reason.ABOVE.text}"):
         check_file(path, options(amount="n", max_amount=3))
     assert check_file(path, options(amount="n", max_amount=4)).rows_read == 2
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), float("inf"), float("-inf")])
+def test_persons_that_are_no_number_are_missing_and_not_one_person(missing: float | None) -> None:
+    frame = pl.DataFrame({"time": [MOMENT] * 4, "who": [1.0, missing, missing, 2.5]})
+    reading = read_frame(frame, options(person="who"))
+    assert [batch.counts.tolist() for batch in reading] == [[2]]
+    assert (dict(reading.report.skipped), reading.report.rows_dropped) == ({Reason.PERSON: 2}, 0)
+
+
+@pytest.mark.parametrize("kind", [pl.Int8, pl.Int64, pl.Float32, pl.Float64, pl.Decimal(10, 3), pl.String])
+def test_whole_numbers_are_the_same_persons_and_keys_in_every_type(kind: Any) -> None:
+    """A column of whole numbers with one missing value often becomes one of floats: that must not rename the others."""
+    frame = pl.DataFrame({"time": [MOMENT] * 4, "key": [7, 70, 0, -7], "who": [1, 10, 100, 1]})
+    frame = frame.with_columns(pl.col("key", "who").cast(kind))
+    seen: list[bytes] = []
+
+    def counted_before(digests: Any, _places: Any) -> Any:
+        seen.extend(digests)
+        return np.zeros(len(digests), dtype=np.int64)
+
+    chosen = options(key="key", keys=("7", "70", "0", "-7"), person="who", first_tick=TICK)
+    reading = read_frame(frame, chosen, earlier=Earlier(key=b"k" * 32, counted=counted_before))
+    assert [batch.keys.tolist() for batch in reading] == [[0, 1, 2]]
+    assert (reading.report.rows_dropped, set(seen)) == (1, {person_digest(name, b"k" * 32) for name in ("1", "10", "100")})
+
+
+def test_a_column_may_be_called_number(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    pl.DataFrame({"time": [MOMENT, MOMENT], "number": [1, -1]}).write_parquet(path)
+    with pytest.raises(BadRowError, match=f"row 2: {Reason.NEGATIVE.text}"):
+        check_file(path, options(amount="number", max_amount=3))

@@ -250,8 +250,15 @@ def _person(options: SourceOptions, schema: pl.Schema, key: bytes) -> pl.Expr:
 
 
 def _text(name: str, kind: pl.DataType) -> pl.Expr:
+    """The text of a value. A whole number has no decimals, whatever its type; NaN and infinity are missing, like null."""
+    column = pl.col(name)
     if isinstance(kind, pl.String):
-        return pl.col(name)
+        return column
+    if kind.is_float():
+        whole = column.cast(pl.Int64, strict=False)
+        return pl.when(whole == column).then(whole.cast(pl.String)).when(column.is_finite()).then(column.cast(pl.String))
+    if isinstance(kind, pl.Decimal) and kind.scale:
+        return column.cast(pl.String).str.replace(r"\.?0+$", "")
     if kind.is_numeric() or isinstance(kind, pl.Categorical | pl.Enum | pl.Boolean | pl.Null):
-        return pl.col(name).cast(pl.String)
+        return column.cast(pl.String)
     raise InputError(f"the column {name!r} is neither text nor numbers; choose another column")

@@ -66,9 +66,13 @@ def _csv_frames(path: Path, options: SourceOptions) -> Iterator[pl.DataFrame]:
                 rows = pl.scan_csv(fast, has_header=False, separator=options.separator, schema=names)
                 frame = rows.select(*texts, reason=pl.lit(None, dtype=pl.Int64)).collect()
             if not plain:
-                others = [(at, *_texts(lines[at], parse, options)) for at in np.flatnonzero(~regular) if without_ending(lines[at])]
+                others = [
+                    (at, *_texts(lines[at], parse, options)) for at in np.flatnonzero(~regular) if without_ending(lines[at])
+                ]
                 odd = pl.DataFrame(others, schema={"line": pl.Int64(), **kinds}, orient="row")
-                frame = pl.concat([frame.with_columns(line=np.flatnonzero(regular)), odd], how="diagonal").sort("line").drop("line")
+                frame = (
+                    pl.concat([frame.with_columns(line=np.flatnonzero(regular)), odd], how="diagonal").sort("line").drop("line")
+                )
             yield frame
 
 

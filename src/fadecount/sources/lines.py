@@ -172,7 +172,7 @@ def regular_lines(block: bytes, width: int, separator: str, max_line_bytes: int)
     ends = np.flatnonzero(values == _NEWLINE)
     starts = np.concatenate(([0], ends[:-1] + 1))
     lengths = ends - starts
-    regular = (lengths >= 1) & (lengths <= max_line_bytes) & (values[starts] != BYTE_ORDER_MARK[0])
+    regular: npt.NDArray[np.bool_] = (lengths >= 1) & (lengths <= max_line_bytes) & (values[starts] != BYTE_ORDER_MARK[0])
     marks = np.flatnonzero(values == ord(separator))
     if b'"' in block:
         quotes = np.flatnonzero(values == _QUOTE)
