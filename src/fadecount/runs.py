@@ -247,7 +247,7 @@ class Run(Iterator[Releases]):
     def seen_through(self, view: Monotone, piece: Releases) -> NDArray[np.int64]:
         """The values of the next piece through a view. The view first takes everything released before this run."""
         if not self._viewed:
-            for earlier in self.reader.releases(self.stream.description.name, until=piece.first_tick - 1):
+            for earlier in self.reader.releases(self.stream.description.name, until=piece.first_tick):
                 view.through(earlier.values)
             self._viewed = True
         return view.through(piece.values)
@@ -273,7 +273,7 @@ class Run(Iterator[Releases]):
     def _published(self) -> Iterator[Releases]:
         name = self.stream.description.name
         for chunk in self._chunks():
-            yield from self.reader.releases(name, since=chunk.first_tick, until=chunk.last_tick)
+            yield from self.reader.releases(name, since=chunk.first_tick, until=chunk.last_tick + 1)
             if self._stopped:
                 return
 

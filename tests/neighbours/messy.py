@@ -1,4 +1,4 @@
-"""CSV files with messy cells: one line more or less, wherever it stands, changes what that line itself counts, and nothing else."""
+"""CSV files with messy cells: one line more or less, wherever it stands, changes what that line counts, and nothing else."""
 
 from __future__ import annotations
 
