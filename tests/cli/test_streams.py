@@ -83,7 +83,25 @@ def test_export_of_a_range(stored: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main([*words, "--monotone", "5", "--output", "part.jsonl"]) == 0
     assert len((stored / "part.jsonl").read_text().splitlines()) == 6
     until = ["--until", "2026-03-01T05:00"]
-    assert main(["run", "first.csv", *KEYED, "--start", "2026-03-01", *until, "--state", "other", "--output", "five.csv"]) == 0
+    assert (
+        main(
+            [
+                "run",
+                "first.csv",
+                *KEYED,
+                "--epsilon",
+                "1",
+                "--start",
+                "2026-03-01",
+                *until,
+                "--state",
+                "other",
+                "--output",
+                "five.csv",
+            ]
+        )
+        == 0
+    )
     capsys.readouterr()
     assert main(["streams", "export", "first", "--state", "other", *until]) == 0, "what run releases with the same --until"
     assert capsys.readouterr().out == (stored / "five.csv").read_text()

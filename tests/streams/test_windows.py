@@ -123,7 +123,8 @@ def test_windows_of_nothing() -> None:
         assert len(store.reader().windows("s", per="1d")) == 0
     _, reader = filled(np.ones((3, 1)), first=0)
     assert len(reader.windows("s", per="1h", since=10)) == 0
-    assert len(reader.windows("s", per="1h", since=1, until=1)) == 1
+    assert len(reader.windows("s", per="1h", since=1, until=2)) == 1
+    assert len(reader.windows("s", per="1h", since=1, until=1)) == 0
     with pytest.raises(ParameterError, match="at most"):
         WindowCalendar(per="1s").edges(0, 10**10)
 

@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--until",
         metavar="TIME",
-        help="release the ticks that end by this time (default: up to the last event, which this reveals)",
+        help="release ticks that end by this time (default: up to the last event, which this reveals)",
     )
     add_monotone_option(group)
     add_window_options(group)

@@ -59,7 +59,7 @@ class Ticks:
         return (local - _EPOCH).days // (self.tick_seconds // DAY)
 
     def first_from(self, unix_seconds: float) -> int:
-        """The first tick that begins at a time or later. Ranges are half-open: from that of their begin to before that of their end.
+        """The first tick that begins at a time or later. A range of time holds the ticks that begin in [since, until).
 
         >>> hours = Ticks(tick_seconds=3600)
         >>> hours.first_from(7200), hours.first_from(7201)
