@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
-import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 
@@ -162,34 +159,7 @@ FOREIGN = {"FADECOUNT_NAME": "counts.example.org", "FADECOUNT_UPSTREAM": "fadeco
 """Variables of deploy/compose.yaml and deploy/Caddyfile, which a shell may export."""
 
 
-def command(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    surroundings = {name: value for name, value in os.environ.items() if not name.startswith("FADECOUNT_")}
-    surroundings |= {"XDG_STATE_HOME": str(folder / "fences"), "FADECOUNT_STATE": str(folder / "state"), **variables}
-    return subprocess.run(
-        [sys.executable, "-m", "fadecount", *words], env=surroundings, capture_output=True, text=True, cwd=folder
-    )
-
-
-def test_variables_of_others_break_no_command(tmp_path: Path) -> None:
-    """Only serve looks at every setting; a command that needs the store takes its place and leaves the rest alone."""
-    (tmp_path / "visits.csv").write_text("at\n2026-03-01T10:10\n", encoding="utf-8")
-    others = FOREIGN | {"FADECOUNT_PORT": "tcp://10.0.0.1:8000", "FADECOUNT_SERVICE_HOST": "10.0.0.1", "FADECOUNT_RATE": "often"}
-    for words in (
-        ["run", "visits.csv", "--tick", "1h", "--time", "at", "--epsilon", "1", "--output", "out.csv"],
-        ["streams", "list"],
-        ["streams", "export", "visits"],
-        ["token", "create", "--role", "reader"],
-        ["token", "list"],
-        ["backup", "copy.backup"],
-    ):
-        done = command(tmp_path, *words, **others)
-        assert (done.returncode, "FADECOUNT" in done.stderr) == (0, False), (words, done.stdout, done.stderr)
-    assert (tmp_path / "state" / "streams.db").exists()
-
-
-def test_serve_refuses_a_misspelt_setting_and_knows_the_variables_of_its_own_files(tmp_path: Path) -> None:
-    done = command(tmp_path, "serve", "--port", "0", FADECOUNT_MAX_BDY="1")
-    assert done.returncode == 1 and done.stderr.startswith("fadecount: FADECOUNT_MAX_BDY is no setting of the service")
+def test_the_variables_of_the_files_for_deployment_are_known() -> None:
     assert configuration({}, FOREIGN) == configuration({}, {})
     files = "".join(
         (Path(__file__).parents[2] / "deploy" / name).read_text(encoding="utf-8") for name in ("compose.yaml", "Caddyfile")

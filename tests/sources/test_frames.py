@@ -276,3 +276,13 @@ def test_a_column_may_be_called_number(tmp_path: Path) -> None:
     pl.DataFrame({"time": [MOMENT, MOMENT], "number": [1, -1]}).write_parquet(path)
     with pytest.raises(BadRowError, match=f"row 2: {Reason.NEGATIVE.text}"):
         check_file(path, options(amount="number", max_amount=3))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Vienna", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("tick_seconds", [3600, 86_400])
+def test_a_time_outside_the_calendar_is_one_bad_row(zone: str, tick_seconds: int) -> None:
+    for far in (10**15, -(10**15), 9 * 10**18, -62_135_596_800_000, 253_402_300_799_999):
+        frame = pl.DataFrame({"time": pl.Series([SECONDS * 1000, far]).cast(pl.Datetime("ms"))})
+        reading = read_frame(frame, options(zone=zone, tick_seconds=tick_seconds))
+        assert [batch.counts.tolist() for batch in reading] == [[1]]
+        assert dict(reading.report.skipped) == {Reason.TIME: 1}

@@ -69,8 +69,11 @@ def seconds_of_numbers(numbers: pl.Series, unit: str) -> pl.Series:
 
 
 def local_to_unix(local: pl.Series, zone: str) -> pl.Series:
-    """Unix seconds of local times in a zone."""
-    return local if zone == "UTC" else local - _mapped(local // ZONE_STEP, lambda step: offset_at_local(step, zone))
+    """Unix seconds of local times in a zone; null where the calendar of the zone ends."""
+    if zone == "UTC":
+        return local
+    local = _where(local, local.is_between(EARLIEST - 86_400, LATEST + 86_400))
+    return local - _mapped(local // ZONE_STEP, lambda step: offset_at_local(step, zone))
 
 
 def ticks_of(seconds: pl.Series, ticks: Ticks) -> pl.Series:
