@@ -1,7 +1,7 @@
 """Whole files of events to counts per tick and key.
 
 The reader in this module uses the standard library alone. It is the reference for every faster reader, and it explains bad
-rows. Where polars is installed, ``frames`` reads the files that it supports faster, by the same rules.
+rows. Where polars is installed, ``frames`` reads CSV and Parquet, by the same rules.
 """
 
 from __future__ import annotations
