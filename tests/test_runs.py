@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -302,3 +303,48 @@ def test_frames_keep_their_types_and_agree_with_text(tmp_path: Path) -> None:
         fc.count(frame.drop("page"), SourceOptions(**columns), mechanism=EXACT)
     with pytest.raises(ParameterError, match="time must be given for a data frame"):
         fc.count(frame, SourceOptions(tick_seconds=60), mechanism=EXACT)
+
+
+ODD_CELLS = [1, 2.5, None, float("nan"), "NA", "NaT", b"x", ["x"], "a\nb", ""]
+
+
+@pytest.mark.parametrize("with_polars", [True, False])
+@pytest.mark.parametrize("column", ["page", "who"])
+@pytest.mark.parametrize("odd", ODD_CELLS, ids=repr)
+def test_one_cell_of_a_pandas_frame_decides_nothing_about_other_rows(
+    monkeypatch: pytest.MonkeyPatch, odd: object, column: str, with_polars: bool
+) -> None:
+    """One value of another type makes it a column of objects, and a missing one makes whole numbers floats."""
+    pandas = pytest.importorskip("pandas")
+    odd = getattr(pandas, odd) if odd in ("NA", "NaT") else odd
+    if not with_polars:
+        monkeypatch.setitem(sys.modules, "polars", None)
+        monkeypatch.setattr(runs, "has_polars", lambda: False)
+    moments = [datetime.fromtimestamp(NOON + second, UTC) for second in (1, 2, 3, 4)]
+    for pages, people in ((["7", "8", "7"], ["a", "b", "c"]), ([7, 8, 7], [1, 2, 3]), ([True, False, True], [1.5, 2, 3])):
+        rows = {"at": moments[:3], "page": pages, "who": people}
+        chosen = options(time="at", key="page", keys=("7", "8", "true", "false"), person="who", format=None)
+        for frame in (pandas.DataFrame(rows), pandas.DataFrame(rows).astype({"page": object})):
+            alone = fc.count(frame, chosen, mechanism=EXACT)["value"].to_list()
+            assert sum(alone) == 3
+            more = pandas.DataFrame({"at": moments, "page": [*pages, pages[0]], "who": [*people, "another"]})
+            more[column] = pandas.Series([*frame[column].tolist(), odd])
+            after = fc.count(more, chosen, mechanism=EXACT)["value"].to_list()
+            change = sum(after) - sum(alone)
+            assert 0 <= change <= 1 and sum(abs(a - b) for a, b in zip(after, alone, strict=True)) == change
+
+
+def test_persons_that_are_missing_in_a_pandas_frame_are_not_one_person() -> None:
+    pandas = pytest.importorskip("pandas")
+    moment = datetime.fromtimestamp(NOON, UTC)
+    for people in (
+        [None, None, "x"],
+        [float("nan")] * 2 + [1.0],
+        [pandas.NA, pandas.NaT, "x"],
+        ["", None, 7],
+        [1, pandas.NA, None],
+    ):
+        for kind in (None, object, "category"):
+            frame = pandas.DataFrame({"at": [moment] * 3, "who": pandas.Series(people, dtype=kind)})
+            chosen = options(time="at", person="who", format=None)
+            assert fc.count(frame, chosen, mechanism=EXACT)["value"].to_list() == [1], (people, kind)

@@ -152,11 +152,10 @@ def run_loop(inputs: int, seed: int) -> None:
             raise
 
 
-def run_differential(inputs: int, seed: int) -> int:
-    """Fast and plain CSV readers on the same mutated files; returns how many the fast one took."""
+def run_differential(inputs: int, seed: int) -> None:
+    """Fast and plain CSV readers on the same mutated files."""
     from tests.sources.test_frames import agree
 
-    taken = 0
     csv_seeds = [each for each in SEEDS if each[0] in (0, 1, 2)]
     csv_seeds += [
         b"\x00t\n2026-03-01\n2026-03-02T10:00\n",
@@ -170,12 +169,11 @@ def run_differential(inputs: int, seed: int) -> int:
             assert kind == "csv"
             path.write_bytes(data[1:])
             try:
-                taken += agree(path, options)
-                taken += agree(path, replace(options, first_tick=0, end_tick=1 << 20))
+                agree(path, options)
+                agree(path, replace(options, first_tick=0, end_tick=1 << 20))
             except BaseException:
                 print("input:", data, file=sys.stderr)
                 raise
-    return taken
 
 
 def main(words: list[str] | None = None) -> int:
@@ -187,9 +185,8 @@ def main(words: list[str] | None = None) -> int:
     start = time.monotonic()
     print(f"seed {chosen.seed}", flush=True)
     if chosen.differential:
-        taken = run_differential(chosen.differential, chosen.seed)
-        seconds = time.monotonic() - start
-        print(f"{2 * chosen.differential:,} comparisons, {taken:,} by the fast reader itself, {seconds:.0f} s: they agree")
+        run_differential(chosen.differential, chosen.seed)
+        print(f"{2 * chosen.differential:,} comparisons, {time.monotonic() - start:.0f} s: they agree")
         return 0
     run_loop(chosen.inputs, chosen.seed)
     print(f"{chosen.inputs:,} inputs, {time.monotonic() - start:.0f} s: no crash, no echo")

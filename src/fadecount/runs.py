@@ -14,22 +14,25 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
+import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.durations import UNITS
-from fadecount.errors import ClockError, ParameterError, bad_parameter
+from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
 from fadecount.mechanisms import Mechanism
 from fadecount.rounding import shown_loss
 from fadecount.sources import (
@@ -44,7 +47,7 @@ from fadecount.sources import (
     read_live,
     require_file,
 )
-from fadecount.sources.files import Earlier
+from fadecount.sources.files import Earlier, has_polars
 from fadecount.sources.lines import Lines
 from fadecount.streams import (
     Batch,
@@ -173,7 +176,7 @@ def count(
     >>> fc.count(visits, options, mechanism=fc.Gradual(epsilon=50.0))["value"].to_list()
     [2, 2, 3]
     """
-    source, events = _columns(frame), replace(options, format="csv", separator=",")
+    source, events = _columns(frame, options), replace(options, format="jsonl")
     kept = SQLiteStore.in_memory() if store is None else store
     try:
         for _ in run(source, events, store=kept, name=name, mechanism=mechanism, start=start, until=until):
@@ -184,14 +187,38 @@ def count(
             kept.close()
 
 
-def _columns(frame: polars.DataFrame | pandas.DataFrame) -> polars.DataFrame | BinaryIO:
-    """The Arrow columns of a frame, with their types. A pandas frame that has none (no polars, or mixed values) becomes CSV."""
-    try:
-        import polars
+def _columns(frame: polars.DataFrame | pandas.DataFrame, options: SourceOptions) -> polars.DataFrame | BinaryIO:
+    """The columns of a frame with their types. Columns of objects, and all columns where polars is missing, become text.
 
-        return frame if isinstance(frame, polars.DataFrame) else polars.from_pandas(frame)
-    except (ModuleNotFoundError, TypeError, ValueError):
-        return io.BytesIO(cast("pandas.DataFrame", frame).to_csv(index=False).encode())
+    Each cell becomes text by itself: a pandas column takes its type from all its cells, and one cell must not change the others.
+    """
+    fast = importlib.import_module("polars") if has_polars() else None
+    if fast is not None and isinstance(frame, fast.DataFrame):
+        return cast("polars.DataFrame", frame)
+    columns: dict[str, Any] = {}
+    for name in options.columns:
+        if list(frame.columns).count(name) != 1:
+            raise InputError(
+                f"the data frame: the column {name!r} is not once among its {len(frame.columns)} columns; check its name"
+            )
+        column: Any = frame[name]
+        if fast is not None and column.dtype.kind not in "Oc":
+            columns[name] = fast.from_pandas(column)
+            continue
+        missing = column.isna().tolist()
+        texts = [None if gone else _cell(value) for value, gone in zip(column.astype(object), missing, strict=True)]
+        columns[name] = texts if fast is None else fast.Series(texts, dtype=fast.String)
+    if fast is not None:
+        return cast("polars.DataFrame", fast.DataFrame(columns))
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    return io.BytesIO("".join(json.dumps(row) + "\n" for row in rows).encode())
+
+
+def _cell(value: object) -> str | None:
+    """The text of a value, as polars writes it: whole numbers have no decimals, whatever their type; infinity is missing."""
+    if isinstance(value, float | Decimal):
+        return None if not math.isfinite(value) else str(int(value)) if value == value // 1 else str(value)
+    return str(value).lower() if isinstance(value, bool | np.bool_) else str(value)
 
 
 class Run(Iterator[Releases]):
@@ -220,7 +247,7 @@ class Run(Iterator[Releases]):
     def seen_through(self, view: Monotone, piece: Releases) -> NDArray[np.int64]:
         """The values of the next piece through a view. The view first takes everything released before this run."""
         if not self._viewed:
-            for earlier in self.reader.releases(self.stream.description.name, until=piece.first_tick - 1):
+            for earlier in self.reader.releases(self.stream.description.name, until=piece.first_tick):
                 view.through(earlier.values)
             self._viewed = True
         return view.through(piece.values)
@@ -246,7 +273,7 @@ class Run(Iterator[Releases]):
     def _published(self) -> Iterator[Releases]:
         name = self.stream.description.name
         for chunk in self._chunks():
-            yield from self.reader.releases(name, since=chunk.first_tick, until=chunk.last_tick)
+            yield from self.reader.releases(name, since=chunk.first_tick, until=chunk.last_tick + 1)
             if self._stopped:
                 return
 

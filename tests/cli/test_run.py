@@ -102,6 +102,32 @@ def test_a_file_of_releases_is_replaced_only_by_force_or_goes_on(folder: Path, c
     assert main(["run", "first.csv", *STORED, "--output", "one.parquet", "--append"]) == 1
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@pytest.mark.parametrize(("first", "second"), [([], ["--per", "1h"]), (["--per", "1h"], [])])
+def test_releases_and_windows_are_not_written_into_one_file(
+    folder: Path, capsys: pytest.CaptureFixture[str], kind: str, first: list[str], second: list[str]
+) -> None:
+    """They have different columns. The refusal comes before anything is released."""
+    assert main(["run", "first.csv", *STORED, "--output", f"one.{kind}", *first]) == 0
+    before, store = (folder / f"one.{kind}").read_bytes(), (folder / "state" / "streams.db").read_bytes()
+    capsys.readouterr()
+    assert main(["run", "second.csv", *STORED, "--output", f"one.{kind}", "--append", *second]) == 1
+    assert "--output must be a file that begins with the columns stream, tick, " in capsys.readouterr().err
+    assert ((folder / f"one.{kind}").read_bytes(), (folder / "state" / "streams.db").read_bytes()) == (before, store)
+    assert main(["run", "second.csv", *STORED, "--output", f"one.{kind}", "--append", *first]) == 0
+    assert (folder / f"one.{kind}").read_bytes().startswith(before)
+    rows = (folder / f"one.{kind}").read_text().splitlines()
+    assert len({row.count(",") for row in rows}) == 1 and sum(row.startswith("stream,") for row in rows) == (kind == "csv")
+
+
+@pytest.mark.parametrize("text", ["", "stream,tick,key,value,low,high", "a,b\n", "\ufeffstream,tick,key,value,low,high\n", "\n"])
+def test_only_a_file_of_releases_goes_on(folder: Path, text: str) -> None:
+    (folder / "one.csv").write_text(text, encoding="utf-8")
+    status = main(["run", "first.csv", *STORED, "--output", "one.csv", "--append"])
+    assert status == (0 if text == "" else 1)
+    assert text == "" or ((folder / "one.csv").read_text(encoding="utf-8") == text and not (folder / "state").exists())
+
+
 def test_bad_rows_are_left_out_one_by_one_and_check_names_the_first(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (folder / "first.csv").open("a") as file:
         file.write("not a time,home\n")

@@ -82,6 +82,31 @@ def test_export_of_a_range(stored: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert lines[1:] == (stored / "one.csv").read_text().splitlines()[1 + 9 : 1 + 15]
     assert main([*words, "--monotone", "5", "--output", "part.jsonl"]) == 0
     assert len((stored / "part.jsonl").read_text().splitlines()) == 6
+    until = ["--until", "2026-03-01T05:00"]
+    assert (
+        main(
+            [
+                "run",
+                "first.csv",
+                *KEYED,
+                "--epsilon",
+                "1",
+                "--start",
+                "2026-03-01",
+                *until,
+                "--state",
+                "other",
+                "--output",
+                "five.csv",
+            ]
+        )
+        == 0
+    )
+    capsys.readouterr()
+    assert main(["streams", "export", "first", "--state", "other", *until]) == 0, "what run releases with the same --until"
+    assert capsys.readouterr().out == (stored / "five.csv").read_text()
+    assert main([*words[:-1], "2026-03-01T05:00"]) == 0
+    assert capsys.readouterr().out.splitlines() == lines
 
 
 def test_delete_needs_a_word_and_is_final(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:

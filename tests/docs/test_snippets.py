@@ -112,7 +112,7 @@ def shows(shown: str, printed: str, *, varies: bool) -> bool:
 
 def _plain(text: str, varies: bool) -> str:
     text = "".join(f"{line.rstrip()}\n" for line in text.rstrip().splitlines())
-    return re.sub(r"[ ]*-?\d[\d,.]*(?<=\d)", " #", text) if varies else text
+    return re.sub(r"[ ]*-?\d[-\d,.]*(?<=\d)", " #", text) if varies else text
 
 
 def run_python(page: str, block: Block, text: str, names: dict[str, Any]) -> str:

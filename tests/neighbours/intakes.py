@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fadecount.streams import Unit
 from fadecount.streams.unit import ONE_EVENT
-from tests.neighbours import files, library, live, service
+from tests.neighbours import files, library, live, messy, service
 from tests.neighbours.harness import Published, differs, violations
 from tests.neighbours.scenes import pair
 
@@ -39,6 +39,13 @@ def _files(kind: str, seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
         left = files.publish(kind, made.without, folder / f"{seed}-without")
         right = files.publish(kind, made.with_unit, folder / f"{seed}-with")
         yield _verdict(seed, left, right, made.scene.unit)
+
+
+def _messy(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed in seeds:
+        found, counted = messy.violations(seed, folder / "events.csv")
+        yield Verdict(seed, found, counted)
 
 
 def _live(kind: str, seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
@@ -84,6 +91,7 @@ def _verdict(seed: int, left: Published, right: Published, unit: Unit = ONE_EVEN
 
 INTAKES: Mapping[str, Intake] = {
     **{kind: partial(_files, kind) for kind in files.KINDS},
+    "messy csv": _messy,
     **{kind: partial(_live, kind) for kind in live.KINDS},
     "library": _library,
     "service": _service,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import urllib.request
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from fadecount.cli import serve
 from fadecount.cli.main import main
 from fadecount.errors import ParameterError
-from fadecount.service.configuration import SETTINGS, configuration
+from fadecount.service.configuration import OTHER_VARIABLES, SETTINGS, configuration
 from fadecount.service.settings import default_folder
 from tests.docs.pages import read
 from tests.service.process import ServeProcess
@@ -152,3 +153,15 @@ def test_a_service_takes_its_settings_from_a_file_and_the_environment(
         with urllib.request.urlopen(f"{service.url}/v1/streams", timeout=30) as answer:  # noqa: S310 - its own address
             assert answer.status == 200, "public: without a token"
         service.stop()
+
+
+FOREIGN = {"FADECOUNT_NAME": "counts.example.org", "FADECOUNT_UPSTREAM": "fadecount:8000"}
+"""Variables of deploy/compose.yaml and deploy/Caddyfile, which a shell may export."""
+
+
+def test_the_variables_of_the_files_for_deployment_are_known() -> None:
+    assert configuration({}, FOREIGN) == configuration({}, {})
+    files = "".join(
+        (Path(__file__).parents[2] / "deploy" / name).read_text(encoding="utf-8") for name in ("compose.yaml", "Caddyfile")
+    )
+    assert set(re.findall(r"FADECOUNT_[A-Z_]+", files)) <= {setting.variable for setting in SETTINGS} | OTHER_VARIABLES

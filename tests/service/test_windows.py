@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 import fadecount as fc
+from fadecount.cli.main import main
 from fadecount.streams.reader import Reader
-from tests.service.harness import Harness
+from tests.service.harness import Harness, wait_for
 
 PATH = "/v1/streams/doors/windows"
 
@@ -23,11 +25,13 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     with Harness(tmp_path_factory.mktemp("windows"), public=True) as harness, harness.client() as client:
         harness.create()
         harness.create("noisy", mechanism=fc.Gradual(epsilon=0.5))
+        client.create("vienna", tick="10m", mechanism=fc.Gradual(epsilon=0.5), keys=['a, "b"', "c"], zone="Europe/Vienna")
         for _ in range(15):
             client.add("doors", {"a": 1, "b": 2})
             client.add("noisy", {"a": 1, "b": 2})
             harness.close_tick(10)
             harness.close_tick(0, name="noisy")
+        wait_for(lambda: (harness.facts("vienna").last_tick or 0) * 600 >= harness.clock.now() - 1200)
         yield harness
 
 
@@ -71,7 +75,35 @@ def test_as_csv(filled: Harness) -> None:
     rows = list(csv.DictReader(io.StringIO(reply.body.decode())))
     assert reply.headers["content-type"].startswith("text/csv")
     assert [(row["key"], row["partial"]) for row in rows] == [("a", "true"), ("b", "true")] * 2
-    assert list(rows[0]) == ["stream", "tick", "tick_end", "partial", "key", "value", "low", "high"]
+    assert list(rows[0]) == ["stream", "tick", "tick_end", "key", "value", "low", "high", "partial"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"since": "2023-11-14T23:00:00Z"},
+        {"until": "2023-11-15T00:00:00Z"},
+        {"since": "2023-11-14T22:40:00Z", "until": "2023-11-14T23:10:00Z"},
+        {"since": "2023-11-14T22:40:01Z", "until": "2023-11-14T23:09:59Z"},
+        {"since": "2023-11-14T23:30:00Z", "until": "2023-11-14T23:30:00Z"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("stream", ["noisy", "vienna"])
+def test_the_command_line_writes_the_same_tables(
+    filled: Harness, given: dict[str, str], stream: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for route, query in (("releases", {}), ("windows", {"per": "1h"}), ("windows", {"per": "1d", "nonnegative": "true"})):
+        asked = urllib.parse.urlencode({**query, **given})
+        reply = filled.request("GET", f"/v1/streams/{stream}/{route}?{asked}", accept="text/csv")
+        words = ["streams", "export", stream, "--state", str(filled.storage.folder)]
+        words += [word for name, value in given.items() for word in (f"--{name}", value)]
+        words += ["--per", query["per"]] if query else []
+        words += ["--nonnegative"] if "nonnegative" in query else []
+        assert main(words) == 0
+        assert capsys.readouterr().out == reply.body.decode()
+        assert reply.body.count(b"\n") > 1 or given.get("since") == given.get("until")
 
 
 def test_before_the_first_tick(tmp_path: Path) -> None:

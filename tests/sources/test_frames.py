@@ -12,42 +12,41 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fadecount.errors import BadRowError, FadecountError, InputError, MissingExtraError
-from fadecount.sources import Reason, SourceOptions, SourceReport, check_file, files, read_file
-from fadecount.sources.files import read_plain
+from fadecount.sources import Reason, SourceOptions, SourceReport, check_file, files, read_file, read_frame
+from fadecount.sources.files import Earlier, read_plain
+from fadecount.sources.lines import regular_lines
+from fadecount.streams.inputs import person_digest
 from tests.sources.test_plain import BAD_ROWS, ROW_OPTIONS, counted, options, written
 
 pl = pytest.importorskip("polars")
 from fadecount.sources import frames  # noqa: E402 (polars may be missing)
 
 
-def outcome(path: Path, chosen: SourceOptions, *, fast: bool) -> tuple[object, bool]:
-    """Counts and report, or the error; and whether the fast reader took the file."""
+def outcome(path: Path, chosen: SourceOptions, *, fast: bool) -> object:
+    """Counts and report, or the error."""
     report = SourceReport()
-    took = False
     try:
-        batches = frames.read_csv(path, chosen, report) if fast else None
-        took = batches is not None
+        batches = frames.read_csv(path, chosen, report) if fast else read_plain(path, "csv", chosen, report)
         rows = [
-            row
-            for batch in (batches if batches is not None else read_plain(path, "csv", chosen, report))
-            for row in zip(batch.ticks.tolist(), batch.keys.tolist(), batch.counts.tolist(), strict=True)
+            row for batch in batches for row in zip(batch.ticks.tolist(), batch.keys.tolist(), batch.counts.tolist(), strict=True)
         ]
     except FadecountError as error:
-        return (type(error), str(error)), True
-    return (rows, report), took
+        return type(error), str(error)
+    return rows, report
 
 
-def agree(path: Path, chosen: SourceOptions) -> bool:
-    fast, took = outcome(path, chosen, fast=True)
-    assert fast == outcome(path, chosen, fast=False)[0]
-    return took
+def agree(path: Path, chosen: SourceOptions) -> None:
+    assert outcome(path, chosen, fast=True) == outcome(path, chosen, fast=False)
 
 
 @pytest.mark.parametrize(("row", "reason"), BAD_ROWS)
 def test_bad_rows_are_the_same_ones(tmp_path: Path, row: bytes, reason: Reason) -> None:
-    path = written(tmp_path, b'time,key,n,who\n2026-03-01,a,2,"x"\n' + row + b"\n2026-03-01,b,3,y\n")
-    took = agree(path, options(**ROW_OPTIONS))
-    assert took or reason < Reason.TIME, "only files of odd shape go to the plain reader"
+    lines = [b'2026-03-01,a,2,"x"\n', row + b"\n", b"2026-03-01,b,3,y\n"]
+    path = written(tmp_path, b"time,key,n,who\n" + b"".join(lines))
+    agree(path, options(**ROW_OPTIONS))
+    most = options(**ROW_OPTIONS).max_line_bytes
+    together, alone = (regular_lines(each, 4, ",", most).tolist() for each in (b"".join(lines), lines[1]))
+    assert together == [True, *alone, True] and alone == [reason >= Reason.TIME], "polars reads every regular line, and no other"
 
 
 TIMES = [
@@ -90,7 +89,7 @@ def test_persons_are_bounded_alike_across_blocks(tmp_path: Path, monkeypatch: py
     rows = [f"{moment},{key},{n},p{who}" for moment, key, n, who in random.integers(0, [9000, 2, 9, 5], (2000, 4)).tolist()]
     path = written(tmp_path, "\n".join(["time,key,n,who", *rows]))
     chosen = options(**ROW_OPTIONS | {"keys": ("0", "1"), "per_person": 3}, time_unit="s")
-    assert agree(path, chosen)
+    agree(path, chosen)
     reading = read_file(path, chosen)
     assert sum(len(batch) for batch in reading) == 6
     assert reading.report.rows_dropped == 2000 - 3 * 5 * 3
@@ -105,7 +104,7 @@ def test_keys_of_persons_are_bounded_alike_across_blocks(tmp_path: Path, monkeyp
     path = written(tmp_path, "\n".join(["time,key,n,who", *rows]))
     keys = tuple("01234")
     chosen = options(**ROW_OPTIONS | {"keys": keys, "per_person": 2, "keys_per_person": most_keys}, time_unit="s")
-    assert agree(path, chosen)
+    agree(path, chosen)
     assert 100 < read_dropped(path, chosen) < 900
 
 
@@ -245,3 +244,45 @@ def test_parquet_amounts_of_every_type(tmp_path: Path, kind: Any) -> None:
     with pytest.raises(BadRowError, match=f"row 2: {Reason.ABOVE.text}"):
         check_file(path, options(amount="n", max_amount=3))
     assert check_file(path, options(amount="n", max_amount=4)).rows_read == 2
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), float("inf"), float("-inf")])
+def test_persons_that_are_no_number_are_missing_and_not_one_person(missing: float | None) -> None:
+    frame = pl.DataFrame({"time": [MOMENT] * 4, "who": [1.0, missing, missing, 2.5]})
+    reading = read_frame(frame, options(person="who"))
+    assert [batch.counts.tolist() for batch in reading] == [[2]]
+    assert (dict(reading.report.skipped), reading.report.rows_dropped) == ({Reason.PERSON: 2}, 0)
+
+
+@pytest.mark.parametrize("kind", [pl.Int8, pl.Int64, pl.Float32, pl.Float64, pl.Decimal(10, 3), pl.String])
+def test_whole_numbers_are_the_same_persons_and_keys_in_every_type(kind: Any) -> None:
+    """A column of whole numbers with one missing value often becomes one of floats: that must not rename the others."""
+    frame = pl.DataFrame({"time": [MOMENT] * 4, "key": [7, 70, 0, -7], "who": [1, 10, 100, 1]})
+    frame = frame.with_columns(pl.col("key", "who").cast(kind))
+    seen: list[bytes] = []
+
+    def counted_before(digests: Any, _places: Any) -> Any:
+        seen.extend(digests)
+        return np.zeros(len(digests), dtype=np.int64)
+
+    chosen = options(key="key", keys=("7", "70", "0", "-7"), person="who", first_tick=TICK)
+    reading = read_frame(frame, chosen, earlier=Earlier(key=b"k" * 32, counted=counted_before))
+    assert [batch.keys.tolist() for batch in reading] == [[0, 1, 2]]
+    assert (reading.report.rows_dropped, set(seen)) == (1, {person_digest(name, b"k" * 32) for name in ("1", "10", "100")})
+
+
+def test_a_column_may_be_called_number(tmp_path: Path) -> None:
+    path = tmp_path / "events.parquet"
+    pl.DataFrame({"time": [MOMENT, MOMENT], "number": [1, -1]}).write_parquet(path)
+    with pytest.raises(BadRowError, match=f"row 2: {Reason.NEGATIVE.text}"):
+        check_file(path, options(amount="number", max_amount=3))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Vienna", "Pacific/Kiritimati"])
+@pytest.mark.parametrize("tick_seconds", [3600, 86_400])
+def test_a_time_outside_the_calendar_is_one_bad_row(zone: str, tick_seconds: int) -> None:
+    for far in (10**15, -(10**15), 9 * 10**18, -62_135_596_800_000, 253_402_300_799_999):
+        frame = pl.DataFrame({"time": pl.Series([SECONDS * 1000, far]).cast(pl.Datetime("ms"))})
+        reading = read_frame(frame, options(zone=zone, tick_seconds=tick_seconds))
+        assert [batch.counts.tolist() for batch in reading] == [[1]]
+        assert dict(reading.report.skipped) == {Reason.TIME: 1}

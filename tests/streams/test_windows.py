@@ -117,13 +117,24 @@ def test_windows_that_do_not_fit_are_refused(per: str, zone: str | None) -> None
         reader.windows("s", per=per, zone=zone)
 
 
+def test_a_window_that_since_cuts_is_whole_and_one_that_until_cuts_is_partial() -> None:
+    _, reader = filled(np.ones((72, 1)), first=moment("2026-03-01") // HOUR)
+    first = moment("2026-03-01") // HOUR
+    found = reader.windows("s", per="1d", since=first + 30, until=first + 60)
+    assert (found.partial.tolist(), (found.starts // HOUR - first).tolist()) == ([False, True], [24, 48])
+    whole = reader.windows("s", per="1d")
+    assert found.values[0].tolist() == whole.values[1].tolist()
+    assert len(reader.windows("s", per="1d", since=first + 72)) == 0
+
+
 def test_windows_of_nothing() -> None:
     with SQLiteStore.in_memory() as store:
         store.create(Description(name="s", mechanism=fc.Linear(epsilon=1.0), ticks=Ticks(tick_seconds=60)), keys=["a", "b"])
         assert len(store.reader().windows("s", per="1d")) == 0
     _, reader = filled(np.ones((3, 1)), first=0)
     assert len(reader.windows("s", per="1h", since=10)) == 0
-    assert len(reader.windows("s", per="1h", since=1, until=1)) == 1
+    assert len(reader.windows("s", per="1h", since=1, until=2)) == 1
+    assert len(reader.windows("s", per="1h", since=1, until=1)) == 0
     with pytest.raises(ParameterError, match="at most"):
         WindowCalendar(per="1s").edges(0, 10**10)
 

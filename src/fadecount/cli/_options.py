@@ -279,9 +279,9 @@ def place_store(arguments: argparse.Namespace, *, keep: bool) -> None:
     With ``keep``, the folder of the service is the last resort. Without it, a run that names no store keeps nothing: the service
     closes the ticks of every stream in its folder by the clock, so a file must not be counted there unasked.
     """
-    from fadecount.service.configuration import configuration, default_folder
+    from fadecount.service.configuration import STORE_SETTINGS, configuration, default_folder
 
-    chosen = configuration({}, os.environ)
+    chosen = configuration({}, os.environ, only=STORE_SETTINGS)
     if not is_stored(arguments):
         arguments.database = chosen["database"]
         arguments.state = None if arguments.database else chosen["state"] or (default_folder() if keep else None)

@@ -150,6 +150,9 @@ def _zones() -> tuple[Verdict, str]:
 
 
 def _settings(arguments: argparse.Namespace) -> tuple[Verdict, str]:
+    from fadecount.service.configuration import configuration
+
+    configuration({}, os.environ)  # all of them, as serve does
     place_store(arguments, keep=True)
     where = "a PostgreSQL database" if arguments.database else str(arguments.state)
     sealed = "sealed with a key" if arguments.key_file or os.environ.get("FADECOUNT_KEY") else "not sealed (--key-file seals it)"

@@ -26,6 +26,7 @@ import argparse
 import re
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -73,7 +74,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--start", metavar="TIME", help="when a new stream begins (default: with its first event, which this reveals)"
     )
     group.add_argument(
-        "--until", metavar="TIME", help="release the ticks before this time (default: up to the last event, which this reveals)"
+        "--until",
+        metavar="TIME",
+        help="release ticks that end by this time (default: up to the last event, which this reveals)",
     )
     add_monotone_option(group)
     add_window_options(group)
@@ -83,14 +86,15 @@ def run(arguments: argparse.Namespace) -> int:
     from fadecount import runs
     from fadecount.errors import ParameterError
     from fadecount.mechanisms import read_planned_person, require_planned_person
-    from fadecount.streams.export import check_output
+    from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, check_output
 
     options = source_options(arguments)
     piped, zone = arguments.input == "-", options.zone
     if arguments.check:
         return _check(arguments, options)
     source = None if piped else arguments.input
-    check_output(arguments.output, source=source, force=arguments.force, append=arguments.append)
+    columns = COLUMNS if arguments.per is None else WINDOW_COLUMNS
+    check_output(arguments.output, source=source, force=arguments.force, append=arguments.append, columns=columns)
     view = None if arguments.monotone is None else monotone_view(arguments.monotone)
     check_window_options(arguments)
     if arguments.per is not None:
@@ -136,7 +140,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         if new and store.fence_warning:
             print(f"fadecount: {store.fence_warning}", file=sys.stderr)
-        return _release(arguments, under_way, view)
+        return _release(arguments, under_way, view, columns)
 
 
 def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
@@ -150,11 +154,12 @@ def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
     return 0
 
 
-def _release(arguments: argparse.Namespace, under_way: Run, view: Monotone | None) -> int:
+def _release(arguments: argparse.Namespace, under_way: Run, view: Monotone | None, columns: Sequence[str]) -> int:
     from fadecount.cli._progress import Progress, waiting
     from fadecount.streams.export import ReleaseWriter
 
     description, kept = under_way.stream.description, is_stored(arguments)
+    how = {"kept": kept, "force": arguments.force, "append": arguments.append, "columns": columns}
     releasing = stopped = False
 
     def stop(_number: int, _frame: object) -> None:
@@ -170,7 +175,7 @@ def _release(arguments: argparse.Namespace, under_way: Run, view: Monotone | Non
             expected = under_way.ticks_expected
         releasing = True
         with (
-            ReleaseWriter(arguments.output, description, kept=kept, force=arguments.force, append=arguments.append) as writer,
+            ReleaseWriter(arguments.output, description, **how) as writer,
             Progress("releasing", total=expected) as bar,
         ):
             keys, first = under_way.stream.keys, None

@@ -86,8 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_person_options(made["show"], "what is lost, by now")
     for name in ("export", "plot"):
-        made[name].add_argument("--since", metavar="TIME", help="from the tick of this time on")
-        made[name].add_argument("--until", metavar="TIME", help="up to the tick of this time")
+        made[name].add_argument("--since", metavar="TIME", help="only ticks that begin at this time or later")
+        made[name].add_argument("--until", metavar="TIME", help="only ticks that begin before this time")
         add_window_options(made[name])
         made[name].add_argument("--zone", metavar="ZONE", help="with --per: where days begin (default: the stream's zone)")
     made["plot"].add_argument("--key", action="append", metavar="KEY", help="only this key; repeatable (default: up to 24 keys)")
@@ -269,14 +269,15 @@ def _curve(arguments: argparse.Namespace) -> None:
 
 
 def _export(arguments: argparse.Namespace) -> None:
-    from fadecount.streams.export import ReleaseWriter
+    from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, ReleaseWriter
 
     check_window_options(arguments)
     with open_reader(arguments) as reader:
         description, keys = reader.status(arguments.name).description, reader.keys(arguments.name)
         ticks = description.ticks
         since, until = _span(arguments, ticks)
-        with ReleaseWriter(arguments.output, description, force=arguments.force) as writer:
+        columns = COLUMNS if arguments.per is None else WINDOW_COLUMNS
+        with ReleaseWriter(arguments.output, description, force=arguments.force, columns=columns) as writer:
             if arguments.per is not None:
                 zone = arguments.zone or ticks.zone
                 writer.write_windows(_windows(reader, arguments, since, until), keys, zone)
@@ -286,9 +287,9 @@ def _export(arguments: argparse.Namespace) -> None:
 
 
 def _span(arguments: argparse.Namespace, ticks: Ticks) -> tuple[int | None, int | None]:
-    """The first and last tick that --since and --until name."""
+    """The first tick that --since names, and the one before which --until ends."""
     since, until = (
-        None if text is None else ticks.at(parse_time(text, ticks.zone, name=option).timestamp())
+        None if text is None else ticks.first_from(parse_time(text, ticks.zone, name=option).timestamp())
         for text, option in ((arguments.since, "--since"), (arguments.until, "--until"))
     )
     return since, until

@@ -309,7 +309,7 @@ class Client(_Settings):
     def releases(
         self, name: str, *, key: str | None = None, since: str | None = None, until: str | None = None
     ) -> Iterator[PublishedCount]:
-        """Published counts, oldest first; times are ISO 8601 with a zone."""
+        """Published counts of the ticks that begin in [``since``, ``until``), oldest first; times are ISO 8601 with a zone."""
         cursor: str | None = None
         while True:
             page = self._do(_get(f"{_path(name)}/releases", key=key, since=since, until=until, limit="5000", cursor=cursor))
@@ -466,7 +466,7 @@ class AsyncClient(_Settings):
     async def releases(
         self, name: str, *, key: str | None = None, since: str | None = None, until: str | None = None
     ) -> AsyncIterator[PublishedCount]:
-        """Published counts, oldest first; times are ISO 8601 with a zone."""
+        """Published counts of the ticks that begin in [``since``, ``until``), oldest first; times are ISO 8601 with a zone."""
         cursor: str | None = None
         while True:
             asked = _get(f"{_path(name)}/releases", key=key, since=since, until=until, limit="5000", cursor=cursor)

@@ -1,14 +1,15 @@
 """What an operator may set for a service: one definition of every setting, for the command line, the environment and a file.
 
 The command line comes first, then the environment (``FADECOUNT_MAX_BODY``), then the file (TOML, ``max-body = 1048576``), then
-the default. A name that is not in the table is refused: a misspelt limit must not be silently without effect.
+the default. A service refuses a name that is not in the table: a misspelt limit must not be silently without effect. Other
+commands look at the places of the store alone, so that a variable of something else breaks none of them.
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,8 +18,9 @@ from fadecount.errors import ParameterError, bad_parameter
 
 PREFIX = "FADECOUNT_"
 FILE_VARIABLE = "FADECOUNT_CONFIG"
-OTHER_VARIABLES = frozenset({FILE_VARIABLE, "FADECOUNT_KEY", "FADECOUNT_SPARK_LOG"})
-"""Variables of the environment that are no settings of a service."""
+OTHER_VARIABLES = frozenset({FILE_VARIABLE, "FADECOUNT_KEY", "FADECOUNT_SPARK_LOG", "FADECOUNT_NAME", "FADECOUNT_UPSTREAM"})
+"""Variables of the environment that are no settings of a service. The last two are those of the proxy in deploy/."""
+STORE_SETTINGS = ("state", "database", "fence", "key-file")
 
 Kind = Literal["text", "path", "whole number", "number", "true or false", "texts"]
 Value = str | Path | int | float | bool | tuple[str, ...]
@@ -155,12 +157,17 @@ _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
 
 
 def configuration(
-    given: Mapping[str, str | bool | list[str] | None], environment: Mapping[str, str], file: str | Path | None = None
+    given: Mapping[str, str | bool | list[str] | None],
+    environment: Mapping[str, str],
+    file: str | Path | None = None,
+    *,
+    only: Collection[str] | None = None,
 ) -> dict[str, Value | None]:
     """The value of every setting, by its name in Python: ``given`` on the command line, or in the environment, the file, or its
     default.
 
-    Without ``file``, the variable ``FADECOUNT_CONFIG`` names one. Unknown names and wrong values are refused in one line.
+    Without ``file``, the variable ``FADECOUNT_CONFIG`` names one. Unknown names and wrong values are refused in one line. With
+    ``only``, the variables of these settings alone are looked at.
 
     >>> found = configuration({"port": "9000"}, {"FADECOUNT_PORT": "1", "FADECOUNT_RATE": "2.5"})
     >>> found["port"], found["rate"], found["burst"]
@@ -171,10 +178,11 @@ def configuration(
     if place is not None:
         found |= _from_file(Path(place))
     for name, text in sorted(environment.items()):
-        if name.startswith(PREFIX) and name not in OTHER_VARIABLES:
-            if name not in _BY_VARIABLE:
-                raise ParameterError(f"{name} is no setting of the service; settings are listed in docs/service.md")
-            found[_BY_VARIABLE[name].attribute] = _BY_VARIABLE[name].from_text(text, name)
+        setting = _BY_VARIABLE.get(name)
+        if setting is not None and (only is None or setting.name in only):
+            found[setting.attribute] = setting.from_text(text, name)
+        elif only is None and name.startswith(PREFIX) and name not in OTHER_VARIABLES:
+            raise ParameterError(f"{name} is no setting of the service; settings are listed in docs/service.md")
     for setting in SETTINGS:
         value = given.get(setting.attribute)
         if isinstance(value, str):
@@ -204,7 +212,7 @@ def _from_file(path: Path) -> dict[str, Value | None]:
 def default_folder() -> Path:
     """The folder that the environment or the settings file names; else ``$XDG_DATA_HOME/fadecount``, by default
     ``~/.local/share/fadecount``."""
-    chosen = configuration({}, os.environ)["state"]
+    chosen = configuration({}, os.environ, only=STORE_SETTINGS)["state"]
     if isinstance(chosen, Path):
         return chosen
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "fadecount"

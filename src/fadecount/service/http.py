@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import hashlib
-import io
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
@@ -273,14 +271,6 @@ def _with_cursor(request: Request, cursor: str) -> str:
     """The same query, from a cursor on. It is relative, so it also works behind a proxy."""
     kept = [each for each in request.url.query.split("&") if each and not each.startswith("cursor=")]
     return "?" + "&".join([*kept, f"cursor={cursor}"])
-
-
-def as_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\r\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue().encode()
 
 
 def wants_csv(request: Request) -> bool:

@@ -17,6 +17,8 @@ from fadecount.service.parsing import LONGEST_ID, MOST_DAILY, MOST_OPTIONS, MOST
 _REFERENCE = "#/components/schemas/{name}"
 _TEXT = {"type": "string"}
 _TIME = {"type": "string", "format": "date-time", "examples": ["2026-03-01T10:00:00Z"]}
+_SINCE = _TIME | {"description": "only ticks that begin at this time or later"}
+_UNTIL = _TIME | {"description": "only ticks that begin before this time"}
 _REFUSALS = {
     400: "something in the request is wrong; nothing was done",
     401: "no valid token",
@@ -106,7 +108,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("get", "/v1/streams/{name}/releases"): Operation(
         summary="Released counts, oldest first, in pages; JSON or CSV",
         answers={200: answers.ReleasePage, 304: None},
-        query={"key": _TEXT, "since": _TIME, "until": _TIME, "limit": _LIMIT, "cursor": _CURSOR},
+        query={"key": _TEXT, "since": _SINCE, "until": _UNTIL, "limit": _LIMIT, "cursor": _CURSOR},
         csv=True,
     ),
     ("get", "/v1/streams/{name}/releases/latest"): Operation(
@@ -118,8 +120,8 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         query={
             "per": {"type": "string", "pattern": "^[1-9][0-9]{0,5}(mo|[smhdwy])$", "examples": ["1h", "1d", "1w", "1mo"]},
             "key": _TEXT,
-            "since": _TIME,
-            "until": _TIME,
+            "since": _SINCE,
+            "until": _UNTIL,
             "nonnegative": {
                 "type": "string",
                 "enum": ["true", "false"],

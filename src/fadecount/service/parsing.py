@@ -272,5 +272,5 @@ def tick_at(ticks: Ticks, seconds: float, name: str) -> int:
 
 def first_from(ticks: Ticks, seconds: float, name: str) -> int:
     """The first tick that begins at or after a time."""
-    tick = tick_at(ticks, seconds, name)
-    return tick if ticks.start_seconds(tick) >= seconds else tick + 1
+    tick_at(ticks, seconds, name)
+    return ticks.first_from(seconds)

@@ -32,11 +32,12 @@ from fadecount.service.answers import (
 )
 from fadecount.service.clock import Clock
 from fadecount.service.fading_curve import REFRESHED, FadingCurve, curve_of, privacy_of_event, unit_text
-from fadecount.service.http import FRESH, Tagged, as_csv, json_answer, wants_csv
+from fadecount.service.http import FRESH, Tagged, json_answer, wants_csv
 from fadecount.service.parsing import LONGEST_NAME, LONGEST_QUERY, MOST_ROWS, MOST_STREAMS, Query, first_from
 from fadecount.service.problems import bad_request, not_found
 from fadecount.service.reader_pool import AnswerCache, Facts, ReaderPool, Release, read_page
 from fadecount.service.window_route import PARAMETERS, windows_maker
+from fadecount.streams.export import COLUMNS, csv_text
 from fadecount.streams.reader import Reader
 
 _NONE = frozenset[str]()
@@ -213,7 +214,7 @@ def description(facts: Facts, now: float, clock: str | None) -> StreamDescriptio
 
 def released_tick(reader: Reader, facts: Facts, tick: int) -> ReleasedTick:
     """One published tick with all its keys: the body of ``latest``, and of a live event."""
-    rows = read_page(reader, facts.name, tick, tick, skip=0, limit=len(facts.keys) + 1, position=None)
+    rows = read_page(reader, facts.name, tick, tick + 1, skip=0, limit=len(facts.keys) + 1, position=None)
     values = [ReleasedValue(key=facts.keys[row.position], value=row.value, low=row.low, high=row.high) for row in rows]
     return ReleasedTick(id=tick, tick=facts.ticks.shown(tick), releases=values)
 
@@ -279,7 +280,7 @@ def _page_maker(facts: Facts, query: Query, *, as_table: bool) -> Maker:
     def make(reader: Reader) -> Tagged:
         rows: list[Release] = []
         if begin <= end:
-            rows = read_page(reader, facts.name, begin, end, skip=skip, limit=limit + 1, position=position)
+            rows = read_page(reader, facts.name, begin, end + 1, skip=skip, limit=limit + 1, position=position)
         more, rows = len(rows) > limit, rows[:limit]
         following = f"{rows[-1].tick}.{rows[-1].position + 1}" if more else None
         return _page(facts, rows, following, closed=closed or more, as_table=as_table)
@@ -308,11 +309,11 @@ def _range(facts: Facts, query: Query) -> tuple[int, int, int, bool]:
 
 
 def _page(facts: Facts, rows: list[Release], following: str | None, *, closed: bool, as_table: bool) -> Tagged:
-    ticks = {tick: facts.ticks.shown(tick) for tick in {row.tick for row in rows}}
+    shown_tick = facts.ticks.local if as_table else facts.ticks.shown  # a table has the times of exported files
+    ticks = {tick: shown_tick(tick) for tick in {row.tick for row in rows}}
     if as_table:
-        header = ("stream", "tick", "key", "value", "low", "high")
         lines = ((facts.name, ticks[row.tick], facts.keys[row.position], row.value, row.low, row.high) for row in rows)
-        return Tagged.of(as_csv(header, lines), "text/csv; charset=utf-8", closed=closed, next_cursor=following)
+        return Tagged.of(csv_text([COLUMNS, *lines]).encode(), "text/csv; charset=utf-8", closed=closed, next_cursor=following)
     shown = [
         ReleasedRow(tick=ticks[row.tick], key=facts.keys[row.position], value=row.value, low=row.low, high=row.high)
         for row in rows

@@ -316,7 +316,7 @@ def read_facts(reader: Reader, name: str, outdated: Facts | None = None) -> Fact
 
 
 def read_page(reader: Reader, name: str, since: int, until: int, *, skip: int, limit: int, position: int | None) -> list[Release]:
-    """At most ``limit`` releases of the ticks ``since .. until``, leaving out the first ``skip`` keys of ``since``."""
+    """At most ``limit`` releases of ticks from ``since`` to before ``until``, without the first ``skip`` keys of ``since``."""
     found: list[Release] = []
     for release in _each(reader, name, since, until, position):
         if release.tick > since or release.position >= skip:

@@ -10,10 +10,11 @@ import msgspec
 from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import ParameterError
 from fadecount.service.answers import CountedWindow, WindowPage
-from fadecount.service.http import Tagged, as_csv
+from fadecount.service.http import Tagged
 from fadecount.service.parsing import MOST_ROWS, Query, first_from
 from fadecount.service.problems import bad_request, not_found
 from fadecount.service.reader_pool import Facts
+from fadecount.streams.export import WINDOW_COLUMNS, csv_text, window_rows, windows_table
 from fadecount.streams.reader import Reader
 from fadecount.streams.windows import WindowCalendar, Windows
 
@@ -34,7 +35,7 @@ def windows_maker(facts: Facts, query: Query, *, as_table: bool) -> Callable[[Re
         raise not_found()
     if nonnegative not in ("true", "false"):
         raise bad_request("bad_query", "nonnegative must be true or false")
-    first, last = _range(facts, query, calendar)
+    first, last = _range(facts, query)
     count = (last - first + 1) * facts.ticks.tick_seconds // parse_duration(calendar.per) + 2 if first <= last else 0
     if count * len(facts.keys) > MOST_CELLS or count * (1 if key is not None else len(facts.keys)) > MOST_ROWS:
         raise bad_request("bad_query", f"there must be at most {MOST_ROWS:,} windows of all keys together; give key, or since")
@@ -44,17 +45,17 @@ def windows_maker(facts: Facts, query: Query, *, as_table: bool) -> Callable[[Re
         found = None
         if count:
             try:
-                found = reader.windows(facts.name, per=calendar.per, since=first, until=last, nonnegative=nonnegative == "true")
+                found = reader.windows(
+                    facts.name, per=calendar.per, since=first, until=last + 1, nonnegative=nonnegative == "true"
+                )
             except ParameterError:
                 raise bad_request("bad_query", WHOLE_TICKS) from None
-        rows = [] if found is None else _rows(facts, found, positions)
         if as_table:
-            header = ("stream", "tick", "tick_end", "partial", "key", "value", "low", "high")
             lines = (
-                (facts.name, row.tick, row.tick_end, str(row.partial).lower(), row.key, row.value, row.low, row.high)
-                for row in rows
+                [] if found is None else window_rows(facts.name, windows_table(found, facts.keys, positions), facts.ticks.zone)
             )
-            return Tagged.of(as_csv(header, lines), "text/csv; charset=utf-8")
+            return Tagged.of(csv_text([WINDOW_COLUMNS, *lines]).encode(), "text/csv; charset=utf-8")
+        rows = [] if found is None else _rows(facts, found, positions)
         page = WindowPage(per=calendar.per, zone=facts.ticks.zone, windows=rows, next=None)
         return Tagged.of(msgspec.json.encode(page), "application/json")
 
@@ -75,8 +76,8 @@ def _calendar(facts: Facts, per: str | None) -> WindowCalendar:
     return calendar
 
 
-def _range(facts: Facts, query: Query, calendar: WindowCalendar) -> tuple[int, int]:
-    """The requested ticks, from the beginning of the window that contains ``since``; none if the first is after the last."""
+def _range(facts: Facts, query: Query) -> tuple[int, int]:
+    """The requested ticks; none if the first is after the last."""
     since, until = query.moment("since"), query.moment("until")
     if not facts.has_releases or facts.first_tick is None or facts.last_tick is None:
         return 1, 0
@@ -86,9 +87,6 @@ def _range(facts: Facts, query: Query, calendar: WindowCalendar) -> tuple[int, i
         facts.require_kept(last)
     if since is not None:
         first = max(first, first_from(facts.ticks, since, "since"))
-        if first <= last:
-            begin = facts.ticks.start_seconds(first)
-            first = max(facts.first_tick, facts.ticks.at(float(calendar.edges(begin, begin + 1)[0])))
     return first, last
 
 

@@ -2,7 +2,7 @@
 
 How the modules fit together: ``lines`` (bytes to texts) → ``rows`` (texts to an event, or the reason why not) → ``files`` (a
 file, standard library), ``frames`` and ``columns`` (a file, polars) or ``live`` (a pipe) → ``reading``. The rules about rows are
-stated once; tests compare the fast reader with the plain one.
+stated once; which reader reads a line never depends on another line.
 """
 
 from fadecount.sources.files import check_file, read_file, read_frame, read_history, require_file

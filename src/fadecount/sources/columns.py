@@ -69,8 +69,11 @@ def seconds_of_numbers(numbers: pl.Series, unit: str) -> pl.Series:
 
 
 def local_to_unix(local: pl.Series, zone: str) -> pl.Series:
-    """Unix seconds of local times in a zone."""
-    return local if zone == "UTC" else local - _mapped(local // ZONE_STEP, lambda step: offset_at_local(step, zone))
+    """Unix seconds of local times in a zone; null where the calendar of the zone ends."""
+    if zone == "UTC":
+        return local
+    local = _where(local, local.is_between(EARLIEST - 86_400, LATEST + 86_400))
+    return local - _mapped(local // ZONE_STEP, lambda step: offset_at_local(step, zone))
 
 
 def ticks_of(seconds: pl.Series, ticks: Ticks) -> pl.Series:
@@ -126,6 +129,8 @@ One number per row, because grouping by one column takes half the time of groupi
 """
 LAST_BAD = FIRST_BAD + 100
 _FIRST = -(1 << 61)
+REASON, NUMBER = "\nreason", "\nnumber"
+"""Columns beside those of the input, under names that no header can have: why a row has no texts, and the number of a row."""
 
 
 def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.LazyFrame:
@@ -141,7 +146,9 @@ def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.
         _person(options, schema, unpredictable(8)).alias(".twin"),
     ).with_columns(_tick(options).alias(".tick"))
     bad = (
-        pl.when(pl.col(".seconds").is_null())
+        pl.when(pl.col(REASON).is_not_null() if REASON in schema else pl.lit(value=False))
+        .then(FIRST_BAD + (pl.col(REASON) if REASON in schema else 0))
+        .when(pl.col(".seconds").is_null())
         .then(FIRST_BAD + Reason.TIME)
         .when(pl.col(".key").is_null())
         .then(FIRST_BAD + Reason.KEY)
@@ -162,7 +169,7 @@ def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.
         person=".person",
         twin=".twin",
         name=pl.lit("") if options.person is None else _text(options.person, schema[options.person]),
-        **({"number": "number"} if "number" in schema else {}),
+        **({NUMBER: NUMBER} if NUMBER in schema else {}),
     )
 
 
@@ -246,8 +253,15 @@ def _person(options: SourceOptions, schema: pl.Schema, key: bytes) -> pl.Expr:
 
 
 def _text(name: str, kind: pl.DataType) -> pl.Expr:
+    """The text of a value. A whole number has no decimals, whatever its type; NaN and infinity are missing, like null."""
+    column = pl.col(name)
     if isinstance(kind, pl.String):
-        return pl.col(name)
+        return column
+    if kind.is_float():
+        whole = column.cast(pl.Int64, strict=False)
+        return pl.when(whole == column).then(whole.cast(pl.String)).when(column.is_finite()).then(column.cast(pl.String))
+    if isinstance(kind, pl.Decimal) and kind.scale:
+        return column.cast(pl.String).str.replace(r"\.?0+$", "")
     if kind.is_numeric() or isinstance(kind, pl.Categorical | pl.Enum | pl.Boolean | pl.Null):
-        return pl.col(name).cast(pl.String)
+        return column.cast(pl.String)
     raise InputError(f"the column {name!r} is neither text nor numbers; choose another column")

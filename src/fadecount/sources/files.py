@@ -1,7 +1,7 @@
 """Whole files of events to counts per tick and key.
 
 The reader in this module uses the standard library alone. It is the reference for every faster reader, and it explains bad
-rows. Where polars is installed, ``frames`` reads the files that it supports faster, by the same rules.
+rows. Where polars is installed, ``frames`` reads CSV and Parquet, by the same rules.
 """
 
 from __future__ import annotations
@@ -244,22 +244,15 @@ def _batches(
     path: Path, kind: Format, options: SourceOptions, report: SourceReport, earlier: Earlier | None
 ) -> Iterator[TickBatch]:
     try:
-        batches = _fast(path, kind, options, report, earlier) or read_plain(path, kind, options, report, earlier)
-        yield from batches
+        if kind == "jsonl" or not has_polars():  # never a question of what a row holds
+            yield from read_plain(path, kind, options, report, earlier)
+            return
+        from fadecount.sources import frames
+
+        read = frames.read_parquet if kind == "parquet" else frames.read_csv
+        yield from read(path, options, report, earlier)
     except OSError as error:
         reason = error.strerror
     else:
         return
     raise InputError(f"{path} cannot be read: {reason}")
-
-
-def _fast(
-    path: Path, kind: Format, options: SourceOptions, report: SourceReport, earlier: Earlier | None
-) -> Iterator[TickBatch] | None:
-    """The counts read by polars, or None where the plain reader must read the file."""
-    if kind == "jsonl" or not has_polars():
-        return None
-    from fadecount.sources import frames
-
-    read = frames.read_parquet if kind == "parquet" else frames.read_csv
-    return read(path, options, report, earlier)

@@ -1,17 +1,27 @@
-"""Read with polars: Parquet and CSV files of plain shape, as a stream of blocks, larger than memory or not; and data frames."""
+"""Read with polars: Parquet and CSV files as a stream of blocks, larger than memory or not; and data frames."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from fadecount.errors import InputError
-from fadecount.sources.columns import FIRST_BAD, LAST_BAD, judged, split_places
+from fadecount.sources.columns import FIRST_BAD, LAST_BAD, NUMBER, REASON, judged, split_places
 from fadecount.sources.files import Earlier
-from fadecount.sources.lines import csv_header, is_regular, numbered_lines
+from fadecount.sources.lines import (
+    LineParser,
+    csv_header,
+    csv_parser,
+    line_blocks,
+    numbered_lines,
+    regular_lines,
+    without_ending,
+)
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.reading import OUTSIDE, ROWS_PER_BATCH, Reason, SourceReport, TickBatch, bad_row
 from fadecount.streams.inputs import person_digest
@@ -20,34 +30,56 @@ ROWS_PER_BLOCK = 500_000
 PARTS_KEPT = 16
 
 
-def read_csv(
-    path: Path, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None
-) -> Iterator[TickBatch] | None:
-    """The counts of a CSV file, or None if its shape is not plain, or polars refuses it: then the plain reader reads it."""
+def read_csv(path: Path, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None) -> Iterator[TickBatch]:
+    """The counts of a CSV file: polars reads its regular lines, the plain parser each other line by itself."""
+    schema = {**dict.fromkeys(options.columns, pl.String()), REASON: pl.Int64()}
+
+    def frames(
+        wanted: list[str] | None, predicate: pl.Expr | None, _rows: int | None, _batch: int | None
+    ) -> Iterator[pl.DataFrame]:
+        for frame in _csv_frames(path, options):
+            rows = frame.rename(dict(zip(frame.columns, schema, strict=True))).select(wanted or list(schema))
+            yield rows if predicate is None else rows.filter(predicate)
+
+    return _judged(register_io_source(frames, schema=schema), path.name, options, report, earlier)
+
+
+def _csv_frames(path: Path, options: SourceOptions) -> Iterator[pl.DataFrame]:
+    """The texts of the rows in the order of ``options.columns`` and of the file, and why a row has none."""
+    kinds = {f"text{at}": pl.String() for at in range(len(options.columns))} | {"reason": pl.Int64()}
+    yield pl.DataFrame(schema=kinds)
     with path.open("rb") as stream:
-        number, header = next(numbered_lines(stream, options.max_line_bytes), (0, None))
+        _, header = next(numbered_lines(stream, options.max_line_bytes), (0, None))
         if header is None:
-            return None
+            return
         places, width = csv_header(header, options, path.name)
-        start = stream.tell()
-        if number != 1 or not is_regular(stream, width, options.separator, options.max_line_bytes) or stream.tell() == start:
-            return None
-    names = [str(place) for place in range(width)]
-    for place, column in zip(places, options.columns, strict=True):
-        names[place] = f"={column}"
-    rows = pl.scan_csv(
-        path,
-        has_header=False,
-        skip_lines=1,
-        separator=options.separator,
-        schema=dict.fromkeys(names, pl.String()),
-        glob=False,
-        low_memory=True,
-    ).select(pl.col(f"={column}").alias(column) for column in options.columns)
-    try:
-        return _counts(rows, options, report, earlier)
-    except pl.exceptions.PolarsError:
-        return None
+        parse = csv_parser(places, width, options.separator)
+        names = {f"field{at}": pl.String() for at in range(width)}
+        texts = [pl.col(f"field{place}").alias(f"text{at}") for at, place in enumerate(places)]
+        for block in line_blocks(stream, options.max_line_bytes):
+            regular = regular_lines(block, width, options.separator, options.max_line_bytes)
+            plain = regular.all()
+            lines = [] if plain else block.split(b"\n")
+            fast = block if plain else b"".join(line + b"\n" for line in compress(lines, regular))
+            frame = pl.DataFrame(schema=kinds)
+            if fast:
+                rows = pl.scan_csv(fast, has_header=False, separator=options.separator, schema=names)
+                frame = rows.select(*texts, reason=pl.lit(None, dtype=pl.Int64)).collect()
+            if not plain:
+                others = [
+                    (at, *_texts(lines[at], parse, options)) for at in np.flatnonzero(~regular) if without_ending(lines[at])
+                ]
+                odd = pl.DataFrame(others, schema={"line": pl.Int64(), **kinds}, orient="row")
+                frame = (
+                    pl.concat([frame.with_columns(line=np.flatnonzero(regular)), odd], how="diagonal").sort("line").drop("line")
+                )
+            yield frame
+
+
+def _texts(raw: bytes, parse: LineParser, options: SourceOptions) -> tuple[str | int | None, ...]:
+    line = without_ending(raw)
+    row = parse(line) if len(line) <= options.max_line_bytes else Reason.OVERLONG
+    return (*(None for _ in options.columns), int(row)) if isinstance(row, Reason) else (*row, None)
 
 
 def read_parquet(
@@ -84,7 +116,12 @@ def _read(
     for column in options.columns:
         if column not in names:
             raise InputError(f"{source}: the column {column!r} is not among its {len(names)} columns; check its name")
-    rows = rows.select(options.columns)
+    return _judged(rows.select(options.columns), source, options, report, earlier, stop=stop)
+
+
+def _judged(
+    rows: pl.LazyFrame, source: str, options: SourceOptions, report: SourceReport, earlier: Earlier | None, *, stop: bool = False
+) -> Iterator[TickBatch]:
     try:
         batches = _counts(rows, options, report, earlier)
         bad = _first_bad(rows, options) if stop and any(reason not in OUTSIDE for reason in report.skipped) else None
@@ -191,11 +228,11 @@ def _merged(parts: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _first_bad(rows: pl.LazyFrame, options: SourceOptions) -> tuple[int, Reason]:
-    numbered = rows.with_row_index("number")
+    numbered = rows.with_row_index(NUMBER)
     table = judged(numbered, numbered.collect_schema(), options).filter(pl.col("place") <= LAST_BAD)
     table = table.filter(~pl.col("place").is_in([FIRST_BAD + reason for reason in OUTSIDE]))
-    first = table.group_by("place").agg(pl.col("number").min()).collect(engine="streaming").sort("number")
-    return int(first["number"][0]), Reason(first["place"][0] - FIRST_BAD)
+    first = table.group_by("place").agg(pl.col(NUMBER).min()).collect(engine="streaming").sort(NUMBER)
+    return int(first[NUMBER][0]), Reason(first["place"][0] - FIRST_BAD)
 
 
 def _batches(groups: pl.DataFrame, options: SourceOptions) -> Iterator[TickBatch]:

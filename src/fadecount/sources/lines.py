@@ -1,8 +1,8 @@
 """Lines of bytes to the texts of rows: CSV with a header, or JSON lines. One row is one line, in both.
 
-CSV readers differ on blank lines, stray quotes, missing fields, lone carriage returns, NUL bytes and wrong encodings. All readers
-agree on a file without any of these (:func:`is_regular`), so a fast reader may read it. Any other file goes to the plain
-reader, which reports line by line what is wrong. The check is several times faster than parsing.
+CSV readers differ on blank lines, stray quotes, missing fields, lone carriage returns, NUL bytes and wrong encodings. All of them
+agree on a line without any of these (:func:`regular_lines`), so a fast reader may read it. Every other line goes to the plain
+parser by itself: how a line is read depends on that line alone. The check is several times faster than parsing.
 """
 
 from __future__ import annotations
@@ -147,46 +147,55 @@ def _refuse(_constant: str) -> NoReturn:
     raise ValueError("not JSON")
 
 
-CHUNK_BYTES = 1 << 18  # fits in the cache of a core
+BLOCK_BYTES = 1 << 20
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
 
 
-def is_regular(stream: BinaryIO, width: int, separator: str, max_line_bytes: int) -> bool:
-    """Whether every line that follows has ``width`` fields, well-placed quotes, valid text, and is neither blank nor overlong."""
-    rest = b""
-    while chunk := stream.read(max(CHUNK_BYTES, 2 * max_line_bytes)):
-        chunk = rest + chunk
-        end = chunk.rfind(b"\n") + 1
-        if len(chunk) - end > max_line_bytes or not _lines_are_regular(chunk[:end], width, ord(separator), max_line_bytes):
-            return False
-        rest = chunk[end:]
-    return _lines_are_regular(rest + b"\n", width, ord(separator), max_line_bytes) if rest else True
+def line_blocks(stream: BinaryIO, max_line_bytes: int) -> Iterator[bytes]:
+    """The rest of a stream as blocks of whole lines. Of an overlong line, more than ``max_line_bytes`` remain, not all."""
+    while block := stream.read(BLOCK_BYTES):
+        if not block.endswith(b"\n"):
+            block += stream.readline(max_line_bytes + 2)
+        rest = block
+        while not rest.endswith(b"\n") and (rest := stream.readline(max_line_bytes)):
+            pass
+        yield block if block.endswith(b"\n") else block + b"\n"
 
 
-def _lines_are_regular(lines: bytes, width: int, separator: int, max_line_bytes: int) -> bool:
-    if b"\0" in lines or not _is_utf8(lines):
-        return False
-    if b"\r" in lines and lines.count(b"\r") != lines.count(b"\r\n"):
-        return False
-    values = np.frombuffer(lines, dtype=np.uint8)
-    marks = np.flatnonzero((values == separator) | (values == _NEWLINE))
-    if b'"' in lines:
+def regular_lines(block: bytes, width: int, separator: str, max_line_bytes: int) -> npt.NDArray[np.bool_]:
+    """Which lines of a block have ``width`` fields, well-placed quotes and valid text, and are neither blank nor overlong.
+
+    A line with a lone carriage return or a byte order mark at its beginning is not regular either. Each verdict depends on its
+    own line alone.
+    """
+    values = np.frombuffer(block, dtype=np.uint8)
+    ends = np.flatnonzero(values == _NEWLINE)
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    lengths = ends - starts
+    regular: npt.NDArray[np.bool_] = (lengths >= 1) & (lengths <= max_line_bytes) & (values[starts] != BYTE_ORDER_MARK[0])
+    marks = np.flatnonzero(values == ord(separator))
+    if b'"' in block:
         quotes = np.flatnonzero(values == _QUOTE)
-        if not _quotes_are_regular(values, quotes, separator):
-            return False
-        inside = np.searchsorted(quotes, marks) & 1 == 1
-        if np.any(values[marks[inside]] == _NEWLINE):
-            return False
-        marks = marks[~inside]
-    if len(marks) % width:
-        return False
-    ends = marks[width - 1 :: width]
-    newlines = values[marks] == _NEWLINE
-    if np.count_nonzero(newlines) != len(ends) or not np.all(newlines[width - 1 :: width]):
-        return False
-    lengths = np.diff(ends, prepend=-1) - 1
-    shortest = 2 if b"\r" in lines else 1
-    return len(lengths) == 0 or bool(lengths.min() >= shortest and lengths.max() <= max_line_bytes)
+        number = np.diff(np.searchsorted(quotes, ends), prepend=0)
+        paired = number % 2 == 0
+        quotes = quotes if paired.all() else quotes[np.repeat(paired, number)]
+        before, after = values[quotes[::2] - 1], values[quotes[1::2] + 1]  # -1 is the line feed at the end of the block
+        begins = (before == ord(separator)) | (before == _NEWLINE) | (before == _QUOTE)
+        finishes = (after == ord(separator)) | (after == _NEWLINE) | (after == _RETURN) | (after == _QUOTE)
+        regular &= paired
+        regular[np.searchsorted(ends, quotes[::2][~(begins & finishes)])] = False
+        marks = marks[np.searchsorted(quotes, marks) % 2 == 0]
+    regular &= np.diff(np.searchsorted(marks, ends), prepend=0) == width - 1
+    if b"\r" in block:
+        regular &= (lengths > 1) | (values[starts] != _RETURN)
+        returns = np.flatnonzero(values == _RETURN)
+        regular[np.searchsorted(ends, returns[values[returns + 1] != _NEWLINE])] = False
+    if b"\0" in block:
+        regular[np.searchsorted(ends, np.flatnonzero(values == 0))] = False
+    if not _is_utf8(block):
+        for place in np.flatnonzero(regular):
+            regular[place] = _is_utf8(block[starts[place] : ends[place]])
+    return regular
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -197,14 +206,3 @@ def _is_utf8(data: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _quotes_are_regular(values: npt.NDArray[np.uint8], quotes: npt.NDArray[np.int64], separator: int) -> bool:
-    """Quotes come in pairs. The first of a pair begins a field or follows a quote; the second ends one or precedes a quote."""
-    if len(quotes) % 2:
-        return False
-    before = np.where(quotes[::2] == 0, _NEWLINE, values[quotes[::2] - 1])
-    after = values[quotes[1::2] + 1]  # lines end with a line feed, so there is always a next byte
-    begins = (before == separator) | (before == _NEWLINE) | (before == _QUOTE)
-    finishes = (after == separator) | (after == _NEWLINE) | (after == _RETURN) | (after == _QUOTE)
-    return bool(begins.all() and finishes.all())

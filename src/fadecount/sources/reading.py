@@ -111,7 +111,8 @@ class SourceReport:
 
     def lines(self) -> list[str]:
         """One line per reason, the most frequent first: ``3 rows left out: the key is not declared``."""
-        return [f"{count:,} row{'s' * (count != 1)} left out: {reason.text}" for reason, count in self.skipped.most_common()]
+        order = sorted(self.skipped.items(), key=lambda each: (-each[1], each[0]))
+        return [f"{count:,} row{'s' * (count != 1)} left out: {reason.text}" for reason, count in order]
 
 
 class Reading(Iterator[TickBatch]):

@@ -7,7 +7,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -32,10 +32,18 @@ Table = dict[str, NDArray[Any]]
 SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
-def check_output(output: str | None, *, source: str | None = None, force: bool = False, append: bool = False) -> str:
+def check_output(
+    output: str | None,
+    *,
+    source: str | None = None,
+    force: bool = False,
+    append: bool = False,
+    columns: Sequence[str] = COLUMNS,
+) -> str:
     """The output format. Raises, before anything is released, if the output cannot be written or is the input.
 
-    An existing file is replaced only with ``force``: an overwritten release may have been the only copy.
+    An existing file is replaced only with ``force``: an overwritten release may have been the only copy. With ``append`` it must
+    have the same columns.
     """
     if output in (None, "-"):
         return "csv"
@@ -49,11 +57,26 @@ def check_output(output: str | None, *, source: str | None = None, force: bool =
         raise bad_parameter("--output", output, "another file than the input", "it would be overwritten")
     if append and kind == "parquet":
         raise bad_parameter("--output", output, "a .csv or .jsonl file to append to", "write another .parquet file")
+    if append and path.exists() and path.stat().st_size and not _begins_with(path, kind, columns):
+        wanted = f"a file that begins with the columns {', '.join(columns)}"
+        raise bad_parameter("--output", output, wanted, "append to a file of the same kind, or write a new one")
     if path.exists() and not force and not append:
         raise bad_parameter("--output", output, "a new file", "--append writes behind what is there, --force replaces it")
     if kind == "parquet":
         _polars()
     return kind
+
+
+def _begins_with(path: Path, kind: str, columns: Sequence[str]) -> bool:
+    """Whether the first line of a file is the header of these columns, or a JSON object of them."""
+    with path.open("rb") as file:
+        line = file.readline(1 << 20)
+    if kind == "csv":
+        return line == (",".join(columns) + "\n").encode()
+    try:
+        return list(json.loads(line)) == list(columns)
+    except (ValueError, TypeError):
+        return False
 
 
 class ReleaseWriter:
@@ -64,7 +87,14 @@ class ReleaseWriter:
     """
 
     def __init__(
-        self, output: str | None, description: Description, *, kept: bool = True, force: bool = False, append: bool = False
+        self,
+        output: str | None,
+        description: Description,
+        *,
+        kept: bool = True,
+        force: bool = False,
+        append: bool = False,
+        columns: Sequence[str] = COLUMNS,
     ) -> None:
         self._stream, self._ticks, self._kept = description.name, description.ticks, kept
         self._about = {
@@ -74,18 +104,18 @@ class ReleaseWriter:
             "fadecount.tick_seconds": str(description.ticks.tick_seconds),
             "fadecount.zone": description.ticks.zone,
         }
-        self._kind = check_output(output, force=force, append=append)
+        self._kind, self._columns = check_output(output, force=force, append=append, columns=columns), columns
         self._mode: Literal["a", "w"] = "a" if append else "w"
         self._path = None if output in (None, "-") else Path(str(output))
         self._frames: list[Any] = []
         self._file: TextIO | None = None
 
-    def _opened(self, columns: Sequence[str] = COLUMNS) -> TextIO:
+    def _opened(self) -> TextIO:
         """The file, opened at the first release: a refused run leaves an older file unchanged."""
         if self._file is None:
             self._file = sys.stdout if self._path is None else self._path.open(self._mode, encoding="utf-8", newline="")
             if self._kind == "csv" and (self._path is None or self._path.stat().st_size == 0):
-                self._file.write(",".join(columns) + "\n")
+                self._file.write(",".join(self._columns) + "\n")
         return self._file
 
     def write(self, pieces: Iterable[Releases], keys: Sequence[str]) -> None:
@@ -96,8 +126,8 @@ class ReleaseWriter:
                     self._add(releases_table([piece], keys, self._ticks), self._ticks.zone)
                 else:
                     self._opened().write(self._text(piece, keys))
-            if self._file is not None:
-                self._file.flush()
+            if self._kind != "parquet":
+                self._opened().flush()  # a table without rows has its header
         except OSError as error:
             raise _failed(error, self._path, kept=self._kept) from error
 
@@ -108,15 +138,12 @@ class ReleaseWriter:
             if self._kind == "parquet":
                 self._add(table, zone)
                 return
-            file = self._opened(WINDOW_COLUMNS)
-            texts = {name: iso_times(table[name], zone) for name in ("tick", "tick_end")}
-            columns = [texts[name] if name in texts else table[name].tolist() for name in WINDOW_COLUMNS[1:]]
+            file, rows = self._opened(), window_rows(self._stream, table, zone)
             if self._kind == "csv":
-                csv.writer(file, lineterminator="\n").writerows((self._stream, *row) for row in zip(*columns, strict=True))
+                file.write(csv_text(rows))
             else:
-                for row in zip(*columns, strict=True):
-                    values = dict(zip(WINDOW_COLUMNS, (self._stream, *row), strict=True))
-                    file.write(json.dumps(values, ensure_ascii=False) + "\n")
+                for row in rows:
+                    file.write(json.dumps(dict(zip(WINDOW_COLUMNS, row, strict=True)), ensure_ascii=False) + "\n")
             file.flush()
         except OSError as error:
             raise _failed(error, self._path, kept=self._kept) from error
@@ -179,20 +206,38 @@ def releases_table(pieces: Iterable[Releases], keys: Sequence[str], ticks: Ticks
     return dict(zip(COLUMNS[1:], columns, strict=True))
 
 
-def windows_table(windows: Windows, keys: Sequence[str]) -> Table:
-    """Windows as columns: tick, tick_end, key, value, low, high, partial; without keys that were not declared yet."""
-    width = len(keys)
-    known = windows.known.ravel()
+def windows_table(windows: Windows, keys: Sequence[str], positions: Sequence[int] | None = None) -> Table:
+    """Windows as columns: tick, tick_end, key, value, low, high, partial; without keys that were not declared yet.
+
+    ``positions`` chooses the keys (default: all of them).
+    """
+    chosen = [at for at in (range(len(keys)) if positions is None else positions) if at < windows.values.shape[1]]
+    width, known = len(chosen), windows.known[:, chosen].ravel()
     columns = (
         np.repeat(windows.starts, width),
         np.repeat(windows.ends, width),
-        np.tile(np.array(keys, dtype=object), len(windows)),
-        windows.values.ravel(),
-        windows.low.ravel(),
-        windows.high.ravel(),
+        np.tile(np.array(keys, dtype=object)[chosen], len(windows)),
+        windows.values[:, chosen].ravel(),
+        windows.low[:, chosen].ravel(),
+        windows.high[:, chosen].ravel(),
         np.repeat(windows.partial, width),
     )
     return {name: column[known] for name, column in zip(WINDOW_COLUMNS[1:], columns, strict=True)}
+
+
+def window_rows(stream: str, table: Table, zone: str) -> Iterator[tuple[object, ...]]:
+    """The rows of a table of windows in the order of ``WINDOW_COLUMNS``, with times in a zone."""
+    texts = {name: iso_times(table[name], zone) for name in ("tick", "tick_end")}
+    columns = [texts[name] if name in texts else table[name].tolist() for name in WINDOW_COLUMNS[1:]]
+    return ((stream, *row) for row in zip(*columns, strict=True))
+
+
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as CSV, for files and over HTTP: quoted only where that is needed, true and false as in JSON."""
+    text = io.StringIO()
+    shown = ([str(value).lower() if isinstance(value, bool) else value for value in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows(shown)
+    return text.getvalue()
 
 
 def to_frame(table: Table, zone: str) -> Any:

@@ -149,7 +149,7 @@ class Reader:
     def releases(
         self, name: str, *, since: int | None = None, until: int | None = None, view: Monotone | None = None
     ) -> Iterator[Releases]:
-        """The published releases of the ticks ``since .. until`` (both included), oldest first, in pieces of any size.
+        """The published releases of the ticks from ``since`` to before ``until``, oldest first, in pieces of any size.
 
         With ``view``, the view is applied to them, from the first tick on that is there. A ``since`` before releases that
         were removed raises a ``RemovedError``.
@@ -159,7 +159,7 @@ class Reader:
             return
         kept = self._kept(status, since)
         first = kept if since is None else max(since, kept)
-        last = status.published_tick if until is None else min(until, status.published_tick)
+        last = status.published_tick if until is None else min(until - 1, status.published_tick)
         begin = expected = first if view is None else kept
         for chunk in read_chunks(self._database, status.id, begin, last):
             if chunk.first_tick != expected:
@@ -184,13 +184,15 @@ class Reader:
         until: int | None = None,
         nonnegative: bool = False,
     ) -> Windows:
-        """The counts of the windows of time in the ticks ``since .. until`` (both included), per hour, day, week or month.
+        """The counts of the windows of time in the ticks from ``since`` to before ``until``, per hour, day, week or month.
+
+        A window that ``since`` cuts is given from its beginning; one that ``until`` cuts is partial.
 
         ``per`` is a number and a unit (``1h``, ``1d``, ``1w``, ``1mo``); days begin at midnight in ``zone``, by default the
         stream's. With a delay, only ticks that are shown already are in a window. A window that reaches into releases that were
         removed is partial; if all of them were removed, a ``RemovedError`` is raised. It costs no privacy: see docs/windows.md.
         """
-        from fadecount.streams.windows import WindowCalendar, no_windows, window_ticks, windows_of
+        from fadecount.streams.windows import WindowCalendar, no_windows, window_start, window_ticks, windows_of
 
         status = self.status(name)
         ticks, mechanism = status.description.ticks, status.description.mechanism
@@ -200,12 +202,14 @@ class Reader:
         earliest = begin
         if begin is not None and status.kept_tick is not None:  # a window needs the release before its first tick
             earliest = max(begin + 1, status.kept_tick + 1 - delay)
-            if until is not None and until < earliest:
+            if until is not None and until <= earliest:
                 raise _removed(status)
         first = max([each for each in (earliest, since) if each is not None], default=0)
-        last = -1 if last is None else min(last - delay, last if until is None else until)
-        if begin is None or last < first:
+        last = -1 if last is None else min(last - delay, last if until is None else until - 1)
+        if begin is None or earliest is None or last < first:
             return no_windows(width)
+        if since is not None:
+            first = max(earliest, window_start(ticks, calendar, first))
         edges, at, partial = window_ticks(ticks, calendar, first, last)
         wanted = at - 1 + delay  # the release that shows everything before an edge
         totals, widths = self._values_at(status, wanted)

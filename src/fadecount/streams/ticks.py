@@ -58,6 +58,16 @@ class Ticks:
         local = datetime.fromtimestamp(unix_seconds, self._local).date()
         return (local - _EPOCH).days // (self.tick_seconds // DAY)
 
+    def first_from(self, unix_seconds: float) -> int:
+        """The first tick that begins at a time or later. A range of time holds the ticks that begin in [since, until).
+
+        >>> hours = Ticks(tick_seconds=3600)
+        >>> hours.first_from(7200), hours.first_from(7201)
+        (2, 3)
+        """
+        tick = self.at(unix_seconds)
+        return tick if self.start_seconds(tick) >= unix_seconds else tick + 1
+
     def of(self, unix_seconds: NDArray[np.int64]) -> NDArray[np.int64]:
         """The ticks of many times (whole Unix seconds, rounded down)."""
         if self._local is None or not len(unix_seconds):

@@ -146,6 +146,12 @@ class Windows:
         )
 
 
+def window_start(ticks: Ticks, calendar: WindowCalendar, tick: int) -> int:
+    """The first tick of the window that contains the beginning of a tick."""
+    begin = ticks.start_seconds(tick)
+    return ticks.at(float(calendar.edges(begin, begin + 1)[0]))
+
+
 def window_ticks(ticks: Ticks, calendar: WindowCalendar, first: int, last: int) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
     """The windows of the ticks ``first .. last``: edges in Unix seconds, the tick at each edge, and which are partial.
 
