@@ -194,8 +194,8 @@ MUTANTS = (
     Mutant(
         "a larger unit of Gaussian noise taken for one",
         "mechanisms/gaussian.py",
-        "self._mu(age, float(sensitivity))",
-        "self._mu(age)",
+        "self._mu(ages, float(sensitivity))",
+        "self._mu(ages)",
         GAUSSIAN,
     ),
     Mutant(
