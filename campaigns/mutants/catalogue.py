@@ -239,11 +239,20 @@ MUTANTS = (
     Mutant(
         "visits late in their time",
         "streams/forks.py",
-        "later + length - 1, later - 1,",
-        "later + length - every, later - every,",
+        "np.arange(later + during, later, -every,",
+        "np.arange(later + during - every, later - every, -every,",
         FADING,
     ),
-    Mutant("the last visits forgotten", "streams/forks.py", "- 1, later - 1, -every,", "- 1, later - 1 + every, -every,", FADING),
+    Mutant(
+        "the last visits forgotten", "streams/forks.py", "+ during, later, -every,", "+ during, later + every, -every,", FADING
+    ),
+    Mutant(
+        "the present tick of releases ahead forgotten",
+        "streams/forks.py",
+        "// tick_seconds) - 1 if later",
+        "// tick_seconds) if later",
+        FADING,
+    ),
     # What enters a stream: amounts held to the unit, large counts capped without expanding them.
     Mutant(
         "an amount above the unit's counted",

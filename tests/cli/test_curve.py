@@ -104,8 +104,8 @@ def test_someone_who_comes_every_day(capsys: pytest.CaptureFixture[str]) -> None
     visits = [1, 1, 25, 25, 49, 49]
     assert found["visits"] == 6
     assert found["loss_from_the_start"] == mechanism.loss_of(visits, 72)
-    assert found["loss_now"] == sum_rounded_up([mechanism.loss(72 - step) for step in visits])
-    assert found["loss_in_a_year"] == sum_rounded_up([mechanism.loss(72 + 8760 - step) for step in visits])
+    assert found["loss_now"] == sum_rounded_up([mechanism.loss(73 - step) for step in visits])
+    assert found["loss_in_a_year"] == sum_rounded_up([mechanism.loss(73 + 8760 - step) for step in visits])
     assert found["loss_from_the_start"] <= found["loss_now"] < found["loss_in_a_year"]
     assert main(words) == 0
     words_said = " ".join(capsys.readouterr().out.split())

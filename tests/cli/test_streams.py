@@ -228,9 +228,9 @@ def test_someone_who_comes_every_day_loses_the_sum_of_the_visits(stored: Path, c
         assert main([*show, *words]) == 0
         found.append(json.loads(capsys.readouterr().out))
     mechanism = fc.Gradual(epsilon=4.0)
-    assert found[0]["loss_now"] == pytest.approx(sum(mechanism.loss(age) for age in (0, 1, 2)))
+    assert found[0]["loss_now"] == pytest.approx(sum(mechanism.loss(age) for age in (1, 2, 3)))
     assert found[1]["loss_now"] == pytest.approx(2 * found[0]["loss_now"])
-    assert found[2]["loss_now"] == pytest.approx(mechanism.loss(2))
+    assert found[2]["loss_now"] == pytest.approx(mechanism.loss(3))
     assert found[0]["loss_in_a_year"] > found[0]["loss_now"]
     assert main([*show[:-1], "--person", "1/hour", "--for", "3h"]) == 0
     assert capsys.readouterr().out.startswith("Someone who came 1/hour for 3 hours until now: at most ε = ")

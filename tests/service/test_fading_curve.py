@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from fadecount.mechanisms import Loss
 from fadecount.mechanisms.gaussian_law import epsilon_at, mu_at
 from fadecount.service.fading_curve import REFRESHED, FadingCurve, curve_ages, rival_refresh, sentence
 from fadecount.streams.forks import Fork, StreamLoss
+from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import Unit
 
 
@@ -54,7 +57,7 @@ def test_the_comparison_says_who_loses_less_from_which_age_on() -> None:
 def test_visits_of_a_person_add_up() -> None:
     fading = curve(fc.Gradual(epsilon=0.1), 2, 3600)
     found = fading.person(2, 86400, 10 * 86400)
-    ages = [24 * each - 1 for each in range(1, 11) for _ in range(2)]
+    ages = [24 * each for each in range(1, 11) for _ in range(2)]
     assert found.visits == 20
     assert found.loss >= 2 * math.fsum(fading.mechanism.loss(age) for age in ages)
     assert found.loss == pytest.approx(2 * math.fsum(fading.mechanism.loss(age) for age in ages), rel=1e-12)
@@ -63,7 +66,7 @@ def test_visits_of_a_person_add_up() -> None:
     assert found.sentence.startswith("Someone who came 2 times in 1 day for 1 week 3 days: a privacy loss of at most ")
     assert fading.person(1, 604800, 86400).visits == 1
     rare = fading.person(10, 365 * 86400, 30 * 86400)
-    assert rare.visits == 10 and rare.loss == pytest.approx(20 * fading.mechanism.loss(719)), "all ten may have come at once"
+    assert rare.visits == 10 and rare.loss == pytest.approx(20 * fading.mechanism.loss(720)), "all ten may have come at once"
     small = curve(fc.Gradual(epsilon=0.001), tick_seconds=3600).person(1, 86400, 604800)
     assert small.meaning.endswith(f"be at most {small.sure} sure.")
 
@@ -87,17 +90,39 @@ def test_no_times_of_visits_lose_more_than_stated(mechanism: fc.mechanisms.Mecha
                 times.append(float(moment))
         steps = [int(each // tick) + 1 for each in times]
         last = int(now // tick)
-        exact = mechanism.loss_of(steps, now=last)
-        stream = StreamLoss(mechanism=mechanism, steps=last)
-        stated = FadingCurve(stream=stream, tick_seconds=tick, due=last).person(visits, every, during)
-        assert exact <= stated.loss * (1 + 1e-12)
-        assert stated.visits >= len(times)
+        for ahead in (0, 1, 7):  # releases ahead of the clock hold the present tick too
+            stream = StreamLoss(mechanism=mechanism, steps=last + ahead)
+            fading = FadingCurve(stream=stream, tick_seconds=tick, due=last)
+            stated = fading.person(visits, every, during)
+            assert mechanism.loss_of(steps, now=last + ahead) <= stated.loss * (1 + 1e-12)
+            assert stated.visits >= len(times)
+            by_tick = fading.person(visits, every, during, Unit(of="person", events=5))
+            assert mechanism.loss_of(sorted(set(steps)), now=last + ahead) <= by_tick.loss * (1 + 1e-12)
+            assert by_tick.loss <= stated.loss
+
+
+def test_visits_in_days_of_other_lengths() -> None:
+    """A fortnight with a day of 23 hours, and one in which a whole day was left out, reach into one tick more."""
+    mechanism, day = fc.Gradual(epsilon=0.5, exponent=2.0), 86400
+    for zone, moment in (("Europe/Vienna", "2026-04-10"), ("Pacific/Apia", "2012-01-05")):
+        ticks = Ticks(tick_seconds=day, zone=zone)
+        now = datetime.fromisoformat(moment).replace(tzinfo=ZoneInfo(zone)).timestamp()
+        for length in range(1, 40):
+            for steps in (length + 2, length + 7, 100):
+                first = ticks.at(now) - steps
+                places = [ticks.at(now - length * day + back) - first + 1 for back in (0.0, 0.5, 3600.5)]
+                fading = FadingCurve(stream=StreamLoss(mechanism=mechanism, steps=steps), tick_seconds=day, due=steps)
+                stated = fading.person(1, length * day, length * day).loss
+                assert max(mechanism.loss_of([place], now=steps) for place in places) <= stated
+                assert stated == fading.loss(length * day).epsilon
 
 
 def test_events_of_a_person_in_one_tick_are_one_unit() -> None:
     fading = curve(fc.Gradual(epsilon=0.1), 5, 86400)
-    assert fading.person(24, 86400, 10 * 86400, Unit(of="person", events=5)).loss == fading.person(1, 86400, 10 * 86400).loss
-    assert fading.person(24, 86400, 10 * 86400).loss == pytest.approx(24 * fading.person(1, 86400, 10 * 86400).loss)
+    often = fading.person(24, 86400, 10 * 86400, Unit(of="person", events=5)).loss
+    daily = fading.person(1, 86400, 10 * 86400).loss
+    assert often == pytest.approx(daily + 5 * fading.mechanism.loss(0)), "ten days reach into eleven ticks"
+    assert fading.person(24, 86400, 10 * 86400).loss == pytest.approx(24 * daily)
 
 
 def test_a_loss_of_zero_at_a_delta_is_not_nothing() -> None:

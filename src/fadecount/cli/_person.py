@@ -14,6 +14,7 @@ from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Gaussian, Loss, Mechanism
 from fadecount.rounding import shown_chance, shown_factor, shown_loss
 from fadecount.streams.forks import StreamLoss
+from fadecount.streams.unit import ONE_EVENT, Unit
 
 MOST_VISITS = 1_000_000
 DEFAULT_SPAN = "30d"
@@ -45,7 +46,7 @@ def someone(mechanism: Mechanism, arguments: argparse.Namespace, tick: int | Non
     if tick is None:
         raise bad_parameter("--person", arguments.person, "given with --tick", "visits are a matter of hours and days")
     events, every, length = visits_from(arguments.person, arguments.span, tick)
-    losses = losses_of(StreamLoss(mechanism=mechanism), events, every, length, tick)
+    losses = losses_of(StreamLoss(mechanism=mechanism), events, every * tick, length * tick, tick)
     steps = range(1, length + 1, every)
     exact = mechanism.loss_of(np.repeat(steps, events), length)
     return {
@@ -59,10 +60,12 @@ def someone(mechanism: Mechanism, arguments: argparse.Namespace, tick: int | Non
     }
 
 
-def losses_of(stream: StreamLoss, units: int, every: int, length: int, tick: int) -> dict[str, Loss]:
-    """The loss of someone with so many units in every so many ticks, for so many ticks until now: by now, and in a year."""
-    later = {"loss_now": 0, "loss_in_a_year": -(-UNITS["y"] // tick)}
-    return {name: stream.of_person(length, units=units, every=every, later=ticks) for name, ticks in later.items()}
+def losses_of(stream: StreamLoss, visits: int, every: int, during: int, tick: int, unit: Unit = ONE_EVENT) -> dict[str, Loss]:
+    """The loss of someone who came so often in every so many seconds, for so many seconds until now: by now, and in a year."""
+    return {
+        name: stream.of_person(visits, every=every, during=during, tick_seconds=tick, later=later, unit=unit)
+        for name, later in (("loss_now", 0), ("loss_in_a_year", UNITS["y"]))
+    }
 
 
 def someone_words(mechanism: Mechanism, often: str, seconds: float, losses: Mapping[str, Loss]) -> str:

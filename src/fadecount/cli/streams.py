@@ -246,9 +246,8 @@ def _someone(status: Status, often: str, span: str) -> dict[str, Any]:
     """The loss of a person with these visits until now: all visits together, wherever in their time they were."""
     tick = status.description.ticks.tick_seconds
     events, every, length = visits_from(often, span, tick)
-    units = status.description.unit.units_of(events, min(every, length))
     seen = length if status.forks else min(length, status.published_steps)  # nothing came before the stream began
-    losses = losses_of(status.loss, units, every, seen, tick)
+    losses = losses_of(status.loss, events, every * tick, seen * tick, tick, status.description.unit)
     sentence = someone_words(status.description.mechanism, often, length * tick, losses)
     shown = {name: loss.epsilon for name, loss in losses.items()}
     return {"stream": status.description.name, "person": often, "for": span, **shown, "sentence": sentence}

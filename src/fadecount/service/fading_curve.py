@@ -18,7 +18,6 @@ from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Gaussian, Loss, Mechanism, Refresh, crossing_age, refresh_with_error_of, which_loses_less
 from fadecount.mechanisms.comparison import what_refreshing_is
-from fadecount.planning import Person
 from fadecount.rounding import shown_chance, shown_loss, shown_sureness
 from fadecount.service.answers import ComparedPoint, Comparison, PersonStatement, PrivacyOfEvent, Statement, TimedLoss
 from fadecount.service.parsing import Query, tick_at
@@ -56,7 +55,11 @@ class FadingCurve:
         return self.stream.ahead(self.due)
 
     def loss(self, age_seconds: float) -> Loss:
-        """The loss of an event that happened that long ago, for the worst moment within its tick: rounded up to whole ticks."""
+        """The loss of an event that happened that long ago, for the worst moment within its tick: rounded up to whole ticks.
+
+        The last tick that is over is at most so many ticks after that of the event, also where clocks change: local days that are
+        shorter, even one that is left out, take less than the tick that rounding adds.
+        """
         return self.stream.at_age(math.ceil(age_seconds / self.tick_seconds), due=self.due)
 
     def statement(self, age_seconds: int) -> Statement:
@@ -125,9 +128,9 @@ class FadingCurve:
 
         An upper bound, whenever the visits were (:meth:`StreamLoss.of_person`).
         """
-        person = Person.in_time(visits, every_seconds, self.tick_seconds)
-        length, every = math.ceil(during_seconds / self.tick_seconds), person.steps or 1
-        loss = self.stream.of_person(length, units=unit.units_of(person.events, every), every=every, due=self.due)
+        loss = self.stream.of_person(
+            visits, every=every_seconds, during=during_seconds, tick_seconds=self.tick_seconds, due=self.due, unit=unit
+        )
         count = visits * math.ceil(during_seconds / every_seconds)
         often = "once" if visits == 1 else f"{visits} times"
         subject = f"Someone who came {often} in {format_duration(every_seconds)} for {format_duration(during_seconds)}"

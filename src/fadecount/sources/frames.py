@@ -55,6 +55,7 @@ def _csv_frames(path: Path, options: SourceOptions) -> Iterator[pl.DataFrame]:
         places, width = csv_header(header, options, path.name)
         parse = csv_parser(places, width, options.separator)
         names = {f"field{at}": pl.String() for at in range(width)}
+        head = options.separator.join(names).encode() + b"\n"
         texts = [pl.col(f"field{place}").alias(f"text{at}") for at, place in enumerate(places)]
         for block in line_blocks(stream, options.max_line_bytes):
             regular = regular_lines(block, width, options.separator, options.max_line_bytes)
@@ -62,9 +63,11 @@ def _csv_frames(path: Path, options: SourceOptions) -> Iterator[pl.DataFrame]:
             lines = [] if plain else block.split(b"\n")
             fast = block if plain else b"".join(line + b"\n" for line in compress(lines, regular))
             frame = pl.DataFrame(schema=kinds)
-            if fast:
-                rows = pl.scan_csv(fast, has_header=False, separator=options.separator, schema=names)
+            if fast:  # behind a header of ours: polars would unpack bytes that begin like a compressed file
+                rows = pl.scan_csv(head + fast, separator=options.separator, schema=names)
                 frame = rows.select(*texts, reason=pl.lit(None, dtype=pl.Int64)).collect()
+            if frame.height != np.count_nonzero(regular):
+                raise InputError(f"{path.name}: polars read other lines than there are; read it without polars")
             if not plain:
                 others = [
                     (at, *_texts(lines[at], parse, options)) for at in np.flatnonzero(~regular) if without_ending(lines[at])

@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike
 from fadecount.checks import LONGEST
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Loss, Mechanism
+from fadecount.streams.unit import ONE_EVENT, Unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,14 +101,31 @@ class StreamLoss:
         ends = [clock, self.steps, *(LONGEST + clock if fork.last_step is None else fork.last_step for fork in self.forks)]
         return max(ends) - clock
 
-    def of_person(self, length: int, *, units: int, every: int, later: int = 0, due: int | None = None) -> Loss:
-        """The loss of someone who caused up to ``units`` units in any ``every`` ticks in a row, during the last ``length`` ticks.
+    def of_person(
+        self,
+        visits: int,
+        *,
+        every: int,
+        during: int,
+        tick_seconds: int,
+        later: int = 0,
+        due: int | None = None,
+        unit: Unit = ONE_EVENT,
+    ) -> Loss:
+        """The loss of someone who came up to ``visits`` times in any ``every`` seconds, during the last ``during`` seconds.
 
-        With ``later``, so many ticks after that. An upper bound whenever the units came: a loss never falls with the age, so they
-        weigh most if each period has all of its units at its beginning. The last period may be shorter, and is as full.
+        With ``later``, so many seconds after that. An upper bound whenever the visits were. Losses never fall with the age, so
+        they weigh most if each period has all of its visits at its beginning; the last period may be shorter, and is as full.
+        Where the unit is a person within a tick, no tick holds more than one of them: the smaller of both bounds holds.
         """
-        ages = np.arange(later + length - 1, later - 1, -every, dtype=np.int64) + self.ahead(due)
-        return self._total(ages, self.histories, units)
+        ahead = self.ahead(due)
+        ages = -(-np.arange(later + during, later, -every, dtype=np.int64) // tick_seconds)
+        loss = self._total(ages + ahead, self.histories, visits)
+        if unit.of == "event":
+            return loss
+        newest = -(-later // tick_seconds) - 1 if later or ahead else 0  # releases ahead of the clock hold the present tick
+        each_tick = np.arange(newest, -(-(later + during) // tick_seconds) + 1, dtype=np.int64)
+        return min(loss, self._total(each_tick + ahead, self.histories), key=lambda one: one.amount)
 
     def _total(self, age: ArrayLike, histories: int, units: int = 1) -> Loss:
         return self.composed(self.mechanism, np.clip(age, 0, LONGEST), histories, units)

@@ -74,10 +74,6 @@ class Unit:
         """The mechanism with which the promise of another one, made for a change of one count by 1, holds for this unit."""
         return promise.for_sensitivity(self.per_key, keys=self.keys)
 
-    def units_of(self, events: int, ticks: int) -> int:
-        """How many units so many events of one person within so many ticks are, at most."""
-        return min(events, ticks) if self.of == "person" else events
-
     def takes(self, counted: MutableMapping[Hashable, int], person: Hashable, key: Hashable, events: int = 1) -> int:
         """How many of so many more ``events`` of a person under a key count in a tick: as many as if they came one by one.
 
