@@ -321,9 +321,16 @@ def test_one_cell_of_a_pandas_frame_decides_nothing_about_other_rows(
         monkeypatch.setitem(sys.modules, "polars", None)
         monkeypatch.setattr(runs, "has_polars", lambda: False)
     moments = [datetime.fromtimestamp(NOON + second, UTC) for second in (1, 2, 3, 4)]
-    for pages, people in ((["7", "8", "7"], ["a", "b", "c"]), ([7, 8, 7], [1, 2, 3]), ([True, False, True], [1.5, 2, 3])):
+    for pages, people in (
+        (["7", "8", "7"], ["a", "b", "c"]),
+        ([7, 8, 7], [1, 2, 3]),
+        ([True, False, True], [1.5, 2, 3]),
+        ([1e-5, 2e22, 1e-5], [0.1 + 0.2, 1e-9, 2]),
+    ):
         rows = {"at": moments[:3], "page": pages, "who": people}
-        chosen = options(time="at", key="page", keys=("7", "8", "true", "false"), person="who", format=None)
+        chosen = options(
+            time="at", key="page", keys=("7", "8", "true", "false", "0.00001", "2" + 22 * "0"), person="who", format=None
+        )
         for frame in (pandas.DataFrame(rows), pandas.DataFrame(rows).astype({"page": object})):
             alone = fc.count(frame, chosen, mechanism=EXACT)["value"].to_list()
             assert sum(alone) == 3
@@ -332,6 +339,14 @@ def test_one_cell_of_a_pandas_frame_decides_nothing_about_other_rows(
             after = fc.count(more, chosen, mechanism=EXACT)["value"].to_list()
             change = sum(after) - sum(alone)
             assert 0 <= change <= 1 and sum(abs(a - b) for a, b in zip(after, alone, strict=True)) == change
+
+
+def test_times_of_a_pandas_frame_are_read_alike_as_numbers_and_as_texts() -> None:
+    pandas = pytest.importorskip("pandas")
+    times = [0.00001, 0.1 + 0.2, 5.5, 7.0]
+    chosen = options(time="at", time_unit="s", format=None, first_tick=0, end_tick=1)
+    for frame in (pandas.DataFrame({"at": times}), pandas.DataFrame({"at": [*times, "never"]})):
+        assert fc.count(frame, chosen, mechanism=EXACT)["value"].to_list() == [4]
 
 
 def test_persons_that_are_missing_in_a_pandas_frame_are_not_one_person() -> None:

@@ -457,6 +457,27 @@ MUTANTS = (
         ("tests/service/test_windows.py",),
     ),
     Mutant(
+        "rows unpacked as a compressed file",
+        "sources/frames.py",
+        "pl.scan_csv(head + fast, separator",
+        "pl.scan_csv(fast, has_header=False, separator",
+        ("tests/neighbours/test_messy.py",),
+    ),
+    Mutant(
+        "a store moved to the place of a lost one",
+        "streams/fence.py",
+        "if uid != status.uid and other.steps:",
+        "if False:",
+        ("tests/streams/test_lost_store.py",),
+    ),
+    Mutant(
+        "a tiny epsilon taken for 0",
+        "mechanisms/gaussian_law.py",
+        "<= delta * (1.0 - 1e-12)",
+        "<= delta * (1.0 + 1e-12)",
+        GAUSSIAN,
+    ),
+    Mutant(
         "variables of others break every command",
         "service/configuration.py",
         "elif only is None and name.startswith(PREFIX)",

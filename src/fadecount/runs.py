@@ -17,7 +17,6 @@ from __future__ import annotations
 import importlib
 import io
 import json
-import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
@@ -49,6 +48,7 @@ from fadecount.sources import (
 )
 from fadecount.sources.files import Earlier, has_polars
 from fadecount.sources.lines import Lines
+from fadecount.sources.rows import number_text
 from fadecount.streams import (
     Batch,
     Chunk,
@@ -215,9 +215,9 @@ def _columns(frame: polars.DataFrame | pandas.DataFrame, options: SourceOptions)
 
 
 def _cell(value: object) -> str | None:
-    """The text of a value, as polars writes it: whole numbers have no decimals, whatever their type; infinity is missing."""
-    if isinstance(value, float | Decimal):
-        return None if not math.isfinite(value) else str(int(value)) if value == value // 1 else str(value)
+    """The text of a value: whole numbers have no decimals, whatever their type; infinity is missing."""
+    if isinstance(value, float | np.floating | Decimal):
+        return number_text(value if isinstance(value, Decimal) else float(value))
     return str(value).lower() if isinstance(value, bool | np.bool_) else str(value)
 
 

@@ -85,6 +85,16 @@ def test_epsilon_is_the_least_that_holds(delta: float) -> None:
     assert epsilon_at(np.array([0.0, 1.0]), delta).shape == (2,)
 
 
+def test_an_epsilon_of_zero_is_exact() -> None:
+    """Where delta is just below what an epsilon of 0 needs, epsilon is tiny but not 0."""
+    for mu in (1e-9, 1e-6, 1e-3, 0.1, 1.0):
+        with mpmath.workdps(40):
+            border = float(mpmath.erf(mpmath.mpf(mu) / (2 * mpmath.sqrt(2))))
+        assert epsilon_at(mu, border * (1 + 1e-11)) == 0.0
+        for below in (1e-16, 1e-14, 1e-11):
+            assert 0.0 < epsilon_at(mu, border * (1 - below)) < 1e-8
+
+
 def test_normal_functions() -> None:
     for chance in (0.5, 0.4, 0.025, 1e-9, 1e-300):
         assert normal_quantile(chance) == pytest.approx(-special.ndtri(chance), rel=1e-12)
@@ -222,6 +232,7 @@ def test_one_mu_gives_every_epsilon() -> None:
         assert FIXED.rho(age) == pytest.approx(mu**2 / 2)
     assert np.shape(FIXED.rho([1, 2, 3])) == np.shape(FIXED.mu([1, 2, 3])) == (3,)
     refuse("delta", lambda: FIXED.loss(1, delta=0.0))
+    refuse("delta", lambda: FIXED.loss(1, delta=0.9))
 
 
 def test_a_delay_hides_an_item_and_moves_its_loss() -> None:

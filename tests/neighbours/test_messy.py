@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,20 @@ def test_one_irregular_row_leaves_every_other_as_it_is(tmp_path: Path, fast: boo
     expected = messy.read(path, b"t,k,n,p\n" + rows, messy.OPTIONS, fast=fast)[0]
     for data in (rows + odd, odd + rows, first + odd + GOOD):
         assert messy.read(path, b"t,k,n,p\n" + data, messy.OPTIONS, fast=fast)[0] == expected
+
+
+PACKED = b"x^KL\x0c\xd3\xb1\x04@\x05\x01\x01~"
+"""A whole zlib stream that is text of one field; it holds aaV,9."""
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("begin", [b"x^2", b"x\x01", "x\u0680".encode(), "x\u06da".encode(), b"PK\x03\x04", b"BZh9", PACKED])
+def test_a_row_that_begins_like_a_compressed_file_is_a_row(tmp_path: Path, fast: bool, begin: bytes) -> None:
+    assert zlib.decompress(PACKED) == b"aaV,9" and PACKED.decode().isascii() is False
+    good, odd = (text + b",2026-03-01T10:00:00Z,a,1\n" for text in (b"p", begin))
+    for data in (odd + 9 * good, 9 * good + odd):
+        counts, report = messy.read(tmp_path / "events.csv", b"p,t,k,n\n" + data, messy.OPTIONS, fast=fast)
+        assert (counts.total(), report.rows_read, report.rows_skipped) == (10, 10, 0)
 
 
 @pytest.mark.parametrize("fast", [True, False])

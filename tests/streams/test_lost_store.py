@@ -111,6 +111,20 @@ def test_a_store_that_is_moved_goes_on_and_its_old_place_stays_known(tmp_path: P
             publish(store)
 
 
+def test_another_store_that_is_moved_to_the_place_of_a_lost_one_is_refused_too(tmp_path: Path) -> None:
+    with store_in(tmp_path, "lost") as store:
+        publish(store)
+    shutil.rmtree(tmp_path / "lost")
+    with store_in(tmp_path, "other") as store:
+        store.create(describe(), start_tick=1)
+        publish(store, "windows")
+    shutil.move(tmp_path / "other", tmp_path / "lost")
+    with store_in(tmp_path, "lost") as store:
+        with pytest.raises(FenceError, match=USED):
+            store.open("doors")
+        store.open("windows").close_through(5)
+
+
 def test_a_link_is_the_same_place_as_what_it_names_now_and_named_before(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "state").symlink_to(tmp_path / "disk")

@@ -343,7 +343,7 @@ class Gaussian(Mechanism):
 def require_delta(value: float) -> float:
     """A delta as a float, or a ``ParameterError``."""
     remedy = "it is the chance that the promise may fail, far below one in the number of people, such as 1e-9"
-    return require_real("delta", value, low=SMALLEST_DELTA, high=1.0, open_ends=True, remedy=remedy)
+    return require_real("delta", value, low=SMALLEST_DELTA, high=0.5, open_ends=True, remedy=remedy)
 
 
 def _half_lives(values: Any) -> tuple[float, ...]:

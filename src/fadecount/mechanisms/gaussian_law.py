@@ -11,7 +11,8 @@ and the chance that the best guess between the two inputs is right, ``Phi(mu / 2
 The arithmetic. With ``a = epsilon / mu - mu / 2``, ``b = a + mu`` and Mills' ratio ``M(x) = Phi(-x) / phi(x)`` the formula
 becomes ``phi(a) (M(a) - M(b))``, which cancels no more than ``M`` falls from ``a`` to ``b``: the relative error of ``delta`` is
 below ``2**-44 (1 + a / mu)``, which moves epsilon by less than ``2**-43``. Newton's method on ``ln delta``, which is concave in
-epsilon, comes from above and never passes the root; the result is raised by more than these errors.
+epsilon, comes from above and never passes the root; the result is raised by more than these errors. Near a delta of 1 the
+logarithm has no digits left: a mechanism takes deltas below 1/2.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 _ROOT_TWO = math.sqrt(2.0)
 _ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
 _FAR = 25.0
-_erfc = np.frompyfunc(math.erfc, 1, 1)
+_erf, _erfc = np.frompyfunc(math.erf, 1, 1), np.frompyfunc(math.erfc, 1, 1)
 Reals = NDArray[np.float64]
 
 
@@ -52,7 +53,7 @@ def normal_quantile(chance: float) -> float:
 
 
 def epsilon_at(mu: Any, delta: float) -> Any:
-    """The ``epsilon`` at which a ``mu``-Gaussian mechanism has this ``delta``, rounded up; a number or an array of them.
+    """The ``epsilon`` at which a ``mu``-Gaussian mechanism has this ``delta`` (up to 1/2), rounded up; a number or an array.
 
     >>> round(epsilon_at(0.672131690080813, 1e-9), 9)
     4.0
@@ -71,7 +72,8 @@ def epsilon_at(mu: Any, delta: float) -> Any:
         if np.all(closer >= epsilon * (1.0 - 1e-14)):
             break
         epsilon = closer
-    found[plain] = np.where(epsilon > 0.0, epsilon * (1.0 + 1e-12) + 1e-13, 0.0)
+    nothing = np.asarray(_erf(some / (2.0 * _ROOT_TWO)), dtype=np.float64) <= delta * (1.0 - 1e-12)  # delta at an epsilon of 0
+    found[plain] = np.where(nothing, 0.0, epsilon * (1.0 + 1e-12) + 1e-12)
     return found.reshape(np.shape(mu)) if np.ndim(mu) else float(found[0])
 
 

@@ -23,6 +23,7 @@ from fadecount.sources.rows import (
     PER_SECOND,
     WHOLE_PATTERN,
     ZONE_STEP,
+    number_text,
     offset_at_local,
     offset_seconds,
 )
@@ -252,14 +253,25 @@ def _person(options: SourceOptions, schema: pl.Schema, key: bytes) -> pl.Expr:
     return pl.when(text != "").then(text.hash(seed=int.from_bytes(key)))
 
 
+def _texts_of_floats(values: pl.Series) -> pl.Series:
+    """:func:`number_text` of each value, in bulk for whole numbers."""
+    whole = values.cast(pl.Int64, strict=False)
+    exact = (whole == values).fill_null(value=False)
+    others = values.filter(~exact & values.is_not_null()).unique()
+    if not len(others):
+        return whole.cast(pl.String)
+    texts = pl.Series([number_text(value) for value in others], dtype=pl.String)
+    found = values.replace_strict(others, texts, default=None, return_dtype=pl.String)
+    return whole.cast(pl.String).zip_with(exact, found)
+
+
 def _text(name: str, kind: pl.DataType) -> pl.Expr:
     """The text of a value. A whole number has no decimals, whatever its type; NaN and infinity are missing, like null."""
     column = pl.col(name)
     if isinstance(kind, pl.String):
         return column
     if kind.is_float():
-        whole = column.cast(pl.Int64, strict=False)
-        return pl.when(whole == column).then(whole.cast(pl.String)).when(column.is_finite()).then(column.cast(pl.String))
+        return column.map_batches(_texts_of_floats, return_dtype=pl.String)
     if isinstance(kind, pl.Decimal) and kind.scale:
         return column.cast(pl.String).str.replace(r"\.?0+$", "")
     if kind.is_numeric() or isinstance(kind, pl.Categorical | pl.Enum | pl.Boolean | pl.Null):

@@ -9,9 +9,11 @@ Part seconds are cut off downward.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
@@ -26,7 +28,7 @@ ISO_PATTERN = (
     r"(?:[T ](?:[01][0-9]|2[0-3]):[0-5][0-9](?::[0-5][0-9](?:\.[0-9]{1,9})?)?"
     r"(?:Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?)?$"
 )
-NUMBER_PATTERN = r"^-?[0-9]{1,17}(?:\.[0-9]{1,9})?$"
+NUMBER_PATTERN = r"^-?[0-9]{1,17}(?:\.[0-9]+)?$"
 OFFSET_PATTERN = r"(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
 EARLIEST = -30_610_224_000  # 1000-01-01
 LATEST = 252_990_000_000  # in the year 9986: room for every zone
@@ -40,6 +42,13 @@ _offset = re.compile(OFFSET_PATTERN)
 _EPOCH = datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.toordinal()
 ZONE_STEP = 900  # the rules of every zone since 1972 change at a quarter of an hour
+
+
+def number_text(value: float | Decimal) -> str | None:
+    """The text of a number in a cell: whole numbers have no decimals, others no exponent; NaN and infinity are missing."""
+    if not math.isfinite(value):
+        return None
+    return str(int(value)) if value == value // 1 else format(Decimal(str(value)).normalize(), "f")
 
 
 def time_reader(options: SourceOptions) -> Callable[[str], int | None]:

@@ -307,13 +307,17 @@ def claim(database: Database, fence: Fence, store: str, name: str) -> None:
     known = {uid for (uid,) in database.query("SELECT uid FROM streams WHERE name = ?", (name,))}
     for uid, mark in fence.marks(store, database.places, name).items():
         if uid not in known and mark.steps:
-            raise FenceError(
-                f"stream name {name!r} was used at this place by a stream that this store does not have and that has published "
-                f"{mark.steps:,} ticks (fence at {fence.where}); restore that store, or mount its disk; if you choose another "
-                "name, the same events are published once more, and both losses add up"
-            )
+            raise _lost(name, mark, fence)
         if uid not in known:
             fence.move(uid, mark.commit_id, replace(mark, commit_id=GIVEN_UP))
+
+
+def _lost(name: str, mark: Mark, fence: Fence) -> FenceError:
+    return FenceError(
+        f"stream name {name!r} was used at this place by a stream that this store does not have and that has published "
+        f"{mark.steps:,} ticks (fence at {fence.where}); restore that store, or mount its disk; if you choose another "
+        "name, the same events are published once more, and both losses add up"
+    )
 
 
 def publish(
@@ -372,6 +376,10 @@ def recover(
         more = (Fork(last_step=None),) * (other_histories - len(status.forks))
         status = _forked(database, status, mark, (*status.forks, *more), audit_log)
     at_home = mark is not None and database.places <= mark.places
+    if not at_home:  # the store has moved here: a lost one at this place may have published under the name
+        for uid, other in fence.marks("", database.places, name).items():
+            if uid != status.uid and other.steps:
+                raise _lost(name, other, fence)
     if at_home and found == status.commit_id and status.published_tick == status.last_tick:
         return status
     (outcome,) = publish(database, fence, [(status, found)], checkpoint)
