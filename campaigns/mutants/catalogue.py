@@ -457,6 +457,13 @@ MUTANTS = (
         ("tests/service/test_windows.py",),
     ),
     Mutant(
+        "a header taken for a backlog",
+        "sources/live.py",
+        "position = max(position, arrival.position)  # a file",
+        "pass  # a file",
+        ("tests/neighbours/test_neighbours.py",),
+    ),
+    Mutant(
         "rows unpacked as a compressed file",
         "sources/frames.py",
         "pl.scan_csv(head + fast, separator",

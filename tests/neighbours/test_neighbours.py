@@ -54,6 +54,13 @@ def test_what_arrived_is_kept_before_its_tick_is_open(kind: str, tmp_path: Path)
     assert list(found.values.values()) == [(0,), (0,), (1,), (1,)]
 
 
+def test_a_followed_file_that_holds_its_header_alone_has_no_backlog(tmp_path: Path) -> None:
+    """A row that arrives just as an overdue tick is published after a restart must not put that off by a second."""
+    with silence():
+        (verdict,) = INTAKES["follow csv"]([1427], tmp_path)
+    assert not verdict.violations and verdict.counted
+
+
 BEFORE = Published(keys=("a", "b"), values={5: (0, 0), 6: (1, 0), 7: (2, 2)}, moments=(5, 6, 7), messages=(0,))
 
 
