@@ -117,6 +117,17 @@ def test_visits_in_days_of_other_lengths() -> None:
                 assert stated == fading.loss(length * day).epsilon
 
 
+def test_someone_in_every_day_of_a_fortnight_with_a_short_one() -> None:
+    """Half past midnight: fifteen times 24 hours reach into seventeen days, and today is released ahead of the clock."""
+    mechanism, day, zone = fc.Gradual(epsilon=0.5, exponent=2.0), 86400, "Europe/Vienna"
+    ticks, now = Ticks(tick_seconds=day, zone=zone), datetime(2026, 4, 10, 0, 30, tzinfo=ZoneInfo(zone)).timestamp()
+    days = ticks.at(now) - ticks.at(now - 15 * day) + 1
+    assert days == 17
+    fading = FadingCurve(stream=StreamLoss(mechanism=mechanism, steps=101), tick_seconds=day, due=100)
+    stated = fading.person(99, day, 15 * day, Unit(of="person", events=3)).loss
+    assert stated >= math.fsum(mechanism.loss(age) for age in range(days)) * (1 - 1e-12)
+
+
 def test_events_of_a_person_in_one_tick_are_one_unit() -> None:
     fading = curve(fc.Gradual(epsilon=0.1), 5, 86400)
     often = fading.person(24, 86400, 10 * 86400, Unit(of="person", events=5)).loss
