@@ -22,7 +22,7 @@ from fadecount.streams import FileFence, SQLiteStore, Store
 
 NOON = 1_772_366_400  # 2026-03-01T12:00:00Z
 FIRST = NOON // 60
-EXACT = fc.Gradual(epsilon=60.0)
+EXACT = fc.Gradual(epsilon=2.0**14)
 """So little noise that none is ever seen: the chance that one of a thousand draws is not 0 is below 10**-22."""
 
 

@@ -409,16 +409,16 @@ MUTANTS = (
     ),
     Mutant(
         "NaN is a person",
-        "sources/columns.py",
-        ".when(column.is_finite()).then(column.cast(pl.String))",
-        ".otherwise(column.cast(pl.String))",
+        "sources/rows.py",
+        "if not math.isfinite(value):",
+        "if False:",
         ("tests/sources/test_frames.py",),
     ),
     Mutant(
         "a person has another name among floats",
         "sources/columns.py",
-        "pl.when(whole == column)",
-        "pl.when(whole != column)",
+        "return whole.cast(pl.String)\n",
+        "return values.cast(pl.String)\n",
         ("tests/sources/test_frames.py",),
     ),
     Mutant(
