@@ -12,7 +12,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.cli.main import main
-from fadecount.streams import Reader
+from fadecount.streams import Description, FileFence, Reader, SQLiteStore, Ticks
 from tests.cli.test_run import KEYED, STORED, folder
 
 __all__ = ["folder"]
@@ -235,3 +235,18 @@ def test_someone_who_comes_every_day_loses_the_sum_of_the_visits(stored: Path, c
     assert main([*show[:-1], "--person", "1/hour", "--for", "3h"]) == 0
     assert capsys.readouterr().out.startswith("Someone who came 1/hour for 3 hours until now: at most ε = ")
     assert main([*show, "--person", "often"]) == 1
+
+
+def test_releases_ahead_of_the_clock_make_events_older(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Five hours were released before their time: a visit an hour ago has lost what one six hours ago would have."""
+    hours, mechanism = Ticks(tick_seconds=3600), fc.Gradual(epsilon=0.5)
+    place = ["--state", str(tmp_path / "state"), "--fence", str(tmp_path / "fence"), "--json"]
+    present = hours.at(time.time())
+    with SQLiteStore(tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence")) as store:
+        stream = store.create(Description(name="doors", mechanism=mechanism, ticks=hours), start_tick=present - 100)
+        stream.close_through(present + 4)
+    assert main(["streams", "show", "doors", *place, "--person", "1/hour", "--for", "1h"]) == 0
+    assert json.loads(capsys.readouterr().out)["loss_now"] >= mechanism.loss(5)
+    assert main(["streams", "curve", "doors", *place]) == 0
+    losses = {row["age"]: row["loss"] for row in json.loads(capsys.readouterr().out)}
+    assert losses[0] >= mechanism.loss(4) > mechanism.loss(0) and losses[24] >= mechanism.loss(28)

@@ -60,10 +60,12 @@ def someone(mechanism: Mechanism, arguments: argparse.Namespace, tick: int | Non
     }
 
 
-def losses_of(stream: StreamLoss, visits: int, every: int, during: int, tick: int, unit: Unit = ONE_EVENT) -> dict[str, Loss]:
+def losses_of(
+    stream: StreamLoss, visits: int, every: int, during: int, tick: int, unit: Unit = ONE_EVENT, due: int | None = None
+) -> dict[str, Loss]:
     """The loss of someone who came so often in every so many seconds, for so many seconds until now: by now, and in a year."""
     return {
-        name: stream.of_person(visits, every=every, during=during, tick_seconds=tick, later=later, unit=unit)
+        name: stream.of_person(visits, every=every, during=during, tick_seconds=tick, later=later, unit=unit, due=due)
         for name, later in (("loss_now", 0), ("loss_in_a_year", UNITS["y"]))
     }
 

@@ -247,10 +247,15 @@ def _someone(status: Status, often: str, span: str) -> dict[str, Any]:
     tick = status.description.ticks.tick_seconds
     events, every, length = visits_from(often, span, tick)
     seen = length if status.forks else min(length, status.published_steps)  # nothing came before the stream began
-    losses = losses_of(status.loss, events, every * tick, seen * tick, tick, status.description.unit)
+    losses = losses_of(status.loss, events, every * tick, seen * tick, tick, status.description.unit, _due(status))
     sentence = someone_words(status.description.mechanism, often, length * tick, losses)
     shown = {name: loss.epsilon for name, loss in losses.items()}
     return {"stream": status.description.name, "person": often, "for": span, **shown, "sentence": sentence}
+
+
+def _due(status: Status) -> int:
+    """The last released step that is over by the clock: releases ahead of it make every event that much older."""
+    return min(status.loss.steps, status.step_of(status.description.ticks.at(time.time()) - 1))
 
 
 def _curve(arguments: argparse.Namespace) -> None:
@@ -258,7 +263,7 @@ def _curve(arguments: argparse.Namespace) -> None:
         status = reader.status(arguments.name)
         tick = status.description.ticks.tick_seconds
         ages = sorted({0, *(max(1, UNITS[unit] // tick) for unit in _AGES), 10 * _YEAR // tick})
-        losses = reader.curve(arguments.name, ages)
+        losses = [status.loss.at_age(age, due=_due(status)).epsilon for age in ages]
     rows = [{"age": age, "time": format_duration(age * tick), "loss": loss} for age, loss in zip(ages, losses, strict=True)]
     if arguments.json:
         print(json_text(rows))
