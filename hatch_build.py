@@ -1,7 +1,8 @@
 """What the package index shows: the README with links that work there, and the project's addresses.
 
-``home`` in pyproject.toml ([tool.hatch.metadata.hooks.custom]) is the address of the public repository. Until it is set, links to
-files of the repository become plain names, and no address is claimed.
+``home`` in pyproject.toml ([tool.hatch.metadata.hooks.custom]) is the address of the public
+repository. Until it is set, links to files of the repository become plain names, and no address is
+claimed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?://|mailto:|#)([^)\s]+)\)")
 def for_the_index(text: str, home: str) -> str:
     """The README as the index can show it: without links that lead nowhere there.
 
-    >>> for_the_index("[theory](docs/theory.md#loss), [LICENSE](LICENSE), [site](https://example.org)", "")
+    >>> text = "[theory](docs/theory.md#loss), [LICENSE](LICENSE), [site](https://example.org)"
+    >>> for_the_index(text, "")
     'theory (`docs/theory.md`), `LICENSE`, [site](https://example.org)'
     >>> for_the_index("![a count](docs/a.svg) [theory](docs/theory.md#loss)", "https://example.org/f")
     '![a count](https://example.org/f/raw/main/docs/a.svg) [theory](https://example.org/f/blob/main/docs/theory.md#loss)'

@@ -1,4 +1,5 @@
-"""``python -m benchmarks``: measure everything, print the tables, write JSON and a picture; 1 if a bound is missed."""
+"""``python -m benchmarks``: measure everything, print the tables, write JSON and a picture; 1 if a
+bound is missed."""
 
 from __future__ import annotations
 
@@ -17,8 +18,20 @@ LENGTHS = [10**4, 10**5, 10**6, 10**7, 10**8]
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("out/bench"), metavar="FOLDER", help="where results go (%(default)s)")
-    parser.add_argument("--repeats", type=int, default=15, metavar="N", help="rounds of each measurement (%(default)s)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("out/bench"),
+        metavar="FOLDER",
+        help="where results go (%(default)s)",
+    )
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=15,
+        metavar="N",
+        help="rounds of each measurement (%(default)s)",
+    )
     parser.add_argument("--quick", action="store_true", help="streams up to 10^6 items only")
     arguments = parser.parse_args(words)
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -38,9 +51,19 @@ def main(words: list[str] | None = None) -> int:
     correlations = leaks.correlations(singles=200_000, batches=5_000)
 
     checks = _speed_checks(results) + _stream_checks(memory, growth, imports)
-    machine = {"python": platform.python_version(), "machine": platform.machine(), "cores": os.cpu_count()}
+    machine = {
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+    }
     print(report.show(results, checks, correlations))
-    content = {"results": results, "checks": checks, "memory": memory, "growth": growth, "imports": imports}
+    content = {
+        "results": results,
+        "checks": checks,
+        "memory": memory,
+        "growth": growth,
+        "imports": imports,
+    }
     report.save(arguments.out, {"machine": machine, **content, "correlations": correlations})
     report.plot(arguments.out, results, growth)
     _say(f"written to {arguments.out}")
@@ -58,35 +81,75 @@ def _speed_checks(results: list[Result]) -> list[Check]:
     ]
     one, *many, late = (found[case.name] for case in cases.head_start())
     checks.append(Check(name=one.name, value=one.median / 1e6, must=5.0, goal=2.0, unit=" ms"))
-    checks += [Check(name=each.name, value=each.median / 1e6, must=1000.0, goal=500.0, unit=" ms") for each in many]
-    checks.append(Check(name=f"{late.name}, over none", value=late.median / scalar.median, must=1.1, unit=" x"))
+    checks += [
+        Check(name=each.name, value=each.median / 1e6, must=1000.0, goal=500.0, unit=" ms")
+        for each in many
+    ]
+    checks.append(
+        Check(
+            name=f"{late.name}, over none", value=late.median / scalar.median, must=1.1, unit=" x"
+        )
+    )
     scalar, rows, row, gaussian = (found[case.name] for case in cases.gaussian_counters())
     narrow, broad, normal = (found[case.name] for case in cases.draws()[1:])
     checks += [
         Check(name=scalar.name, value=scalar.floors, must=3.0, goal=1.5, unit=" floors"),
         Check(name=rows.name, value=rows.floors, must=1.0, goal=0.7, unit=" floors"),
         Check(name=row.name, value=row.floors, must=1.0, goal=0.7, unit=" floors"),
-        Check(name=f"{gaussian.name}, over Laplace", value=gaussian.median / single.median, must=2.0, goal=1.0, unit=" x"),
-        Check(name=f"{narrow.name}, over numpy's", value=narrow.median / normal.median, must=1.0, unit=" x"),
-        Check(name=f"{broad.name}, over numpy's", value=broad.median / normal.median, must=2.0, goal=1.0, unit=" x"),
+        Check(
+            name=f"{gaussian.name}, over Laplace",
+            value=gaussian.median / single.median,
+            must=2.0,
+            goal=1.0,
+            unit=" x",
+        ),
+        Check(
+            name=f"{narrow.name}, over numpy's",
+            value=narrow.median / normal.median,
+            must=1.0,
+            unit=" x",
+        ),
+        Check(
+            name=f"{broad.name}, over numpy's",
+            value=broad.median / normal.median,
+            must=2.0,
+            goal=1.0,
+            unit=" x",
+        ),
     ]
     opendp = next((each for each in results if each.name.startswith("opendp")), None)
     if opendp is not None:
         faster = opendp.median / 2.0 / found[cases.draws()[0].name].median
         name = "exact draw in bulk, times faster than opendp's"
-        checks.append(Check(name=name, value=faster, must=500.0, goal=2000.0, unit=" x", at_least=True))
+        checks.append(
+            Check(name=name, value=faster, must=500.0, goal=2000.0, unit=" x", at_least=True)
+        )
     return checks
 
 
-def _stream_checks(memory: list[dict[str, float]], growth: list[dict[str, float]], imports: dict[str, float]) -> list[Check]:
+def _stream_checks(
+    memory: list[dict[str, float]], growth: list[dict[str, float]], imports: dict[str, float]
+) -> list[Check]:
     peak, first = memory[-1]["bytes"] / 2**20, memory[0]["bytes"] / 2**20
     grown = growth[-1]["ns_per_item"] / growth[0]["ns_per_item"]
     ours, needed = imports.values()
     longest = f"{int(memory[-1]['items']):,} items"
     return [
-        Check(name=f"peak memory of {longest} above import", value=peak, must=64.0, goal=16.0, unit=" MiB"),
+        Check(
+            name=f"peak memory of {longest} above import",
+            value=peak,
+            must=64.0,
+            goal=16.0,
+            unit=" MiB",
+        ),
         Check(name="... and above that of 10^6 items", value=peak - first, must=2.0, unit=" MiB"),
-        Check(name=f"cost per item of {longest} over that of 10^4", value=grown, must=1.3, goal=1.0, unit=" x"),
+        Check(
+            name=f"cost per item of {longest} over that of 10^4",
+            value=grown,
+            must=1.3,
+            goal=1.0,
+            unit=" x",
+        ),
         Check(name="import, over numpy and AES", value=ours / needed, must=1.5, unit=" x"),
     ]
 

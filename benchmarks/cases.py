@@ -14,7 +14,9 @@ from fadecount.noise import DiscreteLaplace, RoundedGaussian
 from fadecount.noise.source import fresh
 
 MECHANISM = fc.Gradual(epsilon=0.1, exponent=2.0)
-GAUSSIAN = fc.Gaussian(sigma=16.5, half_lives=(13417, 24, 1.5, 0.5), weights=(0.0001, 0.0025, 0.2374, 0.34, 0.42))
+GAUSSIAN = fc.Gaussian(
+    sigma=16.5, half_lives=(13417, 24, 1.5, 0.5), weights=(0.0001, 0.0025, 0.2374, 0.34, 0.42)
+)
 SCALE = 10.0
 ITEMS = 10**6
 KEYS = 10**5
@@ -24,7 +26,8 @@ DRAWS = 1 << 20
 
 
 def floor() -> Case:
-    """Two values per item from numpy's generator: not exact, not cryptographic, and without the counter around it."""
+    """Two values per item from numpy's generator: not exact, not cryptographic, and without the
+    counter around it."""
     generator = np.random.Generator(np.random.PCG64())
     return Case(FLOOR, ITEMS, lambda: generator.laplace(scale=SCALE, size=2 * ITEMS))
 
@@ -36,8 +39,18 @@ def counters() -> list[Case]:
     keyed = np.ones((ROWS, KEYS), dtype=np.int64)
     return [
         Case("extend, 10^6 items, scalar", ITEMS, lambda: scalar.extend(items), ours=True),
-        Case("extend, shape (10^5,), per key and step", ROWS * KEYS, lambda: rows.extend(keyed), ours=True),
-        Case("step, shape (10^5,), per key and step", ROWS * KEYS, _repeated(row.step, list(keyed)), ours=True),
+        Case(
+            "extend, shape (10^5,), per key and step",
+            ROWS * KEYS,
+            lambda: rows.extend(keyed),
+            ours=True,
+        ),
+        Case(
+            "step, shape (10^5,), per key and step",
+            ROWS * KEYS,
+            _repeated(row.step, list(keyed)),
+            ours=True,
+        ),
         Case("step, scalar, one call", STEPS, _repeated(single.step, [1] * STEPS), ours=True),
     ]
 
@@ -50,15 +63,31 @@ def gaussian_counters() -> list[Case]:
     keyed = np.ones((ROWS, KEYS), dtype=np.int64)
     return [
         Case("Gaussian extend, 10^6 items, scalar", ITEMS, lambda: scalar.extend(items), ours=True),
-        Case("Gaussian extend, shape (10^5,), per key and step", ROWS * KEYS, lambda: rows.extend(keyed), ours=True),
-        Case("Gaussian step, shape (10^5,), per key and step", ROWS * KEYS, _repeated(row.step, list(keyed)), ours=True),
-        Case("Gaussian step, scalar, one call", STEPS, _repeated(single.step, [1] * STEPS), ours=True),
+        Case(
+            "Gaussian extend, shape (10^5,), per key and step",
+            ROWS * KEYS,
+            lambda: rows.extend(keyed),
+            ours=True,
+        ),
+        Case(
+            "Gaussian step, shape (10^5,), per key and step",
+            ROWS * KEYS,
+            _repeated(row.step, list(keyed)),
+            ours=True,
+        ),
+        Case(
+            "Gaussian step, scalar, one call", STEPS, _repeated(single.step, [1] * STEPS), ours=True
+        ),
     ]
 
 
 def head_start() -> list[Case]:
-    """The loss with a head start, at ages never asked for before, and the same counter as above, started late."""
-    late = {exponent: fc.Gradual(epsilon=0.1, exponent=exponent, head_start=20) for exponent in (2.0, 3.0)}
+    """The loss with a head start, at ages never asked for before, and the same counter as above,
+    started late."""
+    late = {
+        exponent: fc.Gradual(epsilon=0.1, exponent=exponent, head_start=20)
+        for exponent in (2.0, 3.0)
+    }
     counter, items = fc.Counter(late[2.0]), np.ones(ITEMS, dtype=np.int64)
     ages, blocks = itertools.count(5 << 28, 7919), itertools.count(5 << 27, 104_729)
 
@@ -66,10 +95,20 @@ def head_start() -> list[Case]:
         return lambda: late[exponent].loss(next(blocks) + 1_000_003 * np.arange(1000))
 
     return [
-        Case("loss with a head start, one age of 30 levels, exponent 3", 1, lambda: late[3.0].loss(next(ages)), ours=True),
+        Case(
+            "loss with a head start, one age of 30 levels, exponent 3",
+            1,
+            lambda: late[3.0].loss(next(ages)),
+            ours=True,
+        ),
         Case("loss with a head start, 1,000 ages, exponent 2", 1, block(2.0), ours=True),
         Case("loss with a head start, 1,000 ages, exponent 3", 1, block(3.0), ours=True),
-        Case("extend, 10^6 items, scalar, head start", ITEMS, lambda: counter.extend(items), ours=True),
+        Case(
+            "extend, 10^6 items, scalar, head start",
+            ITEMS,
+            lambda: counter.extend(items),
+            ours=True,
+        ),
     ]
 
 
@@ -79,9 +118,21 @@ def draws() -> list[Case]:
     generator = np.random.Generator(np.random.PCG64())
     return [
         Case("one exact draw in bulk", DRAWS, lambda: fresh(law, room), ours=True),
-        Case("one exact Gaussian draw in bulk, deviation 10", DRAWS, lambda: fresh(narrow, room), ours=True),
-        Case("one exact Gaussian draw in bulk, deviation 2^28", DRAWS, lambda: fresh(broad, room), ours=True),
-        Case("one draw of numpy's standard_normal", DRAWS, lambda: generator.standard_normal(DRAWS)),
+        Case(
+            "one exact Gaussian draw in bulk, deviation 10",
+            DRAWS,
+            lambda: fresh(narrow, room),
+            ours=True,
+        ),
+        Case(
+            "one exact Gaussian draw in bulk, deviation 2^28",
+            DRAWS,
+            lambda: fresh(broad, room),
+            ours=True,
+        ),
+        Case(
+            "one draw of numpy's standard_normal", DRAWS, lambda: generator.standard_normal(DRAWS)
+        ),
     ]
 
 

@@ -1,8 +1,9 @@
 """Reading files: fadecount against polars alone, on the same file, in turns.
 
-Run ``python -m benchmarks.files`` (a million rows) or ``python -m benchmarks.files --rows 10000000`` (the stated size). The
-reference is the fastest query known to us that reads the same columns and groups them by tick and key: it trusts every row, and
-parses the time with one fixed layout. Memory is the peak of a fresh process that only reads the file.
+Run ``python -m benchmarks.files`` (a million rows) or ``python -m benchmarks.files --rows
+10000000`` (the stated size). The reference is the fastest query known to us that reads the same
+columns and groups them by tick and key: it trusts every row, and parses the time with one fixed
+layout. Memory is the peak of a fresh process that only reads the file.
 """
 
 from __future__ import annotations
@@ -27,12 +28,15 @@ LARGEST_MEGABYTES = 1000
 
 
 def generate(folder: Path, rows: int) -> list[Path]:
-    """One CSV and one Parquet file with the same events: 30 days, 1,000 keys, in no order of time."""
+    """One CSV and one Parquet file with the same events: 30 days, 1,000 keys, in no order of
+    time."""
     random = np.random.default_rng(2026)
     seconds = random.integers(0, 30 * 86_400, rows) + 1_767_225_600
     frame = pl.DataFrame({"time": pl.Series(seconds * 1000).cast(pl.Datetime("ms"))})
     frame = frame.with_columns(
-        pl.Series("key", random.integers(0, len(KEYS), rows)).replace_strict(range(len(KEYS)), KEYS),
+        pl.Series("key", random.integers(0, len(KEYS), rows)).replace_strict(
+            range(len(KEYS)), KEYS
+        ),
         pl.Series("value", random.integers(0, 100, rows)),
     )
     paths = [folder / "events.csv", folder / "events.parquet"]
@@ -48,7 +52,9 @@ def with_polars(path: Path) -> int:
         moments = pl.col("time").str.to_datetime("%Y-%m-%dT%H:%M:%SZ")
     else:
         rows, moments = pl.scan_parquet(path), pl.col("time")
-    groups = rows.group_by(moments.dt.truncate("1h"), "key").agg(pl.len()).collect(engine="streaming")
+    groups = (
+        rows.group_by(moments.dt.truncate("1h"), "key").agg(pl.len()).collect(engine="streaming")
+    )
     return int(groups["len"].sum())
 
 
@@ -59,13 +65,16 @@ def with_fadecount(path: Path) -> int:
 
 def peak_megabytes(path: Path) -> float:
     """The peak memory of a process that reads the file with fadecount, as Linux accounts for it."""
-    program = (
-        "import sys; from fadecount.sources import SourceOptions, read_file\n"
-        "keys = tuple(f'key{n:04d}' for n in range(1000))\n"
-        "for _ in read_file(sys.argv[1], SourceOptions(tick_seconds=3600, time='time', key='key', keys=keys)): pass\n"
-        "print(next(line for line in open('/proc/self/status') if line.startswith('VmHWM')).split()[1])"
-    )  # not getrusage: its peak is inherited from the process that starts this one
-    answer = subprocess.run([sys.executable, "-c", program, str(path)], check=True, capture_output=True, text=True)
+    program = (  # not getrusage: its peak is inherited from the process that starts this one
+        "import sys; from fadecount.sources import SourceOptions, read_file\nkeys ="
+        " tuple(f'key{n:04d}' for n in range(1000))\nfor _ in read_file(sys.argv[1],"
+        " SourceOptions(tick_seconds=3600, time='time', key='key', keys=keys)):"
+        " pass\nprint(next(line for line in open('/proc/self/status') if"
+        " line.startswith('VmHWM')).split()[1])"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program, str(path)], check=True, capture_output=True, text=True
+    )
     return int(answer.stdout) / 1024
 
 
@@ -84,7 +93,9 @@ def compare(path: Path, repeats: int) -> tuple[float, float]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print one line per format; the exit status says whether the bounds hold."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=5)
     chosen = parser.parse_args(arguments)
@@ -95,8 +106,9 @@ def main(arguments: list[str] | None = None) -> int:
             memory = peak_megabytes(path)
             held &= ours <= LARGEST_RATIO * alone and memory <= LARGEST_MEGABYTES
             print(
-                f"{path.suffix[1:]:8} {chosen.rows:>12,} rows   polars alone {alone:6.2f} s   fadecount {ours:6.2f} s   "
-                f"ratio {ours / alone:4.2f} (at most {LARGEST_RATIO:g})   peak {memory:4.0f} MB (at most {LARGEST_MEGABYTES})"
+                f"{path.suffix[1:]:8} {chosen.rows:>12,} rows   polars alone {alone:6.2f} s  "
+                f" fadecount {ours:6.2f} s   ratio {ours / alone:4.2f} (at most {LARGEST_RATIO:g}) "
+                f"  peak {memory:4.0f} MB (at most {LARGEST_MEGABYTES})"
             )
     return 0 if held else 1
 

@@ -1,4 +1,5 @@
-"""Whether the time of a draw tells its value: the correlation of |noise| with the time that drawing it took."""
+"""Whether the time of a draw tells its value: the correlation of |noise| with the time that drawing
+it took."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ BATCH = 1 << 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correlation:
-    """Of the ranks of both, because times have long tails; unrelated quantities stay within ``chance`` 99 times in 100."""
+    """Of the ranks of both, because times have long tails; unrelated quantities stay within
+    ``chance`` 99 times in 100."""
 
     name: str
     samples: int
@@ -55,7 +57,9 @@ def _batches(law: DiscreteLaplace, count: int) -> Correlation:
 
 def _correlated(name: str, times: NDArray[np.float64], sizes: NDArray[np.float64]) -> Correlation:
     correlation = float(np.corrcoef(_ranks(times), _ranks(sizes))[0, 1])
-    return Correlation(name=name, samples=len(times), correlation=correlation, chance=2.576 / math.sqrt(len(times)))
+    return Correlation(
+        name=name, samples=len(times), correlation=correlation, chance=2.576 / math.sqrt(len(times))
+    )
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,4 +1,5 @@
-"""Interleaved measurements: every case once per round, so that a slow moment of the machine meets all of them alike."""
+"""Interleaved measurements: every case once per round, so that a slow moment of the machine meets
+all of them alike."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class Result:
 
 
 def interleaved(cases: Sequence[Case], *, repeats: int) -> list[Result]:
-    """The results of some cases, the first of which is the floor. Each is warmed up once, then measured once per round."""
+    """The results of some cases, the first of which is the floor. Each is warmed up once, then
+    measured once per round."""
     for case in cases:
         case.work()
     times: dict[str, list[float]] = {case.name: [] for case in cases}
@@ -49,4 +51,11 @@ def interleaved(cases: Sequence[Case], *, repeats: int) -> list[Result]:
 
 def _summed_up(case: Case, times: list[float], floor: float) -> Result:
     median = statistics.median(times)
-    return Result(name=case.name, median=median, fastest=min(times), slowest=max(times), ours=case.ours, floors=median / floor)
+    return Result(
+        name=case.name,
+        median=median,
+        fastest=min(times),
+        slowest=max(times),
+        ours=case.ours,
+        floors=median / floor,
+    )

@@ -1,8 +1,9 @@
 """Other libraries on the same work, where they are installed: ``pip install 'fadecount[peers]'``.
 
-OpenDP and diffprivlib draw two values, what a binary counter needs per item, with no counter on top; jax-privacy takes one step
-of a streaming mechanism of its own, with one Gaussian value per item. These are prices of calls: a tree with many children per
-node needs little more than one draw per item. A peer that is missing, or that fails to start, is left out with the reason.
+OpenDP and diffprivlib draw two values, what a binary counter needs per item, with no counter on
+top; jax-privacy takes one step of a streaming mechanism of its own, with one Gaussian value per
+item. These are prices of calls: a tree with many children per node needs little more than one draw
+per item. A peer that is missing, or that fails to start, is left out with the reason.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ BATCH = 1 << 17
 def peers(say: Callable[[str], object]) -> list[Case]:
     """The cases of all peers that can be measured here."""
     cases = []
-    for name, build in (("opendp", _opendp), ("diffprivlib", _diffprivlib), ("jax_privacy", _jax_privacy)):
+    for name, build in (
+        ("opendp", _opendp),
+        ("diffprivlib", _diffprivlib),
+        ("jax_privacy", _jax_privacy),
+    ):
         try:
             cases.append(build(importlib.import_module(name)))
         except Exception as error:  # a peer may fail in any way of its own
@@ -32,7 +37,8 @@ def peers(say: Callable[[str], object]) -> list[Case]:
 
 
 def textbook() -> Case:
-    """The counter of a textbook, in plain Python: floating-point noise from Python's own generator, one step at a time."""
+    """The counter of a textbook, in plain Python: floating-point noise from Python's own generator,
+    one step at a time."""
     import math
     import random
 
@@ -60,7 +66,8 @@ def _opendp(_module: Any) -> Case:
 
 
 def _diffprivlib(_module: Any) -> Case:
-    """Geometric noise, which is discrete Laplace noise, one call per draw; floating point inside."""
+    """Geometric noise, which is discrete Laplace noise, one call per draw; floating point
+    inside."""
     from diffprivlib.mechanisms import Geometric
 
     draw = Geometric(epsilon=1.0 / SCALE, sensitivity=1)
@@ -73,11 +80,14 @@ def _diffprivlib(_module: Any) -> Case:
 
 
 def _jax_privacy(_module: Any) -> Case:
-    """Correlated Gaussian noise of a streaming matrix factorization, over a batch of independent counters."""
+    """Correlated Gaussian noise of a streaming matrix factorization, over a batch of independent
+    counters."""
     import jax
     from jax_privacy.matrix_factorization import buffered_toeplitz
 
-    factor = buffered_toeplitz.BufferedToeplitz.build([0.9, 0.5], [0.2, 0.1], dtype=jax.numpy.float32)
+    factor = buffered_toeplitz.BufferedToeplitz.build(
+        [0.9, 0.5], [0.2, 0.1], dtype=jax.numpy.float32
+    )
     matrix = factor.inverse_as_streaming_matrix()
     shape = jax.ShapeDtypeStruct((BATCH,), jax.numpy.float32)
 

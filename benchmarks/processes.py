@@ -1,4 +1,5 @@
-"""What needs a process of its own: peak memory, cost over long streams, and the time of an import."""
+"""What needs a process of its own: peak memory, cost over long streams, and the time of an
+import."""
 
 from __future__ import annotations
 
@@ -33,28 +34,37 @@ print(json.dumps({"items": items, "bytes": memory("VmHWM") - before, "ns_per_ite
 """
 _IMPORTS = {
     "fadecount": "import fadecount",
-    "numpy + AES": "import numpy; from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes",
+    "numpy + AES": (
+        "import numpy; from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes"
+    ),
 }
-_IMPORT = "import time; started = time.process_time_ns(); {}; print(time.process_time_ns() - started)"
+_IMPORT = (
+    "import time; started = time.process_time_ns(); {}; print(time.process_time_ns() - started)"
+)
 
 
 def memory_of_streams(lengths: list[int]) -> list[dict[str, Any]]:
-    """Peak memory above what the imports need, for streams of these lengths in chunks of 65,536 items."""
+    """Peak memory above what the imports need, for streams of these lengths in chunks of 65,536
+    items."""
     return [json.loads(_python(_STREAM, str(length), str(CHUNK))) for length in lengths]
 
 
 def cost_of_streams(lengths: list[int], *, repeats: int) -> list[dict[str, Any]]:
-    """The cost per item of streams of these lengths, all in chunks of the shortest: what grows is the stream alone."""
+    """The cost per item of streams of these lengths, all in chunks of the shortest: what grows is
+    the stream alone."""
     found = []
     for length in lengths:
         rounds = repeats if length <= 10**6 else 1
         runs = [json.loads(_python(_STREAM, str(length), str(min(lengths)))) for _ in range(rounds)]
-        found.append({"items": length, "ns_per_item": statistics.median(run["ns_per_item"] for run in runs)})
+        found.append(
+            {"items": length, "ns_per_item": statistics.median(run["ns_per_item"] for run in runs)}
+        )
     return found
 
 
 def import_times(*, repeats: int) -> dict[str, float]:
-    """Milliseconds of processor time for importing fadecount, and for the two imports that it needs anyway."""
+    """Milliseconds of processor time for importing fadecount, and for the two imports that it needs
+    anyway."""
     for code in _IMPORTS.values():
         _python(code)  # compiled once, as after any installation
     times: dict[str, list[float]] = {name: [] for name in _IMPORTS}
@@ -65,6 +75,10 @@ def import_times(*, repeats: int) -> dict[str, float]:
 
 
 def _python(code: str, *arguments: str) -> str:
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
     command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, env=environment
+    ).stdout

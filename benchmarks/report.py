@@ -15,7 +15,8 @@ from benchmarks.measure import Result
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A figure, the bound it must keep and the one it should reach (both upper bounds, unless ``at_least``)."""
+    """A figure, the bound it must keep and the one it should reach (both upper bounds, unless
+    ``at_least``)."""
 
     name: str
     value: float
@@ -37,7 +38,10 @@ class Check:
 def show(results: Sequence[Result], checks: Sequence[Check], leaks: Sequence[Correlation]) -> str:
     """The tables that go to the screen."""
     rows = [("what, per item", "median ns", "fastest", "slowest", "floors")]
-    rows += [(r.name, f"{r.median:,.2f}", f"{r.fastest:,.2f}", f"{r.slowest:,.2f}", f"{r.floors:,.3g}") for r in results]
+    rows += [
+        (r.name, f"{r.median:,.2f}", f"{r.fastest:,.2f}", f"{r.slowest:,.2f}", f"{r.floors:,.3g}")
+        for r in results
+    ]
     sign = {True: ">=", False: "<="}
     bounds = [("bound", "measured", "must", "goal", "")]
     for check in checks:
@@ -45,7 +49,10 @@ def show(results: Sequence[Result], checks: Sequence[Check], leaks: Sequence[Cor
         must = f"{sign[check.at_least]} {check.must:,g}"
         bounds.append((check.name, f"{check.value:,.3g}{check.unit}", must, goal, check.verdict))
     times = [("time of a draw against |noise|", "samples", "rank correlation", "chance (99 %)")]
-    times += [(each.name, f"{each.samples:,}", f"{each.correlation:+.4f}", f"{each.chance:.4f}") for each in leaks]
+    times += [
+        (each.name, f"{each.samples:,}", f"{each.correlation:+.4f}", f"{each.chance:.4f}")
+        for each in leaks
+    ]
     return "\n\n".join(_table(each) for each in (rows, bounds, times))
 
 
@@ -61,7 +68,9 @@ def plot(folder: Path, results: Sequence[Result], growth: Sequence[dict[str, Any
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    figure, (bars, line) = pyplot.subplots(1, 2, figsize=(12, 4.8), width_ratios=(3, 2), layout="constrained")
+    figure, (bars, line) = pyplot.subplots(
+        1, 2, figsize=(12, 4.8), width_ratios=(3, 2), layout="constrained"
+    )
     ordered = sorted(results, key=lambda each: each.median, reverse=True)
     colours = ["tab:blue" if each.ours else "tab:gray" for each in ordered]
     bars.barh([each.name for each in ordered], [each.median for each in ordered], color=colours)
@@ -77,7 +86,9 @@ def plot(folder: Path, results: Sequence[Result], growth: Sequence[dict[str, Any
         )
     bars.set_xlabel("processor time per item, nanoseconds (logarithmic)")
     bars.set_title("fadecount (blue) beside the floor and other libraries")
-    line.plot([each["items"] for each in growth], [each["ns_per_item"] for each in growth], marker="o")
+    line.plot(
+        [each["items"] for each in growth], [each["ns_per_item"] for each in growth], marker="o"
+    )
     line.set_xscale("log")
     line.set_ylim(bottom=0)
     line.set_xlabel("items in the stream")
@@ -90,7 +101,14 @@ def plot(folder: Path, results: Sequence[Result], growth: Sequence[dict[str, Any
 def _table(rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     lines = [
-        "  ".join([row[0].ljust(widths[0]), *(each.rjust(width) for each, width in zip(row[1:], widths[1:], strict=True))])
+        "  ".join(
+            [
+                row[0].ljust(widths[0]),
+                *(each.rjust(width) for each, width in zip(row[1:], widths[1:], strict=True)),
+            ]
+        )
         for row in rows
     ]
-    return "\n".join([lines[0].rstrip(), "-" * len(lines[0]), *(each.rstrip() for each in lines[1:])])
+    return "\n".join(
+        [lines[0].rstrip(), "-" * len(lines[0]), *(each.rstrip() for each in lines[1:])]
+    )

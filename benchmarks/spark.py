@@ -1,9 +1,11 @@
-"""What privacy costs on Spark: the sharded job against a plain running sum in its place, and against one state per key.
+"""What privacy costs on Spark: the sharded job against a plain running sum in its place, and
+against one state per key.
 
     python -m benchmarks.spark [--events 1000000] [--keys 100000] [--ticks 10] [--per-key-ticks 2]
 
-All run in one session on the same events, one micro-batch per tick, after a first micro-batch that makes the state and is
-not counted; sum and private counter twice, in turns, of which the faster run counts. Prints JSON.
+All run in one session on the same events, one micro-batch per tick, after a first micro-batch that
+makes the state and is not counted; sum and private counter twice, in turns, of which the faster run
+counts. Prints JSON.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvide
 class PlainShard(Shard):
     """In the place of private counters: running sums, handled and stored the same way."""
 
-    def __init__(self, roster: Roster, time: int, total: NDArray[np.int64], pending: Pending) -> None:
+    def __init__(
+        self, roster: Roster, time: int, total: NDArray[np.int64], pending: Pending
+    ) -> None:
         self.roster, self.pending = roster, pending
         self.time, self.total = time, total
 
@@ -68,7 +72,9 @@ class PlainProcessor(ShardProcessor):
 
     def _resumed(self, saved: bytes, pending: bytes) -> Shard:
         total = np.frombuffer(saved, dtype=np.int64, offset=8)
-        return PlainShard(self._keys(), int.from_bytes(saved[:8], "little"), total, Pending.from_bytes(pending))
+        return PlainShard(
+            self._keys(), int.from_bytes(saved[:8], "little"), total, Pending.from_bytes(pending)
+        )
 
 
 class PerKeyProcessor(StatefulProcessor):
@@ -131,7 +137,12 @@ def make_events(root: Path, *, events: int, keys: int, ticks: int) -> None:
     for number in range(ticks + 2):
         part = events // (ticks + 1) if number <= ticks else 1
         seconds = START + number * TICK + source.integers(0, TICK, part)
-        frame = pd.DataFrame({"time": pd.to_datetime(seconds, unit="s", utc=True), "key": names[source.integers(0, keys, part)]})
+        frame = pd.DataFrame(
+            {
+                "time": pd.to_datetime(seconds, unit="s", utc=True),
+                "key": names[source.integers(0, keys, part)],
+            }
+        )
         path = root / "in" / f"{number:04}.parquet"
         path.parent.mkdir(exist_ok=True)
         frame.to_parquet(path, coerce_timestamps="us")
@@ -152,26 +163,39 @@ def _identity(name: str) -> Identity:
     )
 
 
-def measure(session: Any, root: Path, name: str, processor: Any, *, per_key: bool, batches: int) -> dict[str, float]:
-    """Run one job over some micro-batches; its time without the first, per event and per released row."""
+def measure(
+    session: Any, root: Path, name: str, processor: Any, *, per_key: bool, batches: int
+) -> dict[str, float]:
+    """Run one job over some micro-batches; its time without the first, per event and per released
+    row."""
     identity = _identity(name)
     job = Job(identity=identity, secret="env:FADECOUNT_BENCHMARK_SECRET", beta=0.05, begins=True)  # noqa: S106 - a place
-    source = session.readStream.schema("time timestamp, key string").option("maxFilesPerTrigger", "1").parquet(str(root / "in"))
+    source = (
+        session.readStream.schema("time timestamp, key string")
+        .option("maxFilesPerTrigger", "1")
+        .parquet(str(root / "in"))
+    )
     placed = _placed(source, identity)
     declared = session.read.parquet(str(root / "keys.parquet"))
     shard: Any = sql.xxhash64("key").alias("shard") if per_key else _shard(SHARDS)
     if per_key:
         placed = placed.withColumn("shard", sql.xxhash64("key"))
     rosters = declared.groupBy(shard).agg(sql.collect_set("key").alias("keys"))
-    moment = sql.expr(f"timestamp_seconds({START}L + {TICK}L * (value + 1))")  # a micro-batch lasts a tick
+    moment = sql.expr(
+        f"timestamp_seconds({START}L + {TICK}L * (value + 1))"
+    )  # a micro-batch lasts a tick
     released = (
         with_clock(placed, moment, late_seconds=0)
         .groupBy("shard")
-        .transformWithStateInPandas(processor(job), RELEASES, "Append", "EventTime", initialState=rosters.groupBy("shard"))
+        .transformWithStateInPandas(
+            processor(job), RELEASES, "Append", "EventTime", initialState=rosters.groupBy("shard")
+        )
     )
     writer = released.writeStream.format("parquet").option("path", str(root / name / "out"))
     query = writer.option("checkpointLocation", str(root / name / "checkpoint")).start()
-    while query.isActive and (query.lastProgress is None or query.lastProgress["batchId"] < batches):
+    while query.isActive and (
+        query.lastProgress is None or query.lastProgress["batchId"] < batches
+    ):
         query.awaitTermination(1)
     progress = [each for each in query.recentProgress if 1 <= each["batchId"] <= batches]
     query.stop()
@@ -189,7 +213,8 @@ def measure(session: Any, root: Path, name: str, processor: Any, *, per_key: boo
 
 
 def state_per_key(keys: int, ticks: int) -> dict[str, float]:
-    """The bytes of a shard's state for each key after so many ticks, one event pending each, beside the bound."""
+    """The bytes of a shard's state for each key after so many ticks, one event pending each, beside
+    the bound."""
     stream_key = bytes(32)
     roster = Roster.of([f"page-{number:07}" for number in range(keys)]).tagged(stream_key)
     identity = _identity("size")
@@ -198,12 +223,19 @@ def state_per_key(keys: int, ticks: int) -> dict[str, float]:
         pass
     cells = np.arange(ticks * keys, (ticks + 1) * keys, dtype=np.uint64)
     pending = shard.pending.with_counts(cells, np.ones(keys, dtype=np.uint64))
-    size = (len(roster.to_bytes()) + len(shard.saved()) + len(pending.to_bytes()) + len(identity.to_json())) / keys
+    size = (
+        len(roster.to_bytes())
+        + len(shard.saved())
+        + len(pending.to_bytes())
+        + len(identity.to_json())
+    ) / keys
     return {"ticks": ticks, "bytes": round(size, 1), "bound": 16 * ((ticks - 1).bit_length() + 4)}
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.spark", description=(__doc__ or "").partition("\n")[0]
+    )
     for name, default in (("events", 10**6), ("keys", 10**5), ("ticks", 10), ("per-key-ticks", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
     wanted = parser.parse_args(words)
@@ -229,18 +261,35 @@ def main(words: list[str] | None = None) -> int:
         kinds: dict[str, Any] = {"plain": PlainProcessor, "private": ShardProcessor}
         measure(session, root, "warm", ShardProcessor, per_key=False, batches=2)
         for place_in_turn, name in enumerate(("plain", "private", "private", "plain")):
-            here = measure(session, root, f"{name}{place_in_turn}", kinds[name], per_key=False, batches=wanted.ticks)
-            report[name] = here if name not in report else min(report[name], here, key=lambda each: each["seconds"])
+            here = measure(
+                session,
+                root,
+                f"{name}{place_in_turn}",
+                kinds[name],
+                per_key=False,
+                batches=wanted.ticks,
+            )
+            report[name] = (
+                here
+                if name not in report
+                else min(report[name], here, key=lambda each: each["seconds"])
+            )
             print(json.dumps({name: here}), file=sys.stderr, flush=True)
         batches = wanted.per_key_ticks
-        report["per key"] = measure(session, root, "each", PerKeyProcessor, per_key=True, batches=batches)
+        report["per key"] = measure(
+            session, root, "each", PerKeyProcessor, per_key=True, batches=batches
+        )
     session.stop()
     report["cost of privacy"] = round(report["private"]["seconds"] / report["plain"]["seconds"], 3)
-    report["faster than per key"] = round(report["private"]["rows per second"] / report["per key"]["rows per second"], 2)
+    report["faster than per key"] = round(
+        report["private"]["rows per second"] / report["per key"]["rows per second"], 2
+    )
     report["state per key"] = [state_per_key(2000, ticks) for ticks in (1, 10, 100, 1000, 100_000)]
     print(json.dumps(report, indent=2))
     good = report["cost of privacy"] <= 3 and report["faster than per key"] >= 5
-    return 0 if good and all(each["bytes"] <= each["bound"] for each in report["state per key"]) else 1
+    return (
+        0 if good and all(each["bytes"] <= each["bound"] for each in report["state per key"]) else 1
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python -m benchmarks.spark_python [--keys 12500] [--ticks 100] [--repeats 5]
 
-Each tick takes as many events as there are keys, then does what an executor does: resume, close, make rows, save. Prints the
-median of the repeats, in microseconds of one core.
+Each tick takes as many events as there are keys, then does what an executor does: resume, close,
+make rows, save. Prints the median of the repeats, in microseconds of one core.
 """
 
 from __future__ import annotations
@@ -57,17 +57,28 @@ def measure(keys: int, ticks: int, seed: int) -> dict[str, float]:
         saved, pending = shard.saved(), shard.pending
         watch.note("save")
         assert rows == keys
-    steps = {name: 1e6 * seconds / (keys * ticks) for name, seconds in watch.spent.items() if name != "making events"}
+    steps = {
+        name: 1e6 * seconds / (keys * ticks)
+        for name, seconds in watch.spent.items()
+        if name != "making events"
+    }
     return {**steps, "release": sum(value for name, value in steps.items() if name != "event")}
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.spark_python", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.spark_python", description=(__doc__ or "").partition("\n")[0]
+    )
     for name, default in (("keys", 12_500), ("ticks", 100), ("repeats", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
     wanted = parser.parse_args(words)
     found = [measure(wanted.keys, wanted.ticks, seed) for seed in range(wanted.repeats)]
-    print(json.dumps({name: round(statistics.median(each[name] for each in found), 3) for name in found[0]}, indent=2))
+    print(
+        json.dumps(
+            {name: round(statistics.median(each[name] for each in found), 3) for name in found[0]},
+            indent=2,
+        )
+    )
     return 0
 
 

@@ -1,7 +1,9 @@
-"""Durable streams against plain SQLite on the same disk, in turns: ``python -m benchmarks.streams``.
+"""Durable streams against plain SQLite on the same disk, in turns: ``python -m
+benchmarks.streams``.
 
-The reference is one row per transaction in plain SQLite (WAL, ``synchronous = FULL``). Ingest is acknowledged when it is durable:
-many clients, each waiting for its own answer, share commits. A tick is closed with its fence moved and its release published.
+The reference is one row per transaction in plain SQLite (WAL, ``synchronous = FULL``). Ingest is
+acknowledged when it is durable: many clients, each waiting for its own answer, share commits. A
+tick is closed with its fence moved and its release published.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ def single_rows(folder: Path, rows: int) -> float:
 
 
 def ingest(store: SQLiteStore, batches: int, events: int, label: str) -> float:
-    """Acknowledged events per second in group commits: so many batches, each with its own id, share one transaction."""
+    """Acknowledged events per second in group commits: so many batches, each with its own id, share
+    one transaction."""
     intake, counts = store.intake("bench"), dict.fromkeys(KEYS[:events], 1)
     started = time.perf_counter()
     for start in range(0, batches, GROUP):
@@ -59,7 +62,9 @@ def ticks(stream: Stream, count: int) -> float:
 def gap(stream: Stream, count: int) -> float:
     """Seconds for so many empty ticks at once."""
     started = time.perf_counter()
-    for _ in stream.release((stream.open_tick or 0) + count - 1, np.zeros((1, stream.status.width), dtype=np.int64)):
+    for _ in stream.release(
+        (stream.open_tick or 0) + count - 1, np.zeros((1, stream.status.width), dtype=np.int64)
+    ):
         pass
     return time.perf_counter() - started
 
@@ -67,25 +72,44 @@ def gap(stream: Stream, count: int) -> float:
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.streams", description=__doc__)
     parser.add_argument("--repeats", type=int, default=5, metavar="N")
-    parser.add_argument("--folder", type=Path, help="where the files go (default: a temporary folder)")
+    parser.add_argument(
+        "--folder", type=Path, help="where the files go (default: a temporary folder)"
+    )
     arguments = parser.parse_args(words)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as made:
         folder = Path(made)
-        description = Description(name="bench", mechanism=fc.Gradual(epsilon=0.1), ticks=Ticks(tick_seconds=60))
-        with SQLiteStore(folder / "state" / "streams.db", fence=FileFence(folder / "fence")) as store:
+        description = Description(
+            name="bench", mechanism=fc.Gradual(epsilon=0.1), ticks=Ticks(tick_seconds=60)
+        )
+        with SQLiteStore(
+            folder / "state" / "streams.db", fence=FileFence(folder / "fence")
+        ) as store:
             stream = store.create(description, keys=KEYS, start_tick=0)
-            figures: dict[str, list[float]] = {"plain": [], "single": [], "hundred": [], "ticks": []}
+            figures: dict[str, list[float]] = {
+                "plain": [],
+                "single": [],
+                "hundred": [],
+                "ticks": [],
+            }
             for turn in range(arguments.repeats):
                 figures["plain"].append(single_rows(folder, 500))
                 figures["single"].append(ingest(store, 6400, 1, f"one{turn}"))
                 figures["hundred"].append(ingest(store, 1280, 100, f"hundred{turn}"))
                 figures["ticks"].append(ticks(stream, 50))
             plain, single, hundred, closed = (statistics.median(each) for each in figures.values())
-            one = store.create(Description(name="gap", mechanism=description.mechanism, ticks=description.ticks), start_tick=0)
+            one = store.create(
+                Description(name="gap", mechanism=description.mechanism, ticks=description.ticks),
+                start_tick=0,
+            )
             seconds = gap(one, 10_000_000)
     print(f"plain SQLite, one row per commit: {plain:,.0f} rows/s")
-    print(f"acknowledged, one event per batch: {single:,.0f} events/s = {single / plain:.1f} x plain")
-    print(f"acknowledged, 100 events per batch: {hundred:,.0f} events/s = {hundred / plain:.1f} x plain")
+    print(
+        f"acknowledged, one event per batch: {single:,.0f} events/s = {single / plain:.1f} x plain"
+    )
+    print(
+        f"acknowledged, 100 events per batch: {hundred:,.0f} events/s = {hundred / plain:.1f} x"
+        " plain"
+    )
     print(f"ticks of 100 keys, one by one, fenced and published: {closed:,.0f} per second")
     print(f"a gap of 10,000,000 empty ticks: {seconds:.1f} s")
     return 0 if hundred >= LEAST_RATIO * plain else 1

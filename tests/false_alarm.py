@@ -1,7 +1,8 @@
 """How often the statistical tests of the whole suite may fail although nothing is wrong.
 
-Each statistical decision uses ``EACH``; there are fewer than ``DECISIONS`` of them, so a run of the suite raises a false
-alarm with probability at most ``TOTAL``. A test that fails prints what it saw beside ``EACH``.
+Each statistical decision uses ``EACH``; there are fewer than ``DECISIONS`` of them, so a run of the
+suite raises a false alarm with probability at most ``TOTAL``. A test that fails prints what it saw
+beside ``EACH``.
 """
 
 from __future__ import annotations
@@ -12,4 +13,7 @@ EACH = TOTAL / DECISIONS
 
 
 def explained(what: str, chance: float) -> str:
-    return f"{what}: p = {chance:.3g}; a right program falls below {EACH:.0e} with that probability (whole suite: {TOTAL:.0e})"
+    return (
+        f"{what}: p = {chance:.3g}; a right program falls below {EACH:.0e} with that probability"
+        f" (whole suite: {TOTAL:.0e})"
+    )

@@ -1,4 +1,5 @@
-"""What users download: the wheel and the source distribution are complete, and work bare and with each extra."""
+"""What users download: the wheel and the source distribution are complete, and work bare and with
+each extra."""
 
 from __future__ import annotations
 
@@ -42,9 +43,22 @@ def test_the_wheel_holds_every_file_of_the_package(built: tuple[Path, Path]) -> 
 
 def test_the_source_distribution_holds_everything(built: tuple[Path, Path]) -> None:
     found = members(built[1])
-    for folder in ("src", "tests", "docs", "campaigns", "benchmarks", "examples", "tools", "deploy", ".ci", ".github"):
+    for folder in (
+        "src",
+        "tests",
+        "docs",
+        "campaigns",
+        "benchmarks",
+        "examples",
+        "tools",
+        "deploy",
+        ".ci",
+        ".github",
+    ):
         for path in (ROOT / folder).rglob("*"):
-            if path.is_file() and not {"__pycache__", ".schemathesis", ".hypothesis"} & set(path.parts):
+            if path.is_file() and not {"__pycache__", ".schemathesis", ".hypothesis"} & set(
+                path.parts
+            ):
                 assert path.relative_to(ROOT).as_posix() in found
     assert {
         "Makefile",
@@ -68,7 +82,11 @@ def test_what_the_index_shows(built: tuple[Path, Path]) -> None:
     listed = about.get_all("Classifier") or []
     assert {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13)} <= set(listed)
     workflow = (ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8")
-    assert all(f'"{found}"' in workflow for each in listed if (found := each.rpartition(" :: ")[2]).startswith("3."))
+    assert all(
+        f'"{found}"' in workflow
+        for each in listed
+        if (found := each.rpartition(" :: ")[2]).startswith("3.")
+    )
     assert about["Description-Content-Type"] == "text/markdown"
     text = about.get_payload()
     assert isinstance(text, str)
@@ -77,21 +95,48 @@ def test_what_the_index_shows(built: tuple[Path, Path]) -> None:
     assert "# fadecount" in text
 
 
-def test_a_test_of_the_source_distribution_runs_from_it(built: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_test_of_the_source_distribution_runs_from_it(
+    built: tuple[Path, Path], tmp_path: Path
+) -> None:
     with tarfile.open(built[1]) as source:
         source.extractall(tmp_path, filter="data")
     (root,) = tmp_path.iterdir()
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-cov"]
-    chosen = ["tests/test_durations.py", "tests/test_intervals.py", "tests/mechanisms/test_golden.py"]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "--no-cov",
+    ]
+    chosen = [
+        "tests/test_durations.py",
+        "tests/test_intervals.py",
+        "tests/mechanisms/test_golden.py",
+    ]
     where = "import fadecount; print(fadecount.__file__)"
     environment = {**os.environ, "PYTHONPATH": str(root / "src")}
-    done = subprocess.run([sys.executable, "-c", where], cwd=root, env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", where],
+        cwd=root,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.startswith(str(root))
-    run = subprocess.run([*words, *chosen], cwd=root, env=environment, capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [*words, *chosen], cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stdout[-2000:]
 
 
 @pytest.mark.parametrize("extra", smoke.EXTRAS, ids=lambda extra: extra or "bare")
-def test_it_works_with_nothing_but_what_it_declares(extra: str, built: tuple[Path, Path], tmp_path: Path) -> None:
+def test_it_works_with_nothing_but_what_it_declares(
+    extra: str, built: tuple[Path, Path], tmp_path: Path
+) -> None:
     """``make smoke`` does the same in clean environments made by pip."""
     assert list(smoke.faults(smoke.linked(built[0], extra, tmp_path), extra)) == []

@@ -28,7 +28,24 @@ def test_what_is_written_is_read(text: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "  ", "5", "m", "0s", "-5m", "1.5h", "5x", "5m5", "s5", "1h,2m", "5m!", "9" * 30 + "y", "1e3s", "٣x"]
+    "text",
+    [
+        "",
+        "  ",
+        "5",
+        "m",
+        "0s",
+        "-5m",
+        "1.5h",
+        "5x",
+        "5m5",
+        "s5",
+        "1h,2m",
+        "5m!",
+        "9" * 30 + "y",
+        "1e3s",
+        "٣x",
+    ],
 )
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="tick must be a positive duration") as refused:

@@ -14,7 +14,11 @@ from fadecount import checks, errors
 
 
 def test_one_base_class_catches_everything() -> None:
-    found = [each for _, each in inspect.getmembers(errors, inspect.isclass) if issubclass(each, Exception)]
+    found = [
+        each
+        for _, each in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(each, Exception)
+    ]
     assert len(found) >= 6
     assert all(issubclass(each, errors.FadecountError) for each in found)
     assert all(each.__doc__ for each in found)
@@ -30,8 +34,14 @@ def test_the_usual_python_classes_catch_them_too() -> None:
 def test_a_message_names_parameter_bound_value_and_remedy() -> None:
     with pytest.raises(errors.ParameterError) as refused:
         checks.require_real("exponent", -1, low=0.0, high=64.0, remedy="1 gives logarithmic fading")
-    assert str(refused.value) == "exponent must be between 0 and 64, got -1; 1 gives logarithmic fading"
-    with pytest.raises(errors.ParameterError, match=r"delay must be an integer from 0 to 2\*\*40, got 1.5; 0 means none"):
+    assert (
+        str(refused.value)
+        == "exponent must be between 0 and 64, got -1; 1 gives logarithmic fading"
+    )
+    with pytest.raises(
+        errors.ParameterError,
+        match=r"delay must be an integer from 0 to 2\*\*40, got 1.5; 0 means none",
+    ):
         checks.require_integer("delay", 1.5, minimum=0, maximum=1 << 40, remedy="0 means none")
     with pytest.raises(errors.ParameterError, match="to 9, got"):
         checks.require_integer("digit", 10, minimum=0, maximum=9, remedy="take another")
@@ -40,10 +50,15 @@ def test_a_message_names_parameter_bound_value_and_remedy() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [np.zeros((50, 50)), "x" * 1000, "two\nlines", 10**5000, [None] * 99], ids=lambda value: type(value).__name__
+    "value",
+    [np.zeros((50, 50)), "x" * 1000, "two\nlines", 10**5000, [None] * 99],
+    ids=lambda value: type(value).__name__,
 )
 def test_a_message_is_short_and_on_one_line(value: Any) -> None:
-    for message in (str(errors.bad_parameter("name", value, "a number", "try one")), _refused(value)):
+    for message in (
+        str(errors.bad_parameter("name", value, "a number", "try one")),
+        _refused(value),
+    ):
         assert "\n" not in message
         assert len(message) < 160
 
@@ -65,7 +80,19 @@ def test_numbers_of_other_types_are_taken() -> None:
 
 def test_what_is_no_number_is_refused() -> None:
     bad: Any
-    for bad in (True, np.False_, "1", b"1", None, math.nan, [1], np.array([1]), 1j, 10**400, object()):
+    for bad in (
+        True,
+        np.False_,
+        "1",
+        b"1",
+        None,
+        math.nan,
+        [1],
+        np.array([1]),
+        1j,
+        10**400,
+        object(),
+    ):
         with pytest.raises(errors.ParameterError):
             checks.require_real("x", bad, low=0.0, high=2.0, remedy="")
         with pytest.raises(errors.ParameterError):

@@ -26,14 +26,20 @@ def test_which_levels_are_used_and_replaced(clock: int) -> None:
 def test_the_highest_level_replaced_over_several_readings() -> None:
     for before in range(LAST):
         for after in range(before + 1, LAST):
-            assert highest_change(before, after) == max(map(trailing_zeros, range(before + 1, after + 1)))
+            assert highest_change(before, after) == max(
+                map(trailing_zeros, range(before + 1, after + 1))
+            )
 
 
 @pytest.mark.parametrize("alternating", [False, True])
 def test_at_how_many_readings_a_level_is_in_use(alternating: bool) -> None:
     for level in range(9):
         for last in range(LAST):
-            readings = [clock for clock in range(1, last + 1) if (clock >> level & 1 if alternating else level in in_use(clock))]
+            readings = [
+                clock
+                for clock in range(1, last + 1)
+                if (clock >> level & 1 if alternating else level in in_use(clock))
+            ]
             assert steps_in_use(level, last, alternating=alternating) == len(readings)
 
 

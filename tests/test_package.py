@@ -10,7 +10,17 @@ import pytest
 
 import fadecount
 
-HEAVY = ("matplotlib", "pandas", "scipy", "sqlite3", "asyncio", "polars", "psycopg", "starlette", "pyspark")
+HEAVY = (
+    "matplotlib",
+    "pandas",
+    "scipy",
+    "sqlite3",
+    "asyncio",
+    "polars",
+    "psycopg",
+    "starlette",
+    "pyspark",
+)
 
 
 def test_every_public_name_exists() -> None:
@@ -20,15 +30,20 @@ def test_every_public_name_exists() -> None:
 
 def test_import_brings_in_nothing_heavy() -> None:
     code = f"import sys, fadecount; print([name for name in {HEAVY!r} if name in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert found.strip() == "[]"
 
 
 def test_planning_waits_until_it_is_asked_for() -> None:
     code = (
-        "import sys, fadecount; before = 'fadecount.planning' in sys.modules; fadecount.design; fadecount.design; print(before)"
+        "import sys, fadecount; before = 'fadecount.planning' in sys.modules; fadecount.design;"
+        " fadecount.design; print(before)"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert found.strip() == "False"
     assert set(fadecount.__all__) <= set(dir(fadecount))
     with pytest.raises(AttributeError, match="no attribute 'desing'"):
@@ -37,16 +52,28 @@ def test_planning_waits_until_it_is_asked_for() -> None:
 
 def test_a_room_that_is_not_imported_is_named() -> None:
     code = "import fadecount\ntry: fadecount.streams\nexcept AttributeError as error: print(error)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert found.strip() == "module 'fadecount' has no attribute 'streams'; import it first: import fadecount.streams"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert (
+        found.strip() == "module 'fadecount' has no attribute 'streams'; import it first: import"
+        " fadecount.streams"
+    )
 
 
 def test_completion_shows_what_a_person_may_use() -> None:
-    code = "import fadecount; print([name for name in dir(fadecount) if name[0] != '_'] == fadecount.__all__)"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    code = (
+        "import fadecount; print([name for name in dir(fadecount) if name[0] != '_'] =="
+        " fadecount.__all__)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     assert found.strip() == "True"
 
 
 def test_every_room_of_the_hint_can_be_imported() -> None:
     folder = Path(fadecount.__file__).parent
-    assert all((folder / name).is_dir() or (folder / f"{name}.py").is_file() for name in fadecount._ROOMS)
+    assert all(
+        (folder / name).is_dir() or (folder / f"{name}.py").is_file() for name in fadecount._ROOMS
+    )

@@ -11,7 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fadecount.mechanisms import scale_of
-from fadecount.rounding import DUST, rounded_up, short_loss, shown_factor, shown_loss, shown_sureness
+from fadecount.rounding import (
+    DUST,
+    rounded_up,
+    short_loss,
+    shown_factor,
+    shown_loss,
+    shown_sureness,
+)
 
 LOSSES = st.floats(0.0, 1e6)
 NEARLY = 1.0 - 2.0 * DUST
@@ -35,7 +42,9 @@ def test_a_rounded_number_reads_as_no_less(value: float, decimals: int) -> None:
 
 
 @given(LOSSES, st.integers(1, 7))
-def test_a_number_that_is_written_with_few_digits_stays_as_it_is(value: float, decimals: int) -> None:
+def test_a_number_that_is_written_with_few_digits_stays_as_it_is(
+    value: float, decimals: int
+) -> None:
     written = round(value, decimals)
     assert number(rounded_up(written, decimals)) == written
 
@@ -53,9 +62,14 @@ def test_a_sum_of_decimals_has_no_dust(digits: int, times: int, decimals: int) -
 @given(st.floats(2.0**-30, 2.0**14), st.integers(0, 9))
 @example(0.1, 0)
 @example(0.55, 0)
-def test_the_noise_that_runs_loses_less_than_the_dust_that_is_not_shown(budget: float, bits: int) -> None:
-    """A shift by one on the grid costs 2**bits / scale: below the budget by more than what a loss may be rounded down by."""
-    assert Fraction(1 << bits) / Fraction(scale_of(budget, bits)) < Fraction(budget) * (1 - Fraction(DUST))
+def test_the_noise_that_runs_loses_less_than_the_dust_that_is_not_shown(
+    budget: float, bits: int
+) -> None:
+    """A shift by one on the grid costs 2**bits / scale: below the budget by more than what a loss
+    may be rounded down by."""
+    assert Fraction(1 << bits) / Fraction(scale_of(budget, bits)) < Fraction(budget) * (
+        1 - Fraction(DUST)
+    )
 
 
 @given(LOSSES)
@@ -86,7 +100,13 @@ def test_what_follows_from_a_loss_is_never_shown_too_small(loss: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("show", "text"), [(shown_loss, "unlimited"), (short_loss, "inf"), (shown_sureness, "over 99.9 %"), (shown_factor, "inf")]
+    ("show", "text"),
+    [
+        (shown_loss, "unlimited"),
+        (short_loss, "inf"),
+        (shown_sureness, "over 99.9 %"),
+        (shown_factor, "inf"),
+    ],
 )
 def test_a_loss_without_bound(show: object, text: str) -> None:
     assert callable(show)

@@ -1,4 +1,5 @@
-"""Runs as library calls: files, pipes and growing files into a stream, with a clock that the test sets."""
+"""Runs as library calls: files, pipes and growing files into a stream, with a clock that the test
+sets."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from fadecount.streams import FileFence, SQLiteStore, Store
 NOON = 1_772_366_400  # 2026-03-01T12:00:00Z
 FIRST = NOON // 60
 EXACT = fc.Gradual(epsilon=2.0**14)
-"""So little noise that none is ever seen: the chance that one of a thousand draws is not 0 is below 10**-22."""
+"""So little noise that none is ever seen: the chance that one of a thousand draws is not 0 is below
+10**-22."""
 
 
 def options(**changes: Any) -> SourceOptions:
@@ -41,7 +43,8 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 class Clock:
-    """Unix seconds as the test sets them; rows are read when it stands where the test wants them to arrive."""
+    """Unix seconds as the test sets them; rows are read when it stands where the test wants them to
+    arrive."""
 
     def __init__(self, now: float = NOON) -> None:
         self.now = now
@@ -56,7 +59,8 @@ def values(store: Store, name: str = "s") -> list[list[int]]:
 
 
 class ScriptedFile(GrowingFile):
-    """A file whose lines arrive at the moments that they say themselves; the process is killed at its end."""
+    """A file whose lines arrive at the moments that they say themselves; the process is killed at
+    its end."""
 
     clock: Clock
     old = False
@@ -84,18 +88,33 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def follow(path: Path, store: Store, clock: Clock, **changes: Any) -> Run:
-    """Follow a file until its present end, then end as a killed process would: nothing is closed early."""
+    """Follow a file until its present end, then end as a killed process would: nothing is closed
+    early."""
     start = datetime.fromtimestamp(NOON, UTC)
-    under_way = run(path, options(**changes), store=store, name="s", mechanism=EXACT, follow=True, clock=clock, start=start)
+    under_way = run(
+        path,
+        options(**changes),
+        store=store,
+        name="s",
+        mechanism=EXACT,
+        follow=True,
+        clock=clock,
+        start=start,
+    )
     list(under_way)
     return under_way
 
 
 def rows(*moments: tuple[float, float], **more: Any) -> str:
-    return "".join(json.dumps({"arrives": NOON + arrival, "t": NOON + time, **more}) + "\n" for arrival, time in moments)
+    return "".join(
+        json.dumps({"arrives": NOON + arrival, "t": NOON + time, **more}) + "\n"
+        for arrival, time in moments
+    )
 
 
-def test_a_followed_file_is_counted_once_whatever_the_restarts(tmp_path: Path, store: Store, clock: Clock) -> None:
+def test_a_followed_file_is_counted_once_whatever_the_restarts(
+    tmp_path: Path, store: Store, clock: Clock
+) -> None:
     path = tmp_path / "log.jsonl"
     script = [(second, second - 30 * (second % 7 == 0)) for second in range(1, 400)]
     whole = rows(*script)
@@ -103,9 +122,15 @@ def test_a_followed_file_is_counted_once_whatever_the_restarts(tmp_path: Path, s
     follow(path, store, clock, grace_seconds=20)
     expected = values(store)
     lines = whole.splitlines(keepends=True)
-    for name, cuts in {"two": (150,), "five": (1, 100, 200, 201, 399), "all": tuple(range(1, 399, 7))}.items():
+    for name, cuts in {
+        "two": (150,),
+        "five": (1, 100, 200, 201, 399),
+        "all": tuple(range(1, 399, 7)),
+    }.items():
         again, before, clock.now = tmp_path / f"{name}.jsonl", 0, NOON
-        with SQLiteStore(tmp_path / name / "s.db", fence=FileFence(tmp_path / f"{name}-fence")) as other:
+        with SQLiteStore(
+            tmp_path / name / "s.db", fence=FileFence(tmp_path / f"{name}-fence")
+        ) as other:
             for cut in (*cuts, len(lines)):
                 with again.open("a") as file:
                     file.write("".join(lines[before:cut]))
@@ -115,7 +140,9 @@ def test_a_followed_file_is_counted_once_whatever_the_restarts(tmp_path: Path, s
         assert [row[0] for row in shown][: len(expected)] == [row[0] for row in expected]
 
 
-def test_a_restart_with_another_grace_decides_nothing_anew(tmp_path: Path, store: Store, clock: Clock) -> None:
+def test_a_restart_with_another_grace_decides_nothing_anew(
+    tmp_path: Path, store: Store, clock: Clock
+) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(rows((10, 10), (70, 50), (75, 75)))
     follow(path, store, clock, grace_seconds=30)  # the first tick is open until 12:01:30
@@ -123,11 +150,15 @@ def test_a_restart_with_another_grace_decides_nothing_anew(tmp_path: Path, store
     with path.open("a") as file:
         file.write(rows((80, 55), (130, 130), (200, 190)))
     follow(path, store, clock, grace_seconds=0)
-    assert values(store) == [[2], [4], [5]], "the late row of the second run counts in the second tick; none counts twice"
+    assert values(store) == [[2], [4], [5]], (
+        "the late row of the second run counts in the second tick; none counts twice"
+    )
     with path.open("a") as file:
         file.write(rows((245, 100), (310, 310)))
     follow(path, store, clock, grace_seconds=59)
-    assert values(store) == [[2], [4], [5], [7]], "released ticks stay; a late row counts in the oldest open one"
+    assert values(store) == [[2], [4], [5], [7]], (
+        "released ticks stay; a late row counts in the oldest open one"
+    )
 
 
 def test_rows_already_there_find_their_ticks_after_a_downtime(
@@ -145,7 +176,9 @@ def test_rows_already_there_find_their_ticks_after_a_downtime(
     assert not under_way.report.skipped
 
 
-def test_a_cap_holds_per_released_tick_over_restarts_and_late_rows(tmp_path: Path, store: Store, clock: Clock) -> None:
+def test_a_cap_holds_per_released_tick_over_restarts_and_late_rows(
+    tmp_path: Path, store: Store, clock: Clock
+) -> None:
     path = tmp_path / "log.jsonl"
     changes: dict[str, Any] = {"person": "who", "per_person": 3}
     path.write_text(rows(*((1 + at, 0) for at in range(5)), who="ann"))
@@ -156,7 +189,10 @@ def test_a_cap_holds_per_released_tick_over_restarts_and_late_rows(tmp_path: Pat
         file.write(rows((130, 130), who="bob"))
     follow(path, store, clock, **changes)
     assert values(store) == [[4], [7]], "three of ann and one of bob; then three late ones of ann"
-    assert store.reader().status("s").description.unit.text == "one person within a tick, at most 3 events"
+    assert (
+        store.reader().status("s").description.unit.text
+        == "one person within a tick, at most 3 events"
+    )
     with pytest.raises(ParameterError, match="protected unit must be"):
         follow(path, store, clock)
 
@@ -175,7 +211,15 @@ class Pipe(io.RawIOBase):
 def piped(lines: Sequence[tuple[float, str]], store: Store, **more: Any) -> Run:
     clock = Clock()
     chosen = options(**more.pop("changes", {}))
-    made = run(Pipe(lines, clock), chosen, store=store, name="s", mechanism=EXACT, clock=clock, **more)  # type: ignore[arg-type]
+    made = run(
+        Pipe(lines, clock),
+        chosen,
+        store=store,
+        name="s",
+        mechanism=EXACT,
+        clock=clock,
+        **more,  # type: ignore[arg-type]
+    )
     list(made)
     return made
 
@@ -186,7 +230,9 @@ def test_a_pipe_by_the_clock_and_its_end(store: Store) -> None:
     assert values(store) == [[2], [3], [3]], "a stored stream keeps its open tick"
     with SQLiteStore.in_memory() as other:
         piped(lines, other, changes={"time": None}, finish=True)
-        assert values(other) == [[2], [3], [3], [4]], "one that ends with its source closes the tick of the clock"
+        assert values(other) == [[2], [3], [3], [4]], (
+            "one that ends with its source closes the tick of the clock"
+        )
         until = datetime.fromtimestamp(NOON + 120, UTC)
     with SQLiteStore.in_memory() as other:
         piped(lines, other, changes={"time": None}, until=until)
@@ -194,9 +240,16 @@ def test_a_pipe_by_the_clock_and_its_end(store: Store) -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"person": "who", "per_person": 3}])
-def test_amounts_of_a_pipe_add_up_and_each_is_held_to_the_largest(store: Store, changes: dict[str, Any]) -> None:
-    lines = [(NOON + at, json.dumps({"n": n, "who": at}) + "\n") for at, n in enumerate((5, 5, 6, 1000, 4, 5), start=1)]
-    made = piped(lines, store, changes={"time": None, "amount": "n", "max_amount": 5, **changes}, finish=True)
+def test_amounts_of_a_pipe_add_up_and_each_is_held_to_the_largest(
+    store: Store, changes: dict[str, Any]
+) -> None:
+    lines = [
+        (NOON + at, json.dumps({"n": n, "who": at}) + "\n")
+        for at, n in enumerate((5, 5, 6, 1000, 4, 5), start=1)
+    ]
+    made = piped(
+        lines, store, changes={"time": None, "amount": "n", "max_amount": 5, **changes}, finish=True
+    )
     assert values(store) == [[19]]
     assert made.report.rows_skipped == 2
 
@@ -219,7 +272,9 @@ def test_history_asks_for_a_time(store: Store) -> None:
     assert store.names() == []
 
 
-def test_a_capped_history_goes_on_where_a_live_run_left_its_open_tick(tmp_path: Path, store: Store, clock: Clock) -> None:
+def test_a_capped_history_goes_on_where_a_live_run_left_its_open_tick(
+    tmp_path: Path, store: Store, clock: Clock
+) -> None:
     path = tmp_path / "log.jsonl"
     changes: dict[str, Any] = {"person": "who", "per_person": 3}
     path.write_text(rows((1, 0), (2, 0), who="ann"))
@@ -229,12 +284,17 @@ def test_a_capped_history_goes_on_where_a_live_run_left_its_open_tick(tmp_path: 
     assert values(store) == [[3], [4]]
 
 
-def test_a_history_that_others_feed_meanwhile_is_refused_whole_and_may_be_run_again(store: Store) -> None:
-    """What a person already counts is read before the file; if that grows until the release, the cap would not hold."""
+def test_a_history_that_others_feed_meanwhile_is_refused_whole_and_may_be_run_again(
+    store: Store,
+) -> None:
+    """What a person already counts is read before the file; if that grows until the release, the
+    cap would not hold."""
     changes: dict[str, Any] = {"person": "who", "per_person": 3}
     given = rows((0, 0), (0, 1), who="ann").encode()
     start = datetime.fromtimestamp(NOON, UTC)
-    begun = run(io.BytesIO(given), options(**changes), store=store, name="s", mechanism=EXACT, start=start)
+    begun = run(
+        io.BytesIO(given), options(**changes), store=store, name="s", mechanism=EXACT, start=start
+    )
     zero = np.zeros(2, dtype=np.int64)
     store.intake("s").accept_rows(zero, zero + 1, ["ann", "ann"])
     with pytest.raises(InputError, match="run it again"):
@@ -244,7 +304,9 @@ def test_a_history_that_others_feed_meanwhile_is_refused_whole_and_may_be_run_ag
     assert values(store) == [[3]], "two accepted before, and one of the file"
 
 
-def test_a_clock_that_jumps_ahead_ends_the_run_before_it_counts(tmp_path: Path, store: Store, clock: Clock) -> None:
+def test_a_clock_that_jumps_ahead_ends_the_run_before_it_counts(
+    tmp_path: Path, store: Store, clock: Clock
+) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text(rows((1, 1), (70, 70)))
     follow(path, store, clock)
@@ -265,16 +327,29 @@ def test_frames_of_events_become_frames_of_releases(store: Store) -> None:
     chosen = options(time="at", format=None)
     for frame in (polars.DataFrame({"at": moments}), pandas.DataFrame({"at": moments})):
         assert fc.count(frame, chosen, mechanism=EXACT)["value"].to_list() == [2, 3, 3, 4]
-    assert fc.count(polars.DataFrame({"at": moments[:2]}), chosen, mechanism=EXACT, store=store)["value"].to_list() == [2]
-    assert fc.count(polars.DataFrame({"at": moments}), chosen, store=store)["value"].to_list() == [2, 3, 3, 4]
+    assert fc.count(polars.DataFrame({"at": moments[:2]}), chosen, mechanism=EXACT, store=store)[
+        "value"
+    ].to_list() == [2]
+    assert fc.count(polars.DataFrame({"at": moments}), chosen, store=store)["value"].to_list() == [
+        2,
+        3,
+        3,
+        4,
+    ]
 
 
 def test_frames_keep_their_types_and_agree_with_text(tmp_path: Path) -> None:
-    """Columns go in as they are: local times, categories, amounts, persons; the counts are those of the same rows as CSV."""
+    """Columns go in as they are: local times, categories, amounts, persons; the counts are those of
+    the same rows as CSV."""
     polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
     frame = polars.DataFrame(
         {
-            "at": [datetime(2026, 3, 1, 10, 10), datetime(2026, 3, 1, 10, 20), datetime(2026, 3, 1, 12), None],
+            "at": [
+                datetime(2026, 3, 1, 10, 10),
+                datetime(2026, 3, 1, 10, 20),
+                datetime(2026, 3, 1, 12),
+                None,
+            ],
             "page": polars.Series(["home", "docs", "home", "home"], dtype=polars.Categorical),
             "n": [2, 3, 1, 1],
             "who": [7, 7, 8, 9],
@@ -292,13 +367,20 @@ def test_frames_keep_their_types_and_agree_with_text(tmp_path: Path) -> None:
     frame.write_csv(tmp_path / "rows.csv")
     for chosen in (counted, bounded):
         with SQLiteStore.in_memory() as store:
-            for _ in run(tmp_path / "rows.csv", chosen, store=store, name="counts", mechanism=EXACT):
+            for _ in run(
+                tmp_path / "rows.csv", chosen, store=store, name="counts", mechanism=EXACT
+            ):
                 pass
             expected = store.reader().frame("counts")
         for given in (frame, frame.to_pandas(), frame.to_pandas().astype({"page": object})):
             assert fc.count(given, chosen, mechanism=EXACT).equals(expected)
     mixed = pandas.DataFrame({"at": ["2026-03-01T10:10", 1_772_359_800], "page": ["home", "docs"]})
-    assert fc.count(mixed, SourceOptions(**columns), mechanism=EXACT)["value"].to_list() == [1, 0, 1, 1]
+    assert fc.count(mixed, SourceOptions(**columns), mechanism=EXACT)["value"].to_list() == [
+        1,
+        0,
+        1,
+        1,
+    ]
     with pytest.raises(InputError, match="the column 'page' is not among its 3 columns"):
         fc.count(frame.drop("page"), SourceOptions(**columns), mechanism=EXACT)
     with pytest.raises(ParameterError, match="time must be given for a data frame"):
@@ -314,7 +396,8 @@ ODD_CELLS = [1, 2.5, None, float("nan"), "NA", "NaT", b"x", ["x"], "a\nb", ""]
 def test_one_cell_of_a_pandas_frame_decides_nothing_about_other_rows(
     monkeypatch: pytest.MonkeyPatch, odd: object, column: str, with_polars: bool
 ) -> None:
-    """One value of another type makes it a column of objects, and a missing one makes whole numbers floats."""
+    """One value of another type makes it a column of objects, and a missing one makes whole numbers
+    floats."""
     pandas = pytest.importorskip("pandas")
     odd = getattr(pandas, odd) if odd in ("NA", "NaT") else odd
     if not with_polars:
@@ -329,16 +412,25 @@ def test_one_cell_of_a_pandas_frame_decides_nothing_about_other_rows(
     ):
         rows = {"at": moments[:3], "page": pages, "who": people}
         chosen = options(
-            time="at", key="page", keys=("7", "8", "true", "false", "0.00001", "2" + 22 * "0"), person="who", format=None
+            time="at",
+            key="page",
+            keys=("7", "8", "true", "false", "0.00001", "2" + 22 * "0"),
+            person="who",
+            format=None,
         )
         for frame in (pandas.DataFrame(rows), pandas.DataFrame(rows).astype({"page": object})):
             alone = fc.count(frame, chosen, mechanism=EXACT)["value"].to_list()
             assert sum(alone) == 3
-            more = pandas.DataFrame({"at": moments, "page": [*pages, pages[0]], "who": [*people, "another"]})
+            more = pandas.DataFrame(
+                {"at": moments, "page": [*pages, pages[0]], "who": [*people, "another"]}
+            )
             more[column] = pandas.Series([*frame[column].tolist(), odd])
             after = fc.count(more, chosen, mechanism=EXACT)["value"].to_list()
             change = sum(after) - sum(alone)
-            assert 0 <= change <= 1 and sum(abs(a - b) for a, b in zip(after, alone, strict=True)) == change
+            assert (
+                0 <= change <= 1
+                and sum(abs(a - b) for a, b in zip(after, alone, strict=True)) == change
+            )
 
 
 def test_times_of_a_pandas_frame_are_read_alike_as_numbers_and_as_texts() -> None:
@@ -362,4 +454,7 @@ def test_persons_that_are_missing_in_a_pandas_frame_are_not_one_person() -> None
         for kind in (None, object, "category"):
             frame = pandas.DataFrame({"at": [moment] * 3, "who": pandas.Series(people, dtype=kind)})
             chosen = options(time="at", person="who", format=None)
-            assert fc.count(frame, chosen, mechanism=EXACT)["value"].to_list() == [1], (people, kind)
+            assert fc.count(frame, chosen, mechanism=EXACT)["value"].to_list() == [1], (
+                people,
+                kind,
+            )

@@ -1,8 +1,9 @@
 """Build the documentation as a site: ``make site``, or ``make docs-serve`` to read it in a browser.
 
-The pages are the Markdown files of the repository as they are, so every relative link works on a forge and on the site alike.
-``docs/index.md`` is the navigation: its headings are the captions, its lists are the pages. Warnings are errors: a page outside
-the navigation, a link to a missing page or heading. Nothing on the site comes from another host.
+The pages are the Markdown files of the repository as they are, so every relative link works on a
+forge and on the site alike. ``docs/index.md`` is the navigation: its headings are the captions, its
+lists are the pages. Warnings are errors: a page outside the navigation, a link to a missing page or
+heading. Nothing on the site comes from another host.
 """
 
 from __future__ import annotations
@@ -31,7 +32,17 @@ SETTINGS = {
     "extensions": ["myst_parser"],
     "root_doc": INDEX,
     "include_patterns": ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**"],
-    "exclude_patterns": [".*", "out", "src", "tests", "campaigns", "benchmarks", "build", "dist", "**.json"],
+    "exclude_patterns": [
+        ".*",
+        "out",
+        "src",
+        "tests",
+        "campaigns",
+        "benchmarks",
+        "build",
+        "dist",
+        "**.json",
+    ],
     "myst_heading_anchors": 4,
     "html_theme": "furo",
     "html_title": "fadecount",
@@ -49,7 +60,8 @@ table.docutils td { vertical-align: top; }
 _HEADING = re.compile(r"^## +(.+)$", re.MULTILINE)
 _LINK = re.compile(r"^\s*(?:- |\| )\[[^\]]*\]\(([^):#\s]+\.md)\)", re.MULTILINE)
 _ENTRY = (
-    '<!doctype html><meta charset="utf-8"><title>fadecount</title><meta http-equiv="refresh" content="0; url=docs/index.html">\n'
+    '<!doctype html><meta charset="utf-8"><title>fadecount</title><meta http-equiv="refresh"'
+    ' content="0; url=docs/index.html">\n'
 )
 
 
@@ -63,7 +75,16 @@ def navigation(page: str) -> Iterator[tuple[str, list[str]]]:
 def with_navigation(page: str) -> str:
     """The page, and behind it the same lists as Sphinx reads them."""
     trees = [
-        "\n".join(["```{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *links, "```"])
+        "\n".join(
+            [
+                "```{toctree}",
+                ":hidden:",
+                *([f":caption: {caption}"] if caption else []),
+                "",
+                *links,
+                "```",
+            ]
+        )
         for caption, links in navigation(page)
         if links
     ]
@@ -99,17 +120,30 @@ def build(out: Path, root: Path = ROOT) -> bool:
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.build_site", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument(
-        "--out", type=Path, default=ROOT / "out" / "site", metavar="FOLDER", help="where the site goes (out/site)"
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.build_site", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("--serve", type=int, metavar="PORT", help="then show it on this port of this machine, until Ctrl-C")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=ROOT / "out" / "site",
+        metavar="FOLDER",
+        help="where the site goes (out/site)",
+    )
+    parser.add_argument(
+        "--serve",
+        type=int,
+        metavar="PORT",
+        help="then show it on this port of this machine, until Ctrl-C",
+    )
     arguments = parser.parse_args(words)
     if not build(arguments.out.resolve()):
         return 1
     print(f"the site is in {arguments.out}")
     if arguments.serve is not None:
-        handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(arguments.out))
+        handler = functools.partial(
+            http.server.SimpleHTTPRequestHandler, directory=str(arguments.out)
+        )
         with http.server.ThreadingHTTPServer(("127.0.0.1", arguments.serve), handler) as server:
             print(f"read it at http://127.0.0.1:{server.server_port}/", flush=True)
             with contextlib.suppress(KeyboardInterrupt):

@@ -1,8 +1,9 @@
 """Write the reference pages again: ``make docs``. The tests compare the files with what this makes.
 
-``docs/cli.md`` comes from the parsers that ``--help`` shows, ``docs/library.md`` from the docstrings of all public names,
-``docs/openapi.json`` and ``docs/http.md`` from the structs of the service, the settings in ``docs/service.md`` from their
-definition, and the tree in ``docs/architecture.md`` from the first lines of the modules.
+``docs/cli.md`` comes from the parsers that ``--help`` shows, ``docs/library.md`` from the
+docstrings of all public names, ``docs/openapi.json`` and ``docs/http.md`` from the structs of the
+service, the settings in ``docs/service.md`` from their definition, and the tree in
+``docs/architecture.md`` from the first lines of the modules.
 """
 
 from __future__ import annotations
@@ -31,7 +32,13 @@ PUBLIC = (
     ("fadecount", "The front door. `import fadecount as fc` gives all of it."),
     ("fadecount.planning", "From wanted losses and errors to a mechanism."),
     ("fadecount.streams", "Durable streams, their stores and readers."),
-    ("fadecount.sources", "Files and pipes to counts per tick and key. Needs the extra `files` for Parquet and fast CSV."),
+    (
+        "fadecount.sources",
+        (
+            "Files and pipes to counts per tick and key. Needs the extra `files` for Parquet and"
+            " fast CSV."
+        ),
+    ),
     ("fadecount.runs", "What `fadecount run` does, as a call."),
     ("fadecount.service", "The HTTP service. Needs the extra `service`."),
     ("fadecount.spark", "The same counters on Spark. Needs the extra `spark`."),
@@ -42,7 +49,10 @@ PUBLIC = (
 """The modules whose public names are a contract, in the order of the reference."""
 
 TREE_BEGIN, TREE_END = "<!-- tree: written by `make docs` -->", "<!-- end of the tree -->"
-SETTINGS_BEGIN, SETTINGS_END = "<!-- settings: written by `make docs` -->", "<!-- end of the settings -->"
+SETTINGS_BEGIN, SETTINGS_END = (
+    "<!-- settings: written by `make docs` -->",
+    "<!-- end of the settings -->",
+)
 
 _CLI_HEAD = """# Commands
 
@@ -113,12 +123,20 @@ def tree() -> str:
     """The modules with the first sentence of each, room by room."""
     lines = []
     for path in sorted(
-        SOURCE.rglob("*.py"), key=lambda each: (each.parent != SOURCE, each.parent, each.name != "__init__.py", each.name)
+        SOURCE.rglob("*.py"),
+        key=lambda each: (
+            each.parent != SOURCE,
+            each.parent,
+            each.name != "__init__.py",
+            each.name,
+        ),
     ):
         words = (inspect.cleandoc(_docstring(path)).splitlines() or [""])[0]
         place = path.relative_to(SOURCE)
         if path.name == "__init__.py":
-            lines.append(f"{place.parent.as_posix() + '/' if path.parent != SOURCE else 'fadecount/':<26}{words}")
+            lines.append(
+                f"{place.parent.as_posix() + '/' if path.parent != SOURCE else 'fadecount/':<26}{words}"
+            )
         elif path.name != "__main__.py":
             lines.append(f"{'    ' * len(place.parents[:-1]) + path.name:<26}{words}")
     return "\n".join(line.rstrip() for line in lines)
@@ -174,7 +192,9 @@ def _option(parser: argparse.ArgumentParser, action: argparse.Action) -> Iterato
     if isinstance(action, argparse._HelpAction | argparse._SubParsersAction):
         return
     metavar = (
-        action.metavar if isinstance(action.metavar, str) else "/".join(map(str, action.choices or ())) or action.dest.upper()
+        action.metavar
+        if isinstance(action.metavar, str)
+        else "/".join(map(str, action.choices or ())) or action.dest.upper()
     )
     value = "" if action.nargs == 0 else f" {metavar}"
     names = ", ".join(action.option_strings) + value if action.option_strings else metavar
@@ -198,27 +218,44 @@ def _entry(name: str, value: object) -> Iterator[str]:
         yield f"```text\n{_signature(name, value)}\n```\n"
         yield _text(value)
     else:
-        yield f"A constant: `{value!r}`.\n" if isinstance(value, int | str | tuple) else f"Of type `{type(value).__name__}`.\n"
+        yield (
+            f"A constant: `{value!r}`.\n"
+            if isinstance(value, int | str | tuple)
+            else f"Of type `{type(value).__name__}`.\n"
+        )
 
 
 def _signature(name: str, value: object) -> str:
     whole = name + _arguments(value)
     if len(whole) <= 110:
         return whole
-    return whole.replace("(", "(\n    ", 1).replace(", ", ",\n    ") if whole.count("[") == 0 else whole
+    return (
+        whole.replace("(", "(\n    ", 1).replace(", ", ",\n    ")
+        if whole.count("[") == 0
+        else whole
+    )
 
 
 def _arguments(value: object) -> str:
     try:
-        if isinstance(value, type) and issubclass(value, enum.Enum):  # its signature differs between versions of Python
+        if isinstance(value, type) and issubclass(
+            value, enum.Enum
+        ):  # its signature differs between versions of Python
             return "(value)"
         signature = inspect.signature(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return "(...)"
     kept = [each for each in signature.parameters.values() if each.name not in ("self", "cls")]
-    if any("<" in str(each.default) and each.default is not each.empty for each in kept):  # an object without a readable form
+    if any(
+        "<" in str(each.default) and each.default is not each.empty for each in kept
+    ):  # an object without a readable form
         kept = [
-            each.replace(default=...) if "<" in str(each.default) and each.default is not each.empty else each for each in kept
+            (
+                each.replace(default=...)
+                if "<" in str(each.default) and each.default is not each.empty
+                else each
+            )
+            for each in kept
         ]
     return str(signature.replace(parameters=kept)).replace("'", "")
 

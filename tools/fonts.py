@@ -1,8 +1,9 @@
 """Make the page's fonts: ``make fonts``.
 
-Downloads two open fonts (SIL Open Font License) at fixed versions, checks their hashes, keeps the weights and the letters
-that the page uses, and writes two small woff2 files. Writes ``fonts.css`` as well: for each common system font a copy
-that is scaled to the same width and height, so that nothing moves when the real font arrives.
+Downloads two open fonts (SIL Open Font License) at fixed versions, checks their hashes, keeps the
+weights and the letters that the page uses, and writes two small woff2 files. Writes ``fonts.css``
+as well: for each common system font a copy that is scaled to the same width and height, so that
+nothing moves when the real font arrives.
 
 The result is committed. The service and the tests need neither this script nor a network.
 """
@@ -25,16 +26,21 @@ from fontTools.varLib import instancer
 
 STATIC = Path(__file__).parent.parent / "src/fadecount/service/static"
 REGISTRY = "https://registry.npmjs.org"
-TEXT = "".join(map(chr, [*range(0x20, 0x7F), *range(0xA0, 0x180)])) + "‐–—‘’‚“”„•…‰′″€−×→←↑↓≈≠≤≥∞·±ελσδβμΔ"  # noqa: RUF001
+TEXT = (
+    "".join(map(chr, [*range(0x20, 0x7F), *range(0xA0, 0x180)]))
+    + "‐–—‘’‚“”„•…‰′″€−×→←↑↓≈≠≤≥∞·±ελσδβμΔ"  # noqa: RUF001
+)
 FEATURES = ["kern", "tnum", "lnum", "mark", "ccmp"]
 LETTERS = (
-    "eeeeeeeeeeeetttttttttaaaaaaaaooooooooiiiiiiinnnnnnnsssssshhhhhhrrrrrrddddllllcccuuummmwwffggyyppbbvk 0123456789          "
+    "eeeeeeeeeeeetttttttttaaaaaaaaooooooooiiiiiiinnnnnnnsssssshhhhhhrrrrrrddddllllcccuuummmwwffggyyppbbvk"
+    " 0123456789          "
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """A package of the npm registry at one version, with the hash that the registry states for it."""
+    """A package of the npm registry at one version, with the hash that the registry states for
+    it."""
 
     name: str
     version: str
@@ -50,12 +56,15 @@ class Package:
             sys.exit(f"{self.name} {self.version} has the hash {found}, expected {self.integrity}")
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             members = [member for member in archive.getmembers() if member.isfile()]
-            return {member.name.removeprefix("package/"): _read(archive, member) for member in members}
+            return {
+                member.name.removeprefix("package/"): _read(archive, member) for member in members
+            }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Face:
-    """One font of the page: where it comes from, what of it is kept, and which system fonts stand in for it."""
+    """One font of the page: where it comes from, what of it is kept, and which system fonts stand
+    in for it."""
 
     family: str
     file: str
@@ -126,10 +135,13 @@ def _read(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 
 
 def make(face: Face) -> TTFont:
-    """The face with its weights and letters only. It has a name of its own: the licence reserves the name of the original."""
+    """The face with its weights and letters only. It has a name of its own: the licence reserves
+    the name of the original."""
     files = face.package.files()
     font = TTFont(io.BytesIO(files[face.source]))
-    options = subset.Options(layout_features=FEATURES, flavor="woff2", name_IDs=[0, 13, 14], notdef_outline=True)
+    options = subset.Options(
+        layout_features=FEATURES, flavor="woff2", name_IDs=[0, 13, 14], notdef_outline=True
+    )
     cutter = subset.Subsetter(options)
     cutter.populate(text=TEXT)
     cutter.subset(font)
@@ -167,8 +179,8 @@ def stand_in(name: str) -> TTFont:
 def rules(face: Face, font: TTFont) -> tuple[str, list[str]]:
     """The @font-face rules of a face and its stand-ins, and the family names in order."""
     lines = [
-        f'@font-face {{ font-family: "{face.family}"; src: url("/static/{face.file}.woff2") format("woff2"); '
-        f"font-weight: {_weights(face)}; font-display: swap; }}"
+        f'@font-face {{ font-family: "{face.family}"; src: url("/static/{face.file}.woff2")'
+        f' format("woff2"); font-weight: {_weights(face)}; font-display: swap; }}'
     ]
     families = [face.family]
     metrics, em = font["hhea"], font["head"].unitsPerEm
@@ -176,9 +188,18 @@ def rules(face: Face, font: TTFont) -> tuple[str, list[str]]:
         scale = width(font) / width(stand_in(name))
         family = f"{face.family} as {local[0]}"
         sources = ", ".join(f'local("{each}")' for each in local)
-        heights = {"ascent": metrics.ascent, "descent": -metrics.descent, "line-gap": metrics.lineGap}
-        overrides = " ".join(f"{key}-override: {value / em / scale:.2%};" for key, value in heights.items())
-        lines.append(f'@font-face {{ font-family: "{family}"; src: {sources}; size-adjust: {scale:.2%}; {overrides} }}')
+        heights = {
+            "ascent": metrics.ascent,
+            "descent": -metrics.descent,
+            "line-gap": metrics.lineGap,
+        }
+        overrides = " ".join(
+            f"{key}-override: {value / em / scale:.2%};" for key, value in heights.items()
+        )
+        lines.append(
+            f'@font-face {{ font-family: "{family}"; src: {sources}; size-adjust: {scale:.2%};'
+            f" {overrides} }}"
+        )
         families.append(family)
     return "\n".join(lines), families
 
@@ -191,7 +212,8 @@ def _weights(face: Face) -> str:
 
 def main() -> None:
     parts = [
-        "/* Made by `make fonts`. Open fonts under the SIL Open Font License: see sans-licence.txt and serif-licence.txt. */"
+        "/* Made by `make fonts`. Open fonts under the SIL Open Font License: see sans-licence.txt"
+        " and serif-licence.txt. */"
     ]
     variables = []
     for face, generic in ((SANS, "sans-serif"), (SERIF, "serif")):

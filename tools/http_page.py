@@ -25,10 +25,27 @@ Node = Mapping[str, Any]
 def http_page(document: Node) -> str:
     """All routes, then all errors, then all objects."""
     errors: dict[str, str] = {}
-    routes = [line for path, methods in document["paths"].items() for line in _route(path, methods, errors)]
-    listed = ["| status | meaning |", "|---|---|", *(f"| {status} | {text} |" for status, text in sorted(errors.items()))]
-    objects = [line for name, schema in document["components"]["schemas"].items() for line in _object(name, schema)]
-    return "\n".join([_HEAD, "## Routes\n", *routes, _ERRORS, *listed, "\n## Objects\n", *objects]).rstrip("\n") + "\n"
+    routes = [
+        line
+        for path, methods in document["paths"].items()
+        for line in _route(path, methods, errors)
+    ]
+    listed = [
+        "| status | meaning |",
+        "|---|---|",
+        *(f"| {status} | {text} |" for status, text in sorted(errors.items())),
+    ]
+    objects = [
+        line
+        for name, schema in document["components"]["schemas"].items()
+        for line in _object(name, schema)
+    ]
+    return (
+        "\n".join(
+            [_HEAD, "## Routes\n", *routes, _ERRORS, *listed, "\n## Objects\n", *objects]
+        ).rstrip("\n")
+        + "\n"
+    )
 
 
 def _route(path: str, methods: Node, errors: dict[str, str]) -> Iterator[str]:
@@ -42,11 +59,16 @@ def _route(path: str, methods: Node, errors: dict[str, str]) -> Iterator[str]:
         if "requestBody" in route:
             yield f"Body: {_contents(route['requestBody'])}.\n"
         for status, answer in route["responses"].items():
-            if status.startswith(("4", "5")) and "application/problem+json" in answer.get("content", {}):
+            if status.startswith(("4", "5")) and "application/problem+json" in answer.get(
+                "content", {}
+            ):
                 errors[status] = answer["description"]
                 continue
             what = _contents(answer)
-            yield f"Answer {status}{': ' + what if what else ''}. {_sentence(answer['description'])}\n"
+            yield (
+                f"Answer {status}{': ' + what if what else ''}."
+                f" {_sentence(answer['description'])}\n"
+            )
 
 
 def _parameter(each: Node) -> str:
@@ -55,7 +77,10 @@ def _parameter(each: Node) -> str:
 
 
 def _contents(holder: Node) -> str:
-    return ", or ".join(f"{_value(each['schema'])} as `{media}`" for media, each in holder.get("content", {}).items())
+    return ", or ".join(
+        f"{_value(each['schema'])} as `{media}`"
+        for media, each in holder.get("content", {}).items()
+    )
 
 
 def _object(name: str, schema: Node) -> Iterator[str]:
@@ -90,11 +115,19 @@ def _kind(schema: Node) -> str:
         return f"list of {_value(schema.get('items', {}))}{_limits(schema, 'minItems', 'maxItems')}"
     if choices := re.fullmatch(r"\^\(([\w|]+)\)\$", schema.get("pattern", "")):
         return " or ".join(f"`{each}`" for each in choices[1].split("|"))
-    return kind + _limits(schema, "minimum", "maximum") + _limits(schema, "minLength", "maxLength", " characters")
+    return (
+        kind
+        + _limits(schema, "minimum", "maximum")
+        + _limits(schema, "minLength", "maxLength", " characters")
+    )
 
 
 def _limits(schema: Node, low: str, high: str, unit: str = "") -> str:
-    parts = [f"{word} {schema[name]:,}" for word, name in (("at least", low), ("at most", high)) if name in schema]
+    parts = [
+        f"{word} {schema[name]:,}"
+        for word, name in (("at least", low), ("at most", high))
+        if name in schema
+    ]
     return f", {' and '.join(parts)}{unit}" if parts else ""
 
 

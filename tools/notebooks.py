@@ -1,6 +1,8 @@
-"""Execute the notebooks of ``examples/notebooks``: ``make notebooks`` keeps what they show, ``--check`` only runs them.
+"""Execute the notebooks of ``examples/notebooks``: ``make notebooks`` keeps what they show,
+``--check`` only runs them.
 
-Each notebook runs in a kernel of its own, in its own folder. Jupyter's files go into a temporary folder, never into the home.
+Each notebook runs in a kernel of its own, in its own folder. Jupyter's files go into a temporary
+folder, never into the home.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ SECONDS = 300
 
 
 def execute(path: Path, *, keep: bool) -> None:
-    """Run all cells; an error in one raises ``CellExecutionError``. With ``keep`` the outputs are written into the file."""
+    """Run all cells; an error in one raises ``CellExecutionError``. With ``keep`` the outputs are
+    written into the file."""
     import nbformat
     from nbclient import NotebookClient
 
@@ -38,13 +41,21 @@ def execute(path: Path, *, keep: bool) -> None:
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tools.notebooks", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.notebooks", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("names", nargs="*", help="names of notebooks (default: all)")
     parser.add_argument("--check", action="store_true", help="run them, and change nothing")
     arguments = parser.parse_args(words)
     names = arguments.names or sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb"))
     with tempfile.TemporaryDirectory() as home:
-        for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR"):
+        for name in (
+            "IPYTHONDIR",
+            "JUPYTER_CONFIG_DIR",
+            "JUPYTER_DATA_DIR",
+            "JUPYTER_RUNTIME_DIR",
+            "MPLCONFIGDIR",
+        ):
             os.environ[name] = home
         for name in names:
             execute(NOTEBOOKS / f"{name}.ipynb", keep=not arguments.check)

@@ -1,6 +1,7 @@
 """Draw the picture of the README again, a count and its fading curve: ``make readme-picture``.
 
-The visits are those of ``examples/library``; they are made up, so the true count may be shown beside the released one.
+The visits are those of ``examples/library``; they are made up, so the true count may be shown
+beside the released one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ HOUR, YEAR, ZONE = 3600, 8760, "Europe/Vienna"
 def main(out: Path = PICTURE) -> int:
     ticks = Ticks(tick_seconds=HOUR, zone=ZONE)
     first = ticks.at(1_772_406_000)  # 2026-03-02 in Vienna
-    options = SourceOptions(tick_seconds=HOUR, zone=ZONE, time="time", key="door", keys=("main",), separator=";")
+    options = SourceOptions(
+        tick_seconds=HOUR, zone=ZONE, time="time", key="door", keys=("main",), separator=";"
+    )
     visits = np.zeros(7 * 24, dtype=np.int64)
     for batch in read_file(ROOT / "examples" / "library" / "doors.csv", options):
         inside = (batch.ticks >= first) & (batch.ticks < first + len(visits))
@@ -33,7 +36,9 @@ def main(out: Path = PICTURE) -> int:
 
     mechanism = fc.design({24: 0.5, 720: 1.0, YEAR: 2.0}, horizon=YEAR)
     released = fc.Counter(mechanism).extend(visits)
-    half_width = np.array([mechanism.window_interval(0, step) for step in range(1, len(visits) + 1)])
+    half_width = np.array(
+        [mechanism.window_interval(0, step) for step in range(1, len(visits) + 1)]
+    )
 
     figure = new_figure(11.0, 3.8)
     panels: Any = figure.subfigures(1, 2, width_ratios=(3, 2))

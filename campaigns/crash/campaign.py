@@ -1,4 +1,5 @@
-"""Kill a writing process again and again, at named steps and at random times, and hold the store to the journal."""
+"""Kill a writing process again and again, at named steps and at random times, and hold the store to
+the journal."""
 
 from __future__ import annotations
 
@@ -48,10 +49,11 @@ class Tally:
     def text(self) -> str:
         named = ", ".join(f"{step} {self.at_steps[step]}" for step in STEPS)
         return (
-            f"{self.kills} kills ({self.at_random} at random times; {named}) in {self.stores} stores: "
-            f"{self.steps:,} steps released, "
-            f"{self.answers:,} batches acknowledged ({self.repeats:,} repeats), {self.draws:,} noise variables drawn "
-            f"({self.redraws_of_lost:,} again after a kill before their commit); all agree with the journal"
+            f"{self.kills} kills ({self.at_random} at random times; {named}) in {self.stores}"
+            f" stores: {self.steps:,} steps released, {self.answers:,} batches acknowledged"
+            f" ({self.repeats:,} repeats), {self.draws:,} noise variables drawn"
+            f" ({self.redraws_of_lost:,} again after a kill before their commit); all agree with"
+            " the journal"
         )
 
 
@@ -71,8 +73,11 @@ class _Follower:
         return [json.loads(line) for line in content.splitlines()]
 
 
-def campaign(folder: Path, kills: int, seed: int, new_url: Callable[[], str] | None, report: bool = False) -> Tally:
-    """At least ``kills`` kills; raises an ``AssertionError`` that says what does not agree. ``new_url`` gives empty databases."""
+def campaign(
+    folder: Path, kills: int, seed: int, new_url: Callable[[], str] | None, report: bool = False
+) -> Tally:
+    """At least ``kills`` kills; raises an ``AssertionError`` that says what does not agree.
+    ``new_url`` gives empty databases."""
     chance, tally = random.Random(seed), Tally()
     started = time.monotonic()
     while tally.kills < kills:
@@ -115,13 +120,22 @@ def _one_store(site: Site, kills: int, chance: random.Random, tally: Tally) -> N
 
 
 def _one_life(
-    site: Site, step: str | None, passing: int, account: Account, chance: random.Random, operations: int, spared: bool = False
+    site: Site,
+    step: str | None,
+    passing: int,
+    account: Account,
+    chance: random.Random,
+    operations: int,
+    spared: bool = False,
 ) -> bool:
-    """Start a process, and end it at its step or at a random time; False if it came to its own end before."""
+    """Start a process, and end it at its step or at a random time; False if it came to its own end
+    before."""
     number = chance.randrange(1 << 30)
     sys.stdout.flush()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a child that only writes to a store needs no other thread
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # a child that only writes to a store needs no other thread
         child = os.fork()
     if child == 0:
         live(site, step, passing, account.unanswered, account.next_batch, operations, number)

@@ -1,4 +1,5 @@
-"""Does the store agree with the journal? Nothing lost, nothing doubled, nothing changed, nothing drawn again, no cap passed."""
+"""Does the store agree with the journal? Nothing lost, nothing doubled, nothing changed, nothing
+drawn again, no cap passed."""
 
 from __future__ import annotations
 
@@ -8,7 +9,15 @@ import numpy as np
 from tests.streams.scripted import names_in_use
 
 from campaigns.crash.journal import Record
-from campaigns.crash.worker import FIRST_TICK, MOST_KEYS, NAME, Site, counts_of, person_of, position_of
+from campaigns.crash.worker import (
+    FIRST_TICK,
+    MOST_KEYS,
+    NAME,
+    Site,
+    counts_of,
+    person_of,
+    position_of,
+)
 from fadecount.counters.memory_path import MemoryPath
 from fadecount.errors import StoreError
 from fadecount.mechanisms import Memories
@@ -20,8 +29,9 @@ Variable = tuple[int, int, int]
 class Account:
     """Follows the journal and says, for every committed step, what must have been released.
 
-    Only one thing is under way when a process is killed, so each record settles the one before: ``opened`` tells whether the tick
-    that was being closed is closed, and the answer to a repeated batch whether it was counted before.
+    Only one thing is under way when a process is killed, so each record settles the one before:
+    ``opened`` tells whether the tick that was being closed is closed, and the answer to a repeated
+    batch whether it was counted before.
     """
 
     def __init__(self, site: Site) -> None:
@@ -65,7 +75,9 @@ class Account:
             self.redraws_of_lost += (name, first) in self._variables
             if not first:
                 start = self._first_step(name)
-                assert start > len(self.rows), f"variable {name} drawn again after step {len(self.rows)} was committed"
+                assert start > len(self.rows), (
+                    f"variable {name} drawn again after step {len(self.rows)} was committed"
+                )
             for at, value in enumerate(values):
                 self._variables[name, first + at] = value
 
@@ -81,11 +93,15 @@ class Account:
             assert self._closing is not None, "steps appeared that nobody closed"
             assert record["steps"] == self._closing - FIRST_TICK + 1, "a tick was closed in part"
             self._commit(record["steps"])
-        assert record["width"] == self._width or (self._declaring and record["width"] == self._width + 1)
+        assert record["width"] == self._width or (
+            self._declaring and record["width"] == self._width + 1
+        )
         self._width = record["width"]
         self._closing, self._declaring = None, False
         self._written = record["position"] != self._position
-        assert not self._written or record["position"] == position_of(self.unanswered), "a position that nobody sent"
+        assert not self._written or record["position"] == position_of(self.unanswered), (
+            "a position that nobody sent"
+        )
 
     def _on_sent(self, record: Record) -> None:
         self.unanswered = record["ids"]
@@ -101,12 +117,15 @@ class Account:
             if each in self._counted:
                 assert not fresh, "a batch that was acknowledged before was counted again"
                 continue
-            assert fresh is not written, "what was read and how far it was read were not stored together"
+            assert fresh is not written, (
+                "what was read and how far it was read were not stored together"
+            )
             self._counted.add(each)
             self._count(each)
 
     def _count(self, batch: str) -> None:
-        """Add a batch to the open tick; of one person only so many events, or so many under each key."""
+        """Add a batch to the open tick; of one person only so many events, or so many under each
+        key."""
         unit = self._site.unit
         person = person_of(batch, unit)
         for at, count in enumerate(counts_of(batch, 2).values()):
@@ -122,7 +141,9 @@ class Account:
     def _on_closed(self, record: Record) -> None:
         self._commit(record["steps"])
         self._closing = None
-        assert self.rows[len(self.rows) - len(record["values"]) :] == record["values"], "returned values are not those committed"
+        assert self.rows[len(self.rows) - len(record["values"]) :] == record["values"], (
+            "returned values are not those committed"
+        )
 
     def _on_declaring(self, record: Record) -> None:
         self._declaring = True
@@ -131,7 +152,8 @@ class Account:
         self._declaring, self._width = False, record["width"]
 
     def _commit(self, steps: int) -> None:
-        """These steps are closed: what they show follows from the batches counted and the variables drawn last."""
+        """These steps are closed: what they show follows from the batches counted and the variables
+        drawn last."""
         while len(self.rows) < steps:
             self._sums.append(self._sums[-1] + self._waiting)
             self._waiting = np.zeros(MOST_KEYS, dtype=np.int64)
@@ -145,28 +167,44 @@ class Account:
         sums = self._sums[shown]
         memories = self._site.mechanism.schedule.memories
         if memories is not None:
-            return [int(sums[key]) + self._remembered(memories, shown, key) for key in range(self._width)]
+            return [
+                int(sums[key]) + self._remembered(memories, shown, key)
+                for key in range(self._width)
+            ]
         names = names_in_use(self._site.mechanism, step)
-        return [int(sums[key]) + sum(self._variables[name, key] for name in names) for key in range(self._width)]
+        return [
+            int(sums[key]) + sum(self._variables[name, key] for name in names)
+            for key in range(self._width)
+        ]
 
     def _remembered(self, memories: Memories, shown: int, key: int) -> int:
-        """The noise of a Gaussian counter at a step, from the variables drawn for one key so far."""
-        path = self._paths.setdefault(key, MemoryPath(memories, SystemNoise(), width=None, resolution_bits=0))
+        """The noise of a Gaussian counter at a step, from the variables drawn for one key so
+        far."""
+        path = self._paths.setdefault(
+            key, MemoryPath(memories, SystemNoise(), width=None, resolution_bits=0)
+        )
         noise, path._state = path._stepped(shown - 1, self._variables[(0, 0, shown), key])
         return int(noise)
 
     def compare(self, *, last: int | None = None) -> None:
-        """Published values (all, or the last ones) equal those that the journal explains; none is missing, none has changed."""
+        """Published values (all, or the last ones) equal those that the journal explains; none is
+        missing, none has changed."""
         since = 0 if last is None else max(0, len(self.rows) - last)
         found = self._published(FIRST_TICK + since)
         known = self.rows[since:]
         assert len(found) >= len(known), "published steps are missing"
-        assert found[: len(known)] == known, "a released value is not what inputs and noise say, or it changed"
+        assert found[: len(known)] == known, (
+            "a released value is not what inputs and noise say, or it changed"
+        )
 
     def _published(self, since: int) -> list[list[int]]:
         try:
             with self._site.reader() as reader:
-                return [row for piece in reader.releases(NAME, since=since) for row in piece.values.tolist()]
+                return [
+                    row
+                    for piece in reader.releases(NAME, since=since)
+                    for row in piece.values.tolist()
+                ]
         except StoreError:  # right only for a process killed before it had made the stream
             assert not self.rows
             return []

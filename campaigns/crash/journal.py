@@ -1,6 +1,7 @@
 """The journal of a crash campaign: what the killed processes did, in order, outside the store.
 
-Each record is one line, written by one system call: a killed process leaves whole records, since its writes are in the kernel.
+Each record is one line, written by one system call: a killed process leaves whole records, since
+its writes are in the kernel.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def records(path: Path) -> list[Record]:
 
 
 class JournalNoise:
-    """Real noise, every draw of which is written down. ``first_column`` is where the drawn columns stand among the keys."""
+    """Real noise, every draw of which is written down. ``first_column`` is where the drawn columns
+    stand among the keys."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal, self._source = journal, SystemNoise()
@@ -42,7 +44,9 @@ class JournalNoise:
     def one(self, law: Law, level: int, round_number: int, node: int) -> int:
         raise AssertionError("streams are counters over keys")
 
-    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+    def many(
+        self, law: Law, level: int, rounds: range, nodes: range, width: int
+    ) -> NDArray[np.int64]:
         values = self._source.many(law, level, rounds, nodes, width)
         names = [(level, r, n) for r in rounds for n in nodes]
         drawn = list(zip(names, values.reshape(-1, width).tolist(), strict=True))

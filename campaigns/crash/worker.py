@@ -88,7 +88,11 @@ class Site:
         return store
 
     def reader(self) -> Reader:
-        return Reader.of_file(self.folder / "state" / "streams.db") if self.url is None else Reader.of_server(self.url)
+        return (
+            Reader.of_file(self.folder / "state" / "streams.db")
+            if self.url is None
+            else Reader.of_server(self.url)
+        )
 
     @property
     def journal(self) -> Path:
@@ -124,8 +128,17 @@ def person_of(batch: str, unit: Unit) -> str | None:
     return f"person{sum(batch.encode()) % 3}" if unit.of == "person" else None
 
 
-def live(site: Site, step: str | None, passing: int, unanswered: list[str], next_batch: int, operations: int, seed: int) -> None:
-    """Open the store, repeat what was not answered, then go on: batches, ticks, gaps, new keys, repeated ids."""
+def live(
+    site: Site,
+    step: str | None,
+    passing: int,
+    unanswered: list[str],
+    next_batch: int,
+    operations: int,
+    seed: int,
+) -> None:
+    """Open the store, repeat what was not answered, then go on: batches, ticks, gaps, new keys,
+    repeated ids."""
     journal = Journal(site.journal)
     inputs.FOLD_BYTES = FOLD_BYTES
     mark_file.SMALL_BYTES = MARK_BYTES
@@ -138,14 +151,22 @@ def live(site: Site, step: str | None, passing: int, unanswered: list[str], next
 
 
 def _live(
-    site: Site, journal: Journal, killer: Killer, unanswered: list[str], next_batch: int, operations: int, seed: int
+    site: Site,
+    journal: Journal,
+    killer: Killer,
+    unanswered: list[str],
+    next_batch: int,
+    operations: int,
+    seed: int,
 ) -> None:
     store, noise = site.open(killer), JournalNoise(journal)
     store._noise = noise
     if NAME in store.names():
         stream = store.open(NAME)
     else:
-        description = Description(name=NAME, mechanism=site.mechanism, ticks=Ticks(tick_seconds=60), unit=site.unit)
+        description = Description(
+            name=NAME, mechanism=site.mechanism, ticks=Ticks(tick_seconds=60), unit=site.unit
+        )
         stream = store.create(description, keys=["key0", "key1"], start_tick=FIRST_TICK)
     read = (stream.position(SOURCE) or b"").decode()
     journal.write("opened", steps=stream.status.steps, width=stream.status.width, position=read)
@@ -176,14 +197,21 @@ class _Sender:
             width = self._stream.status.width
             self._journal.write("sent", ids=ids)
             unit = self._stream.description.unit
-            batches = [Batch(counts=counts_of(each, 2), id=each, person=person_of(each, unit)) for each in ids]
-            fresh = self._stream.add_many(batches, position=ReadPosition(source=SOURCE, body=position_of(ids).encode()))
+            batches = [
+                Batch(counts=counts_of(each, 2), id=each, person=person_of(each, unit))
+                for each in ids
+            ]
+            fresh = self._stream.add_many(
+                batches, position=ReadPosition(source=SOURCE, body=position_of(ids).encode())
+            )
             self._journal.write("answered", ids=ids, fresh=fresh, width=width)
 
     def close(self, ticks: int) -> None:
         last = (self._stream.open_tick or 0) + ticks - 1
         self._journal.write("closing", last=last)
-        values = [row for chunk in self._stream.close_through(last) for row in chunk.values.tolist()]
+        values = [
+            row for chunk in self._stream.close_through(last) for row in chunk.values.tolist()
+        ]
         self._journal.write("closed", steps=self._stream.status.steps, values=values)
 
     def declare(self) -> None:

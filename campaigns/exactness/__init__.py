@@ -1,1 +1,2 @@
-"""A long comparison of draws with exact arithmetic: ``make exactness``. The ordinary tests hold a short version."""
+"""A long comparison of draws with exact arithmetic: ``make exactness``. The ordinary tests hold a
+short version."""

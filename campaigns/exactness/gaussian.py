@@ -1,4 +1,5 @@
-"""``python -m campaigns.exactness.gaussian``: a million words at 21 deviations, against mpmath. Exit status 1 if any differs."""
+"""``python -m campaigns.exactness.gaussian``: a million words at 21 deviations, against mpmath.
+Exit status 1 if any differs."""
 
 from __future__ import annotations
 
@@ -20,13 +21,22 @@ _ALL = (1 << 64) - 1
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m campaigns.exactness.gaussian", description=(__doc__ or "").partition("\n")[0]
+        prog="python -m campaigns.exactness.gaussian",
+        description=(__doc__ or "").partition("\n")[0],
     )
-    parser.add_argument("--words", type=int, default=48_000, metavar="N", help="random words per deviation (%(default)s)")
+    parser.add_argument(
+        "--words",
+        type=int,
+        default=48_000,
+        metavar="N",
+        help="random words per deviation (%(default)s)",
+    )
     arguments = parser.parse_args(words)
     started, total, wrong = time.monotonic(), 0, 0
     for scale in [*DEVIATIONS, *LARGE]:
-        random = np.random.default_rng(int(scale * 1000)).integers(0, 1 << 64, arguments.words, dtype=np.uint64)
+        random = np.random.default_rng(int(scale * 1000)).integers(
+            0, 1 << 64, arguments.words, dtype=np.uint64
+        )
         chosen = np.concatenate([random, _adversarial(scale)])
         draws = RoundedGaussian(scale).from_words(chosen, _further)
         differing = sum(
@@ -40,7 +50,9 @@ def main(words: list[str] | None = None) -> int:
 
 
 def _word(position: int, asked: int) -> int:
-    mixed = (position * 0x9E3779B97F4A7C15 + (asked + 1) * 0xD1B54A32D192ED03 & _ALL) * 0xBF58476D1CE4E5B9 & _ALL
+    mixed = (
+        position * 0x9E3779B97F4A7C15 + (asked + 1) * 0xD1B54A32D192ED03 & _ALL
+    ) * 0xBF58476D1CE4E5B9 & _ALL
     return (mixed ^ mixed >> 31) * 0x94D049BB133111EB & _ALL
 
 
@@ -51,7 +63,31 @@ def _further(positions: NDArray[np.int64], asked: int) -> NDArray[np.uint64]:
 def _adversarial(scale: float) -> NDArray[np.uint64]:
     """The first and last words, and those on both sides of boundaries between cells."""
     chosen = [*range(8), *(_ALL - at for at in range(8))]
-    for part in (-9, -8, -7, -6, -5, -4, -3, -2, -1, -0.5, -0.1, 0, 0.1, 0.5, 1, 2, 3, 4, 5, 6, 7, 8, 9):
+    for part in (
+        -9,
+        -8,
+        -7,
+        -6,
+        -5,
+        -4,
+        -3,
+        -2,
+        -1,
+        -0.5,
+        -0.1,
+        0,
+        0.1,
+        0.5,
+        1,
+        2,
+        3,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+    ):
         with mpmath.workdps(DIGITS):
             edge = int(mpmath.floor(boundary(scale, round(part * scale / width_of(scale))) * 2**64))
         chosen.extend(each for each in range(edge - 5, edge + 6) if 0 <= each <= _ALL)

@@ -1,4 +1,5 @@
-"""``python -m campaigns.exactness.gaussian_steps``: a million steps of Gaussian counters one by one, against blocks with saves.
+"""``python -m campaigns.exactness.gaussian_steps``: a million steps of Gaussian counters one by
+one, against blocks with saves.
 
 Exit status 1 if one output or the saved state differs in one bit.
 """
@@ -17,9 +18,16 @@ from fadecount.counters.counter import Counter
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m campaigns.exactness.gaussian_steps", description=(__doc__ or "").partition("\n")[0]
+        prog="python -m campaigns.exactness.gaussian_steps",
+        description=(__doc__ or "").partition("\n")[0],
     )
-    parser.add_argument("--steps", type=int, default=1_000_000, metavar="N", help="steps per mechanism (%(default)s)")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=1_000_000,
+        metavar="N",
+        help="steps per mechanism (%(default)s)",
+    )
     arguments = parser.parse_args(words)
     sizes = np.random.default_rng(3)
     wrong = 0
@@ -38,8 +46,8 @@ def main(words: list[str] | None = None) -> int:
         differing += many.save() != one.save()
         wrong += differing
         print(
-            f"{len(mechanism.half_lives)} half-lives: {at:,} steps, {saves} saves, {differing} differ"
-            f"  ({time.monotonic() - started:.0f} s)",
+            f"{len(mechanism.half_lives)} half-lives: {at:,} steps, {saves} saves, {differing}"
+            f" differ  ({time.monotonic() - started:.0f} s)",
             flush=True,
         )
     return 1 if wrong else 0

@@ -1,4 +1,5 @@
-"""Random mechanisms with a head start, against every item one by one and against linear programs: ``make head-start``."""
+"""Random mechanisms with a head start, against every item one by one and against linear programs:
+``make head-start``."""
 
 from campaigns.head_start.cases import Case, brute_force, random_case
 

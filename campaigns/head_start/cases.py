@@ -17,7 +17,8 @@ class Case:
 
 
 def random_case(generator: np.random.Generator) -> Case:
-    """Budgets of any size and order, some infinite; a small head start, delay and age, so that all items can be tried."""
+    """Budgets of any size and order, some infinite; a small head start, delay and age, so that all
+    items can be tried."""
     count = int(generator.integers(1, 10))
     kind = generator.integers(4)
     if kind == 0:
@@ -35,7 +36,8 @@ def random_case(generator: np.random.Generator) -> Case:
 
 
 def brute_force(case: Case) -> float:
-    """The largest loss over the items up to three levels above the age and the head start, where nothing new comes."""
+    """The largest loss over the items up to three levels above the age and the head start, where
+    nothing new comes."""
     last = 1 << (max(case.mechanism.head_start, (case.age + 1).bit_length()) + 3)
     positions = np.arange(1, last - (1 << case.mechanism.head_start) + 1)
     return float(np.max(case.mechanism.loss(case.age, position=positions)))

@@ -1,1 +1,2 @@
-"""Ways to break fadecount, and a campaign that shows that the tests notice each of them: ``make mutants``."""
+"""Ways to break fadecount, and a campaign that shows that the tests notice each of them: ``make
+mutants``."""

@@ -1,4 +1,5 @@
-"""The mutants: a text of the source that occurs exactly once, what to write instead, and the tests that should object."""
+"""The mutants: a text of the source that occurs exactly once, what to write instead, and the tests
+that should object."""
 
 from __future__ import annotations
 
@@ -26,29 +27,70 @@ class Mutant:
     tests: tuple[str, ...]
 
     def apply(self, root: Path) -> None:
-        """Break the copy of the source below a folder. A text that is not there exactly once is an error of the catalogue."""
+        """Break the copy of the source below a folder. A text that is not there exactly once is an
+        error of the catalogue."""
         file = root / "src" / "fadecount" / self.path
         text = file.read_text(encoding="utf-8")
         found = text.count(self.old)
         if found != 1:
             raise ValueError(
-                f"mutant {self.name!r}: its text must occur once in {self.path}, got {found} times; adapt the mutant"
+                f"mutant {self.name!r}: its text must occur once in {self.path}, got {found} times;"
+                " adapt the mutant"
             )
         file.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
-LEVELS, SCHEDULE, HEAD = "mechanisms/level_budgets.py", "mechanisms/schedule.py", "mechanisms/head_start.py"
+LEVELS, SCHEDULE, HEAD = (
+    "mechanisms/level_budgets.py",
+    "mechanisms/schedule.py",
+    "mechanisms/head_start.py",
+)
 CURVE, FADING = "service/fading_curve.py", ("tests/service/test_fading_curve.py",)
 LATE = ("tests/mechanisms/test_head_start.py", "tests/mechanisms/test_exact_loss.py")
 PATH, COUNTER, GRID = "counters/path.py", "counters/counter.py", "counters/grid.py"
-LAPLACE, SOURCE, TABLE, WORDS = "noise/laplace.py", "noise/source.py", "noise/laplace.py", "noise/generator.py"
+LAPLACE, SOURCE, TABLE, WORDS = (
+    "noise/laplace.py",
+    "noise/source.py",
+    "noise/laplace.py",
+    "noise/generator.py",
+)
 
 MUTANTS = (
-    Mutant("scale halved", "mechanisms/noise_law.py", "math.ldexp(1.0 / budget *", "math.ldexp(0.5 / budget *", DEFINITION),
-    Mutant("level off by one", "mechanisms/gradual.py", "rounded_power(1 + level,", "rounded_power(2 + level,", DEFINITION),
-    Mutant("interval index t - 1", PATH, "round_number, clock >> level)", "round_number, clock - 1 >> level)", DEFINITION),
-    Mutant("clock starts one late", PATH, "shown = self.shown + 1", "shown = self.shown + 2", DEFINITION),
-    Mutant("head start one off", SCHEDULE, "return (1 << self.head_start) - 1", "return 1 << self.head_start", DEFINITION),
+    Mutant(
+        "scale halved",
+        "mechanisms/noise_law.py",
+        "math.ldexp(1.0 / budget *",
+        "math.ldexp(0.5 / budget *",
+        DEFINITION,
+    ),
+    Mutant(
+        "level off by one",
+        "mechanisms/gradual.py",
+        "rounded_power(1 + level,",
+        "rounded_power(2 + level,",
+        DEFINITION,
+    ),
+    Mutant(
+        "interval index t - 1",
+        PATH,
+        "round_number, clock >> level)",
+        "round_number, clock - 1 >> level)",
+        DEFINITION,
+    ),
+    Mutant(
+        "clock starts one late",
+        PATH,
+        "shown = self.shown + 1",
+        "shown = self.shown + 2",
+        DEFINITION,
+    ),
+    Mutant(
+        "head start one off",
+        SCHEDULE,
+        "return (1 << self.head_start) - 1",
+        "return 1 << self.head_start",
+        DEFINITION,
+    ),
     Mutant(
         "a level too few at the start",
         SCHEDULE,
@@ -56,8 +98,20 @@ MUTANTS = (
         "return 0, shown + self.skipped // 2",
         DEFINITION,
     ),
-    Mutant("head start ignored by single steps", PATH, "tails = shown + self._skipped,", "tails = shown,", DEFINITION),
-    Mutant("items of a head start one off", LEVELS, "+ self.schedule.skipped", "+ (1 << self._head_start)", LATE),
+    Mutant(
+        "head start ignored by single steps",
+        PATH,
+        "tails = shown + self._skipped,",
+        "tails = shown,",
+        DEFINITION,
+    ),
+    Mutant(
+        "items of a head start one off",
+        LEVELS,
+        "+ self.schedule.skipped",
+        "+ (1 << self._head_start)",
+        LATE,
+    ),
     Mutant(
         "a tree of the head start left out",
         HEAD,
@@ -65,7 +119,13 @@ MUTANTS = (
         "level > costs.head_start:\n        between, paid, bound = costs",
         LATE,
     ),
-    Mutant("left siblings of an item free", HEAD, "if bit else (whole, 0)\n        for", "if bit else (0, 0)\n        for", LATE),
+    Mutant(
+        "left siblings of an item free",
+        HEAD,
+        "if bit else (whole, 0)\n        for",
+        "if bit else (0, 0)\n        for",
+        LATE,
+    ),
     Mutant("worst places one off", HEAD, "for after in (0, 1)]", "for after in (-1, 1)]", LATE),
     Mutant(
         "sign of the shift before the item",
@@ -74,8 +134,20 @@ MUTANTS = (
         "else 0\n        up, down = (0, -whole)",
         LATE,
     ),
-    Mutant("carry of the age forgotten", HEAD, "in above[bit + distance >> 1]:", "in above[distance >> 1 or 1]:", LATE),
-    Mutant("a variable redrawn at a block's border", PATH, "begun = start << level < first", "begun = False", DEFINITION),
+    Mutant(
+        "carry of the age forgotten",
+        HEAD,
+        "in above[bit + distance >> 1]:",
+        "in above[distance >> 1 or 1]:",
+        LATE,
+    ),
+    Mutant(
+        "a variable redrawn at a block's border",
+        PATH,
+        "begun = start << level < first",
+        "begun = False",
+        DEFINITION,
+    ),
     Mutant(
         "a variable redrawn at every step",
         PATH,
@@ -90,15 +162,33 @@ MUTANTS = (
         "            if law is not None and level != 2:\n                above = above + draw(",
         DEFINITION,
     ),
-    Mutant("a level dropped in blocks", PATH, "if law is not None and len(new) else", "if law and len(new) > 1 else", DEFINITION),
-    Mutant("delay + 1", LEVELS, "delay=mechanism._delay,", "delay=mechanism._delay + 1,", DEFINITION),
-    Mutant("delay - 1", LEVELS, "delay=mechanism._delay,", "delay=max(0, mechanism._delay - 1),", DEFINITION),
+    Mutant(
+        "a level dropped in blocks",
+        PATH,
+        "if law is not None and len(new) else",
+        "if law and len(new) > 1 else",
+        DEFINITION,
+    ),
+    Mutant(
+        "delay + 1", LEVELS, "delay=mechanism._delay,", "delay=mechanism._delay + 1,", DEFINITION
+    ),
+    Mutant(
+        "delay - 1",
+        LEVELS,
+        "delay=mechanism._delay,",
+        "delay=max(0, mechanism._delay - 1),",
+        DEFINITION,
+    ),
     Mutant(
         "noise shared between keys",
         SOURCE,
         "return draws.reshape(len(rounds), len(nodes), width)",
         "return np.repeat(draws.reshape(len(rounds), len(nodes), width)[:, :, :1], width, axis=2)",
-        ("tests/counters/test_statistics.py", "tests/counters/test_limits.py", "tests/audit/test_audit.py"),
+        (
+            "tests/counters/test_statistics.py",
+            "tests/counters/test_limits.py",
+            "tests/audit/test_audit.py",
+        ),
     ),
     Mutant(
         "clamp of reals missing",
@@ -115,11 +205,41 @@ MUTANTS = (
         EXACTNESS,
     ),
     Mutant("small words not settled", LAPLACE, " | (bits < self._smallest)", "", EXACTNESS),
-    Mutant("centre of the law missing", LAPLACE, "_centre(self.scale, context))", "Decimal(0))", EXACTNESS),
-    Mutant("sign bit stuck in words", LAPLACE, "np.bitwise_and(words, 1,", "np.bitwise_and(words, 0,", EXACTNESS),
-    Mutant("sign bit stuck in the table", TABLE, "[magnitudes, -magnitudes]", "[magnitudes, magnitudes]", PREFIX),
-    Mutant("cells with a boundary taken for known", TABLE, "_CELLS - 1)] = UNDETERMINED", "_CELLS - 1)] += 0", PREFIX),
-    Mutant("the rest of a draw forgets its prefix", TABLE, "wide >> 1 << 49 | further", "further", PREFIX),
+    Mutant(
+        "centre of the law missing",
+        LAPLACE,
+        "_centre(self.scale, context))",
+        "Decimal(0))",
+        EXACTNESS,
+    ),
+    Mutant(
+        "sign bit stuck in words",
+        LAPLACE,
+        "np.bitwise_and(words, 1,",
+        "np.bitwise_and(words, 0,",
+        EXACTNESS,
+    ),
+    Mutant(
+        "sign bit stuck in the table",
+        TABLE,
+        "[magnitudes, -magnitudes]",
+        "[magnitudes, magnitudes]",
+        PREFIX,
+    ),
+    Mutant(
+        "cells with a boundary taken for known",
+        TABLE,
+        "_CELLS - 1)] = UNDETERMINED",
+        "_CELLS - 1)] += 0",
+        PREFIX,
+    ),
+    Mutant(
+        "the rest of a draw forgets its prefix",
+        TABLE,
+        "wide >> 1 << 49 | further",
+        "further",
+        PREFIX,
+    ),
     Mutant(
         "resume forgets the noise in use",
         COUNTER,
@@ -141,8 +261,20 @@ MUTANTS = (
         "return self._left > 0",
         GENERATOR,
     ),
-    Mutant("prefetched draws repeated after fork", WORDS, "os.register_at_fork(after_in_child=Lineage.renew)", "", GENERATOR),
-    Mutant("threads share a generator", WORDS, "_local = threading.local()", "_local = Lineage()", GENERATOR),
+    Mutant(
+        "prefetched draws repeated after fork",
+        WORDS,
+        "os.register_at_fork(after_in_child=Lineage.renew)",
+        "",
+        GENERATOR,
+    ),
+    Mutant(
+        "threads share a generator",
+        WORDS,
+        "_local = threading.local()",
+        "_local = Lineage()",
+        GENERATOR,
+    ),
     Mutant("one key for ever", WORDS, "        self._left -= size\n", "", GENERATOR),
     Mutant(
         "a batch given out twice",
@@ -159,10 +291,18 @@ MUTANTS = (
         DEFINITION,
     ),
     Mutant(
-        "loss rounded down", "mechanisms/exact_sum.py", "_where(self.low > 0, _next_up(self.high), self.high)", "self.high", LOSS
+        "loss rounded down",
+        "mechanisms/exact_sum.py",
+        "_where(self.low > 0, _next_up(self.high), self.high)",
+        "self.high",
+        LOSS,
     ),
-    Mutant("loss of a whole interval too small", LEVELS, "min(2.0 * costs[-1],", "min(costs[-1],", LOSS),
-    Mutant("Refresh's past noise reused", PATH, "CARRY, round_number, 0)]", "CARRY, 1, 0)]", DEFINITION),
+    Mutant(
+        "loss of a whole interval too small", LEVELS, "min(2.0 * costs[-1],", "min(costs[-1],", LOSS
+    ),
+    Mutant(
+        "Refresh's past noise reused", PATH, "CARRY, round_number, 0)]", "CARRY, 1, 0)]", DEFINITION
+    ),
     Mutant(
         "past noise missing in whole rounds",
         PATH,
@@ -234,8 +374,20 @@ MUTANTS = (
         "(found * table[places % len(table)]) >> _POWER_BITS",
         GAUSSIAN,
     ),
-    Mutant("no loss at a delta taken for nothing", CURVE, "if not loss.amount:", "if not loss.epsilon:", FADING),
-    Mutant("units of a person counted once", "mechanisms/gaussian.py", "* units * math.sqrt(", "* math.sqrt(", FADING),
+    Mutant(
+        "no loss at a delta taken for nothing",
+        CURVE,
+        "if not loss.amount:",
+        "if not loss.epsilon:",
+        FADING,
+    ),
+    Mutant(
+        "units of a person counted once",
+        "mechanisms/gaussian.py",
+        "* units * math.sqrt(",
+        "* math.sqrt(",
+        FADING,
+    ),
     Mutant(
         "visits late in their time",
         "streams/forks.py",
@@ -244,7 +396,11 @@ MUTANTS = (
         FADING,
     ),
     Mutant(
-        "the last visits forgotten", "streams/forks.py", "+ during, later, -every,", "+ during, later + every, -every,", FADING
+        "the last visits forgotten",
+        "streams/forks.py",
+        "+ during, later, -every,",
+        "+ during, later + every, -every,",
+        FADING,
     ),
     Mutant(
         "the present tick of releases ahead forgotten",

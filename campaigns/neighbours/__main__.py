@@ -1,6 +1,8 @@
-"""``python -m campaigns.neighbours [--pairs 2000] [--first SEED] [--folder DIR] [INTAKE ...]``; exits 1 if any pair violates.
+"""``python -m campaigns.neighbours [--pairs 2000] [--first SEED] [--folder DIR] [INTAKE ...]``;
+exits 1 if any pair violates.
 
-Prints one line per intake, and of each violation the seed with which ``--first SEED --pairs 1`` makes it again.
+Prints one line per intake, and of each violation the seed with which ``--first SEED --pairs 1``
+makes it again.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ MOST_SHOWN = 5
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("intakes", nargs="*", metavar="INTAKE", help=", ".join(INTAKES))
     parser.add_argument("--pairs", type=int, default=2000)
@@ -48,14 +52,19 @@ def campaign(name: str, arguments: argparse.Namespace) -> int:
                 if verdict.violations:
                     violating += 1
                     if violating <= MOST_SHOWN:
-                        print(f"\r{name}, seed {verdict.seed}: {'; '.join(verdict.violations)}", flush=True)
+                        print(
+                            f"\r{name}, seed {verdict.seed}: {'; '.join(verdict.violations)}",
+                            flush=True,
+                        )
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         if sys.stderr.isatty():
             print(f"\r{name}: {done:,} of {arguments.pairs:,}", end="", file=sys.stderr, flush=True)
     seconds = time.monotonic() - begun
     print(
-        f"\r{name}: {done:,} pairs ({counted:,} with a unit that counts), {violating:,} violations, {seconds:.0f} s", flush=True
+        f"\r{name}: {done:,} pairs ({counted:,} with a unit that counts), {violating:,} violations,"
+        f" {seconds:.0f} s",
+        flush=True,
     )
     return violating
 

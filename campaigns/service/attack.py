@@ -1,7 +1,8 @@
-"""Attacks without a token: memory must stay small. ``python -m campaigns.service.attack --seconds 60`` (``make attack``).
+"""Attacks without a token: memory must stay small. ``python -m campaigns.service.attack --seconds
+60`` (``make attack``).
 
-Each attack runs over many connections for some time. Meanwhile the memory of the service is read, and an honest client asks
-whether the service is alive. The last line sums up.
+Each attack runs over many connections for some time. Meanwhile the memory of the service is read,
+and an honest client asks whether the service is alive. The last line sums up.
 """
 
 from __future__ import annotations
@@ -26,13 +27,17 @@ from campaigns.service.load import resident
 MOST_MEGABYTES = 200.0
 KEYS = 5000
 LARGEST_PAGE = 10_000
-HEAD = b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+HEAD = (
+    b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nContent-Type:"
+    b" application/json\r\n"
+)
 PING = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 BOMB = gzip.compress(b'{"events":[' + b" " * 50_000_000 + b"]}")
 
 
 async def sent(writer: asyncio.StreamWriter, data: bytes, seconds: float = 1.0) -> None:
-    """Send, and wait for the client's buffer to empty, but not for long: an attacker does not wait for answers."""
+    """Send, and wait for the client's buffer to empty, but not for long: an attacker does not wait
+    for answers."""
     writer.write(data)
     with suppress(TimeoutError):
         await asyncio.wait_for(writer.drain(), seconds)
@@ -155,8 +160,11 @@ async def largest(pid: int, end: float) -> float:
     return most
 
 
-async def attacked(service: ServeProcess, attack: Attack, seconds: float, share: float) -> tuple[float, int, int]:
-    """The most memory in megabytes, how often an honest client asked, and how often it was answered."""
+async def attacked(
+    service: ServeProcess, attack: Attack, seconds: float, share: float
+) -> tuple[float, int, int]:
+    """The most memory in megabytes, how often an honest client asked, and how often it was
+    answered."""
     port, end = int(service.url.rpartition(":")[2]), time.monotonic() + seconds
     count = max(1, round(share * attack.connections))
     watching = asyncio.gather(largest(service.process.pid, end), honest(port, end))
@@ -168,22 +176,33 @@ async def attacked(service: ServeProcess, attack: Attack, seconds: float, share:
 def prepare(service: ServeProcess) -> None:
     """A stream with many keys, until a page of it is large."""
     with fc.Client(service.url, service.admin) as client:
-        client.create("wide", tick="1s", mechanism=fc.Gradual(epsilon=0.1), keys=[f"key{number}" for number in range(KEYS)])
+        client.create(
+            "wide",
+            tick="1s",
+            mechanism=fc.Gradual(epsilon=0.1),
+            keys=[f"key{number}" for number in range(KEYS)],
+        )
         while sum(1 for _ in client.releases("wide")) < LARGEST_PAGE:
             time.sleep(0.2)
 
 
 def campaign(folder: Path, seconds: float, share: float = 1.0) -> dict[str, tuple[float, int, int]]:
-    """Every attack on a service of its own, for so long, with a share of the connections; raises if memory grows too much."""
+    """Every attack on a service of its own, for so long, with a share of the connections; raises if
+    memory grows too much."""
     found: dict[str, tuple[float, int, int]] = {}
     for name, attack in ATTACKS.items():
-        with ServeProcess(folder / name.replace(" ", "-"), *(["--public"] if attack.public else [])) as service:
+        with ServeProcess(
+            folder / name.replace(" ", "-"), *(["--public"] if attack.public else [])
+        ) as service:
             if attack.public:
                 prepare(service)
             found[name] = asyncio.run(attacked(service, attack, seconds, share))
             assert service.process.poll() is None, f"{name}: the service has ended"
         memory, asked, answered = found[name]
-        print(f"{name:18} {memory:6.0f} MB at most, {answered} of {asked} honest requests answered", flush=True)
+        print(
+            f"{name:18} {memory:6.0f} MB at most, {answered} of {asked} honest requests answered",
+            flush=True,
+        )
         assert memory < MOST_MEGABYTES, f"{name}: {memory:.0f} MB"
     return found
 
@@ -191,15 +210,22 @@ def campaign(folder: Path, seconds: float, share: float = 1.0) -> dict[str, tupl
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="per attack")
-    parser.add_argument("--share", type=float, default=1.0, help="of the connections of each attack")
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="of the connections of each attack"
+    )
     arguments = parser.parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192) if hard != resource.RLIM_INFINITY else 8192, hard))
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (min(hard, 8192) if hard != resource.RLIM_INFINITY else 8192, hard)
+    )
     with tempfile.TemporaryDirectory() as name:
         found = campaign(Path(name), arguments.seconds, arguments.share)
     most = max(memory for memory, _, _ in found.values())
     words = ", ".join(f"{name} {memory:.0f} MB" for name, (memory, _, _) in found.items())
-    print(f"attack: {len(found)} attacks of {arguments.seconds:g} s, at most {most:.0f} MB (limit {MOST_MEGABYTES:.0f}): {words}")
+    print(
+        f"attack: {len(found)} attacks of {arguments.seconds:g} s, at most {most:.0f} MB (limit"
+        f" {MOST_MEGABYTES:.0f}): {words}"
+    )
 
 
 if __name__ == "__main__":

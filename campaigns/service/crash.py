@@ -1,7 +1,9 @@
-"""Kill the service under load, again and again: nothing acknowledged may be lost or doubled, no release may change.
+"""Kill the service under load, again and again: nothing acknowledged may be lost or doubled, no
+release may change.
 
-``python -m campaigns.service.crash --kills 500 --postgres 200``: one process on SQLite, then two on one PostgreSQL.
-About half of the deaths come at a named step of the service's work, the others at any time. The tests run a short one.
+``python -m campaigns.service.crash --kills 500 --postgres 200``: one process on SQLite, then two on
+one PostgreSQL. About half of the deaths come at a named step of the service's work, the others at
+any time. The tests run a short one.
 """
 
 from __future__ import annotations
@@ -29,12 +31,14 @@ PATIENCE = 240.0
 """Seconds after which a batch that nobody acknowledges is a failure."""
 
 NOISY = fc.Gradual(epsilon=0.01, exponent=1.0)
-"""Noise so wide that a variable drawn again would show: that it comes out the same has probability below 1 %."""
+"""Noise so wide that a variable drawn again would show: that it comes out the same has probability
+below 1 %."""
 
 
 @dataclass
 class Load:
-    """Clients that count under a key of their own and repeat every batch, wherever somebody listens, until it is acknowledged."""
+    """Clients that count under a key of their own and repeat every batch, wherever somebody
+    listens, until it is acknowledged."""
 
     urls: list[str]
     token: str
@@ -60,7 +64,10 @@ class Load:
 
     def _write(self, key: str) -> None:
         with ExitStack() as stack:
-            clients = [stack.enter_context(fc.Client(url, self.token, attempts=1, timeout_seconds=5)) for url in self.urls]
+            clients = [
+                stack.enter_context(fc.Client(url, self.token, attempts=1, timeout_seconds=5))
+                for url in self.urls
+            ]
             turns = itertools.cycle(clients)
             for number in itertools.count(1):
                 if self.stopped.is_set() or self.failures:
@@ -68,7 +75,9 @@ class Load:
                 begun = time.monotonic()
                 while (counted := self._sent(next(turns), key, number)) is None:
                     if self.failures or time.monotonic() - begun > PATIENCE:
-                        self.failures.append(ServiceError(0, "unanswered", "a batch was not acknowledged in time"))
+                        self.failures.append(
+                            ServiceError(0, "unanswered", "a batch was not acknowledged in time")
+                        )
                         return
                     time.sleep(0.01)
                 self.acknowledged[key] = self.acknowledged.get(key, 0) + 1 + number % 3
@@ -84,14 +93,21 @@ class Load:
 
 
 def campaign(
-    folder: Path, kills: int, server: PostgresServer | None = None, *, seed: int = 1, report: bool = False
+    folder: Path,
+    kills: int,
+    server: PostgresServer | None = None,
+    *,
+    seed: int = 1,
+    report: bool = False,
 ) -> dict[str, Any]:
     """Run it; raises an AssertionError at the first thing that is wrong."""
     chance = random.Random(seed)
     released: dict[tuple[str, str, str], int] = {}
     with Fleet(folder, server, chance) as fleet:
         fleet.ask(lambda client: client.create("doors", tick="1s", mechanism=EXACT, keys=KEYS))
-        fleet.ask(lambda client: client.create("noisy", tick="1s", mechanism=NOISY, keys=("a", "b")))
+        fleet.ask(
+            lambda client: client.create("noisy", tick="1s", mechanism=NOISY, keys=("a", "b"))
+        )
         load = Load(fleet.urls, fleet.admin)
         load.start()
         try:
@@ -105,7 +121,10 @@ def campaign(
                     shown = fleet.kills
                     _compare(fleet, released)
                     if report:
-                        print(f"{shown} kills, {sum(load.acknowledged.values())} events acknowledged", flush=True)
+                        print(
+                            f"{shown} kills, {sum(load.acknowledged.values())} events acknowledged",
+                            flush=True,
+                        )
         finally:
             load.stopped.set()
             while load.busy:  # the last batches need somebody who takes them
@@ -120,13 +139,24 @@ def campaign(
         assert b"Traceback" not in fleet.log
         killed, longest = dict(fleet.killed), fleet.longest_without_leader
     events = sum(load.acknowledged.values())
-    found = {"kills": sum(killed.values()), "events": events, "releases": len(released), "repeated": load.repeated}
-    return {**found, "killed": killed, **({"longest_without_leader": round(longest, 2)} if server else {})}
+    found = {
+        "kills": sum(killed.values()),
+        "events": events,
+        "releases": len(released),
+        "repeated": load.repeated,
+    }
+    return {
+        **found,
+        "killed": killed,
+        **({"longest_without_leader": round(longest, 2)} if server else {}),
+    }
 
 
 def _wait_for_a_death(fleet: Fleet, chance: random.Random) -> None:
     until = time.monotonic() + chance.random() * (1.5 if fleet.awaits_death else 0.3)
-    while time.monotonic() < until and all(member.process.poll() is None for member in fleet.members.values()):
+    while time.monotonic() < until and all(
+        member.process.poll() is None for member in fleet.members.values()
+    ):
         time.sleep(0.01)
 
 
@@ -134,7 +164,11 @@ def _compare(fleet: Fleet, released: dict[tuple[str, str, str], int]) -> None:
     """Every release that was ever seen is still there and has its value."""
     for stream in ("doors", "noisy"):
         found = {(stream, row.tick, row.key): row.value for row in fleet.releases(stream)}
-        assert [place for place in released if place[0] == stream and found.get(place) != released[place]] == []
+        assert [
+            place
+            for place in released
+            if place[0] == stream and found.get(place) != released[place]
+        ] == []
         released.update(found)
 
 
@@ -153,14 +187,24 @@ def main() -> None:
             _told("SQLite", Path(folder) / "sqlite", arguments.kills, None, arguments.seed)
         if arguments.postgres:
             with PostgresServer() as server:
-                _told("PostgreSQL", Path(folder) / "postgres", arguments.postgres, server, arguments.seed)
+                _told(
+                    "PostgreSQL",
+                    Path(folder) / "postgres",
+                    arguments.postgres,
+                    server,
+                    arguments.seed,
+                )
 
 
 def _told(name: str, folder: Path, kills: int, server: PostgresServer | None, seed: int) -> None:
     begun = time.monotonic()
     found = campaign(folder, kills, server, seed=seed, report=True)
     took = time.monotonic() - begun
-    print(f"service-crash on {name}: {found} {took:.0f} s: nothing lost, nothing doubled, no release changed", flush=True)
+    print(
+        f"service-crash on {name}: {found} {took:.0f} s: nothing lost, nothing doubled, no release"
+        " changed",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""``python -m campaigns.service.doomed STEP PASSING serve ...``: the service, which kills itself at a named step of its work."""
+"""``python -m campaigns.service.doomed STEP PASSING serve ...``: the service, which kills itself at
+a named step of its work."""
 
 from __future__ import annotations
 

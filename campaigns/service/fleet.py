@@ -1,4 +1,5 @@
-"""The service as one process on SQLite or as two on one PostgreSQL, whose processes die and are started again."""
+"""The service as one process on SQLite or as two on one PostgreSQL, whose processes die and are
+started again."""
 
 from __future__ import annotations
 
@@ -23,14 +24,17 @@ Answer = TypeVar("Answer")
 
 
 class Fleet:
-    """Members of which some are doomed to die at a step of their work; the others are killed at any time."""
+    """Members of which some are doomed to die at a step of their work; the others are killed at any
+    time."""
 
     def __init__(self, folder: Path, server: PostgresServer | None, chance: random.Random) -> None:
         self._server, self._chance = server, chance
         if server is None:
             self.members = {"only": ServeProcess(folder)}
         else:
-            self.members = {role: ServeProcess(folder, "--database", server.url_of(role)) for role in ROLES}
+            self.members = {
+                role: ServeProcess(folder, "--database", server.url_of(role)) for role in ROLES
+            }
         self.admin = next(iter(self.members.values())).admin
         self.killed: Counter[str] = Counter()
         self.longest_without_leader = 0.0
@@ -79,7 +83,11 @@ class Fleet:
             return
         leaders = self._server.leaders()
         victim = leaders[0] if leaders else self._chance.choice(ROLES)
-        survivors = [role for role, member in self.members.items() if role != victim and member.process.poll() is None]
+        survivors = [
+            role
+            for role, member in self.members.items()
+            if role != victim and member.process.poll() is None
+        ]
         self.members[victim].process.kill()
         self.members[victim].process.wait()
         begun = time.monotonic()

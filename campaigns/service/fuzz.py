@@ -1,4 +1,5 @@
-"""Requests made from the description of the interface: no 5xx. ``python -m campaigns.service.fuzz`` (``make service-fuzz``).
+"""Requests made from the description of the interface: no 5xx. ``python -m campaigns.service.fuzz``
+(``make service-fuzz``).
 
 Deletions of streams come last, so that the other requests find the streams that they hit by chance.
 """
@@ -18,7 +19,10 @@ import fadecount as fc
 from fadecount.service.openapi import openapi_document
 
 DELETION = "delete_streams_name"
-CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+CHECKS = (
+    "not_a_server_error,status_code_conformance,"
+    "content_type_conformance,response_schema_conformance"
+)
 
 
 def main() -> int:
@@ -26,17 +30,44 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, ServeProcess(Path(name), "--max-body", "100000") as service:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        ServeProcess(Path(name), "--max-body", "100000") as service,
+    ):
         document = Path(name) / "openapi.json"
         document.write_bytes(openapi_document())
         with fc.Client(service.url, service.admin) as client:
             for stream in ("load", "0"):
-                client.create(stream, tick="1s", mechanism=fc.Gradual(epsilon=0.1, exponent=1.0), keys=("a", "0"))
+                client.create(
+                    stream,
+                    tick="1s",
+                    mechanism=fc.Gradual(epsilon=0.1, exponent=1.0),
+                    keys=("a", "0"),
+                )
         per_operation = -(-arguments.cases // 5)
-        command = [str(Path(sys.executable).with_name("schemathesis")), "run", str(document), "--url", service.url]
-        command += ["--header", f"Authorization: Bearer {service.admin}", "--checks", CHECKS, "--seed", str(arguments.seed)]
+        command = [
+            str(Path(sys.executable).with_name("schemathesis")),
+            "run",
+            str(document),
+            "--url",
+            service.url,
+        ]
+        command += [
+            "--header",
+            f"Authorization: Bearer {service.admin}",
+            "--checks",
+            CHECKS,
+            "--seed",
+            str(arguments.seed),
+        ]
         command += ["--max-examples", str(per_operation), "--generation-database", "none"]
-        command += ["--phases", "examples,coverage,fuzzing", "--no-color", "--exclude-path", "/v1/streams/{name}/live"]
+        command += [
+            "--phases",
+            "examples,coverage,fuzzing",
+            "--no-color",
+            "--exclude-path",
+            "/v1/streams/{name}/live",
+        ]
         made: list[int] = []
         status = 0
         for choice in ("--exclude-operation-id", "--include-operation-id"):
@@ -49,7 +80,10 @@ def main() -> int:
         service.stop()
         print(f"log of the service: {service.log[-2000:].decode()!r}")
         failed = status or (0 if sum(made) >= arguments.cases else 1)
-        print(f"service-fuzz: {sum(made):,} cases of {arguments.cases:,}, {'FAILED' if failed else 'no failure'}")
+        print(
+            f"service-fuzz: {sum(made):,} cases of {arguments.cases:,},"
+            f" {'FAILED' if failed else 'no failure'}"
+        )
         return failed
 
 

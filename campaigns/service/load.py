@@ -1,8 +1,10 @@
-"""How much the service carries, against plain SQLite in the same run: ``python -m campaigns.service.load`` (``make load``).
+"""How much the service carries, against plain SQLite in the same run: ``python -m
+campaigns.service.load`` (``make load``).
 
-A service in a process of its own, 32 connections that each wait for an answer before they send again, every request with an
-idempotency key of its own. The yardstick: single-row commits per second of
-SQLite with synchronous = FULL on the same disk, as it comes (rollback journal) and with a write-ahead log.
+A service in a process of its own, 32 connections that each wait for an answer before they send
+again, every request with an idempotency key of its own. The yardstick: single-row commits per
+second of SQLite with synchronous = FULL on the same disk, as it comes (rollback journal) and with a
+write-ahead log.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ class Sender(asyncio.Protocol):
     expected: bytes
     end: float
     times: list[float] = field(default_factory=list)
-    done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    done: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
     wrong: int = 0
     pause: float = 0.0
 
@@ -72,7 +76,11 @@ class Sender(asyncio.Protocol):
 
 
 async def drive(
-    port: int, makers: list[Callable[[int], bytes]], expected: bytes, seconds: float, pause: float = 0.0
+    port: int,
+    makers: list[Callable[[int], bytes]],
+    expected: bytes,
+    seconds: float,
+    pause: float = 0.0,
 ) -> list[Sender]:
     """One connection per maker, all at once, for so long."""
     loop = asyncio.get_running_loop()
@@ -87,14 +95,17 @@ async def drive(
 
 def poster(port: int, token: str, body: bytes, name: str) -> Callable[[int], bytes]:
     head = (
-        f"POST /v1/streams/load/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nIdempotency-Key: {name}-"
+        f"POST /v1/streams/load/events HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer"
+        f" {token}\r\nContent-Type: application/json\r\nContent-Length:"
+        f" {len(body)}\r\nIdempotency-Key: {name}-"
     ).encode()
     return lambda number: b"%b%d\r\n\r\n%b" % (head, number, body)
 
 
 def getter(port: int, token: str, path: str) -> Callable[[int], bytes]:
-    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+    request = (
+        f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n"
+    ).encode()
     return lambda _: request
 
 
@@ -144,12 +155,24 @@ def resident(pid: int) -> float:
 async def measure(service: ServeProcess, seconds: float, folder: Path) -> dict[str, float]:
     port, token = int(service.url.rpartition(":")[2]), service.admin
     single = json.dumps({"events": [{"key": KEYS[0], "count": 1}]}).encode()
-    batch = json.dumps({"events": [{"key": KEYS[at % len(KEYS)], "count": 1} for at in range(BATCH)]}).encode()
+    batch = json.dumps(
+        {"events": [{"key": KEYS[at % len(KEYS)], "count": 1} for at in range(BATCH)]}
+    ).encode()
     journals = ("DELETE", "WAL")
     before_load = [sqlite_commits(folder, seconds / 4, journal) for journal in journals]
-    ones = await drive(port, [poster(port, token, single, f"s{at}") for at in range(CONNECTIONS)], b"HTTP/1.1 202", seconds)
+    ones = await drive(
+        port,
+        [poster(port, token, single, f"s{at}") for at in range(CONNECTIONS)],
+        b"HTTP/1.1 202",
+        seconds,
+    )
     before = resident(service.process.pid)
-    many = await drive(port, [poster(port, token, batch, f"b{at}") for at in range(CONNECTIONS)], b"HTTP/1.1 202", seconds)
+    many = await drive(
+        port,
+        [poster(port, token, batch, f"b{at}") for at in range(CONNECTIONS)],
+        b"HTTP/1.1 202",
+        seconds,
+    )
     after = resident(service.process.pid)
     after_load = [sqlite_commits(folder, seconds / 4, journal) for journal in journals]
     plain, logged = (max(pair) for pair in zip(before_load, after_load, strict=True))
@@ -157,11 +180,14 @@ async def measure(service: ServeProcess, seconds: float, folder: Path) -> dict[s
     idle = await drive(port, reads, b"HTTP/1.1 200", seconds, pause=0.005)
     writers = [poster(port, token, single, f"w{at}") for at in range(CONNECTIONS)]
     busy, _ = await asyncio.gather(
-        drive(port, reads, b"HTTP/1.1 200", seconds, pause=0.005), drive(port, writers, b"HTTP/1.1 202", seconds)
+        drive(port, reads, b"HTTP/1.1 200", seconds, pause=0.005),
+        drive(port, writers, b"HTTP/1.1 202", seconds),
     )
     seen = await live(port, token, LIVE_READERS, seconds)
     sent = [time for sender in ones for time in sender.times]
-    idle_times, busy_times = ([time for sender in group for time in sender.times] for group in (idle, busy))
+    idle_times, busy_times = (
+        [time for sender in group for time in sender.times] for group in (idle, busy)
+    )
     return {
         "plain SQLite, commits/s": plain,
         "SQLite with a write-ahead log, commits/s": logged,
@@ -170,8 +196,12 @@ async def measure(service: ServeProcess, seconds: float, folder: Path) -> dict[s
         "single-event posts, times write-ahead log": len(sent) / seconds / logged,
         "single-event posts, p99 ms": high(sent) * 1000,
         "batches of 500, events/s": BATCH * sum(len(sender.times) for sender in many) / seconds,
-        "batches of 500, times plain": BATCH * sum(len(sender.times) for sender in many) / seconds / plain,
-        "batches of 500, times write-ahead log": BATCH * sum(len(sender.times) for sender in many) / seconds / logged,
+        "batches of 500, times plain": (
+            BATCH * sum(len(sender.times) for sender in many) / seconds / plain
+        ),
+        "batches of 500, times write-ahead log": (
+            BATCH * sum(len(sender.times) for sender in many) / seconds / logged
+        ),
         "reads idle, p99 ms": high(idle_times) * 1000,
         "reads under write load, p99 ms": high(busy_times) * 1000,
         "reads under load / idle": high(busy_times) / high(idle_times),
@@ -189,7 +219,9 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, ServeProcess(Path(name)) as service:
         with fc.Client(service.url, service.admin) as client:
-            client.create("load", tick="1s", mechanism=fc.Gradual(epsilon=0.1, exponent=1.0), keys=KEYS)
+            client.create(
+                "load", tick="1s", mechanism=fc.Gradual(epsilon=0.1, exponent=1.0), keys=KEYS
+            )
         found = asyncio.run(measure(service, arguments.seconds, Path(name)))
         for words, value in found.items():
             print(f"{words:42} {value:12,.1f}")

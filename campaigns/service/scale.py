@@ -1,7 +1,9 @@
-"""Many streams, ticks, keys, readers, a slow disk, a bad writer: ``python -m campaigns.service.scale`` (part of ``make load``).
+"""Many streams, ticks, keys, readers, a slow disk, a bad writer: ``python -m
+campaigns.service.scale`` (part of ``make load``).
 
-Figures stand beside those of a bare Starlette application that answers with as many bytes. Both are measured in turns, several
-rounds each; the figures are medians over the rounds. The last line sums up, with the target of each figure.
+Figures stand beside those of a bare Starlette application that answers with as many bytes. Both are
+measured in turns, several rounds each; the figures are medians over the rounds. The last line sums
+up, with the target of each figure.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ NOISY = fc.Gradual(epsilon=0.1, exponent=1.0)
 PARTS = ("streams", "ticks", "keys", "readers", "writers", "slow-disk")
 ROUNDS = 3
 TURNS = 12
-"""Shorter rounds of what is compared with itself: a disk that others use has good and bad seconds."""
+"""Shorter rounds of what is compared with itself: a disk that others use has good and bad
+seconds."""
 
 POSTS = 300
 KEYS_SECONDS = 2.0
@@ -62,16 +65,34 @@ class Findings:
 
     lines: list[str] = field(default_factory=list)
 
-    def add(self, name: str, value: float, unit: str, *, most: float | None = None, least: float | None = None) -> None:
-        target = "" if most is None else f" (at most {most:g})" if value <= most else f" (MISSED: at most {most:g})"
+    def add(
+        self,
+        name: str,
+        value: float,
+        unit: str,
+        *,
+        most: float | None = None,
+        least: float | None = None,
+    ) -> None:
+        target = (
+            ""
+            if most is None
+            else f" (at most {most:g})"
+            if value <= most
+            else f" (MISSED: at most {most:g})"
+        )
         if least is not None:
-            target = f" (at least {least:g})" if value >= least else f" (MISSED: at least {least:g})"
+            target = (
+                f" (at least {least:g})" if value >= least else f" (MISSED: at least {least:g})"
+            )
         self.lines.append(f"{name} {value:.3g} {unit}{target}")
         print(self.lines[-1], flush=True)
 
 
 @contextmanager
-def served(*options: str, environment: dict[str, str] | None = None) -> Iterator[tuple[ServeProcess, fc.Client]]:
+def served(
+    *options: str, environment: dict[str, str] | None = None
+) -> Iterator[tuple[ServeProcess, fc.Client]]:
     with tempfile.TemporaryDirectory() as name:
         service = ServeProcess(Path(name), *options)
         service.environment = environment or {}
@@ -81,7 +102,8 @@ def served(*options: str, environment: dict[str, str] | None = None) -> Iterator
 
 @contextmanager
 def bare(size: int) -> Iterator[int]:
-    """The port of a Starlette application that answers with ``size`` bytes and does nothing else."""
+    """The port of a Starlette application that answers with ``size`` bytes and does nothing
+    else."""
     process = subprocess.Popen([sys.executable, "-c", BARE, str(size)], stdout=subprocess.PIPE)
     assert process.stdout
     try:
@@ -101,9 +123,13 @@ def processor_seconds(pid: int) -> float:
 
 
 def metric(client: fc.Client, name: str) -> float:
-    asked = urllib.request.Request(f"http://{client._parts.netloc}/metrics", headers=client._headers)
+    asked = urllib.request.Request(
+        f"http://{client._parts.netloc}/metrics", headers=client._headers
+    )
     with urllib.request.urlopen(asked) as answer:  # noqa: S310 - our own
-        rows = [line.split() for line in answer.read().decode().splitlines() if line.startswith(name)]
+        rows = [
+            line.split() for line in answer.read().decode().splitlines() if line.startswith(name)
+        ]
     return sum(float(row[-1]) for row in rows)
 
 
@@ -145,7 +171,10 @@ def many_streams(found: Findings, streams: int, seconds: float) -> None:
         begun = time.perf_counter()
         for number in range(1, streams):
             client.create(f"s{number}", tick="1d", mechanism=NOISY)
-        print(f"{streams:,} streams created in {time.perf_counter() - begun:,.0f} s, {resident(service.process.pid):,.0f} MiB")
+        print(
+            f"{streams:,} streams created in {time.perf_counter() - begun:,.0f} s,"
+            f" {resident(service.process.pid):,.0f} MiB"
+        )
         begun = time.perf_counter()
         assert len(client.streams()) == streams
         found.add(f"list of {streams:,} streams in pages:", time.perf_counter() - begun, "s")
@@ -161,7 +190,11 @@ def many_streams(found: Findings, streams: int, seconds: float) -> None:
         service.kill()
         begun = time.perf_counter()
         service.start()
-        found.add(f"started again with {streams:,} streams, after a kill, in", time.perf_counter() - begun, "s")
+        found.add(
+            f"started again with {streams:,} streams, after a kill, in",
+            time.perf_counter() - begun,
+            "s",
+        )
 
 
 def many_ticks(found: Findings, ticks: int, seconds: float) -> None:
@@ -173,7 +206,11 @@ def many_ticks(found: Findings, ticks: int, seconds: float) -> None:
         for number in range(ticks):
             client.create(f"s{number}", tick="1s", mechanism=NOISY)
         time.sleep(2.0)
-        counted, used, begun = metric(client, "fadecount_ticks_closed_total"), processor_seconds(service.process.pid), time.time()
+        counted, used, begun = (
+            metric(client, "fadecount_ticks_closed_total"),
+            processor_seconds(service.process.pid),
+            time.time(),
+        )
         lags = []
         with Posting(service, "other") as busy:
             while time.time() - begun < seconds:
@@ -181,14 +218,26 @@ def many_ticks(found: Findings, ticks: int, seconds: float) -> None:
                 lags.append(metric(client, "fadecount_tick_lag_seconds"))
         took = time.time() - begun
         closed = metric(client, "fadecount_ticks_closed_total") - counted
-        found.add(f"ticks closed, of {ticks:,} due a second:", closed / took, "a second", least=0.95 * ticks)
-        found.add("processor time meanwhile:", 100 * (processor_seconds(service.process.pid) - used) / took, "%")
+        found.add(
+            f"ticks closed, of {ticks:,} due a second:",
+            closed / took,
+            "a second",
+            least=0.95 * ticks,
+        )
+        found.add(
+            "processor time meanwhile:",
+            100 * (processor_seconds(service.process.pid) - used) / took,
+            "%",
+        )
         found.add("largest lag behind the clock:", max(lags), "s")
-        found.add("posts to another stream meanwhile, p99:", high(busy.times) / high(idle.times), "x idle")
+        found.add(
+            "posts to another stream meanwhile, p99:", high(busy.times) / high(idle.times), "x idle"
+        )
 
 
 def many_keys(found: Findings, keys: int) -> None:
-    """Keys in no order. Posts of others are timed from the beginning of the declaration for as long as it may take."""
+    """Keys in no order. Posts of others are timed from the beginning of the declaration for as long
+    as it may take."""
     names = [f"k{each:06d}" for each in range(keys)]
     random.Random(1).shuffle(names)
     with served("--max-body", "4000000") as (service, client):
@@ -215,19 +264,38 @@ def many_keys(found: Findings, keys: int) -> None:
         found.add("the longest of them:", 1000 * longest, "ms")
 
 
-def in_turns(found: Findings, name: str, ours: Callable[[], list[float]], theirs: Callable[[], list[float]], most: float) -> None:
+def in_turns(
+    found: Findings,
+    name: str,
+    ours: Callable[[], list[float]],
+    theirs: Callable[[], list[float]],
+    most: float,
+) -> None:
     rounds = [(ours(), theirs()) for _ in range(ROUNDS)]
     own, other = (statistics.median(high(pair[at]) for pair in rounds) for at in (0, 1))
-    found.add(f"{name}: p99 {1000 * own:.1f} ms, bare Starlette {1000 * other:.1f} ms:", own / other, "x", most=most)
+    found.add(
+        f"{name}: p99 {1000 * own:.1f} ms, bare Starlette {1000 * other:.1f} ms:",
+        own / other,
+        "x",
+        most=most,
+    )
 
 
-def times_of(port: int, makers: list[Callable[[int], bytes]], status: bytes, seconds: float) -> list[float]:
-    return [each for sender in asyncio.run(drive(port, makers, status, seconds)) for each in sender.times]
+def times_of(
+    port: int, makers: list[Callable[[int], bytes]], status: bytes, seconds: float
+) -> list[float]:
+    return [
+        each
+        for sender in asyncio.run(drive(port, makers, status, seconds))
+        for each in sender.times
+    ]
 
 
 def many_readers(found: Findings, seconds: float) -> None:
     with served() as (service, client):
-        client.create("read", tick="1s", mechanism=NOISY, keys=[f"key{number}" for number in range(100)])
+        client.create(
+            "read", tick="1s", mechanism=NOISY, keys=[f"key{number}" for number in range(100)]
+        )
         while not list(client.releases("read", key="key0")):
             time.sleep(0.1)
         port = port_of(service)
@@ -239,32 +307,55 @@ def many_readers(found: Findings, seconds: float) -> None:
                     found,
                     f"{path} over {CONNECTIONS} connections",
                     lambda ours=ours: times_of(port, ours, b"HTTP/1.1 200", seconds),  # type: ignore[misc]
-                    lambda theirs=theirs, other=other: times_of(other, theirs, b"HTTP/1.1 200", seconds),  # type: ignore[misc]
+                    lambda theirs=theirs, other=other: times_of(
+                        other, theirs, b"HTTP/1.1 200", seconds
+                    ),  # type: ignore[misc]
                     most,
                 )
 
 
-def one_bad_writer(found: Findings, seconds: float, *, what: str, environment: dict[str, str] | None = None) -> None:
-    """Posts of 32 connections, alone and beside one whose batches are refused, and a bare application that echoes."""
-    good, bad = (json.dumps({"events": [{"key": key, "count": 1}]}).encode() for key in ("all", "unknown"))
-    with served(environment=environment) as (service, client), bare(len('{"accepted":true,"repeated":false}')) as other:
+def one_bad_writer(
+    found: Findings, seconds: float, *, what: str, environment: dict[str, str] | None = None
+) -> None:
+    """Posts of 32 connections, alone and beside one whose batches are refused, and a bare
+    application that echoes."""
+    good, bad = (
+        json.dumps({"events": [{"key": key, "count": 1}]}).encode() for key in ("all", "unknown")
+    )
+    with (
+        served(environment=environment) as (service, client),
+        bare(len('{"accepted":true,"repeated":false}')) as other,
+    ):
         client.create("load", tick="1s", mechanism=NOISY)
         port, rates, seconds = port_of(service), dict[str, list[float]](), seconds * ROUNDS / TURNS
 
         async def writing(turn: str, beside: bool) -> int:
-            makers = [poster(port, service.admin, good, f"{turn}-{at}") for at in range(CONNECTIONS)]
+            makers = [
+                poster(port, service.admin, good, f"{turn}-{at}") for at in range(CONNECTIONS)
+            ]
             refused = [poster(port, service.admin, bad, f"{turn}-bad")] if beside else []
-            both = (drive(port, makers, b"HTTP/1.1 202", seconds), drive(port, refused, b"HTTP/1.1 400", seconds))
+            both = (
+                drive(port, makers, b"HTTP/1.1 202", seconds),
+                drive(port, refused, b"HTTP/1.1 400", seconds),
+            )
             senders, _ = await asyncio.gather(*both)
             return sum(len(sender.times) for sender in senders)
 
         for turn in range(TURNS):
             for name in ("alone", "beside") if turn % 2 else ("beside", "alone"):
-                rates.setdefault(name, []).append(asyncio.run(writing(f"{name}{turn}", name == "beside")) / seconds)
+                rates.setdefault(name, []).append(
+                    asyncio.run(writing(f"{name}{turn}", name == "beside")) / seconds
+                )
             makers = [poster(other, "none", good, f"{at}") for at in range(CONNECTIONS)]
-            rates.setdefault("bare", []).append(len(times_of(other, makers, b"HTTP/1.1 202", seconds)) / seconds)
+            rates.setdefault("bare", []).append(
+                len(times_of(other, makers, b"HTTP/1.1 202", seconds)) / seconds
+            )
     alone, beside, echo = (statistics.median(rates[name]) for name in ("alone", "beside", "bare"))
-    found.add(f"{what}: posts", alone, f"a second, {alone / echo:.2g} x a bare Starlette echo ({echo:,.0f} a second)")
+    found.add(
+        f"{what}: posts",
+        alone,
+        f"a second, {alone / echo:.2g} x a bare Starlette echo ({echo:,.0f} a second)",
+    )
     found.add(f"{what}: posts beside one bad writer:", beside / alone, "x", least=0.9)
 
 
@@ -277,7 +368,9 @@ def slow_disk(found: Findings, seconds: float, delay: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         library = Path(name) / "sync_delay.so"
         source = Path(__file__).with_name("sync_delay.c")
-        subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+        subprocess.run(
+            [compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True
+        )
         environment = {"LD_PRELOAD": str(library), "SYNC_DELAY_MS": str(delay)}
         one_bad_writer(found, seconds, what=f"syncs of {delay} ms", environment=environment)
 
@@ -288,7 +381,12 @@ def parsed(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--streams", type=int, default=10_000)
     parser.add_argument("--ticks", type=int, default=1000, help="streams that release every second")
     parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--sync-delay", type=int, default=20, help="milliseconds that a sync takes longer on the slow disk")
+    parser.add_argument(
+        "--sync-delay",
+        type=int,
+        default=20,
+        help="milliseconds that a sync takes longer on the slow disk",
+    )
     parser.add_argument("--seconds", type=float, default=8.0, help="per measurement")
     arguments = parser.parse_args(words)
     arguments.parts = arguments.parts or list(PARTS)
@@ -308,8 +406,14 @@ def main() -> None:
     }
     for part in arguments.parts:
         runs[part]()
-    missed, busy = sum("MISSED" in line for line in found.lines), ", ".join(f"{each:.1f}" for each in os.getloadavg())
-    print(f"scale: {len(found.lines)} figures, {missed} targets missed, load average {busy}: " + "; ".join(found.lines))
+    missed, busy = (
+        sum("MISSED" in line for line in found.lines),
+        ", ".join(f"{each:.1f}" for each in os.getloadavg()),
+    )
+    print(
+        f"scale: {len(found.lines)} figures, {missed} targets missed, load average {busy}: "
+        + "; ".join(found.lines)
+    )
 
 
 if __name__ == "__main__":

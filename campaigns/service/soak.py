@@ -1,4 +1,5 @@
-"""Steady load for a long time: memory must not grow. ``python -m campaigns.service.soak --minutes 30`` (``make soak``)."""
+"""Steady load for a long time: memory must not grow. ``python -m campaigns.service.soak --minutes
+30`` (``make soak``)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ async def soak(service: ServeProcess, minutes: float) -> tuple[list[float], int]
     memory, answered = [], 0
     for number in range(40):
         writers = [poster(port, token, body, f"soak{number}-{at}") for at in range(8)]
-        readers = [getter(port, token, "/v1/streams/load/releases?limit=200"), getter(port, token, "/v1/streams/load/privacy")]
+        readers = [
+            getter(port, token, "/v1/streams/load/releases?limit=200"),
+            getter(port, token, "/v1/streams/load/privacy"),
+        ]
         groups = await asyncio.gather(
             drive(port, writers, b"HTTP/1.1 202", part, pause=0.04),
             drive(port, readers, b"HTTP/1.1 200", part, pause=0.1),
@@ -34,7 +38,10 @@ async def soak(service: ServeProcess, minutes: float) -> tuple[list[float], int]
         )
         answered += sum(len(sender.times) for group in groups[:2] for sender in group)
         memory.append(resident(service.process.pid))
-        print(f"{(number + 1) * part / 60:6.1f} min  {answered:9,d} answers  {memory[-1]:7.1f} MiB", flush=True)
+        print(
+            f"{(number + 1) * part / 60:6.1f} min  {answered:9,d} answers  {memory[-1]:7.1f} MiB",
+            flush=True,
+        )
     return memory, answered
 
 
@@ -44,13 +51,18 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, ServeProcess(Path(name)) as service:
         with fc.Client(service.url, service.admin) as client:
-            client.create("load", tick="1s", mechanism=fc.Gradual(epsilon=0.1, exponent=1.0), keys=KEYS)
+            client.create(
+                "load", tick="1s", mechanism=fc.Gradual(epsilon=0.1, exponent=1.0), keys=KEYS
+            )
         begun = time.monotonic()
         memory, answered = asyncio.run(soak(service, arguments.minutes))
         assert service.log == b"", service.log[-500:]
     growth = memory[-1] / memory[3]
     minutes = (time.monotonic() - begun) / 60
-    print(f"soak: {answered:,} answers in {minutes:.1f} minutes; memory x {growth:.3f} since a tenth of it")
+    print(
+        f"soak: {answered:,} answers in {minutes:.1f} minutes; memory x {growth:.3f} since a tenth"
+        " of it"
+    )
     assert growth < MOST_GROWTH, "memory grows"
 
 

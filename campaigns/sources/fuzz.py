@@ -1,8 +1,10 @@
-"""Fuzzing of the readers: no input may crash them, none may find its way into a message, and skipping must add up.
+"""Fuzzing of the readers: no input may crash them, none may find its way into a message, and
+skipping must add up.
 
-``python -m campaigns.sources.fuzz --inputs 1000000`` mutates bytes; ``--differential 2000`` compares the fast CSV reader with the
-plain one instead; ``python -m campaigns.sources.guided`` does the first under coverage guidance. A finding is an AssertionError
-(or whatever escaped), with the input that caused it.
+``python -m campaigns.sources.fuzz --inputs 1000000`` mutates bytes; ``--differential 2000``
+compares the fast CSV reader with the plain one instead; ``python -m campaigns.sources.guided`` does
+the first under coverage guidance. A finding is an AssertionError (or whatever escaped), with the
+input that caused it.
 """
 
 from __future__ import annotations
@@ -30,13 +32,24 @@ KINDS: list[tuple[Format, SourceOptions]] = [
     ("csv", SourceOptions(tick_seconds=3600, **NAMES, max_line_bytes=256)),  # type: ignore[arg-type]
     (
         "csv",
-        SourceOptions(tick_seconds=86_400, time="t", time_unit="ms", zone="Europe/Vienna", key="k", keys=("a",), other="a"),
+        SourceOptions(
+            tick_seconds=86_400,
+            time="t",
+            time_unit="ms",
+            zone="Europe/Vienna",
+            key="k",
+            keys=("a",),
+            other="a",
+        ),
     ),
     ("jsonl", SourceOptions(tick_seconds=3600, **NAMES, max_line_bytes=256)),  # type: ignore[arg-type]
     ("jsonl", SourceOptions(tick_seconds=60, time="t", zone="America/New_York")),
 ]
 SEEDS = [
-    b"\x00t\n2026-03-01T10:00:00Z\n1772359200\n1772359200123\nkanarie7\n2026-03-01 10:00:00.5+01:00\n",
+    (
+        b"\x00t\n2026-03-01T10:00:00Z\n1772359200\n1772359200123\nkanarie7\n2026-03-01"
+        b" 10:00:00.5+01:00\n"
+    ),
     b'\x01t,k,n,p\n2026-03-01,a,1,x\r\n2026-03-01,"b",3,kanarie7\n2026-03-01,kanarie7,3,x\n2026-03-01,a,kanarie7,x\n2026-03-01,a,-1,x\n',
     b"\x02k,t\na,1772359200123\nkanarie7,5\nb,-5.5\n",
     b'\x03{"t":"2026-03-01","k":"a","n":1,"p":"x"}\n{"t":1772359200,"k":"kanarie7","n":"kanarie7","p":null}\n[1]\n',
@@ -67,12 +80,14 @@ REASONS = "|".join(re.escape(reason.text) for reason in Reason)
 MESSAGE = re.compile(
     rf"fuzz, line \d+: (?:{REASONS}); a run leaves this row out"
     r"|fuzz, line 1: the header cannot be read; a CSV file begins with the names of its columns"
-    r"|fuzz: the column '[tknp]' (?:is not|appears more than once) in the header \(\d+ columns\); check its name"
+    r"|fuzz: the column '[tknp]' (?:is not|appears more than once) in the header \(\d+ columns\);"
+    r" check its name"
 )
 
 
 def check(data: bytes) -> None:
-    """Read one input in every way; raises if a promise is broken. The first byte chooses the options."""
+    """Read one input in every way; raises if a promise is broken. The first byte chooses the
+    options."""
     choice, body = (data[0], data[1:]) if data else (0, b"")
     kind, options = KINDS[(choice & 0x3F) % len(KINDS)]
     checked = _attempt(body, kind, options, SourceReport(), stop=True)
@@ -81,10 +96,14 @@ def check(data: bytes) -> None:
     if counts is None:
         assert checked is None, "a header that stops a run must stop the check"
     else:
-        assert (checked is None) == (report.rows_skipped > 0), "run and check disagree on whether a row is bad"
+        assert (checked is None) == (report.rows_skipped > 0), (
+            "run and check disagree on whether a row is bad"
+        )
         good = report.rows_read - report.rows_skipped - report.rows_dropped
         assert sum(counts.values()) <= good * options.max_amount
-        assert options.amount is not None or sum(counts.values()) == good, "rows were lost or counted twice"
+        assert options.amount is not None or sum(counts.values()) == good, (
+            "rows were lost or counted twice"
+        )
     if choice & 0x80:
         _live(body, kind, options)
 
@@ -100,13 +119,20 @@ def _attempt(
 
 
 def _live(body: bytes, kind: Format, options: SourceOptions) -> None:
-    reading = read_live(io.BytesIO(body), replace(options, format=kind), clock=lambda: 1_800_000_000.0, source="fuzz")
+    reading = read_live(
+        io.BytesIO(body),
+        replace(options, format=kind),
+        clock=lambda: 1_800_000_000.0,
+        source="fuzz",
+    )
     last = None
     try:
         for batch in reading:
             assert last is None or batch.open_tick >= last, "ticks went back"
             last = batch.open_tick
-            assert all(row[0] >= last for row in batch.rows), "an event counts in a tick that is over"
+            assert all(row[0] >= last for row in batch.rows), (
+                "an event counts in a tick that is over"
+            )
     except FadecountError as error:
         _check_error(error)
 
@@ -115,7 +141,9 @@ def _check_error(error: FadecountError) -> None:
     message = str(error)
     assert MESSAGE.fullmatch(message), "a message outside the known ones"
     assert CANARY not in message
-    assert error.__context__ is None and error.__cause__ is None, "an inner error could show the value"
+    assert error.__context__ is None and error.__cause__ is None, (
+        "an inner error could show the value"
+    )
 
 
 def mutations(seed: int, seeds: list[bytes] | None = None) -> Iterator[bytes]:
@@ -177,16 +205,26 @@ def run_differential(inputs: int, seed: int) -> None:
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--inputs", type=int, default=1_000_000)
-    parser.add_argument("--differential", type=int, default=0, metavar="INPUTS", help="compare the two CSV readers instead")
+    parser.add_argument(
+        "--differential",
+        type=int,
+        default=0,
+        metavar="INPUTS",
+        help="compare the two CSV readers instead",
+    )
     parser.add_argument("--seed", type=int, default=int(time.time()) & 0xFFFF)
     chosen = parser.parse_args(words)
     start = time.monotonic()
     print(f"seed {chosen.seed}", flush=True)
     if chosen.differential:
         run_differential(chosen.differential, chosen.seed)
-        print(f"{2 * chosen.differential:,} comparisons, {time.monotonic() - start:.0f} s: they agree")
+        print(
+            f"{2 * chosen.differential:,} comparisons, {time.monotonic() - start:.0f} s: they agree"
+        )
         return 0
     run_loop(chosen.inputs, chosen.seed)
     print(f"{chosen.inputs:,} inputs, {time.monotonic() - start:.0f} s: no crash, no echo")

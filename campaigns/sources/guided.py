@@ -1,4 +1,5 @@
-"""The fuzz campaign under atheris, which keeps inputs that reach new code: ``python -m campaigns.sources.guided [INPUTS]``."""
+"""The fuzz campaign under atheris, which keeps inputs that reach new code: ``python -m
+campaigns.sources.guided [INPUTS]``."""
 
 from __future__ import annotations
 
@@ -20,8 +21,16 @@ def main(inputs: int) -> None:
     for number, seed in enumerate(fuzz.SEEDS):
         (corpus / f"seed{number}").write_bytes(seed)
     words = folder / "words"
-    words.write_text("".join('"' + "".join(f"\\x{byte:02x}" for byte in piece) + '"\n' for piece in fuzz.PIECES))
-    settings = [f"-runs={inputs}", f"-dict={words}", f"-artifact_prefix={folder}/", "-max_len=1024", "-print_final_stats=1"]
+    words.write_text(
+        "".join('"' + "".join(f"\\x{byte:02x}" for byte in piece) + '"\n' for piece in fuzz.PIECES)
+    )
+    settings = [
+        f"-runs={inputs}",
+        f"-dict={words}",
+        f"-artifact_prefix={folder}/",
+        "-max_len=1024",
+        "-print_final_stats=1",
+    ]
     atheris.Setup([sys.argv[0], *settings, str(corpus)], fuzz.check)
     atheris.Fuzz()
 

@@ -1,4 +1,5 @@
-"""A stand-alone Spark cluster on loopback, each part in a process group of its own: it can be killed with all its children."""
+"""A stand-alone Spark cluster on loopback, each part in a process group of its own: it can be
+killed with all its children."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ class Group:
 
     def __init__(self, command: list[str], log: Path, surroundings: dict[str, str]) -> None:
         with log.open("ab") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=output, env=surroundings, start_new_session=True)
+            self.process = subprocess.Popen(
+                command, stdout=output, stderr=output, env=surroundings, start_new_session=True
+            )
         self._ours = True
 
     @property
@@ -51,7 +54,8 @@ class Cluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             "PYSPARK_PYTHON": sys.executable,
-            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # lives are short: do not compile much
+            # lives are short: do not compile much
+            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             "SPARK_WORKER_OPTS": "-Dspark.worker.cleanup.enabled=false",
         }
         port = _free_port()
@@ -65,9 +69,20 @@ class Cluster:
         return Group([self._program, kind, *words], self._root / f"{name}.log", self._surroundings)
 
     def _worker(self, number: int) -> Group:
-        place = ["--host", "127.0.0.1", "--webui-port", "0", "--work-dir", str(self._root / f"work-{number}")]
+        place = [
+            "--host",
+            "127.0.0.1",
+            "--webui-port",
+            "0",
+            "--work-dir",
+            str(self._root / f"work-{number}"),
+        ]
         size = ["--cores", "1", "--memory", "1g"]
-        return self._start("org.apache.spark.deploy.worker.Worker", [*place, *size, self.master], f"worker-{number}")
+        return self._start(
+            "org.apache.spark.deploy.worker.Worker",
+            [*place, *size, self.master],
+            f"worker-{number}",
+        )
 
     def kill_worker(self, number: int) -> None:
         """Kill a worker with its executors; another one takes its place."""
@@ -83,7 +98,12 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         for group in [*self._workers, *self._groups]:
             group.kill()
 

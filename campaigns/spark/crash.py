@@ -1,11 +1,14 @@
-"""Kill a cluster job again and again: what it published must equal one local counter, and every repeated write the first.
+"""Kill a cluster job again and again: what it published must equal one local counter, and every
+repeated write the first.
 
-    python -m campaigns.spark.crash [--events 1000000] [--keys 100000] [--files 32] [--drivers 21] [--workers 5]
+    python -m campaigns.spark.crash [--events 1000000] [--keys 100000] [--files 32] [--drivers 21]
+    [--workers 5]
 
-A stand-alone master and two workers run on loopback. The driver is killed (``kill -9``, with its JVM) ``--drivers``
-times, every other time between the write of a micro-batch and its commit, otherwise at any moment; workers with their
-executors ``--workers`` times. Prints what it did as JSON; the exit status is 1 if anything differs, is missing, or if no
-row was ever written twice, for then nothing was tested.
+A stand-alone master and two workers run on loopback. The driver is killed (``kill -9``, with its
+JVM) ``--drivers`` times, every other time between the write of a micro-batch and its commit,
+otherwise at any moment; workers with their executors ``--workers`` times. Prints what it did as
+JSON; the exit status is 1 if anything differs, is missing, or if no row was ever written twice, for
+then nothing was tested.
 """
 
 from __future__ import annotations
@@ -33,7 +36,9 @@ SHARDS = 8
 MECHANISM = fc.Gradual(epsilon=0.5, exponent=2.0)
 
 
-def torment(cluster: Cluster, root: Path, settings: str, *, drivers: int, workers: int) -> dict[str, int]:
+def torment(
+    cluster: Cluster, root: Path, settings: str, *, drivers: int, workers: int
+) -> dict[str, int]:
     """Start the driver and kill it until it was killed often enough, then let it finish."""
     chance = random.Random(7)
     done = {"driver kills": 0, "between write and commit": 0, "worker kills": 0}
@@ -79,12 +84,17 @@ def _wait(driver: Group, condition: Any, *, seconds: float = 900.0) -> Any:
         time.sleep(0.02)
 
 
-def compare(root: Path, names: list[str], counts: np.ndarray[Any, Any], *, start: int, committed: int) -> dict[str, int]:
-    """Every write there ever was, against one local vector counter; releases of the first ``committed`` ticks must be there."""
+def compare(
+    root: Path, names: list[str], counts: np.ndarray[Any, Any], *, start: int, committed: int
+) -> dict[str, int]:
+    """Every write there ever was, against one local vector counter; releases of the first
+    ``committed`` ticks must be there."""
     epoch = json.loads((root / "checkpoint" / "fadecount.json").read_text())["epoch"]
     query = json.loads((root / "checkpoint" / "metadata").read_text())["id"]
     bound = json.dumps([epoch, f"query {query}"])
-    noise = KeyedNoise.derive(SECRET.encode(), epoch=bound, stream="crash", mechanism=MECHANISM.to_json(), keys=names)
+    noise = KeyedNoise.derive(
+        SECRET.encode(), epoch=bound, stream="crash", mechanism=MECHANISM.to_json(), keys=names
+    )
     wanted = fc.Counter._with_noise(MECHANISM, noise, width=len(names)).extend(counts)
     writes, first = np.zeros(wanted.shape, dtype=np.int64), np.zeros(wanted.shape, dtype=np.int64)
     wrong = changed = 0
@@ -93,8 +103,13 @@ def compare(root: Path, names: list[str], counts: np.ndarray[Any, Any], *, start
         if not files:
             continue
         rows = pyarrow.dataset.dataset(files).to_table(columns=["tick", "key", "value"])
-        seconds = rows["tick"].cast(pyarrow.timestamp("s", tz="UTC")).cast(pyarrow.int64()).to_numpy()
-        ticks, keys = (seconds - start) // TICK, np.array([int(name[5:]) for name in rows["key"].to_pylist()], dtype=np.int64)
+        seconds = (
+            rows["tick"].cast(pyarrow.timestamp("s", tz="UTC")).cast(pyarrow.int64()).to_numpy()
+        )
+        ticks, keys = (
+            (seconds - start) // TICK,
+            np.array([int(name[5:]) for name in rows["key"].to_pylist()], dtype=np.int64),
+        )
         values, again = rows["value"].to_numpy(), writes[ticks, keys] > 0
         wrong += int(np.count_nonzero(wanted[ticks, keys] != values))
         changed += int(np.count_nonzero(again & (first[ticks, keys] != values)))
@@ -112,10 +127,20 @@ def compare(root: Path, names: list[str], counts: np.ndarray[Any, Any], *, start
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m campaigns.spark.crash", description=(__doc__ or "").partition("\n")[0])
-    for name, default in (("events", 10**6), ("keys", 10**5), ("files", 32), ("drivers", 21), ("workers", 5)):
+    parser = argparse.ArgumentParser(
+        prog="python -m campaigns.spark.crash", description=(__doc__ or "").partition("\n")[0]
+    )
+    for name, default in (
+        ("events", 10**6),
+        ("keys", 10**5),
+        ("files", 32),
+        ("drivers", 21),
+        ("workers", 5),
+    ):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--keep", metavar="DIRECTORY", help="work here, in a new directory, and leave everything")
+    parser.add_argument(
+        "--keep", metavar="DIRECTORY", help="work here, in a new directory, and leave everything"
+    )
     wanted = parser.parse_args()
     began = time.monotonic()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left running
@@ -125,7 +150,9 @@ def main() -> int:
         (root / "secret").write_text(SECRET)
         (root / "markers").mkdir()
         start = int(time.time())
-        names, parts = make_events(root, start=start, events=wanted.events, keys=wanted.keys, files=wanted.files)
+        names, parts = make_events(
+            root, start=start, events=wanted.events, keys=wanted.keys, files=wanted.files
+        )
         with Cluster(root) as cluster:
             settings = {
                 "root": str(root),
@@ -138,14 +165,23 @@ def main() -> int:
             text = json.dumps({**settings, "shards": SHARDS, "stream": "crash", "pause": 0.5})
             done = torment(cluster, root, text, drivers=wanted.drivers, workers=wanted.workers)
         batches = micro_batches(root / "checkpoint")
-        assert sorted(file for _, files in batches for file in files) == list(range(wanted.files)), (
-            "a file was left out or read twice"
-        )
+        assert sorted(file for _, files in batches for file in files) == list(
+            range(wanted.files)
+        ), "a file was left out or read twice"
         counts, late = counts_of(parts, batches, wanted.keys, start=start)
         committed = max(map(int, _names(root / "checkpoint" / "commits")))
-        found = compare(root, names, counts, start=start, committed=ticks_closed(batches[committed][0], start))
+        found = compare(
+            root, names, counts, start=start, committed=ticks_closed(batches[committed][0], start)
+        )
     shared = sum(len(files) > 1 for _, files in batches)
-    report = {"events": wanted.events, "keys": wanted.keys, "late events": late, "shared micro-batches": shared, **done, **found}
+    report = {
+        "events": wanted.events,
+        "keys": wanted.keys,
+        "late events": late,
+        "shared micro-batches": shared,
+        **done,
+        **found,
+    }
     print(json.dumps({**report, "seconds": round(time.monotonic() - began)}, indent=2))
     enough = done["driver kills"] >= wanted.drivers and done["worker kills"] >= wanted.workers
     faults = ("written again with another value", "different from the oracle", "missing")

@@ -1,7 +1,8 @@
-"""A driver to be killed: releases from files into a directory that keeps every write, also the repeated ones.
+"""A driver to be killed: releases from files into a directory that keeps every write, also the
+repeated ones.
 
-Run by campaigns/spark/crash.py with one JSON text of settings. After each write it leaves a marker and waits a moment, so that a
-kill can be aimed between the write and the commit.
+Run by campaigns/spark/crash.py with one JSON text of settings. After each write it leaves a marker
+and waits a moment, so that a kill can be aimed between the write and the commit.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def main(settings: dict[str, Any]) -> None:
         .config("spark.task.maxFailures", "20")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.streaming.minBatchesToRetain", "1000000")  # the oracle reads the whole log
+        .config(
+            "spark.sql.streaming.minBatchesToRetain", "1000000"
+        )  # the oracle reads the whole log
         .config("spark.sql.codegen.wholeStage", "false")  # a life is too short to compile for it
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.streaming.stateStore.providerClass", ROCKS)
@@ -45,7 +48,11 @@ def main(settings: dict[str, Any]) -> None:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
-    events = session.readStream.schema("at timestamp, page string").option("maxFilesPerTrigger", "1").parquet(str(root / "in"))
+    events = (
+        session.readStream.schema("at timestamp, page string")
+        .option("maxFilesPerTrigger", "1")
+        .parquet(str(root / "in"))
+    )
     releases = release(
         events,
         fc.Mechanism.from_json(settings["mechanism"]),
@@ -66,7 +73,9 @@ def main(settings: dict[str, Any]) -> None:
         (root / "markers" / f"{number:04}-{life}").touch()
         time.sleep(settings["pause"])
 
-    writer = releases.writeStream.foreachBatch(write).option("checkpointLocation", str(root / "checkpoint"))
+    writer = releases.writeStream.foreachBatch(write).option(
+        "checkpointLocation", str(root / "checkpoint")
+    )
     query = writer.trigger(processingTime="1 second").start()
     while not all_read(root / "checkpoint", settings["files"]):
         if query.awaitTermination(1):

@@ -23,8 +23,11 @@ class Part:
     chosen: np.ndarray[Any, Any]
 
 
-def make_events(root: Path, *, start: int, events: int, keys: int, files: int) -> tuple[list[str], list[Part]]:
-    """Writes the input, and returns the keys and the events, file by file. Some events come late, some before their time."""
+def make_events(
+    root: Path, *, start: int, events: int, keys: int, files: int
+) -> tuple[list[str], list[Part]]:
+    """Writes the input, and returns the keys and the events, file by file. Some events come late,
+    some before their time."""
     source = np.random.default_rng(20260101)
     names = [f"page-{number:07}" for number in range(keys)]
     pd.DataFrame({"page": names}).to_parquet(root / "keys.parquet")
@@ -36,7 +39,12 @@ def make_events(root: Path, *, start: int, events: int, keys: int, files: int) -
         old = source.random(part) < 0.1
         seconds = np.maximum(seconds - np.where(old, source.integers(0, 3 * TICK, part), 0), 0)
         chosen = np.minimum(source.zipf(1.3, part) - 1, source.integers(0, keys, part))
-        frame = pd.DataFrame({"at": pd.to_datetime(start + seconds, unit="s", utc=True), "page": np.array(names)[chosen]})
+        frame = pd.DataFrame(
+            {
+                "at": pd.to_datetime(start + seconds, unit="s", utc=True),
+                "page": np.array(names)[chosen],
+            }
+        )
         path = root / "in" / f"{number:04}.parquet"
         frame.to_parquet(path, coerce_timestamps="us")
         os.utime(path, (start + number, start + number))  # Spark reads the oldest file first
@@ -45,19 +53,26 @@ def make_events(root: Path, *, start: int, events: int, keys: int, files: int) -
 
 
 def logged_batches(checkpoint: Path) -> list[tuple[int, int]]:
-    """For each micro-batch, by Spark's log: its clock (the watermark, in milliseconds), and the last entry of files it read."""
+    """For each micro-batch, by Spark's log: its clock (the watermark, in milliseconds), and the
+    last entry of files it read."""
     found = []
     for log in sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda path: int(path.name)):
         _, metadata, files, *_ = log.read_text().splitlines()
-        found.append((int(json.loads(metadata)["batchWatermarkMs"]), -1 if files == "-" else int(json.loads(files)["logOffset"])))
+        found.append(
+            (
+                int(json.loads(metadata)["batchWatermarkMs"]),
+                -1 if files == "-" else int(json.loads(files)["logOffset"]),
+            )
+        )
     return found
 
 
 def micro_batches(checkpoint: Path) -> list[tuple[int, list[int]]]:
-    """The clock of each micro-batch in seconds, and the numbers of the files that Spark put into it.
+    """The clock of each micro-batch in seconds, and the numbers of the files that Spark put into
+    it.
 
-    Mostly one file, but for a driver that was killed after it wrote a file down and before it began a micro-batch with it: the
-    next driver takes another file along.
+    Mostly one file, but for a driver that was killed after it wrote a file down and before it began
+    a micro-batch with it: the next driver takes another file along.
     """
     places: dict[int, int] = {}
     for log in (checkpoint / "sources" / "0").glob("[0-9]*"):
@@ -66,7 +81,12 @@ def micro_batches(checkpoint: Path) -> list[tuple[int, list[int]]]:
             places[int(Path(entry["path"]).stem)] = int(entry["batchId"])
     batches, before = [], -1
     for clock, last in logged_batches(checkpoint):
-        batches.append((clock // 1000, sorted(file for file, place in places.items() if before < place <= last)))
+        batches.append(
+            (
+                clock // 1000,
+                sorted(file for file, place in places.items() if before < place <= last),
+            )
+        )
         before = last
     return batches
 
@@ -81,7 +101,10 @@ def counts_of(
 ) -> tuple[np.ndarray[Any, Any], int]:
     """The counts (tick, key) that a correct job releases, and how many events came late."""
     last = ticks_closed(batches[-1][0], start)
-    counts = np.zeros((max(last, 1 + max(int(part.seconds.max()) // TICK for part in parts)) + 1, keys), dtype=np.int64)
+    counts = np.zeros(
+        (max(last, 1 + max(int(part.seconds.max()) // TICK for part in parts)) + 1, keys),
+        dtype=np.int64,
+    )
     late = 0
     for clock, files in batches:
         closed = ticks_closed(clock, start)
@@ -92,8 +115,14 @@ def counts_of(
 
 
 def all_read(checkpoint: Path, files: int) -> bool:
-    """Whether micro-batches with every file are committed, and so is one that began two ticks after the last of them."""
+    """Whether micro-batches with every file are committed, and so is one that began two ticks after
+    the last of them."""
     committed = {int(path.name) for path in (checkpoint / "commits").glob("[0-9]*")}
-    batches = [batch for number, batch in enumerate(micro_batches(checkpoint)) if number in committed]
+    batches = [
+        batch for number, batch in enumerate(micro_batches(checkpoint)) if number in committed
+    ]
     with_files = [clock for clock, some in batches if some]
-    return sum(len(some) for _, some in batches) == files and batches[-1][0] >= with_files[-1] + 2 * TICK
+    return (
+        sum(len(some) for _, some in batches) == files
+        and batches[-1][0] >= with_files[-1] + 2 * TICK
+    )

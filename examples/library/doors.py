@@ -1,9 +1,10 @@
-"""Make the example data again: three doors of a made-up library, as its sensors might have written them.
+"""Make the example data again: three doors of a made-up library, as its sensors might have written
+them.
 
     python examples/library/doors.py
 
-The rows are invented, by a fixed seed. A few are as bad as in real files: a clock that fell back to 1970, a door that nobody
-declared, a line cut short, a time that is no time, an empty line.
+The rows are invented, by a fixed seed. A few are as bad as in real files: a clock that fell back to
+1970, a door that nobody declared, a line cut short, a time that is no time, an empty line.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ HEAD = "sensor;door;time\n"
 
 
 def rows(day: date, chance: random.Random) -> list[str]:
-    """The visits of a day, in the order in which the sensors reported them. The library is closed on Sundays."""
+    """The visits of a day, in the order in which the sensors reported them. The library is closed
+    on Sundays."""
     if day.weekday() == 6:
         return []
     found = []
@@ -30,7 +32,9 @@ def rows(day: date, chance: random.Random) -> list[str]:
         for hour in OPEN:
             busy = (1.6 if hour in (15, 16, 17) else 0.8) * (1.5 if day.weekday() == 5 else 1.0)
             for _ in range(round(VISITS[door] * busy * chance.uniform(0.6, 1.4))):
-                at = datetime(day.year, day.month, day.day, hour) + timedelta(seconds=chance.randrange(3600))
+                at = datetime(day.year, day.month, day.day, hour) + timedelta(
+                    seconds=chance.randrange(3600)
+                )
                 found.append(f"S{DOORS.index(door) + 1};{door};{at:%Y-%m-%d %H:%M:%S}\n")
     chance.shuffle(found)
     return found
@@ -50,7 +54,9 @@ def main() -> None:
     ):
         history.insert(place, row)
     (HERE / "doors.csv").write_text(HEAD + "".join(history), encoding="utf-8")
-    (HERE / f"doors-{days[14]}.csv").write_text(HEAD + "".join(rows(days[14], chance)), encoding="utf-8")
+    (HERE / f"doors-{days[14]}.csv").write_text(
+        HEAD + "".join(rows(days[14], chance)), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -35,10 +35,17 @@ def require_integer(name: str, value: Any, *, minimum: int, maximum: int, remedy
     return number
 
 
-def require_real(name: str, value: Any, *, low: float, high: float, remedy: str, open_ends: bool = False) -> float:
-    """``value`` as a float within [low, high] (or (low, high) with ``open_ends``), or a :class:`ParameterError`."""
+def require_real(
+    name: str, value: Any, *, low: float, high: float, remedy: str, open_ends: bool = False
+) -> float:
+    """``value`` as a float within [low, high] (or (low, high) with ``open_ends``), or a
+    :class:`ParameterError`."""
     try:
-        unusable = isinstance(value, bool | str | bytes) or _is_numpy_bool(value) or getattr(value, "ndim", 0) > 0
+        unusable = (
+            isinstance(value, bool | str | bytes)
+            or _is_numpy_bool(value)
+            or getattr(value, "ndim", 0) > 0
+        )
         number = math.nan if unusable else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
@@ -53,13 +60,17 @@ def require_budget(name: str, value: Any, *, infinite: bool = False) -> float:
     """A budget as a float that exact sums and samplers support, or a :class:`ParameterError`."""
     if infinite and isinstance(value, float | np.floating) and value == math.inf:
         return math.inf
-    remedy = "a smaller budget is more private and noisier" + ("; inf adds no noise at that level" if infinite else "")
+    remedy = "a smaller budget is more private and noisier" + (
+        "; inf adds no noise at that level" if infinite else ""
+    )
     return require_real(name, value, low=SMALLEST_BUDGET, high=LARGEST_BUDGET, remedy=remedy)
 
 
 def require_head_start(value: Any) -> int:
     remedy = "the clock starts at 2**head_start; 0 means no head start"
-    return require_integer("head_start", value, minimum=0, maximum=LARGEST_HEAD_START, remedy=remedy)
+    return require_integer(
+        "head_start", value, minimum=0, maximum=LARGEST_HEAD_START, remedy=remedy
+    )
 
 
 def planned_tick(value: float | None) -> float | None:
@@ -67,7 +78,9 @@ def planned_tick(value: float | None) -> float | None:
     if value is None:
         return None
     remedy = "it is the length of a step for which the mechanism was planned"
-    return require_real("planned_tick_seconds", value, low=0.0, high=1e18, open_ends=True, remedy=remedy)
+    return require_real(
+        "planned_tick_seconds", value, low=0.0, high=1e18, open_ends=True, remedy=remedy
+    )
 
 
 def require_whole(name: str, value: ArrayLike, *, minimum: int, remedy: str) -> Whole:
@@ -81,8 +94,12 @@ def require_whole(name: str, value: ArrayLike, *, minimum: int, remedy: str) -> 
     if array.dtype.kind not in "iu":
         raise bad_parameter(name, array.dtype, "an array of integers", remedy)
     if array.size:
-        require_integer(f"smallest {name}", int(array.min()), minimum=minimum, maximum=LONGEST, remedy=remedy)
-        require_integer(f"largest {name}", int(array.max()), minimum=minimum, maximum=LONGEST, remedy=remedy)
+        require_integer(
+            f"smallest {name}", int(array.min()), minimum=minimum, maximum=LONGEST, remedy=remedy
+        )
+        require_integer(
+            f"largest {name}", int(array.max()), minimum=minimum, maximum=LONGEST, remedy=remedy
+        )
     return array.astype(np.int64)
 
 
@@ -91,7 +108,9 @@ def broadcast(ages: Whole, places: Whole) -> tuple[NDArray[np.int64], NDArray[np
         age, place = np.broadcast_arrays(ages, places)
     except ValueError:
         shapes = f"{np.shape(ages)} and {np.shape(places)}"
-        raise ParameterError(f"age and position must have shapes that fit, got {shapes}; give one position per age") from None
+        raise ParameterError(
+            f"age and position must have shapes that fit, got {shapes}; give one position per age"
+        ) from None
     return np.array(age), np.array(place)
 
 
@@ -102,7 +121,9 @@ def shaped(values: Number, like: Whole) -> float | NDArray[np.float64]:
 
 
 def require_horizon(value: int) -> int:
-    return require_integer("horizon", value, minimum=1, maximum=LONGEST, remedy="it is the number of outputs looked at")
+    return require_integer(
+        "horizon", value, minimum=1, maximum=LONGEST, remedy="it is the number of outputs looked at"
+    )
 
 
 def require_beta(value: float) -> float:
@@ -113,7 +134,9 @@ def require_beta(value: float) -> float:
 def require_resolution(value: float) -> float:
     if value == math.inf:
         return math.inf
-    return require_integer("resolution_bits", value, minimum=0, maximum=40, remedy="math.inf means continuous noise")
+    return require_integer(
+        "resolution_bits", value, minimum=0, maximum=40, remedy="math.inf means continuous noise"
+    )
 
 
 def _is_numpy_bool(value: object) -> bool:

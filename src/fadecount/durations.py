@@ -1,4 +1,5 @@
-"""Durations as people write and read them: ``90s``, ``15m``, ``1d12h``, ``30d``, ``1y``; whole seconds inside.
+"""Durations as people write and read them: ``90s``, ``15m``, ``1d12h``, ``30d``, ``1y``; whole
+seconds inside.
 
 A year is 365 days and a month 30 days, so that ages count the same number of ticks every time.
 """
@@ -10,7 +11,15 @@ import re
 from fadecount.errors import bad_parameter
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "mo": 2592000, "y": 31536000}
-_NAMES = (("year", "y"), ("month", "mo"), ("week", "w"), ("day", "d"), ("hour", "h"), ("minute", "m"), ("second", "s"))
+_NAMES = (
+    ("year", "y"),
+    ("month", "mo"),
+    ("week", "w"),
+    ("day", "d"),
+    ("hour", "h"),
+    ("minute", "m"),
+    ("second", "s"),
+)
 _PART = re.compile(r"(\d+)(mo|[smhdwy])")
 
 
@@ -25,7 +34,10 @@ def parse_duration(text: str, *, name: str = "duration") -> int:
     seconds = sum(int(number) * UNITS[unit] for number, unit in parts)
     if "".join(number + unit for number, unit in parts) != compact or not 0 < seconds < 1 << 60:
         raise bad_parameter(
-            name, text, "a positive duration", f"write a number and a unit ({', '.join(UNITS)}), such as 15m or 1d12h"
+            name,
+            text,
+            "a positive duration",
+            f"write a number and a unit ({', '.join(UNITS)}), such as 15m or 1d12h",
         )
     return seconds
 

@@ -1,7 +1,8 @@
 """Every exception of fadecount.
 
-One base class, so that ``except FadecountError`` catches all of it. A message names the parameter, its value, the bound and a
-remedy, on one line. The value of an *input* (a true count) is never part of a message: see :class:`InputError`.
+One base class, so that ``except FadecountError`` catches all of it. A message names the parameter,
+its value, the bound and a remedy, on one line. The value of an *input* (a true count) is never part
+of a message: see :class:`InputError`.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ class FadecountError(Exception):
 
 
 class ParameterError(FadecountError, ValueError):
-    """A parameter lies outside its bounds. The parameter's value is public, so the message shows it."""
+    """A parameter lies outside its bounds. The parameter's value is public, so the message shows
+    it."""
 
 
 class InputError(FadecountError, ValueError):
-    """An input of a counter is unusable. The message never shows the input: it is what the counter protects."""
+    """An input of a counter is unusable. The message never shows the input: it is what the counter
+    protects."""
 
 
 class BadRowError(InputError):
-    """A row of a source cannot be counted: ``number`` says which line or row. The message never shows what it says."""
+    """A row of a source cannot be counted: ``number`` says which line or row. The message never
+    shows what it says."""
 
     def __init__(self, message: str, *, number: int) -> None:
         super().__init__(message)
@@ -40,16 +44,18 @@ class HorizonError(FadecountError):
 
 
 class ForkedError(FadecountError):
-    """A counter, or noise drawn ahead for it, is used in a forked child process. Nothing was counted."""
+    """A counter, or noise drawn ahead for it, is used in a forked child process. Nothing was
+    counted."""
 
 
 class SavedStateError(FadecountError, ValueError):
-    """Saved bytes are not a state of fadecount: truncated, altered, foreign, or from a newer version."""
+    """Saved bytes are not a state of fadecount: truncated, altered, foreign, or from a newer
+    version."""
 
 
 class StoreError(FadecountError):
-    """A store cannot be used: an input or output error, damage, a missing key. What was committed is safe; nothing else was
-    done.
+    """A store cannot be used: an input or output error, damage, a missing key. What was committed
+    is safe; nothing else was done.
     """
 
 
@@ -62,8 +68,8 @@ class RemovedError(FadecountError):
 
 
 class FenceError(StoreError):
-    """The store is not the latest one of which releases were published: an old backup, a copy that ran elsewhere, or a new store
-    in the place of one that is lost.
+    """The store is not the latest one of which releases were published: an old backup, a copy that
+    ran elsewhere, or a new store in the place of one that is lost.
     """
 
 
@@ -72,7 +78,8 @@ class AlreadyReleasedError(FadecountError):
 
 
 class ClockError(FadecountError):
-    """The clock (or an input's time) is so far away that ticks would be closed by mistake. Nothing was released."""
+    """The clock (or an input's time) is so far away that ticks would be closed by mistake. Nothing
+    was released."""
 
 
 class CheckpointError(FadecountError):
@@ -90,7 +97,8 @@ def missing_extra(what: str, package: str, extra: str) -> MissingExtraError:
 
 
 def install_hint(extra: str) -> str:
-    """How to install an extra. fadecount is on no package index, so its name alone could install something else.
+    """How to install an extra. fadecount is on no package index, so its name alone could install
+    something else.
 
     >>> print(install_hint("plots"))
     in a checkout of fadecount: pip install '.[plots]'

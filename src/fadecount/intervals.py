@@ -1,11 +1,12 @@
 """Dyadic intervals on the positive integers, in pure integer arithmetic.
 
-Level ``l`` holds the intervals ``[k * 2**l, (k + 1) * 2**l - 1]`` for every ``k >= 1``. None starts at 0: this is what lets a
-stream run without a known end. At a clock reading ``u`` the intervals in use are those that contain ``u``: one per level
-``0 .. top_level(u)``. Moving from ``u - 1`` to ``u`` replaces exactly the levels ``0 .. trailing_zeros(u)``.
+Level ``l`` holds the intervals ``[k * 2**l, (k + 1) * 2**l - 1]`` for every ``k >= 1``. None starts
+at 0: this is what lets a stream run without a known end. At a clock reading ``u`` the intervals in
+use are those that contain ``u``: one per level ``0 .. top_level(u)``. Moving from ``u - 1`` to
+``u`` replaces exactly the levels ``0 .. trailing_zeros(u)``.
 
-The binary mechanism uses only every other interval, those with an odd ``k`` ("alternating"): level ``l`` is in use while bit
-``l`` of the clock is set.
+The binary mechanism uses only every other interval, those with an odd ``k`` ("alternating"): level
+``l`` is in use while bit ``l`` of the clock is set.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ def trailing_zeros(number: int) -> int:
 
 
 def top_level(number: int) -> int:
-    """The highest level with an interval that holds ``number`` (> 0): its base-2 logarithm, rounded down.
+    """The highest level with an interval that holds ``number`` (> 0): its base-2 logarithm, rounded
+    down.
 
     >>> [top_level(u) for u in (1, 2, 3, 4, 1000)]
     [0, 1, 1, 2, 9]
@@ -30,7 +32,8 @@ def top_level(number: int) -> int:
 
 
 def highest_change(before: int, after: int) -> int:
-    """The highest level that is replaced at some reading in ``before + 1 .. after``, with ``after > before``.
+    """The highest level that is replaced at some reading in ``before + 1 .. after``, with ``after >
+    before``.
 
     >>> highest_change(3, 4), highest_change(4, 5), highest_change(4, 7)
     (2, 0, 1)

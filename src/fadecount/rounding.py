@@ -1,8 +1,9 @@
 """Losses as people read them: rounded up, always.
 
-Users give decimals such as 0.1, and float64 has none of them: six times the nearest one is 0.6000000000000000333. So that
-this reads as 0.6, a decimal may be written for a loss up to a relative ``DUST`` above it, and for nothing beyond. What is
-shown is still never below the loss of the noise that runs: all noise is made for budgets that are smaller by more than that
+Users give decimals such as 0.1, and float64 has none of them: six times the nearest one is
+0.6000000000000000333. So that this reads as 0.6, a decimal may be written for a loss up to a
+relative ``DUST`` above it, and for nothing beyond. What is shown is still never below the loss of
+the noise that runs: all noise is made for budgets that are smaller by more than that
 (:func:`fadecount.mechanisms.noise_law.scale_of`; Gaussian losses are raised by a relative 1e-12).
 """
 
@@ -18,7 +19,8 @@ _ALL_DIGITS = Context(prec=1100)
 
 
 def rounded_up(value: float, decimals: int) -> str:
-    """The least number with so many decimals that is not below the value, but for a relative ``DUST``.
+    """The least number with so many decimals that is not below the value, but for a relative
+    ``DUST``.
 
     >>> rounded_up(0.3, 4), rounded_up(0.1 + 0.2, 4), rounded_up(0.300000001, 4), rounded_up(1234.5, 1), rounded_up(math.inf, 2)
     ('0.3000', '0.3000', '0.3001', '1,234.5', 'inf')
@@ -40,11 +42,23 @@ def shown_loss(loss: float) -> str:
     """
     if loss == 0 or math.isinf(loss):
         return "0" if loss == 0 else "unlimited"
-    return rounded_up(loss, 2 if 0.1 <= loss < 10 else 1 if 10 <= loss < 100 else 0 if loss >= 100 else 1 - _exponent(loss))
+    return rounded_up(
+        loss,
+        (
+            2
+            if 0.1 <= loss < 10
+            else 1
+            if 10 <= loss < 100
+            else 0
+            if loss >= 100
+            else 1 - _exponent(loss)
+        ),
+    )
 
 
 def short_loss(loss: float) -> str:
-    """A loss in a narrow column: four digits, or three and a power of ten, at most eight characters.
+    """A loss in a narrow column: four digits, or three and a power of ten, at most eight
+    characters.
 
     >>> [short_loss(each) for each in (0.0, 0.00012341, 0.1, 3.99991, 9998.2, 12345.6)]
     ['0', '1.24e-4', '0.1000', '4.000', '9999', '1.24e+4']

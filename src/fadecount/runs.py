@@ -88,41 +88,55 @@ def run(
     planned_for_persons: bool = False,
     clock: Callable[[], float] = time.time,
 ) -> Run:
-    """Feed a stream from a source. Iterate over the result to run it; each step yields published releases.
+    """Feed a stream from a source. Iterate over the result to run it; each step yields published
+    releases.
 
-    ``source`` is the path of a file, an open binary stream (a pipe), or a data frame of polars. It is **history** or **live**:
+    ``source`` is the path of a file, an open binary stream (a pipe), or a data frame of polars. It
+    is **history** or **live**:
 
-    - A file, a data frame, or a pipe with a time column, is history. It is read to its end; then its ticks are released.
-    - With ``follow``, or a pipe without a time column, it is live. Ticks are released as they pass by the clock.
+    - A file, a data frame, or a pipe with a time column, is history. It is read to its end; then
+      its ticks are released.
+    - With ``follow``, or a pipe without a time column, it is live. Ticks are released as they pass
+      by the clock.
 
-    ``start`` (for a new stream) and ``until`` say which ticks are released; events outside are left out and reported. Without
-    them, a history is released from its first to its last event, which reveals when these happened. A live stream begins with
-    the tick in which it is started.
+    ``start`` (for a new stream) and ``until`` say which ticks are released; events outside are left
+    out and reported. Without them, a history is released from its first to its last event, which
+    reveals when these happened. A live stream begins with the tick in which it is started.
 
-    When a live source ends, its open ticks stay open for the next run. With ``finish`` they are closed up to the current tick,
-    for a stream that ends with its source.
+    When a live source ends, its open ticks stay open for the next run. With ``finish`` they are
+    closed up to the current tick, for a stream that ends with its source.
 
-    ``mechanism`` is the promise for one protected unit (``options.unit``). It may be left out for an existing stream; a
-    different mechanism, tick or unit is refused.
+    ``mechanism`` is the promise for one protected unit (``options.unit``). It may be left out for
+    an existing stream; a different mechanism, tick or unit is refused.
 
-    With ``planned_for_persons`` the mechanism comes from a plan that counts the events of a person itself: it is used unchanged.
+    With ``planned_for_persons`` the mechanism comes from a plan that counts the events of a person
+    itself: it is used unchanged.
 
-    Guarantees: each piece is committed before it is yielded, and stopping between two loses nothing. Rows that cannot be read
-    are left out one by one. Which ticks are released, and when, depends on ``start``, ``until`` and the clock only, wherever
-    these are given. The read position of a followed file is stored together with the events read so far.
+    Guarantees: each piece is committed before it is yielded, and stopping between two loses
+    nothing. Rows that cannot be read are left out one by one. Which ticks are released, and when,
+    depends on ``start``, ``until`` and the clock only, wherever these are given. The read position
+    of a followed file is stored together with the events read so far.
     """
     live = follow or options.time is None
     ticks, path = options.ticks, Path(source) if isinstance(source, str | Path) else None
     if follow and options.time is None:
-        raise ParameterError("time must be given to follow a source; name the column of the time (--time)")
+        raise ParameterError(
+            "time must be given to follow a source; name the column of the time (--time)"
+        )
     if path is not None and options.time is None:
         raise ParameterError("time must be given for a file; name the column of the time (--time)")
     if live and hasattr(source, "collect_schema"):
-        raise ParameterError("time must be given for a data frame, and follow must not; its rows are placed by their time")
+        raise ParameterError(
+            "time must be given for a data frame, and follow must not; its rows are placed by their"
+            " time"
+        )
     if path is not None and live:
         require_file(path)
         options = replace(options, format=options.format_of(path))
-    begin, end = (None if moment is None else ticks.at(_seconds(moment, options.zone)) for moment in (start, until))
+    begin, end = (
+        None if moment is None else ticks.at(_seconds(moment, options.zone))
+        for moment in (start, until)
+    )
     if not live:
         _history(source, options)  # report missing options before a stream is created
     known = name in store.names()
@@ -131,14 +145,28 @@ def run(
     if planned_for_persons and mechanism is not None:
         mechanism = mechanism.for_sensitivity(options.max_amount)
         if not known:
-            store.create(Description(name=name, mechanism=mechanism, ticks=ticks, unit=unit), keys=keys, start_tick=begins)
+            store.create(
+                Description(name=name, mechanism=mechanism, ticks=ticks, unit=unit),
+                keys=keys,
+                start_tick=begins,
+            )
         elif store.reader().status(name).description.mechanism != mechanism:
-            raise ParameterError(f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose another name")
+            raise ParameterError(
+                f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose"
+                " another name"
+            )
         mechanism = None
-    stream = store.open_or_create(name, tick=ticks, mechanism=mechanism, keys=keys, unit=unit, start_tick=begins)
+    stream = store.open_or_create(
+        name, tick=ticks, mechanism=mechanism, keys=keys, unit=unit, start_tick=begins
+    )
     first = stream.status.first_tick
     if known and first is not None and begin not in (None, first):
-        raise bad_parameter("start", ticks.shown(begin or 0), f"{ticks.shown(first)}, where {name!r} began", "leave it out")
+        raise bad_parameter(
+            "start",
+            ticks.shown(begin or 0),
+            f"{ticks.shown(first)}, where {name!r} began",
+            "leave it out",
+        )
     if live:
         return _LiveRun(
             cast("str | Path | BinaryIO", source),
@@ -151,7 +179,10 @@ def run(
     options = replace(options, first_tick=stream.open_tick, end_tick=end)
     if options.person is None:
         return _HistoryRun(_history(source, options), options, store, stream)
-    noted, earlier = stream.persons_noted, Earlier(key=stream.person_key, counted=stream.persons_counted)
+    noted, earlier = (
+        stream.persons_noted,
+        Earlier(key=stream.person_key, counted=stream.persons_counted),
+    )
     return _HistoryRun(_history(source, options, earlier), options, store, stream, noted)
 
 
@@ -165,10 +196,12 @@ def count(
     start: datetime | None = None,
     until: datetime | None = None,
 ) -> polars.DataFrame | pandas.DataFrame:
-    """A data frame of events (polars or pandas) in, a data frame of releases out: tick, key, value, low, high. For notebooks.
+    """A data frame of events (polars or pandas) in, a data frame of releases out: tick, key, value,
+    low, high. For notebooks.
 
-    Without a ``store`` nothing is kept: counting the same events again publishes new noise, and the losses add up. With one, the
-    stream continues where it stopped, and all its releases are returned.
+    Without a ``store`` nothing is kept: counting the same events again publishes new noise, and the
+    losses add up. With one, the stream continues where it stopped, and all its releases are
+    returned.
 
     >>> import fadecount as fc, polars as pl
     >>> visits = pl.DataFrame({"at": ["2026-03-01T10:10", "2026-03-01T10:50", "2026-03-01T12:30"]})
@@ -179,7 +212,9 @@ def count(
     source, events = _columns(frame, options), replace(options, format="jsonl")
     kept = SQLiteStore.in_memory() if store is None else store
     try:
-        for _ in run(source, events, store=kept, name=name, mechanism=mechanism, start=start, until=until):
+        for _ in run(
+            source, events, store=kept, name=name, mechanism=mechanism, start=start, until=until
+        ):
             pass
         return kept.reader().frame(name)
     finally:
@@ -187,10 +222,14 @@ def count(
             kept.close()
 
 
-def _columns(frame: polars.DataFrame | pandas.DataFrame, options: SourceOptions) -> polars.DataFrame | BinaryIO:
-    """The columns of a frame with their types. Columns of objects, and all columns where polars is missing, become text.
+def _columns(
+    frame: polars.DataFrame | pandas.DataFrame, options: SourceOptions
+) -> polars.DataFrame | BinaryIO:
+    """The columns of a frame with their types. Columns of objects, and all columns where polars is
+    missing, become text.
 
-    Each cell becomes text by itself: a pandas column takes its type from all its cells, and one cell must not change the others.
+    Each cell becomes text by itself: a pandas column takes its type from all its cells, and one
+    cell must not change the others.
     """
     fast = importlib.import_module("polars") if has_polars() else None
     if fast is not None and isinstance(frame, fast.DataFrame):
@@ -199,14 +238,18 @@ def _columns(frame: polars.DataFrame | pandas.DataFrame, options: SourceOptions)
     for name in options.columns:
         if list(frame.columns).count(name) != 1:
             raise InputError(
-                f"the data frame: the column {name!r} is not once among its {len(frame.columns)} columns; check its name"
+                f"the data frame: the column {name!r} is not once among its {len(frame.columns)}"
+                " columns; check its name"
             )
         column: Any = frame[name]
         if fast is not None and column.dtype.kind not in "Oc":
             columns[name] = fast.from_pandas(column)
             continue
         missing = column.isna().tolist()
-        texts = [None if gone else _cell(value) for value, gone in zip(column.astype(object), missing, strict=True)]
+        texts = [
+            None if gone else _cell(value)
+            for value, gone in zip(column.astype(object), missing, strict=True)
+        ]
         columns[name] = texts if fast is None else fast.Series(texts, dtype=fast.String)
     if fast is not None:
         return cast("polars.DataFrame", fast.DataFrame(columns))
@@ -215,7 +258,8 @@ def _columns(frame: polars.DataFrame | pandas.DataFrame, options: SourceOptions)
 
 
 def _cell(value: object) -> str | None:
-    """The text of a value: whole numbers have no decimals, whatever their type; infinity is missing."""
+    """The text of a value: whole numbers have no decimals, whatever their type; infinity is
+    missing."""
     if isinstance(value, float | np.floating | Decimal):
         return number_text(value if isinstance(value, Decimal) else float(value))
     return str(value).lower() if isinstance(value, bool | np.bool_) else str(value)
@@ -232,7 +276,8 @@ class Run(Iterator[Releases]):
     @property
     @abstractmethod
     def report(self) -> SourceReport:
-        """How many rows were read and left out so far. It is exact, so it is for the owner of the events only."""
+        """How many rows were read and left out so far. It is exact, so it is for the owner of the
+        events only."""
 
     @property
     def ticks_expected(self) -> int | None:
@@ -245,9 +290,12 @@ class Run(Iterator[Releases]):
         return False
 
     def seen_through(self, view: Monotone, piece: Releases) -> NDArray[np.int64]:
-        """The values of the next piece through a view. The view first takes everything released before this run."""
+        """The values of the next piece through a view. The view first takes everything released
+        before this run."""
         if not self._viewed:
-            for earlier in self.reader.releases(self.stream.description.name, until=piece.first_tick):
+            for earlier in self.reader.releases(
+                self.stream.description.name, until=piece.first_tick
+            ):
                 view.through(earlier.values)
             self._viewed = True
         return view.through(piece.values)
@@ -257,7 +305,8 @@ class Run(Iterator[Releases]):
         self._stopped = True
 
     def summary(self) -> str:
-        """One line for the reader of the releases: the protected unit, and its loss now, after a month and after a year."""
+        """One line for the reader of the releases: the protected unit, and its loss now, after a
+        month and after a year."""
         description = self.stream.description
         seconds = description.ticks.tick_seconds
         ages = [0, *(max(1, -(-UNITS[unit] // seconds)) for unit in ("mo", "y"))]
@@ -285,7 +334,14 @@ class Run(Iterator[Releases]):
 class _HistoryRun(Run):
     """A file, or a pipe with times: read to its end, then released."""
 
-    def __init__(self, reading: Reading, options: SourceOptions, store: Store, stream: Stream, noted: int | None = None) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        options: SourceOptions,
+        store: Store,
+        stream: Stream,
+        noted: int | None = None,
+    ) -> None:
         super().__init__(options, store, stream)
         self._reading, self._noted = reading, noted
         self._batches: list[TickBatch] | None = None
@@ -305,7 +361,8 @@ class _HistoryRun(Run):
         return None if first is None or last is None else max(0, last - first + 1)
 
     def _read(self) -> list[TickBatch]:
-        """Everything is read before anything is released: a source that fails in the middle releases nothing."""
+        """Everything is read before anything is released: a source that fails in the middle
+        releases nothing."""
         if self._batches is None:
             self._batches = list(self._reading)
         return self._batches
@@ -314,14 +371,21 @@ class _HistoryRun(Run):
         """The ticks in transactions of one size, independent of where the events are."""
         batches = self._read()
         ticks, keys, counts = (
-            np.concatenate([getattr(batch, name) for batch in batches]) if batches else np.empty(0, dtype=np.int64)
+            (
+                np.concatenate([getattr(batch, name) for batch in batches])
+                if batches
+                else np.empty(0, dtype=np.int64)
+            )
             for name in ("ticks", "keys", "counts")
         )
         first, expected, width = self._first(), self.ticks_expected, self.stream.status.width
         if first is None or expected is None:
             return
         if expected > LARGEST_GAP:
-            raise ClockError(f"range must be at most {LARGEST_GAP:,} ticks, got {expected:,}; check the times, or give --until")
+            raise ClockError(
+                f"range must be at most {LARGEST_GAP:,} ticks, got {expected:,}; check the times,"
+                " or give --until"
+            )
         size = max(1, CELLS // width)
         for begin in range(first, first + expected, size):
             rows = np.zeros((min(size, first + expected - begin), width), dtype=np.int64)
@@ -331,7 +395,8 @@ class _HistoryRun(Run):
             self._noted = None if self._noted is None else 0
 
     def _first(self) -> int | None:
-        """The first tick to release: the open one or, if the stream has not begun, that of the first event."""
+        """The first tick to release: the open one or, if the stream has not begun, that of the
+        first event."""
         begin, batches = self.stream.open_tick, self._read()
         return begin if begin is not None or not batches else int(batches[0].ticks[0])
 
@@ -339,7 +404,8 @@ class _HistoryRun(Run):
 class _LiveRun(Run):
     """A pipe, or a file that grows: ticks are released as they pass by the clock.
 
-    Events of ticks that are not open yet wait in the stored position, so that nothing is lost or counted twice by a restart.
+    Events of ticks that are not open yet wait in the stored position, so that nothing is lost or
+    counted twice by a restart.
     """
 
     def __init__(
@@ -360,7 +426,11 @@ class _LiveRun(Run):
         self._waiting: dict[int, list[Row]] = {}
         self._unstored = False
         self._position = self._restore()
-        lines: Lines = GrowingFile(path, options, self._position) if path is not None else cast(BinaryIO, source)
+        lines: Lines = (
+            GrowingFile(path, options, self._position)
+            if path is not None
+            else cast(BinaryIO, source)
+        )
         self._lines = lines
         self._reading = read_live(
             lines,
@@ -398,10 +468,13 @@ class _LiveRun(Run):
             last = self.options.ticks.at(self._clock())
             for tick in [tick for tick in self._waiting if tick > last]:
                 self._waiting.setdefault(last, []).extend(self._waiting.pop(tick))
-            yield from self._pass_to(last + 1 if end is None else min(end, last + 1), self._position)
+            yield from self._pass_to(
+                last + 1 if end is None else min(end, last + 1), self._position
+            )
 
     def _check_clock(self) -> None:
-        """End the run if the clock has jumped ahead, before anything is counted by it. A requested start is not a jump."""
+        """End the run if the clock has jumped ahead, before anything is counted by it. A requested
+        start is not a jump."""
         now = self._clock() - self.options.grace_seconds
         reading = ClockGuard().read(self.options.ticks, self.stream.open_tick, now)
         if reading.state is ClockState.AHEAD and self.stream.status.steps:
@@ -410,7 +483,8 @@ class _LiveRun(Run):
     def _pass_to(self, target: int, position: int) -> Iterator[Chunk]:
         """Store the events of the open tick, and close ticks up to ``target``.
 
-        Each tick has its own transaction, whether events wait for it or not, so the grouping of ticks reveals nothing.
+        Each tick has its own transaction, whether events wait for it or not, so the grouping of
+        ticks reveals nothing.
         """
         while True:
             begin = self.stream.open_tick
@@ -427,20 +501,29 @@ class _LiveRun(Run):
         if not rows and position == self._position and not self._unstored:
             return
         self._position, self._unstored = position, False
-        waiting = [[tick, key, amount, person.hex()] for each in self._waiting.values() for tick, key, amount, person in each]
+        waiting = [
+            [tick, key, amount, person.hex()]
+            for each in self._waiting.values()
+            for tick, key, amount, person in each
+        ]
         body = json.dumps({"position": position, "waiting": waiting}).encode()
         where = ReadPosition(source=self._source, body=body)
         if self.options.person is None:
             sums: dict[str, int] = {}
             for _, key, amount, _ in rows:
                 sums[self._keys[key]] = sums.get(self._keys[key], 0) + amount
-            self.stream.add_many([Batch(counts=sums, largest_amount=self.options.max_amount)], position=where)
+            self.stream.add_many(
+                [Batch(counts=sums, largest_amount=self.options.max_amount)], position=where
+            )
         else:
             keys, amounts = (np.array([row[at] for row in rows], dtype=np.int64) for at in (1, 2))
-            self.report.rows_dropped += len(rows) - self.stream.add_rows(keys, amounts, [row[3] for row in rows], position=where)
+            self.report.rows_dropped += len(rows) - self.stream.add_rows(
+                keys, amounts, [row[3] for row in rows], position=where
+            )
 
     def _restore(self) -> int:
-        """Restore the read position of an earlier run, and the events that it has read but not counted yet."""
+        """Restore the read position of an earlier run, and the events that it has read but not
+        counted yet."""
         body = self.stream.position(self._source)
         if body is None:
             return 0
@@ -455,7 +538,11 @@ def _through(stream: Stream, tick: int) -> Iterator[Chunk]:
     return stream.release(tick, np.empty((0, stream.status.width), dtype=np.int64), through=tick)
 
 
-def _history(source: str | Path | BinaryIO | polars.DataFrame, options: SourceOptions, earlier: Earlier | None = None) -> Reading:
+def _history(
+    source: str | Path | BinaryIO | polars.DataFrame,
+    options: SourceOptions,
+    earlier: Earlier | None = None,
+) -> Reading:
     if isinstance(source, str | Path):
         return read_file(source, options, earlier=earlier)
     if hasattr(source, "collect_schema"):

@@ -1,6 +1,7 @@
 """The audit accepts what is true, refutes what is not, and sees most of the loss where it can.
 
-Every audit of a true claim fails by chance with probability FALSE_ALARM; there are less than 20 of them here.
+Every audit of a true claim fails by chance with probability FALSE_ALARM; there are less than 20 of
+them here.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def test_true_claims_hold_and_most_of_the_loss_is_seen(mechanism: fc.Mechanism) 
 
 
 def test_true_claims_of_a_head_start_hold() -> None:
-    """One output has the noise of four levels, so that little of the loss shows in it: about a quarter at age 0."""
+    """One output has the noise of four levels, so that little of the loss shows in it: about a
+    quarter at age 0."""
     mechanism = fc.Gradual(epsilon=1.0, head_start=3)
     found = audit(mechanism, [0, 1, 3], samples=SAMPLES, false_alarm=FALSE_ALARM)
     assert [one.claimed for one in found] == [mechanism.loss(age) for age in (0, 1, 3)]
@@ -61,7 +63,13 @@ def test_true_claims_of_a_head_start_hold() -> None:
             8,
         ),
     ],
-    ids=["half the scale", "upper levels too quiet", "no delay", "a head start too quiet", "past too quiet"],
+    ids=[
+        "half the scale",
+        "upper levels too quiet",
+        "no delay",
+        "a head start too quiet",
+        "past too quiet",
+    ],
 )
 def test_false_claims_are_refuted(claimed: fc.Mechanism, running: fc.Mechanism, age: int) -> None:
     (found,) = audit(claimed, [age], samples=SAMPLES, false_alarm=FALSE_ALARM, running=running)
@@ -76,7 +84,8 @@ def test_progress_counts_every_run() -> None:
 
 
 def test_an_event_downwards_counts_as_well() -> None:
-    """Without the item the smallest value is common; with it, it is rare: only a low score shows that."""
+    """Without the item the smallest value is common; with it, it is rare: only a low score shows
+    that."""
     generator = np.random.default_rng(1)
     without = generator.choice([0.0, 1.0, 2.0], p=[0.1, 0.45, 0.45], size=(1, 20_000))
     having = generator.choice([0.0, 1.0, 2.0], p=[0.001, 0.4995, 0.4995], size=(1, 20_000))
@@ -101,7 +110,15 @@ def test_an_event_never_seen_shows_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("ages", "options"),
-    [([], {}), ([-1], {}), ([256], {}), ([0.5], {}), ([0], {"samples": 10}), ([0], {"false_alarm": 0.0}), ([15], {})],
+    [
+        ([], {}),
+        ([-1], {}),
+        ([256], {}),
+        ([0.5], {}),
+        ([0], {"samples": 10}),
+        ([0], {"false_alarm": 0.0}),
+        ([15], {}),
+    ],
 )
 def test_bad_parameters_are_refused(ages: list[int], options: dict[str, float]) -> None:
     with pytest.raises(fc.errors.ParameterError, match="must"):

@@ -26,9 +26,13 @@ CASES = [
 @pytest.mark.parametrize(("seen", "trials"), CASES)
 @pytest.mark.parametrize("error", [0.5, 0.05, 1e-3, 1e-8, 1e-12])
 def test_bounds_are_those_of_scipy(seen: int, trials: int, error: float) -> None:
-    interval = stats.binomtest(seen, trials, alternative="greater").proportion_ci(1.0 - error, method="exact")
+    interval = stats.binomtest(seen, trials, alternative="greater").proportion_ci(
+        1.0 - error, method="exact"
+    )
     exact = interval.low if error > 1e-9 else stats.beta.ppf(error, seen, trials - seen + 1)
-    assert lower_bound(seen, trials, error) == pytest.approx(exact, rel=1e-6 if error < 1e-6 else 1e-9)
+    assert lower_bound(seen, trials, error) == pytest.approx(
+        exact, rel=1e-6 if error < 1e-6 else 1e-9
+    )
     mirrored = stats.beta.isf(error, trials - seen + 1, seen)
     assert upper_bound(trials - seen, trials, error) == pytest.approx(mirrored, rel=1e-6, abs=1e-12)
 
@@ -36,7 +40,9 @@ def test_bounds_are_those_of_scipy(seen: int, trials: int, error: float) -> None
 @pytest.mark.parametrize("p", [0.0, 1e-9, 0.2, 0.5, 0.9, 1.0])
 def test_tails_are_those_of_scipy(p: float) -> None:
     for seen, trials in CASES:
-        assert at_least(seen, trials, p) == pytest.approx(stats.binom.sf(seen - 1, trials, p), rel=1e-8, abs=1e-14)
+        assert at_least(seen, trials, p) == pytest.approx(
+            stats.binom.sf(seen - 1, trials, p), rel=1e-8, abs=1e-14
+        )
 
 
 def test_nothing_seen_bounds_nothing_below() -> None:

@@ -1,4 +1,5 @@
-"""The benchmarks' own arithmetic: medians, verdicts, correlations, and what is written. No test here depends on speed."""
+"""The benchmarks' own arithmetic: medians, verdicts, correlations, and what is written. No test
+here depends on speed."""
 
 from __future__ import annotations
 
@@ -12,7 +13,14 @@ from benchmarks.report import Check
 
 
 def result(name: str, median: float, *, ours: bool = False) -> Result:
-    return Result(name=name, median=median, fastest=median, slowest=2 * median, ours=ours, floors=median / 40.0)
+    return Result(
+        name=name,
+        median=median,
+        fastest=median,
+        slowest=2 * median,
+        ours=ours,
+        floors=median / 40.0,
+    )
 
 
 def test_every_case_is_warmed_up_and_done_once_a_round() -> None:
@@ -22,7 +30,10 @@ def test_every_case_is_warmed_up_and_done_once_a_round() -> None:
         calls.append(name)
         return sum(range(100_000))
 
-    found = interleaved([Case("floor", 10, lambda: work("floor")), Case("other", 10, lambda: work("other"))], repeats=3)
+    found = interleaved(
+        [Case("floor", 10, lambda: work("floor")), Case("other", 10, lambda: work("other"))],
+        repeats=3,
+    )
     assert calls == ["floor", "other"] * 4
     assert [one.name for one in found] == ["floor", "other"]
     assert found[0].floors == 1.0
@@ -34,8 +45,18 @@ def test_verdicts() -> None:
         must, goal = (10.0, 20.0) if at_least else (20.0, 10.0)
         return Check(name="", value=value, must=must, goal=goal, at_least=at_least).verdict
 
-    assert [verdict(value) for value in (5.0, 10.0, 15.0, 20.0, 21.0)] == ["goal", "goal", "kept", "kept", "MISSED"]
-    assert [verdict(value, at_least=True) for value in (5.0, 10.0, 25.0)] == ["MISSED", "kept", "goal"]
+    assert [verdict(value) for value in (5.0, 10.0, 15.0, 20.0, 21.0)] == [
+        "goal",
+        "goal",
+        "kept",
+        "kept",
+        "MISSED",
+    ]
+    assert [verdict(value, at_least=True) for value in (5.0, 10.0, 25.0)] == [
+        "MISSED",
+        "kept",
+        "goal",
+    ]
     assert Check(name="", value=0.0, must=1.0).verdict == "kept"
 
 
@@ -52,13 +73,22 @@ def test_a_time_that_tells_the_value_would_be_found() -> None:
 def test_tables_json_and_picture_are_written(tmp_path: Path) -> None:
     results = [result("floor", 40.0), result("extend", 10.0, ours=True), result("peer", 4000.0)]
     checks = [Check(name="extend", value=0.25, must=0.5, goal=0.25, unit=" floors")]
-    text = report.show(results, checks, [leaks._correlated("blind", np.arange(9.0), np.ones(9) * np.arange(9.0))])
+    text = report.show(
+        results, checks, [leaks._correlated("blind", np.arange(9.0), np.ones(9) * np.arange(9.0))]
+    )
     assert "extend" in text
     assert "0.25 floors" in text
     assert "goal" in text
     report.save(tmp_path, {"results": results, "checks": checks})
-    assert json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["results"][1]["ours"] is True
-    report.plot(tmp_path, results, [{"items": 10**4, "ns_per_item": 12.0}, {"items": 10**5, "ns_per_item": 11.0}])
+    assert (
+        json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))["results"][1]["ours"]
+        is True
+    )
+    report.plot(
+        tmp_path,
+        results,
+        [{"items": 10**4, "ns_per_item": 12.0}, {"items": 10**5, "ns_per_item": 11.0}],
+    )
     assert (tmp_path / "speed.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -72,5 +102,11 @@ def test_a_peer_that_cannot_start_is_left_out_with_a_reason() -> None:
 def test_counters_of_the_benchmark_do_what_they_say() -> None:
     one, *_ = cases.head_start()
     assert np.asarray(one.work()) > 0
-    assert [case.ours for case in (cases.floor(), *cases.draws())] == [False, True, True, True, False]
+    assert [case.ours for case in (cases.floor(), *cases.draws())] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
     peers.textbook().work()

@@ -14,25 +14,37 @@ import fadecount as fc
 from tests.browser.fonts import font_configuration
 from tests.service.harness import Harness
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 SCREENSHOTS = Path("out/screenshots")
 HISTORY = 200
 
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
-    """``chromium("DejaVu")`` starts a browser that sees the fonts of that name only, and nothing else of the machine.
+    """``chromium("DejaVu")`` starts a browser that sees the fonts of that name only, and nothing
+    else of the machine.
 
-    For one module: while Playwright runs, an event loop runs in this thread, and no other test could start one of its own.
+    For one module: while Playwright runs, an event loop runs in this thread, and no other test
+    could start one of its own.
     """
     if CHROMIUM is None:
-        pytest.skip("no Chromium found: the page is not tested in a browser (apt-get install chromium)")
+        pytest.skip(
+            "no Chromium found: the page is not tested in a browser (apt-get install chromium)"
+        )
     playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is not installed: the page is not tested in a browser"
+        "playwright.sync_api",
+        reason="playwright is not installed: the page is not tested in a browser",
     )
     started: dict[str, Any] = {}
     with playwright.sync_playwright() as runner:
@@ -47,7 +59,9 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
                     "TZ": "UTC",
                     "FONTCONFIG_FILE": str(font_configuration(folder, fonts)),
                 }
-                started[fonts] = runner.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), env=surroundings)
+                started[fonts] = runner.chromium.launch(
+                    executable_path=CHROMIUM, args=list(FLAGS), env=surroundings
+                )
             return started[fonts]
 
         yield start
@@ -58,8 +72,15 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     """A public service with a few hours of minutes behind it, and a second stream."""
-    with Harness(tmp_path_factory.mktemp("shop"), public=True) as harness, harness.client() as client:
-        harness.create("visits", keys=("entrance", "garden", "shop"), mechanism=fc.Gradual(epsilon=0.1, exponent=1.0))
+    with (
+        Harness(tmp_path_factory.mktemp("shop"), public=True) as harness,
+        harness.client() as client,
+    ):
+        harness.create(
+            "visits",
+            keys=("entrance", "garden", "shop"),
+            mechanism=fc.Gradual(epsilon=0.1, exponent=1.0),
+        )
         harness.create("doors")
         for step in range(40):
             client.add("visits", {"entrance": 40 + step % 7, "garden": 12, "shop": 9})
@@ -87,22 +108,34 @@ class Visit:
 
     def open(self, path: str = "/#/streams/visits", *, wait_until: str = "load") -> Any:
         self.page.goto(self.origin + path, wait_until=wait_until)
-        self.page.wait_for_selector("#stream:not([hidden]) #fading-chart svg path.line", state="attached")
-        self.page.wait_for_function("() => /[0-9]/.test(document.querySelector('#value').textContent)")
+        self.page.wait_for_selector(
+            "#stream:not([hidden]) #fading-chart svg path.line", state="attached"
+        )
+        self.page.wait_for_function(
+            "() => /[0-9]/.test(document.querySelector('#value').textContent)"
+        )
         return self.page
 
 
 @pytest.fixture
 def visit(chromium: Callable[[str], Any], shop: Harness) -> Iterator[Callable[..., Visit]]:
-    """``visit(width=390, scheme="dark")``: a fresh profile. Fails at the end if the page did something it should not."""
+    """``visit(width=390, scheme="dark")``: a fresh profile. Fails at the end if the page did
+    something it should not."""
     contexts: list[Any] = []
     visits: list[Visit] = []
 
     def start(
-        *, width: int = 1440, scheme: str = "light", harness: Harness = shop, fonts: str = "DejaVu", **options: Any
+        *,
+        width: int = 1440,
+        scheme: str = "light",
+        harness: Harness = shop,
+        fonts: str = "DejaVu",
+        **options: Any,
     ) -> Visit:
         height = 844 if width < 500 else 900
-        context = chromium(fonts).new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **options)
+        context = chromium(fonts).new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, **options
+        )
         contexts.append(context)
         visits.append(Visit(context.new_page(), harness.url))
         return visits[-1]

@@ -1,4 +1,5 @@
-"""Font configurations for the browser tests: fonts from a Python package in the checkout, none from the machine."""
+"""Font configurations for the browser tests: fonts from a Python package in the checkout, none from
+the machine."""
 
 from __future__ import annotations
 

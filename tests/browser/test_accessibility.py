@@ -12,7 +12,10 @@ import pytest
 from tests.browser.conftest import Visit
 from tests.service.harness import Harness
 
-axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed: its rules are not checked")
+axe = pytest.importorskip(
+    "axe_playwright_python.sync_playwright",
+    reason="axe is not installed: its rules are not checked",
+)
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 
 
@@ -32,7 +35,9 @@ def test_axe_finds_nothing(visit: Callable[..., Visit], width: int, scheme: str)
     assert violations(page) == []
 
 
-def test_axe_finds_nothing_on_the_list_and_the_sign_in(visit: Callable[..., Visit], tmp_path: Path) -> None:
+def test_axe_finds_nothing_on_the_list_and_the_sign_in(
+    visit: Callable[..., Visit], tmp_path: Path
+) -> None:
     started = visit(bypass_csp=True)
     started.page.goto(started.origin + "/")
     started.page.wait_for_selector("#streams a")
@@ -58,7 +63,8 @@ def test_axe_would_find_something(visit: Callable[..., Visit]) -> None:
 def test_headings_and_names(visit: Callable[..., Visit]) -> None:
     page = visit().open()
     levels = page.evaluate(
-        "[...document.querySelectorAll('h1,h2,h3')].filter((e) => e.checkVisibility()).map((e) => Number(e.tagName[1]))"
+        "[...document.querySelectorAll('h1,h2,h3')].filter((e) => e.checkVisibility()).map((e) =>"
+        " Number(e.tagName[1]))"
     )
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))

@@ -1,4 +1,5 @@
-"""The page looks alike on every machine and holds still: its fonts are its own, and its sizes are final when it appears."""
+"""The page looks alike on every machine and holds still: its fonts are its own, and its sizes are
+final when it appears."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ from tests.service.harness import Harness
 Start = Callable[..., Visit]
 MOST_SHIFT = 0.02
 WATCH = (
-    "window.shift = 0; new PerformanceObserver((list) => { for (const entry of list.getEntries()) "
-    "if (!entry.hadRecentInput) window.shift += entry.value; }).observe({type: 'layout-shift', buffered: true});"
+    "window.shift = 0; new PerformanceObserver((list) => { for (const entry of list.getEntries())"
+    " if (!entry.hadRecentInput) window.shift += entry.value; }).observe({type: 'layout-shift',"
+    " buffered: true});"
 )
 
 
@@ -29,7 +31,9 @@ def test_nothing_jumps(visit: Start, shop: Harness, width: int, fonts: str) -> N
     for _ in range(3):
         before = page.inner_text("#as-of")
         shop.close_tick(name="visits")
-        page.wait_for_function("(old) => document.querySelector('#as-of').textContent !== old", arg=before)
+        page.wait_for_function(
+            "(old) => document.querySelector('#as-of').textContent !== old", arg=before
+        )
     assert page.evaluate("window.shift") == settled
     assert settled <= MOST_SHIFT
 
@@ -48,16 +52,22 @@ def test_late_fonts_move_little(visit: Start, fonts: str) -> None:
         route.continue_()
     started.page.unroute("**/*.woff2")
     page.wait_for_function(
-        "() => document.fonts.check('1rem \"Fadecount Sans\"') && document.fonts.check('1rem \"Fadecount Serif\"')"
+        "() => document.fonts.check('1rem \"Fadecount Sans\"') && document.fonts.check('1rem"
+        ' "Fadecount Serif"\')'
     )
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    page.evaluate(
+        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
     assert page.evaluate("window.shift") <= MOST_SHIFT
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 768, 1440])
 def test_the_same_picture_with_other_system_fonts(visit: Start, width: int, scheme: str) -> None:
-    pictures = [_picture(visit(width=width, scheme=scheme, fonts=fonts)) for fonts in ("DejaVu", "STIXGeneral")]
+    pictures = [
+        _picture(visit(width=width, scheme=scheme, fonts=fonts))
+        for fonts in ("DejaVu", "STIXGeneral")
+    ]
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     (SCREENSHOTS / f"{width}-{scheme}.png").write_bytes(pictures[0])
     assert pictures[0] == pictures[1]
@@ -68,7 +78,8 @@ def _picture(started: Visit) -> bytes:
     page.wait_for_selector("#connection[data-state=live]")
     page.get_by_label("Compare with refreshing a privacy budget").check()
     page.evaluate(
-        "document.fonts.ready.then(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))"
+        "document.fonts.ready.then(() => new Promise((done) => requestAnimationFrame(() =>"
+        " requestAnimationFrame(done))))"
     )
     picture: bytes = page.screenshot(full_page=True, animations="disabled")
     return picture

@@ -1,4 +1,5 @@
-"""The page in Chromium: it loads, moves with the stream, can be worked with, and asks nobody else for anything."""
+"""The page in Chromium: it loads, moves with the stream, can be worked with, and asks nobody else
+for anything."""
 
 from __future__ import annotations
 
@@ -13,7 +14,10 @@ from tests.browser.conftest import HISTORY, SCREENSHOTS, Visit
 from tests.service.harness import Harness
 
 Start = Callable[..., Visit]
-SHOWS = "(value) => document.querySelector('#value').textContent.replaceAll(',', '').replace('\\u2212', '-') === String(value)"
+SHOWS = (
+    "(value) => document.querySelector('#value').textContent.replaceAll(',', '').replace('\\u2212',"
+    " '-') === String(value)"
+)
 
 
 def number(text: str) -> int:
@@ -64,7 +68,9 @@ def test_the_comparison(visit: Start) -> None:
     page.wait_for_selector("path.line.other", state="attached")
     assert "refreshes its budget every day" in page.inner_text("#compare-meaning")
     page.get_by_label("Refreshed every").select_option("1mo")
-    page.wait_for_function("() => document.querySelector('#compare-meaning').textContent.includes('every month')")
+    page.wait_for_function(
+        "() => document.querySelector('#compare-meaning').textContent.includes('every month')"
+    )
     assert page.locator("#to-be-lost td:nth-child(4)").first.is_visible()
     page.get_by_label("loss", exact=True).check()
     assert page.inner_text("#fading-caption").startswith("Privacy loss (ε)")
@@ -103,7 +109,9 @@ def test_every_width_in_both_colour_schemes(visit: Start, width: int, scheme: st
     if scheme == "dark":
         page.get_by_label("Compare with refreshing a privacy budget").check()
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    shade = sum(int(part) for part in background.removeprefix("rgb(").removesuffix(")").split(",")[:3])
+    shade = sum(
+        int(part) for part in background.removeprefix("rgb(").removesuffix(")").split(",")[:3]
+    )
     assert (shade > 600) == (scheme == "light")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
@@ -129,7 +137,9 @@ def test_a_counter_that_is_not_public_asks_for_a_token(visit: Start, tmp_path: P
         assert "doors" not in page.inner_text("main")
         page.get_by_label("Token").fill("fc_wrong_token")
         page.get_by_role("button", name="Open").click()
-        page.wait_for_function("() => document.querySelector('#token-problem').textContent.includes('does not open')")
+        page.wait_for_function(
+            "() => document.querySelector('#token-problem').textContent.includes('does not open')"
+        )
         page.get_by_label("Token").fill(harness.token("reader"))
         page.get_by_role("button", name="Open").click()
         page.wait_for_selector("#connection[data-state=live]")
@@ -145,7 +155,10 @@ def test_the_page_finds_back_when_the_service_was_away(visit: Start, tmp_path: P
         started.open("/#/streams/doors")
         page = started.page
         page.wait_for_selector("#connection[data-state=live]")
-        page.evaluate("history.replaceState(null, '', '#/streams/absent'); dispatchEvent(new HashChangeEvent('hashchange'))")
+        page.evaluate(
+            "history.replaceState(null, '', '#/streams/absent'); dispatchEvent(new"
+            " HashChangeEvent('hashchange'))"
+        )
         page.wait_for_selector("#trouble:not([hidden])")
         assert "no such stream" in page.inner_text("#trouble")
     started.trouble.clear()
@@ -158,7 +171,12 @@ def test_worked_with_the_keyboard_alone(visit: Start) -> None:
     rings: list[Any] = []
     for _ in range(40):
         page.keyboard.press("Tab")
-        reached.add(page.evaluate("document.activeElement.id || document.activeElement.name || document.activeElement.tagName"))
+        reached.add(
+            page.evaluate(
+                "document.activeElement.id || document.activeElement.name ||"
+                " document.activeElement.tagName"
+            )
+        )
         rings.append(page.evaluate("document.activeElement.matches(':focus-visible')"))
     assert wanted <= reached and {"key", "range", "scale"} <= reached
     assert all(rings[:10])
@@ -166,14 +184,21 @@ def test_worked_with_the_keyboard_alone(visit: Start) -> None:
 
 def test_still_for_those_who_want_it_still(visit: Start) -> None:
     page = visit(reduced_motion="reduce").open()
-    assert page.evaluate("getComputedStyle(document.querySelector('#guess-ours')).transitionDuration") == "0s"
+    assert (
+        page.evaluate("getComputedStyle(document.querySelector('#guess-ours')).transitionDuration")
+        == "0s"
+    )
 
 
 def test_every_key_at_once(visit: Start) -> None:
     page = visit().open()
     page.get_by_label("all keys").check()
     page.wait_for_selector("#multiples .chart svg path.line", state="attached")
-    assert page.locator("#multiples .multiple-title span:first-child").all_inner_texts() == ["entrance", "garden", "shop"]
+    assert page.locator("#multiples .multiple-title span:first-child").all_inner_texts() == [
+        "entrance",
+        "garden",
+        "shop",
+    ]
     assert page.inner_text("#value") == "3 keys"
     assert page.locator("#multiples path.band").count() == 3
     page.get_by_role("button", name="garden").click()
@@ -227,8 +252,13 @@ def test_someone_who_came_again_and_again(visit: Start, shop: Harness) -> None:
         page.get_by_label("How often").select_option(times)
         page.get_by_label("In which time").select_option(each)
         page.get_by_label("For how long").select_option(during)
-        found = shop.request("GET", f"/v1/streams/visits/privacy?visits={times}&every={each}&during={during}").json()
-        page.wait_for_function("(shown) => document.querySelector('#person-loss').textContent === shown", arg=found["shown"])
+        found = shop.request(
+            "GET", f"/v1/streams/visits/privacy?visits={times}&every={each}&during={during}"
+        ).json()
+        page.wait_for_function(
+            "(shown) => document.querySelector('#person-loss').textContent === shown",
+            arg=found["shown"],
+        )
         assert page.inner_text("#person-meaning") == found["meaning"]
 
 
@@ -244,7 +274,9 @@ def test_the_interface_as_a_page(visit: Start) -> None:
     page.goto(started.origin + "/#/interface")
     page.wait_for_selector("#interface:not([hidden]) .operation")
     titles = page.locator(".operation h2").all_inner_texts()
-    assert "GET /v1/streams/{name}/releases" in titles and "POST /v1/streams/{name}/events" in titles
+    assert (
+        "GET /v1/streams/{name}/releases" in titles and "POST /v1/streams/{name}/events" in titles
+    )
     assert page.evaluate("document.documentElement.scrollWidth") <= 1440
 
 
@@ -253,8 +285,13 @@ def test_the_curve_is_read_by_keyboard_too(visit: Start) -> None:
     chart = page.get_by_role("img", name="Chart of the fading curve")
     chart.focus()
     page.keyboard.press("Home")
-    page.wait_for_function("() => document.querySelector('#fading-chart .tip')?.textContent.startsWith('1 minute: ε ≤ ')")
-    assert "1 minute ago, a privacy loss of at most" in (page.locator("#fading-chart svg").get_attribute("aria-label") or "")
+    page.wait_for_function(
+        "() => document.querySelector('#fading-chart .tip')?.textContent.startsWith('1 minute: ε"
+        " ≤ ')"
+    )
+    assert "1 minute ago, a privacy loss of at most" in (
+        page.locator("#fading-chart svg").get_attribute("aria-label") or ""
+    )
 
 
 def test_counts_of_windows(visit: Start, shop: Harness) -> None:
@@ -262,7 +299,10 @@ def test_counts_of_windows(visit: Start, shop: Harness) -> None:
     page.get_by_label("per hour").check()
     page.wait_for_selector("#count-chart rect.column", state="attached")
     rows = shop.request("GET", "/v1/streams/visits/windows?per=1h&key=entrance").json()["windows"]
-    page.wait_for_function("(count) => document.querySelectorAll('#count-chart rect.column').length === count", arg=len(rows))
+    page.wait_for_function(
+        "(count) => document.querySelectorAll('#count-chart rect.column').length === count",
+        arg=len(rows),
+    )
     assert page.locator("#count-chart .whisker").count() == len(rows)
     assert number(page.inner_text("#value")) == rows[-1]["value"]
     assert "so far" in page.inner_text("#as-of")
@@ -279,7 +319,9 @@ def test_counts_of_windows(visit: Start, shop: Harness) -> None:
     page.wait_for_selector("#multiples rect.column", state="attached")
     before = page.locator("#multiples rect.column").count()
     page.get_by_label("per day").check()
-    page.wait_for_function("(old) => document.querySelectorAll('#multiples rect.column').length < old", arg=before)
+    page.wait_for_function(
+        "(old) => document.querySelectorAll('#multiples rect.column').length < old", arg=before
+    )
 
 
 def test_windows_follow_the_stream(visit: Start, shop: Harness) -> None:
@@ -291,14 +333,23 @@ def test_windows_follow_the_stream(visit: Start, shop: Harness) -> None:
     with shop.client() as client:
         client.add("visits", {"entrance": 3000})
         shop.close_tick(name="visits")
-    page.wait_for_function("(old) => document.querySelector('#value').textContent !== old", arg=before)
+    page.wait_for_function(
+        "(old) => document.querySelector('#value').textContent !== old", arg=before
+    )
 
 
 def test_gaussian_noise_and_a_head_start_are_explained(visit: Start, tmp_path: Path) -> None:
-    """A promise with a delta, for a person with several keys; and a counter that starts as if time had passed."""
+    """A promise with a delta, for a person with several keys; and a counter that starts as if time
+    had passed."""
     with Harness(tmp_path, public=True) as harness, harness.client() as client:
         unit: dict[str, str | int] = {"of": "person", "events": 3, "keys": 4}
-        client.create("people", tick="1m", mechanism=fc.Gaussian.gradual(40.0), keys=["east", "west"], unit=unit)
+        client.create(
+            "people",
+            tick="1m",
+            mechanism=fc.Gaussian.gradual(40.0),
+            keys=["east", "west"],
+            unit=unit,
+        )
         client.create("early", tick="1m", mechanism=fc.Gradual(epsilon=0.2, head_start=8))
         for _ in range(3):
             client.add("people", {"east": 2, "west": 1}, person="ann")

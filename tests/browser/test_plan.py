@@ -1,4 +1,5 @@
-"""The page "Choose your curve" in Chromium: handles by pointer and keyboard, the library's plan, its file, and no jumps."""
+"""The page "Choose your curve" in Chromium: handles by pointer and keyboard, the library's plan,
+its file, and no jumps."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ from tests.browser.test_layout import MOST_SHIFT, WATCH
 Start = Callable[..., Visit]
 PATIENCE = 120_000
 QUICK = "/plan#tick=1d&horizon=1y&losses=1d:1,1mo:2,1y:4"
-PLANNED = "(losses) => !document.body.matches('.planning, .stale') && location.hash.includes(losses)"
+PLANNED = (
+    "(losses) => !document.body.matches('.planning, .stale') && location.hash.includes(losses)"
+)
 
 
 def planned(started: Visit, address: str = QUICK) -> Any:
@@ -42,9 +45,13 @@ def test_handles_numbers_and_the_file(visit: Start, tmp_path: Path) -> None:
     assert page.locator("#loss-1h").is_disabled()
     handle.press("ArrowUp")
     assert handle.get_attribute("aria-valuenow") == "2.2" and page.input_value("#loss-1mo") == "2.2"
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Loss after a month"
+    assert (
+        page.evaluate("document.activeElement.getAttribute('aria-label')") == "Loss after a month"
+    )
     handle.press("PageUp")
-    assert page.input_value("#loss-1mo") == "4.4" and page.input_value("#loss-1y") == "4.4", "later limits follow"
+    assert page.input_value("#loss-1mo") == "4.4" and page.input_value("#loss-1y") == "4.4", (
+        "later limits follow"
+    )
     page.fill("#loss-1mo", "1.5")
     page.keyboard.press("Enter")
     settled(page, "1d:1,1mo:1.5,1y:4.4")
@@ -52,7 +59,10 @@ def test_handles_numbers_and_the_file(visit: Start, tmp_path: Path) -> None:
     assert page.inner_text("#total-margin") == f"± {-int(-made.best.forecast.horizon // 1)}"
     assert page.locator("#options input").count() == len(made.options)
     page.locator("#options input").nth(1).check()
-    page.wait_for_function("(name) => document.querySelector('#file-option').textContent === name", arg=made.options[1].name)
+    page.wait_for_function(
+        "(name) => document.querySelector('#file-option').textContent === name",
+        arg=made.options[1].name,
+    )
     with page.expect_download() as found:
         page.get_by_role("button", name="Download plan.json").click()
     found.value.save_as(tmp_path / "plan.json")
@@ -74,7 +84,10 @@ def test_a_handle_is_dragged_and_a_person_is_planned_for(visit: Start) -> None:
     settled(page, f"1d:1,1mo:2,1y:{loss}")
     page.get_by_label("Protect").select_option("person")
     page.get_by_label("In which time").select_option("1w")
-    page.wait_for_function("() => location.hash.includes('person=1%2F1w') && !document.body.matches('.planning, .stale')")
+    page.wait_for_function(
+        "() => location.hash.includes('person=1%2F1w') && !document.body.matches('.planning,"
+        " .stale')"
+    )
     page.get_by_label("per day").check()
     page.wait_for_selector("#window-chart .whisker", state="attached")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -84,7 +97,12 @@ def test_a_handle_is_dragged_and_a_person_is_planned_for(visit: Start) -> None:
 def test_a_refusal_is_shown_and_the_next_plan_follows(visit: Start) -> None:
     started = visit()
     page = started.page
-    page.route("**/v1/plan?*", lambda route: route.fulfill(status=400, body=json.dumps({"detail": "no plan fits; allow more"})))
+    page.route(
+        "**/v1/plan?*",
+        lambda route: route.fulfill(
+            status=400, body=json.dumps({"detail": "no plan fits; allow more"})
+        ),
+    )
     page.goto(started.origin + QUICK)
     page.wait_for_selector("#status.problem")
     assert page.inner_text("#status") == "no plan fits; allow more"
@@ -97,7 +115,10 @@ def test_a_refusal_is_shown_and_the_next_plan_follows(visit: Start) -> None:
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (768, "dark"), (1440, "light")])
 def test_it_holds_still_and_axe_finds_nothing(visit: Start, width: int, scheme: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed: its rules are not checked")
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright",
+        reason="axe is not installed: its rules are not checked",
+    )
     started = visit(width=width, scheme=scheme, bypass_csp=True)
     started.page.add_init_script(WATCH)
     page = planned(started)
@@ -105,8 +126,15 @@ def test_it_holds_still_and_axe_finds_nothing(visit: Start, width: int, scheme: 
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=SCREENSHOTS / f"plan-{width}-{scheme}.png", full_page=True)
-    found = axe.Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
-    assert [f"{each['id']}: {each['nodes'][0]['html'][:120]}" for each in found.response["violations"]] == []
+    found = axe.Axe().run(
+        page,
+        options={
+            "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+        },
+    )
+    assert [
+        f"{each['id']}: {each['nodes'][0]['html'][:120]}" for each in found.response["violations"]
+    ] == []
 
 
 def test_the_first_page_leads_to_it(visit: Start) -> None:

@@ -1,4 +1,5 @@
-"""Every mutant still fits the source, changes it, and names tests that exist. Whether it is killed, ``make mutants`` shows."""
+"""Every mutant still fits the source, changes it, and names tests that exist. Whether it is killed,
+``make mutants`` shows."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ def test_a_mutant_fits_the_source(mutant: Mutant, tmp_path: Path) -> None:
     shutil.copy(ROOT / file, tmp_path / file)
     mutant.apply(tmp_path)
     broken = (tmp_path / file).read_text(encoding="utf-8")
-    assert ast.dump(ast.parse(broken)) != ast.dump(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+    assert ast.dump(ast.parse(broken)) != ast.dump(
+        ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    )
     assert all((ROOT / each).is_file() for each in mutant.tests)
 
 

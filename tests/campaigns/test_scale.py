@@ -20,4 +20,8 @@ def test_a_figure_is_printed_with_its_target(capsys: pytest.CaptureFixture[str])
     found.add("rate", 900.0, "a second", least=950)
     found.add("load", 4.0, "")
     assert capsys.readouterr().out.splitlines() == found.lines
-    assert found.lines == ["time 3 s (MISSED: at most 2)", "rate 900 a second (MISSED: at least 950)", "load 4 "]
+    assert found.lines == [
+        "time 3 s (MISSED: at most 2)",
+        "rate 900 a second (MISSED: at least 950)",
+        "load 4 ",
+    ]

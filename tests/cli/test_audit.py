@@ -18,12 +18,17 @@ def test_a_true_claim_holds(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     assert main([*QUICK, "--plot", str(picture)]) == 0
     text = capsys.readouterr().out
     rows = [line.split() for line in text.splitlines()[4:]]
-    assert [(row[0], row[1], row[2], row[-1]) for row in rows] == [("0", "1", "1.0000", "holds"), ("1", "1", "2.0000", "holds")]
+    assert [(row[0], row[1], row[2], row[-1]) for row in rows] == [
+        ("0", "1", "1.0000", "holds"),
+        ("1", "1", "2.0000", "holds"),
+    ]
     assert max(map(len, text.splitlines())) <= 80
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_false_claim_ends_with_status_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_false_claim_ends_with_status_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     other = tmp_path / "running.json"
     other.write_text(fc.Gradual(epsilon=2.0).to_json(), encoding="utf-8")
     assert main([*QUICK, "--running", str(other)]) == 1
@@ -34,7 +39,9 @@ def test_a_false_claim_ends_with_status_one(capsys: pytest.CaptureFixture[str], 
     assert found["findings"][0]["shown"] > found["findings"][0]["claimed"] == 1.0
 
 
-def test_a_claim_of_nothing_is_shown_as_such(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_claim_of_nothing_is_shown_as_such(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     words = ["audit", "--mechanism", "linear", "--epsilon", "1", "--samples", "2000", "--ages", "0"]
     assert main([*words, "--plot", str(tmp_path / "audit.svg")]) == 0
     assert capsys.readouterr().out.splitlines()[-1].split()[-2:] == ["-", "holds"]

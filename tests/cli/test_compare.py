@@ -13,10 +13,14 @@ from fadecount.cli.main import main
 WORDS = ["compare", "--window", "1d", "--tick", "1m", "--epsilon-current", "1"]
 
 
-def test_both_have_the_same_error_and_the_crossing_is_exact(capsys: pytest.CaptureFixture[str]) -> None:
+def test_both_have_the_same_error_and_the_crossing_is_exact(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main([*WORDS, "--epsilon-past", "0.1", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    refresh, fading = (fc.Mechanism.from_json(json.dumps(found[name])) for name in ("refresh", "fading"))
+    refresh, fading = (
+        fc.Mechanism.from_json(json.dumps(found[name])) for name in ("refresh", "fading")
+    )
     assert refresh == fc.Refresh(window=1440, epsilon_current=1.0, epsilon_past=0.1)
     assert found["horizon"] == 525_600
     assert fading.mse(525_600) == pytest.approx(refresh.mse(525_600), rel=1e-9)
@@ -24,14 +28,24 @@ def test_both_have_the_same_error_and_the_crossing_is_exact(capsys: pytest.Captu
     assert refresh.loss(crossing - 1) < fading.loss(crossing - 1)
     assert refresh.loss(crossing) >= fading.loss(crossing)
     assert [one["age"] for one in found["losses"]] == [0, 1, 60, 1440, 10_080, 43_200, 525_600]
-    assert all(one["refresh"] == refresh.loss(one["age"]) and one["fading"] == fading.loss(one["age"]) for one in found["losses"])
+    assert all(
+        one["refresh"] == refresh.loss(one["age"]) and one["fading"] == fading.loss(one["age"])
+        for one in found["losses"]
+    )
 
 
 def test_the_text_answers_the_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "both.png"
     assert main([*WORDS, "--plot", str(picture)]) == 0
     text = capsys.readouterr().out
-    for part in ("1 day", "1 month", "1 year", "At the same typical error", "loses less", "with refreshing"):
+    for part in (
+        "1 day",
+        "1 month",
+        "1 year",
+        "At the same typical error",
+        "loses less",
+        "with refreshing",
+    ):
         assert part in text
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert max(map(len, text.splitlines())) <= 90
@@ -44,10 +58,15 @@ def test_the_text_answers_the_question(tmp_path: Path, capsys: pytest.CaptureFix
             ["--window", "5", "--epsilon-current", "1", "--horizon", "12", "--exponent", "4"],
             "refreshing can lose less for events younger than",
         ),
-        (["--window", "31", "--epsilon-current", "1", "--horizon", "100000"], "fading loses less, or as much"),
+        (
+            ["--window", "31", "--epsilon-current", "1", "--horizon", "100000"],
+            "fading loses less, or as much",
+        ),
     ],
 )
-def test_the_verdict_depends_on_the_crossing(words: list[str], part: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verdict_depends_on_the_crossing(
+    words: list[str], part: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["compare", *words]) == 0
     assert part in capsys.readouterr().out
 
@@ -55,14 +74,22 @@ def test_the_verdict_depends_on_the_crossing(words: list[str], part: str, capsys
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--window", "127", "--epsilon-current", "1", "--horizon", "127"], "--horizon must be more steps than the window, 127"),
+        (
+            ["--window", "127", "--epsilon-current", "1", "--horizon", "127"],
+            "--horizon must be more steps than the window, 127",
+        ),
         (["--window", "0", "--epsilon-current", "1"], "--window must be from 1"),
         (["--window", "1d", "--epsilon-current", "1"], "--window must be a number of steps"),
         (["--window", "7", "--epsilon-current", "0"], "epsilon_current must be between"),
-        (["--window", "7", "--epsilon-current", "1", "--exponent", "-1"], "exponent must be between"),
+        (
+            ["--window", "7", "--epsilon-current", "1", "--exponent", "-1"],
+            "exponent must be between",
+        ),
     ],
 )
-def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["compare", *words]) == 1
     error = capsys.readouterr().err
     assert message in error
@@ -82,8 +109,23 @@ def test_a_plan_is_compared_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(("every", "window"), [(None, 24), ("1w", 168), ("1mo", 720), ("1y", 8760)])
-def test_the_rival_has_the_error_of_the_other(every: str | None, window: int, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "--tick", "1h", "--epsilon", "0.125", *(["--window", every] if every else []), "--json"]) == 0
+def test_the_rival_has_the_error_of_the_other(
+    every: str | None, window: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(
+            [
+                "compare",
+                "--tick",
+                "1h",
+                "--epsilon",
+                "0.125",
+                *(["--window", every] if every else []),
+                "--json",
+            ]
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
     rival = fc.Mechanism.from_json(json.dumps(found["refresh"]))
     assert isinstance(rival, fc.Refresh) and rival.window == window
@@ -94,7 +136,9 @@ def test_the_rival_has_the_error_of_the_other(every: str | None, window: int, ca
     assert ("fading loses less, or as much, at every age" in found["sentence"]) == (not younger)
 
 
-def test_the_window_is_a_day_or_the_next_that_has_two_steps(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_window_is_a_day_or_the_next_that_has_two_steps(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     for tick, window in (("1d", 7), ("1w", 4), ("1y", 2)):
         assert main(["compare", "--tick", tick, "--epsilon", "0.5", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["refresh"]["window"] == window
@@ -105,17 +149,24 @@ def test_the_window_is_a_day_or_the_next_that_has_two_steps(capsys: pytest.Captu
     [
         (["--tick", "1h"], "--plan, --epsilon or --epsilon-current must be given"),
         (["--epsilon", "1"], "--window must be given where --tick is not"),
-        (["--tick", "1h", "--epsilon", "1", "--epsilon-past", "1"], "--epsilon-current must be given"),
+        (
+            ["--tick", "1h", "--epsilon", "1", "--epsilon-past", "1"],
+            "--epsilon-current must be given",
+        ),
         (["--tick", "1h", "--epsilon", "1", "--plan", "x"], "--epsilon must be left out"),
     ],
 )
-def test_one_of_the_two_must_be_known(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_of_the_two_must_be_known(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["compare", *words]) == 1
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
 
 
-def test_a_given_refresh_has_the_best_split_of_its_budget(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_given_refresh_has_the_best_split_of_its_budget(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main([*WORDS, "--json"]) == 0
     best = fc.Refresh.best_ratio(window=1440, horizon=525_600)
     assert json.loads(capsys.readouterr().out)["refresh"]["epsilon_past"] == best
@@ -123,9 +174,14 @@ def test_a_given_refresh_has_the_best_split_of_its_budget(capsys: pytest.Capture
 
 @pytest.mark.parametrize(
     ("words", "split"),
-    [([], "its budget split to lose least after 1 year."), (["--epsilon-past", "0.1"], "its budget split as given.")],
+    [
+        ([], "its budget split to lose least after 1 year."),
+        (["--epsilon-past", "0.1"], "its budget split as given."),
+    ],
 )
-def test_the_sentence_names_the_construction(words: list[str], split: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_sentence_names_the_construction(
+    words: list[str], split: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*WORDS, *words, "--json"]) == 0
     sentence = json.loads(capsys.readouterr().out)["sentence"]
     assert "Refreshing is the paper's baseline here: a binary tree in each period" in sentence
@@ -137,7 +193,9 @@ def test_two_given_counters_are_not_called_equal(capsys: pytest.CaptureFixture[s
     assert "Their errors differ. As they are, " in capsys.readouterr().out
 
 
-def test_gaussian_noise_is_compared_with_its_delta(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gaussian_noise_is_compared_with_its_delta(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path, picture = tmp_path / "plan.json", tmp_path / "both.png"
     path.write_text(fc.Gaussian.gradual(30.0).to_json())
     assert main([*WORDS, "--plan", str(path), "--plot", str(picture)]) == 0
@@ -145,7 +203,10 @@ def test_gaussian_noise_is_compared_with_its_delta(tmp_path: Path, capsys: pytes
     assert "Each fading loss holds except with a chance of 1e-09" in text
     assert "refreshing" in text
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert main(["curve", "--plan", str(path), "--tick", "1m", "--plot", str(tmp_path / "curve.png")]) == 0
+    assert (
+        main(["curve", "--plan", str(path), "--tick", "1m", "--plot", str(tmp_path / "curve.png")])
+        == 0
+    )
     text = capsys.readouterr().out
     assert "Each loss holds except with a chance of 1e-09." in text
     assert "paper" not in text

@@ -35,7 +35,9 @@ def test_without_a_tick_ages_are_powers_of_ten(capsys: pytest.CaptureFixture[str
 
 
 def test_json_holds_the_exact_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(said(capsys, *FADING, "--exponent", "2", "--ages", "0,7,1d", "--tick", "1h", "--json"))
+    found = json.loads(
+        said(capsys, *FADING, "--exponent", "2", "--ages", "0,7,1d", "--tick", "1h", "--json")
+    )
     mechanism = fc.Gradual(epsilon=0.1, exponent=2.0)
     assert fc.Mechanism.from_json(json.dumps(found["mechanism"])) == mechanism
     assert [(one["age"], one["seconds"], one["loss"], one["paper"]) for one in found["losses"]] == [
@@ -48,11 +50,22 @@ def test_json_holds_the_exact_figures(capsys: pytest.CaptureFixture[str]) -> Non
     [
         ["--mechanism", "linear", "--epsilon", "1"],
         ["--mechanism", "binary", "--epsilon", "1", "--steps", "1000"],
-        ["--mechanism", "refresh", "--window", "7", "--epsilon-current", "1", "--epsilon-past", "0.1"],
+        [
+            "--mechanism",
+            "refresh",
+            "--window",
+            "7",
+            "--epsilon-current",
+            "1",
+            "--epsilon-past",
+            "0.1",
+        ],
         ["--mechanism", "designed", "--budgets", "0.1,inf"],
     ],
 )
-def test_every_mechanism_has_a_curve_and_a_picture(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_mechanism_has_a_curve_and_a_picture(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     picture = tmp_path / "curve.svg"
     assert "age (steps)" in said(capsys, "curve", *words, "--plot", str(picture))
     assert b"<svg" in picture.read_bytes()
@@ -66,16 +79,27 @@ def test_a_plan_file_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--epsilon", "0.1", "--until", "1d"], "--until must be a number of steps, got '1d'; give --tick"),
-        (["--epsilon", "0.1", "--tick", "1d", "--until", "1h"], "--until must be from 1 to 2**60 - 1 steps, got '1h'"),
+        (
+            ["--epsilon", "0.1", "--until", "1d"],
+            "--until must be a number of steps, got '1d'; give --tick",
+        ),
+        (
+            ["--epsilon", "0.1", "--tick", "1d", "--until", "1h"],
+            "--until must be from 1 to 2**60 - 1 steps, got '1h'",
+        ),
         (["--epsilon", "0.1", "--tick", "soon"], "--tick must be a positive duration, got 'soon'"),
         (["--epsilon", "0.1", "--until", str(2**60)], "--until must be from 0"),
         (["--epsilon", "-1"], "epsilon must be between"),
         ([], "--epsilon must be given for gradual"),
-        (["--epsilon", "0.1", "--plot", "picture.gif"], "plot must be a file that ends with .png, .svg, .pdf"),
+        (
+            ["--epsilon", "0.1", "--plot", "picture.gif"],
+            "plot must be a file that ends with .png, .svg, .pdf",
+        ),
     ],
 )
-def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["curve", *words]) == 1
     error = capsys.readouterr().err
     assert message in error
@@ -84,9 +108,18 @@ def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.Ca
 
 def test_a_plan_holds_for_its_tick_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = str(tmp_path / "plan.json")
-    assert main(["plan", "--tick", "1h", "--horizon", "1y", "--loss", "1d=0.5", "--save", plan]) == 0
+    assert (
+        main(["plan", "--tick", "1h", "--horizon", "1y", "--loss", "1d=0.5", "--save", plan]) == 0
+    )
     (tmp_path / "visits.csv").write_text("time\n2026-01-01T00:00:00Z\n")
-    run = ["run", str(tmp_path / "visits.csv"), "--time", "time", "--state", str(tmp_path / "state")]
+    run = [
+        "run",
+        str(tmp_path / "visits.csv"),
+        "--time",
+        "time",
+        "--state",
+        str(tmp_path / "state"),
+    ]
     for words in (["curve"], ["compare", "--window", "1d", "--epsilon-current", "1"], run):
         capsys.readouterr()
         assert main([*words, "--plan", plan, "--tick", "1m"]) == 1
@@ -105,7 +138,9 @@ def test_someone_who_comes_every_day(capsys: pytest.CaptureFixture[str]) -> None
     assert found["visits"] == 6
     assert found["loss_from_the_start"] == mechanism.loss_of(visits, 72)
     assert found["loss_now"] == sum_rounded_up([mechanism.loss(73 - step) for step in visits])
-    assert found["loss_in_a_year"] == sum_rounded_up([mechanism.loss(73 + 8760 - step) for step in visits])
+    assert found["loss_in_a_year"] == sum_rounded_up(
+        [mechanism.loss(73 + 8760 - step) for step in visits]
+    )
     assert found["loss_from_the_start"] <= found["loss_now"] < found["loss_in_a_year"]
     assert main(words) == 0
     words_said = " ".join(capsys.readouterr().out.split())
@@ -114,7 +149,9 @@ def test_someone_who_comes_every_day(capsys: pytest.CaptureFixture[str]) -> None
     assert f"a factor of at most {shown_factor(found['loss_now'])} by now" in words_said
 
 
-def test_someone_certain_and_someone_under_gaussian_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_someone_certain_and_someone_under_gaussian_noise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["curve", "--epsilon", "4", "--tick", "1h", "--person", "1/tick"]) == 0
     assert "becomes over 99.9 % sure by now" in " ".join(capsys.readouterr().out.split())
     planned = ["plan", "--tick", "1d", "--horizon", "1y", "--loss", "1y=1", "--person", "1/week"]
@@ -130,10 +167,15 @@ def test_someone_certain_and_someone_under_gaussian_noise(tmp_path: Path, capsys
     [
         (["--person", "1/day"], "--person must be given with --tick"),
         (["--tick", "1h", "--person", "often"], "--person must be a number of events"),
-        (["--tick", "1s", "--person", "1/tick", "--for", "1y"], "--person must be at most 1,000,000 visits"),
+        (
+            ["--tick", "1s", "--person", "1/tick", "--for", "1y"],
+            "--person must be at most 1,000,000 visits",
+        ),
     ],
 )
-def test_a_person_that_makes_no_sense_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_person_that_makes_no_sense_is_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["curve", "--epsilon", "0.1", *words]) == 1
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1

@@ -24,7 +24,9 @@ def stored(folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return folder
 
 
-def findings(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> dict[str, dict[str, str]]:
+def findings(
+    capsys: pytest.CaptureFixture[str], *words: str, status: int = 0
+) -> dict[str, dict[str, str]]:
     assert main(["doctor", *words, "--json"]) == status
     answer = json.loads(capsys.readouterr().out)
     assert answer["ok"] is (status == 0)
@@ -34,9 +36,16 @@ def findings(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -
 def test_a_healthy_machine(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = findings(capsys, *PLACES)
     assert {name for name, each in found.items() if each["verdict"] == "failed"} == set()
-    assert {"installation", "randomness", "clock", "settings", "disk of the store", "store", "disk of the fence", "fence"} <= set(
-        found
-    )
+    assert {
+        "installation",
+        "randomness",
+        "clock",
+        "settings",
+        "disk of the store",
+        "store",
+        "disk of the fence",
+        "fence",
+    } <= set(found)
     assert found["store"]["text"].endswith("opens; streams: 1")
     assert "agrees with the store" in found["fence"]["text"]
     assert {f"extra {extra}" for extra in EXTRAS.values()} <= set(found)
@@ -49,10 +58,14 @@ def test_one_line_each(stored: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert all(line.split()[0] in ("ok", "note") for line in lines)
 
 
-def test_a_new_machine_has_no_store_yet_and_gets_none(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_machine_has_no_store_yet_and_gets_none(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = sorted(folder.rglob("*"))
     found = findings(capsys, "--state", "nowhere", "--fence", "no-fence")
-    assert {found[name]["verdict"] for name in ("disk of the store", "store", "disk of the fence")} == {"note"}
+    assert {
+        found[name]["verdict"] for name in ("disk of the store", "store", "disk of the fence")
+    } == {"note"}
     assert "fence" not in found
     assert sorted(folder.rglob("*")) == before
 
@@ -62,7 +75,9 @@ def test_an_old_backup_is_found(stored: Path, capsys: pytest.CaptureFixture[str]
     write_events(stored / "more.csv", 600, 700)
     assert main(["run", "more.csv", *KEYED, *PLACES, "--name", "pages", "--output", "two.csv"]) == 0
     write_events(stored / "more.csv", 700, 900)
-    assert main(["run", "more.csv", *KEYED, *PLACES, "--name", "pages", "--output", "three.csv"]) == 0
+    assert (
+        main(["run", "more.csv", *KEYED, *PLACES, "--name", "pages", "--output", "three.csv"]) == 0
+    )
     shutil.rmtree("state")
     shutil.move("old", "state")
     capsys.readouterr()
@@ -78,21 +93,27 @@ def test_a_damaged_store_fails(stored: Path, capsys: pytest.CaptureFixture[str])
     assert findings(capsys, *PLACES, status=1)["store"]["verdict"] == "failed"
 
 
-def test_wrong_settings_fail(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_settings_fail(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FADECOUNT_PORTT", "1")
     found = findings(capsys, *PLACES, status=1)
     assert "FADECOUNT_PORTT is no setting" in found["settings"]["text"]
     assert "store" not in found
 
 
-def test_a_folder_that_others_may_read_gets_a_note(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_others_may_read_gets_a_note(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (stored / "state").chmod(0o755)
     found = findings(capsys, *PLACES)
     assert found["disk of the store"]["verdict"] == "note"
     assert "chmod 700" in found["disk of the store"]["text"]
 
 
-def test_a_full_disk(stored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk(
+    stored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Usage:
         free = 1 << 20
 
@@ -108,7 +129,9 @@ def test_a_clock_that_cannot_be_right(
     assert findings(capsys, *PLACES, status=1)["clock"]["verdict"] == "failed"
 
 
-def test_a_clock_that_jumps(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_that_jumps(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, asked = time.time, []
 
     def jumping() -> float:
@@ -119,13 +142,17 @@ def test_a_clock_that_jumps(folder: Path, capsys: pytest.CaptureFixture[str], mo
     assert "jumped" in findings(capsys, *PLACES, status=1)["clock"]["text"]
 
 
-def test_a_clock_behind_the_releases(stored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_behind_the_releases(
+    stored: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fadecount.cli.doctor.time.time", lambda: 1_740_000_000.0)
     found = findings(capsys, *PLACES)
     assert "'pages' has released" in found["ticks and clock"]["text"]
 
 
-def test_repeated_random_bytes_fail(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_random_bytes_fail(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fadecount.noise.unpredictable", lambda count: bytes(range(count)))
     assert findings(capsys, *PLACES, status=1)["randomness"]["verdict"] == "failed"
 
@@ -148,7 +175,11 @@ def test_a_missing_extra_is_a_note_with_its_command(
     )
 
 
-def test_a_postgresql_that_is_away_fails_in_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = findings(capsys, "--database", "postgresql://nobody@127.0.0.1:1/none", "--fence", "fence", status=1)
+def test_a_postgresql_that_is_away_fails_in_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = findings(
+        capsys, "--database", "postgresql://nobody@127.0.0.1:1/none", "--fence", "fence", status=1
+    )
     assert found["store"]["verdict"] == "failed"
     assert "\n" not in found["store"]["text"]

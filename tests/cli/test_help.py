@@ -20,12 +20,17 @@ def test_every_command_explains_itself() -> None:
 
 
 def examples() -> Iterator[list[str]]:
-    """The words of every example in the help texts. Words behind a pipe are a command of their own."""
+    """The words of every example in the help texts. Words behind a pipe are a command of their
+    own."""
     for shown in (FIRST_STEPS, *(module.__doc__ or "" for module in commands().values())):
         text = shown.partition(":\n")[2].replace("\\\n", " ")
         for line in text.splitlines():
             for part in line.split(" | "):
-                if line.startswith("  ") and part.strip().startswith("fadecount ") and "COMMAND" not in part:
+                if (
+                    line.startswith("  ")
+                    and part.strip().startswith("fadecount ")
+                    and "COMMAND" not in part
+                ):
                     yield shlex.split(part.partition(" > ")[0])[1:]
 
 
@@ -39,8 +44,12 @@ def test_the_default_of_state_is_the_same_in_every_command() -> None:
     found = dict(states(build_parser(), ""))
     assert len(found) > 15
     assert "FADECOUNT_STATE, else none" in found.pop(" run")
-    assert "~/.local/share/fadecount" in found.pop(" serve")  # it explains the variables of all its settings at once
-    assert {text.partition("(")[2] for text in found.values()} == {"default: FADECOUNT_STATE, else ~/.local/share/fadecount)"}
+    assert "~/.local/share/fadecount" in found.pop(
+        " serve"
+    )  # it explains the variables of all its settings at once
+    assert {text.partition("(")[2] for text in found.values()} == {
+        "default: FADECOUNT_STATE, else ~/.local/share/fadecount)"
+    }
 
 
 def states(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, str]]:

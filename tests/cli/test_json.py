@@ -1,4 +1,5 @@
-"""Every command with --json prints one JSON value, without JSON hidden in its strings and without infinities."""
+"""Every command with --json prints one JSON value, without JSON hidden in its strings and without
+infinities."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ EXAMPLES = {
 }
 
 
-def with_json(parser: argparse.ArgumentParser, name: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def with_json(
+    parser: argparse.ArgumentParser, name: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
     """The commands that have the option."""
     for action in parser._actions:
         if "--json" in action.option_strings:
@@ -57,7 +60,9 @@ def test_every_example_is_a_command_with_json() -> None:
 
 
 @pytest.mark.parametrize("command", EXAMPLES, ids=" ".join)
-def test_no_json_inside_strings(command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_json_inside_strings(
+    command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     if "state" in EXAMPLES[command]:
         assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
         capsys.readouterr()
@@ -66,7 +71,9 @@ def test_no_json_inside_strings(command: tuple[str, ...], folder: Path, capsys: 
     assert [text for text in strings(found) if text.lstrip().startswith(("{", "["))] == []
 
 
-def test_the_mechanism_of_a_stream_is_an_object(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_mechanism_of_a_stream_is_an_object(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
     capsys.readouterr()
     assert main(["streams", "show", "pages", "--state", "state", "--json"]) == 0

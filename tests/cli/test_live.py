@@ -24,7 +24,9 @@ WORDS = ["--tick", "1h", "--time", "at", "--epsilon", "50"]
 
 def start(words: list[str], **options: object) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "fadecount", "run", *words]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
 
 
 def wait_for(path: Path, lines: int) -> list[str]:
@@ -54,11 +56,32 @@ def events(seconds: float, count: int) -> str:
     return "".join(f"{seconds + at / 1000:.3f},x\n" for at in range(count))
 
 
-def test_a_growing_file_is_followed_by_the_clock_and_counted_once_over_restarts(folder: Path) -> None:
+def test_a_growing_file_is_followed_by_the_clock_and_counted_once_over_restarts(
+    folder: Path,
+) -> None:
     grown = folder / "grown.csv"
     grown.write_text("at,page\n" + events(time.time() + 1, 130))
-    words = ["grown.csv", "--tick", "1s", "--time", "at", "--epsilon", "50", "--state", "state", "--follow", "--grace", "1s"]
-    words += ["--start", datetime.now(UTC).isoformat(timespec="seconds"), "--append", "--output", "one.jsonl"]
+    words = [
+        "grown.csv",
+        "--tick",
+        "1s",
+        "--time",
+        "at",
+        "--epsilon",
+        "50",
+        "--state",
+        "state",
+        "--follow",
+        "--grace",
+        "1s",
+    ]
+    words += [
+        "--start",
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        "--append",
+        "--output",
+        "one.jsonl",
+    ]
     total = 0
     for number in (130, 70, 1):
         process = start(words)
@@ -68,7 +91,11 @@ def test_a_growing_file_is_followed_by_the_clock_and_counted_once_over_restarts(
         total += number
         until = time.monotonic() + 60
         while time.monotonic() < until:
-            lines = (folder / "one.jsonl").read_text().splitlines() if (folder / "one.jsonl").exists() else []
+            lines = (
+                (folder / "one.jsonl").read_text().splitlines()
+                if (folder / "one.jsonl").exists()
+                else []
+            )
             if lines and json.loads(lines[-1])["value"] >= total:
                 break
             time.sleep(0.05)
@@ -82,7 +109,19 @@ def test_a_growing_file_is_followed_by_the_clock_and_counted_once_over_restarts(
 
 
 def test_a_silent_pipe_releases_its_ticks_and_is_interrupted(folder: Path) -> None:
-    words = ["-", "--format", "csv", "--tick", "1s", "--epsilon", "1", "--state", "state", "--output", "one.csv"]
+    words = [
+        "-",
+        "--format",
+        "csv",
+        "--tick",
+        "1s",
+        "--epsilon",
+        "1",
+        "--state",
+        "state",
+        "--output",
+        "one.csv",
+    ]
     process = start(words)
     wait_for(folder / "one.csv", 2)
     process.send_signal(signal.SIGINT)
@@ -99,13 +138,32 @@ def test_following_needs_times(folder: Path, capsys: pytest.CaptureFixture[str])
     assert "time must be given to follow a source" in capsys.readouterr().err
 
 
-def test_people_of_an_earlier_run_are_known_to_a_later_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stored = ["--tick", "365d", "--name", "p", "--state", "state", "--person", "who", "--per-person", "2", "--format", "jsonl"]
+def test_people_of_an_earlier_run_are_known_to_a_later_one(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stored = [
+        "--tick",
+        "365d",
+        "--name",
+        "p",
+        "--state",
+        "state",
+        "--person",
+        "who",
+        "--per-person",
+        "2",
+        "--format",
+        "jsonl",
+    ]
     for _ in range(2):
         process = start(["-", *stored, "--epsilon", "50", "--output", "one.csv"])
         _, error = process.communicate('{"who": "ann"}\n{"who": "bob"}\n', timeout=120)
         assert process.returncode == 0, error
-    (folder / "more.jsonl").write_text("".join(f'{{"who": "ann", "at": {time.time():.0f}}}\n' for _ in range(3)))
+    (folder / "more.jsonl").write_text(
+        "".join(f'{{"who": "ann", "at": {time.time():.0f}}}\n' for _ in range(3))
+    )
     later = (datetime.now(UTC) + timedelta(days=365)).isoformat()
     assert main(["run", "more.jsonl", *stored, "--time", "at", "--until", later]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].split(",")[3] == "4", "two of each, over three runs"
+    assert capsys.readouterr().out.splitlines()[-1].split(",")[3] == "4", (
+        "two of each, over three runs"
+    )

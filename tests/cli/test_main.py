@@ -1,4 +1,5 @@
-"""The command line as a whole: commands are found, errors are one line, exit codes tell what happened."""
+"""The command line as a whole: commands are found, errors are one line, exit codes tell what
+happened."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ class Command(ModuleType):
     """A command that ends as its option says."""
 
     def __init__(self) -> None:
-        super().__init__("pretend", "Pretend to work.\n\nexample:\n  fadecount pretend --end well\n")
+        super().__init__(
+            "pretend", "Pretend to work.\n\nexample:\n  fadecount pretend --end well\n"
+        )
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--end", default="well")
@@ -47,7 +50,10 @@ def test_a_command_runs_and_its_status_is_returned(capsys: pytest.CaptureFixture
 @pytest.mark.usefixtures("pretend")
 def test_an_error_is_one_line_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pretend", "--end", "refused"]) == FAILED == 1
-    assert capsys.readouterr() == ("", "fadecount: epsilon must be positive, got -1; take another\n")
+    assert capsys.readouterr() == (
+        "",
+        "fadecount: epsilon must be positive, got -1; take another\n",
+    )
 
 
 @pytest.mark.usefixtures("pretend")
@@ -73,14 +79,22 @@ def test_wrong_words_exit_with_2(words: list[str], capsys: pytest.CaptureFixture
         main(words)
     assert left.value.code == 2
     said = capsys.readouterr().err
-    assert said.startswith("fadecount: ") and said.endswith("; see fadecount --help\n") and said.count("\n") == 1
+    assert (
+        said.startswith("fadecount: ")
+        and said.endswith("; see fadecount --help\n")
+        and said.count("\n") == 1
+    )
 
 
-def test_a_misspelt_option_is_answered_with_the_one_that_was_meant(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_option_is_answered_with_the_one_that_was_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(SystemExit):
         main(["run", "x.csv", "--tick", "1h", "--epsilom", "0.1"])
-    assert capsys.readouterr().err == (
-        "fadecount run: unrecognized arguments: --epsilom 0.1 (did you mean --epsilon?); see fadecount run --help\n"
+    assert (
+        capsys.readouterr().err
+        == "fadecount run: unrecognized arguments: --epsilom 0.1 (did you mean --epsilon?); see"
+        " fadecount run --help\n"
     )
     with pytest.raises(SystemExit):
         main(["streams", "list", "--jason"])
@@ -88,7 +102,9 @@ def test_a_misspelt_option_is_answered_with_the_one_that_was_meant(capsys: pytes
 
 
 def test_the_version_is_shown() -> None:
-    done = subprocess.run([sys.executable, "-m", "fadecount", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "fadecount", "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout == f"fadecount {fadecount.__version__}\n"
 
 
@@ -137,7 +153,10 @@ def test_options_are_taken_by_their_full_names_only(capsys: pytest.CaptureFixtur
     ],
 )
 def test_a_missing_extra_is_one_line(package: str, extra: str, words: list[str]) -> None:
-    code = f"import sys; sys.modules[{package!r}] = None; from fadecount.cli.main import main; sys.exit(main({words!r}))"
+    code = (
+        f"import sys; sys.modules[{package!r}] = None; from fadecount.cli.main import main;"
+        f" sys.exit(main({words!r}))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (FAILED, "")
     assert done.stderr.count("\n") == 1

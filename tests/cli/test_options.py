@@ -24,14 +24,20 @@ def parsed(line: str) -> fc.Mechanism:
         ("--epsilon 0.5", fc.Gradual(epsilon=0.5)),
         ("--epsilon 0.5 --exponent 2 --delay 3", fc.Gradual(epsilon=0.5, exponent=2.0, delay=3)),
         ("--epsilon 0.5 --head-start 9", fc.Gradual(epsilon=0.5, head_start=9)),
-        ("--mechanism designed --budgets 0.5,0.25 --head-start 2", fc.Designed(budgets=(0.5, 0.25), head_start=2)),
+        (
+            "--mechanism designed --budgets 0.5,0.25 --head-start 2",
+            fc.Designed(budgets=(0.5, 0.25), head_start=2),
+        ),
         ("--mechanism linear --epsilon 0.5", fc.Linear(epsilon=0.5)),
         ("--mechanism binary --epsilon 1 --steps 99", fc.Binary(epsilon=1.0, horizon=99)),
         (
             "--mechanism refresh --window 7 --epsilon-current 1 --epsilon-past 0.1",
             fc.Refresh(window=7, epsilon_current=1.0, epsilon_past=0.1),
         ),
-        ("--mechanism designed --budgets 0.5,inf,0.25 --delay 1", fc.Designed(budgets=(0.5, float("inf"), 0.25), delay=1)),
+        (
+            "--mechanism designed --budgets 0.5,inf,0.25 --delay 1",
+            fc.Designed(budgets=(0.5, float("inf"), 0.25), delay=1),
+        ),
     ],
 )
 def test_a_mechanism_spelt_out(line: str, mechanism: fc.Mechanism) -> None:
@@ -53,7 +59,10 @@ def test_a_mechanism_spelt_out(line: str, mechanism: fc.Mechanism) -> None:
         ("--plan /no/such/file.json --mechanism linear", "--mechanism is no option of a plan"),
         ("--epsilon 1 --window 7", "--window is no option of gradual"),
         ("--mechanism linear --epsilon 1 --exponent 2", "--exponent is no option of linear"),
-        ("--mechanism refresh --window 7 --epsilon-current 1 --epsilon-past 0.1 --delay 0", "--delay is no option of refresh"),
+        (
+            "--mechanism refresh --window 7 --epsilon-current 1 --epsilon-past 0.1 --delay 0",
+            "--delay is no option of refresh",
+        ),
     ],
 )
 def test_what_is_missing_or_wrong_is_named(line: str, named: str) -> None:

@@ -19,7 +19,19 @@ import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.cli.plan import WIDTH
 
-YEAR = ["plan", "--tick", "1m", "--horizon", "1y", "--loss", "1h=0.5", "--loss", "30d=2", "--loss", "1y=4"]
+YEAR = [
+    "plan",
+    "--tick",
+    "1m",
+    "--horizon",
+    "1y",
+    "--loss",
+    "1h=0.5",
+    "--loss",
+    "30d=2",
+    "--loss",
+    "1y=4",
+]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +60,9 @@ def test_steps_and_errors_without_a_tick(capsys: pytest.CaptureFixture[str]) -> 
     assert max(map(len, capsys.readouterr().out.splitlines())) <= WIDTH
 
 
-def test_the_saved_plan_is_the_mechanism(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_saved_plan_is_the_mechanism(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "plan.json"
     assert main([*YEAR, "--save", str(file), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -64,7 +78,9 @@ def test_the_saved_plan_is_the_mechanism(tmp_path: Path, capsys: pytest.CaptureF
     assert fc.Mechanism.from_json(file.read_text()) != best.mechanism
 
 
-@pytest.mark.parametrize("more", [[], ["--delay", "1h"], ["--per-person", "24/day"], ["--max-error", "500"]])
+@pytest.mark.parametrize(
+    "more", [[], ["--delay", "1h"], ["--per-person", "24/day"], ["--max-error", "500"]]
+)
 def test_the_picture(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "plan.png"
     assert main([*YEAR, *more, "--plot", str(file)]) == 0
@@ -81,21 +97,50 @@ def test_the_picture(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
         (["--tick", "1m", "--loss", "1h"], "--loss must be AGE=LOSS"),
         (["--tick", "1m", "--loss", "1h=much"], "--loss must be a number"),
         (["--tick", "1m", "--loss", "1h=1", "--loss", "60m=2"], "--loss must name each age once"),
-        (["--tick", "1m", "--loss", "1h=2", "--loss", "1d=1"], "targets must not decrease with age"),
-        (["--tick", "1m", "--horizon", "1h", "--loss", "1d=1"], "target age must be an integer from 0 to 60"),
+        (
+            ["--tick", "1m", "--loss", "1h=2", "--loss", "1d=1"],
+            "targets must not decrease with age",
+        ),
+        (
+            ["--tick", "1m", "--horizon", "1h", "--loss", "1d=1"],
+            "target age must be an integer from 0 to 60",
+        ),
         (["--tick", "1m", "--loss", "1d=0"], "target loss at age 1440 must be"),
         (["--tick", "1m", "--loss", "1d=1", "--max-error", "5@x"], "--max-error must be a number"),
-        (["--tick", "1m", "--loss", "1d=1", "--per-person", "many"], "--per-person must be a number of events"),
-        (["--tick", "1m", "--loss", "1d=1", "--per-person", "24/"], "--per-person must be a number of events"),
-        (["--tick", "1m", "--loss", "1d=1", "--per-person", "24/moon"], "--per-person must be a positive duration"),
-        (["--tick", "1m", "--loss", "1d=1", "--keys-per-person", "4"], "--per-person must be given with --keys-per-person"),
-        (["--tick", "1m", "--loss", "1d=1", "--per-person", "1", "--keys-per-person", "0"], "keys must be an integer from 1"),
+        (
+            ["--tick", "1m", "--loss", "1d=1", "--per-person", "many"],
+            "--per-person must be a number of events",
+        ),
+        (
+            ["--tick", "1m", "--loss", "1d=1", "--per-person", "24/"],
+            "--per-person must be a number of events",
+        ),
+        (
+            ["--tick", "1m", "--loss", "1d=1", "--per-person", "24/moon"],
+            "--per-person must be a positive duration",
+        ),
+        (
+            ["--tick", "1m", "--loss", "1d=1", "--keys-per-person", "4"],
+            "--per-person must be given with --keys-per-person",
+        ),
+        (
+            ["--tick", "1m", "--loss", "1d=1", "--per-person", "1", "--keys-per-person", "0"],
+            "keys must be an integer from 1",
+        ),
         (["--tick", "1m", "--loss", "1d=1", "--option", "9"], "--option must be from 1 to"),
-        (["--tick", "1m", "--loss", "1d=1", "--plot", "plan.doc"], "plot must be a file that ends with"),
-        (["--tick", "1m", "--loss", "1d=1", "--plot", "nowhere/plan.png"], "plot must be a file in a folder that exists"),
+        (
+            ["--tick", "1m", "--loss", "1d=1", "--plot", "plan.doc"],
+            "plot must be a file that ends with",
+        ),
+        (
+            ["--tick", "1m", "--loss", "1d=1", "--plot", "nowhere/plan.png"],
+            "plot must be a file in a folder that exists",
+        ),
     ],
 )
-def test_senseless_words_get_one_clear_line(words: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_senseless_words_get_one_clear_line(
+    words: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["plan", *words]) == 1
     error = capsys.readouterr().err
     assert error.startswith(f"fadecount: {line}")
@@ -103,19 +148,38 @@ def test_senseless_words_get_one_clear_line(words: list[str], line: str, capsys:
 
 
 @pytest.mark.parametrize("picture", ["plan.doc", "nowhere/plan.png", None])
-def test_nothing_is_saved_if_the_picture_cannot_be_drawn(picture: str | None, tmp_path: Path) -> None:
+def test_nothing_is_saved_if_the_picture_cannot_be_drawn(
+    picture: str | None, tmp_path: Path
+) -> None:
     """Without matplotlib (None), or to a place where no picture can be."""
-    words = ["plan", "--horizon", "100", "--loss", "100=1", "--save", "plan.json", "--plot", picture or "plan.png"]
+    words = [
+        "plan",
+        "--horizon",
+        "100",
+        "--loss",
+        "100=1",
+        "--save",
+        "plan.json",
+        "--plot",
+        picture or "plan.png",
+    ]
     hidden = "" if picture else "sys.modules['matplotlib'] = None; "
     code = f"import sys; {hidden}from fadecount.cli.main import main; sys.exit(main({words!r}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("tick", "per_person", "same_as"),
-    [("1d", "1/hour", "24/day"), ("1h", "3/90m", "3/1h"), ("1d", "2/7h", "8/day"), ("10m", "24/day", "24/144")],
+    [
+        ("1d", "1/hour", "24/day"),
+        ("1h", "3/90m", "3/1h"),
+        ("1d", "2/7h", "8/day"),
+        ("10m", "24/day", "24/144"),
+    ],
 )
 def test_a_period_is_never_taken_for_a_longer_one(
     tick: str, per_person: str, same_as: str, capsys: pytest.CaptureFixture[str]
@@ -123,7 +187,23 @@ def test_a_period_is_never_taken_for_a_longer_one(
     """Whatever a person may do under the cap as it was given, the plan allows for."""
     said = []
     for cap in (per_person, same_as):
-        assert main(["plan", "--tick", tick, "--horizon", "30d", "--loss", "30d=4", "--per-person", cap, "--json"]) == 0
+        assert (
+            main(
+                [
+                    "plan",
+                    "--tick",
+                    tick,
+                    "--horizon",
+                    "30d",
+                    "--loss",
+                    "30d=4",
+                    "--per-person",
+                    cap,
+                    "--json",
+                ]
+            )
+            == 0
+        )
         said.append(json.loads(capsys.readouterr().out)["plan"]["request"]["person"])
     assert said[0] == said[1]
 
@@ -132,19 +212,41 @@ def test_a_plan_says_for_whom_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     short = ["plan", "--tick", "1h", "--horizon", "30d", "--loss", "30d=4", "--delta", "1e-9"]
     assert main([*short, "--per-person", "3/tick", "--keys-per-person", "4"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "for a person with at most 3 events in one step, each under up to 4 keys, all of them together" in shown
+    assert (
+        "for a person with at most 3 events in one step, each under up to 4 keys, all of them"
+        " together" in shown
+    )
     assert main([*short, "--per-person", "1/day", "--keys-per-person", "4"]) == 0
-    assert "at most 1 event in any 1 day, each under up to 4 keys" in " ".join(capsys.readouterr().out.split())
+    assert "at most 1 event in any 1 day, each under up to 4 keys" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_open_serves_the_page_alone_and_opens_the_browser(tmp_path: Path) -> None:
     """A browser of ours writes down the address that it is given."""
     browser, opened = tmp_path / "browser", tmp_path / "opened"
-    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.part && mv {opened}.part {opened}\n', encoding="utf-8")
+    browser.write_text(
+        f'#!/bin/sh\necho "$1" > {opened}.part && mv {opened}.part {opened}\n', encoding="utf-8"
+    )
     browser.chmod(0o700)
-    words = ["plan", "--open", "--tick", "1d", "--loss", "30d=2", "--loss", "1y=4", "--per-person", "2/day", "--delta", "1e-9"]
+    words = [
+        "plan",
+        "--open",
+        "--tick",
+        "1d",
+        "--loss",
+        "30d=2",
+        "--loss",
+        "1y=4",
+        "--per-person",
+        "2/day",
+        "--delta",
+        "1e-9",
+    ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "fadecount", *words], env={**os.environ, "BROWSER": str(browser)}, stdout=subprocess.PIPE
+        [sys.executable, "-m", "fadecount", *words],
+        env={**os.environ, "BROWSER": str(browser)},
+        stdout=subprocess.PIPE,
     )
     try:
         assert process.stdout is not None
@@ -155,7 +257,12 @@ def test_open_serves_the_page_alone_and_opens_the_browser(tmp_path: Path) -> Non
             time.sleep(0.02)
         assert opened.read_text(encoding="utf-8").strip() == address
         origin, wishes = address.split("/plan#")
-        assert parse_qs(wishes) == {"tick": ["1d"], "delta": ["1e-09"], "losses": ["1mo:2.0,1y:4.0"], "person": ["2/1d"]}
+        assert parse_qs(wishes) == {
+            "tick": ["1d"],
+            "delta": ["1e-09"],
+            "losses": ["1mo:2.0,1y:4.0"],
+            "person": ["2/1d"],
+        }
         for path in ("/plan", "/", "/static/plan.js"):
             assert urlopen(origin + path, timeout=60).status == 200  # noqa: S310 - our own server
         with pytest.raises(HTTPError, match="404"):
@@ -178,6 +285,8 @@ def test_open_serves_the_page_alone_and_opens_the_browser(tmp_path: Path) -> Non
         (["--per-person", "3/tick"], "--per-person"),
     ],
 )
-def test_open_refuses_what_the_page_does_not_have(more: list[str], name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_open_refuses_what_the_page_does_not_have(
+    more: list[str], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["plan", "--open", *more]) == 1
     assert capsys.readouterr().err.startswith(f"fadecount: {name} must be")

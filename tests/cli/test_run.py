@@ -20,9 +20,14 @@ from fadecount.cli.run import _default_name
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def write_events(path: Path, first: int, last: int, keys: tuple[str, ...] = ("home", "help", "else")) -> Path:
+def write_events(
+    path: Path, first: int, last: int, keys: tuple[str, ...] = ("home", "help", "else")
+) -> Path:
     """One event per minute."""
-    rows = [f"{(BEGIN + timedelta(minutes=at)).isoformat()},{keys[at % len(keys)]}" for at in range(first, last)]
+    rows = [
+        f"{(BEGIN + timedelta(minutes=at)).isoformat()},{keys[at % len(keys)]}"
+        for at in range(first, last)
+    ]
     path.write_text("\n".join(["at,page", *rows]) + "\n")
     return path
 
@@ -45,7 +50,9 @@ KEYED = ["--tick", "1h", "--time", "at", "--key", "page", "--keys", "home,help",
 STORED = [*KEYED, "--epsilon", "4", "--state", "state", "--name", "pages"]
 
 
-def test_a_one_off_run_releases_every_tick_with_an_interval(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_one_off_run_releases_every_tick_with_an_interval(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", "first.csv", "--tick", "1h", "--time", "at", "--epsilon", "50"]) == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     assert [row["tick"] for row in rows] == [f"2026-03-01T{hour:02}:00:00Z" for hour in range(10)]
@@ -63,31 +70,44 @@ def test_a_forgotten_name_is_asked_for(folder: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith(
-        "fadecount: --name must name a stream of this store (pages), got 'second'; to begin 'second', give"
+        "fadecount: --name must name a stream of this store (pages), got 'second'; to begin"
+        " 'second', give"
     )
     assert main([*words, "--name", "pages", "--output", "two.csv"]) == 0
 
 
 def test_an_undeclared_key_suggests_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "first.csv", *KEYED[:-1], "--epsilon", "4"]) == 0
-    assert "200 rows left out: the key is not declared (with --other, such rows count together)" in capsys.readouterr().err
+    assert (
+        "200 rows left out: the key is not declared (with --other, such rows count together)"
+        in capsys.readouterr().err
+    )
 
 
-def test_newer_data_continue_and_released_ticks_are_left_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_newer_data_continue_and_released_ticks_are_left_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
     capsys.readouterr()
     assert main(["run", "first.csv", *STORED, "--output", "again.csv"]) == 0
-    assert "600 rows left out: the time is before the first tick that is counted" in capsys.readouterr().err
+    assert (
+        "600 rows left out: the time is before the first tick that is counted"
+        in capsys.readouterr().err
+    )
     assert not (folder / "again.csv").exists(), "nothing is released again"
     write_events(folder / "grown.csv", 0, 900)
     assert main(["run", "grown.csv", *STORED, "--output", "two.jsonl"]) == 0
     rows = [json.loads(line) for line in (folder / "two.jsonl").read_text().splitlines()]
-    assert [row["tick"] for row in rows[::3]] == [f"2026-03-01T{hour:02}:00:00Z" for hour in range(10, 15)]
+    assert [row["tick"] for row in rows[::3]] == [
+        f"2026-03-01T{hour:02}:00:00Z" for hour in range(10, 15)
+    ]
     assert [row["key"] for row in rows[:3]] == ["home", "help", "other"]
     assert abs(rows[-1]["value"] - 300) < 40
 
 
-def test_a_file_of_releases_is_replaced_only_by_force_or_goes_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_releases_is_replaced_only_by_force_or_goes_on(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
     before = (folder / "one.csv").read_text()
     assert main(["run", "second.csv", *STORED, "--output", "one.csv"]) == 1
@@ -98,7 +118,10 @@ def test_a_file_of_releases_is_replaced_only_by_force_or_goes_on(folder: Path, c
     assert main(["streams", "export", "pages", "--state", "state", "--output", "all.csv"]) == 0
     assert (folder / "all.csv").read_text() == (folder / "one.csv").read_text()
     assert main(["streams", "export", "pages", "--state", "state", "--output", "all.csv"]) == 1
-    assert main(["streams", "export", "pages", "--state", "state", "--output", "all.csv", "--force"]) == 0
+    assert (
+        main(["streams", "export", "pages", "--state", "state", "--output", "all.csv", "--force"])
+        == 0
+    )
     assert main(["run", "first.csv", *STORED, "--output", "one.parquet", "--append"]) == 1
 
 
@@ -109,26 +132,44 @@ def test_releases_and_windows_are_not_written_into_one_file(
 ) -> None:
     """They have different columns. The refusal comes before anything is released."""
     assert main(["run", "first.csv", *STORED, "--output", f"one.{kind}", *first]) == 0
-    before, store = (folder / f"one.{kind}").read_bytes(), (folder / "state" / "streams.db").read_bytes()
+    before, store = (
+        (folder / f"one.{kind}").read_bytes(),
+        (folder / "state" / "streams.db").read_bytes(),
+    )
     capsys.readouterr()
     assert main(["run", "second.csv", *STORED, "--output", f"one.{kind}", "--append", *second]) == 1
-    assert "--output must be a file that begins with the columns stream, tick, " in capsys.readouterr().err
-    assert ((folder / f"one.{kind}").read_bytes(), (folder / "state" / "streams.db").read_bytes()) == (before, store)
+    assert (
+        "--output must be a file that begins with the columns stream, tick, "
+        in capsys.readouterr().err
+    )
+    assert (
+        (folder / f"one.{kind}").read_bytes(),
+        (folder / "state" / "streams.db").read_bytes(),
+    ) == (before, store)
     assert main(["run", "second.csv", *STORED, "--output", f"one.{kind}", "--append", *first]) == 0
     assert (folder / f"one.{kind}").read_bytes().startswith(before)
     rows = (folder / f"one.{kind}").read_text().splitlines()
-    assert len({row.count(",") for row in rows}) == 1 and sum(row.startswith("stream,") for row in rows) == (kind == "csv")
+    assert len({row.count(",") for row in rows}) == 1 and sum(
+        row.startswith("stream,") for row in rows
+    ) == (kind == "csv")
 
 
-@pytest.mark.parametrize("text", ["", "stream,tick,key,value,low,high", "a,b\n", "\ufeffstream,tick,key,value,low,high\n", "\n"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "stream,tick,key,value,low,high", "a,b\n", "\ufeffstream,tick,key,value,low,high\n", "\n"],
+)
 def test_only_a_file_of_releases_goes_on(folder: Path, text: str) -> None:
     (folder / "one.csv").write_text(text, encoding="utf-8")
     status = main(["run", "first.csv", *STORED, "--output", "one.csv", "--append"])
     assert status == (0 if text == "" else 1)
-    assert text == "" or ((folder / "one.csv").read_text(encoding="utf-8") == text and not (folder / "state").exists())
+    assert text == "" or (
+        (folder / "one.csv").read_text(encoding="utf-8") == text and not (folder / "state").exists()
+    )
 
 
-def test_bad_rows_are_left_out_one_by_one_and_check_names_the_first(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_rows_are_left_out_one_by_one_and_check_names_the_first(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with (folder / "first.csv").open("a") as file:
         file.write("not a time,home\n")
     assert main(["run", "first.csv", *STORED, "--check"]) == 1
@@ -141,37 +182,107 @@ def test_bad_rows_are_left_out_one_by_one_and_check_names_the_first(folder: Path
     assert "1 row left out: the time is missing or cannot be read" in capsys.readouterr().err
 
 
-def test_a_run_ends_with_the_unit_and_its_losses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_ends_with_the_unit_and_its_losses(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["--tick", "1h", "--time", "at", "--epsilon", "0.1"]
     assert main(["run", "first.csv", *words]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].startswith("fadecount: the first and last tick show when the first and last events were")
-    assert lines[1].startswith("fadecount: a one-off run, nothing is kept: ") and lines[1].endswith("--state DIR keeps it")
-    assert lines[2].startswith("fadecount: privacy loss (ε) for one event: at most 0.10 when it is released, ")
+    assert lines[0].startswith(
+        "fadecount: the first and last tick show when the first and last events were"
+    )
+    assert lines[1].startswith("fadecount: a one-off run, nothing is kept: ") and lines[1].endswith(
+        "--state DIR keeps it"
+    )
+    assert lines[2].startswith(
+        "fadecount: privacy loss (ε) for one event: at most 0.10 when it is released, "
+    )
     assert lines[2].endswith(" after a year") and len(lines) == 3
-    assert main(["run", "first.csv", *words, "--start", "2026-03-01", "--until", "2026-03-02", "--state", "state"]) == 0
+    assert (
+        main(
+            [
+                "run",
+                "first.csv",
+                *words,
+                "--start",
+                "2026-03-01",
+                "--until",
+                "2026-03-02",
+                "--state",
+                "state",
+            ]
+        )
+        == 0
+    )
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2, "a range that was asked for shows nothing"
-    assert lines[0].startswith("fadecount: store and fence are on one file system"), "said once, when the stream is created"
+    assert lines[0].startswith("fadecount: store and fence are on one file system"), (
+        "said once, when the stream is created"
+    )
 
 
 @pytest.mark.parametrize("option", ["--fence", "--key-file"])
-def test_what_protects_a_store_is_refused_without_one(folder: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "first.csv", "--tick", "1h", "--time", "at", "--epsilon", "0.1", option, "marks"]) == 1
+def test_what_protects_a_store_is_refused_without_one(
+    folder: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(
+            [
+                "run",
+                "first.csv",
+                "--tick",
+                "1h",
+                "--time",
+                "at",
+                "--epsilon",
+                "0.1",
+                option,
+                "marks",
+            ]
+        )
+        == 1
+    )
     said = capsys.readouterr()
-    assert said.out == "" and f"--state or --database must be given with {option}; without them nothing is kept" in said.err
+    assert (
+        said.out == ""
+        and f"--state or --database must be given with {option}; without them nothing is kept"
+        in said.err
+    )
 
 
-def test_a_file_without_the_column_of_its_time_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_without_the_column_of_its_time_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Not counted as it arrives: that would wait for the clock."""
     assert main(["run", "first.csv", "--tick", "1h", "--epsilon", "0.1"]) == 1
-    assert "time must be given for a file; name the column of the time (--time)" in capsys.readouterr().err
+    assert (
+        "time must be given for a file; name the column of the time (--time)"
+        in capsys.readouterr().err
+    )
 
 
-def test_a_run_never_uses_the_folder_of_the_service_unasked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_never_uses_the_folder_of_the_service_unasked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
     monkeypatch.setenv("FADECOUNT_FENCE", str(folder / "marks"))
-    assert main(["run", "first.csv", "--tick", "1h", "--time", "at", "--epsilon", "0.1", "--output", "out.csv"]) == 0
+    assert (
+        main(
+            [
+                "run",
+                "first.csv",
+                "--tick",
+                "1h",
+                "--time",
+                "at",
+                "--epsilon",
+                "0.1",
+                "--output",
+                "out.csv",
+            ]
+        )
+        == 0
+    )
     assert not (folder / "data").exists() and not (folder / "marks").exists()
 
 
@@ -181,15 +292,45 @@ def test_an_input_without_events_releases_its_empty_ticks(folder: Path, name: st
     words = ["--start", "2026-03-01", "--until", "2026-03-01T05:00", "--output", "one.csv"]
     assert main(["run", name, *STORED, *words]) == 0
     assert len(read(folder / "one.csv")) == 5 * 3
-    assert main(["run", name, *[word.replace("pages", "other") for word in STORED], "--output", "two.csv"]) == 0
-    assert not (folder / "two.csv").exists(), "without a range and without events there is nothing to release"
+    assert (
+        main(
+            [
+                "run",
+                name,
+                *[word.replace("pages", "other") for word in STORED],
+                "--output",
+                "two.csv",
+            ]
+        )
+        == 0
+    )
+    assert not (folder / "two.csv").exists(), (
+        "without a range and without events there is nothing to release"
+    )
 
 
-def test_events_outside_the_range_change_nothing_and_are_reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--tick", "1h", "--time", "at", "--epsilon", "50", "--start", "2026-03-01T02:00", "--until", "2026-03-01T05:00"]
+def test_events_outside_the_range_change_nothing_and_are_reported(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "--tick",
+        "1h",
+        "--time",
+        "at",
+        "--epsilon",
+        "50",
+        "--start",
+        "2026-03-01T02:00",
+        "--until",
+        "2026-03-01T05:00",
+    ]
     assert main(["run", "first.csv", *words]) == 0
     captured = capsys.readouterr()
-    assert [row["value"] for row in csv.DictReader(captured.out.splitlines())] == ["60", "120", "180"]
+    assert [row["value"] for row in csv.DictReader(captured.out.splitlines())] == [
+        "60",
+        "120",
+        "180",
+    ]
     assert "120 rows left out: the time is before the first tick that is counted" in captured.err
     assert "300 rows left out: the time is after the last tick that is counted" in captured.err
 
@@ -198,17 +339,40 @@ def test_a_stream_keeps_its_start(folder: Path, capsys: pytest.CaptureFixture[st
     start = ["--start", "2026-03-01"]
     assert main(["run", "first.csv", *STORED, *start, "--output", "one.csv"]) == 0
     assert main(["run", "second.csv", *STORED, *start, "--output", "two.csv"]) == 0
-    assert main(["run", "second.csv", *STORED, "--start", "2026-03-01T01:00", "--output", "three.csv"]) == 1
+    assert (
+        main(["run", "second.csv", *STORED, "--start", "2026-03-01T01:00", "--output", "three.csv"])
+        == 1
+    )
     assert "start must be 2026-03-01T00:00:00Z, where 'pages' began" in capsys.readouterr().err
 
 
-def test_a_range_of_too_many_ticks_is_taken_for_a_wrong_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_range_of_too_many_ticks_is_taken_for_a_wrong_time(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "far.csv").write_text("at\n2026-03-01\n9000-01-01\n")
-    assert main(["run", "far.csv", "--tick", "1s", "--time", "at", "--epsilon", "1", "--output", "one.csv"]) == 1
+    assert (
+        main(
+            [
+                "run",
+                "far.csv",
+                "--tick",
+                "1s",
+                "--time",
+                "at",
+                "--epsilon",
+                "1",
+                "--output",
+                "one.csv",
+            ]
+        )
+        == 1
+    )
     assert "range must be at most 50,000,000 ticks" in capsys.readouterr().err
 
 
-def test_new_keys_are_declared_and_others_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_keys_are_declared_and_others_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
     changed = [word.replace("home,help", "help,home") for word in STORED]
     assert main(["run", "second.csv", *changed]) == 1
@@ -227,7 +391,9 @@ def test_new_keys_are_declared_and_others_are_refused(folder: Path, capsys: pyte
         (["--person", "who"], "protected unit must be one event"),
     ],
 )
-def test_a_stream_cannot_become_another(folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_cannot_become_another(
+    folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
     (folder / "third.csv").write_text("at,page,n,who\n2026-03-01T12:00,home,1,ann\n")
     capsys.readouterr()
@@ -237,30 +403,97 @@ def test_a_stream_cannot_become_another(folder: Path, words: list[str], message:
     assert error.count("\n") == 1
 
 
-def test_amounts_and_persons_make_the_noise_wider_and_the_loss_hold(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_amounts_and_persons_make_the_noise_wider_and_the_loss_hold(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = [f"2026-03-01T0{hour}:00:00Z,{hour},anna" for hour in range(8)]
     (folder / "amounts.csv").write_text("\n".join(["at,n,who", *rows]))
-    words = ["--tick", "1h", "--time", "at", "--amount", "n", "--max-amount", "10", "--person", "who", "--per-person", "2/tick"]
-    assert main(["run", "amounts.csv", *words, "--epsilon", "1", "--state", "state", "--output", "one.csv"]) == 0
+    words = [
+        "--tick",
+        "1h",
+        "--time",
+        "at",
+        "--amount",
+        "n",
+        "--max-amount",
+        "10",
+        "--person",
+        "who",
+        "--per-person",
+        "2/tick",
+    ]
+    assert (
+        main(
+            [
+                "run",
+                "amounts.csv",
+                *words,
+                "--epsilon",
+                "1",
+                "--state",
+                "state",
+                "--output",
+                "one.csv",
+            ]
+        )
+        == 0
+    )
     assert main(["streams", "show", "amounts", "--state", "state", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert shown["sensitivity"] == 20
     assert shown["error_95"] > 100
-    assert main(["streams", "show", "amounts", "--state", "state", "--json", "--item", "2026-03-01T07:30"]) == 0
+    assert (
+        main(
+            [
+                "streams",
+                "show",
+                "amounts",
+                "--state",
+                "state",
+                "--json",
+                "--item",
+                "2026-03-01T07:30",
+            ]
+        )
+        == 0
+    )
     assert json.loads(capsys.readouterr().out)["loss_now"] == pytest.approx(1.0, abs=1e-12)
 
 
-@pytest.mark.parametrize(("noise", "rows"), [(["--epsilon", "200"], 1), (["--mechanism", "gaussian", "--sigma", "14"], 2)])
-def test_a_person_under_several_keys(folder: Path, noise: list[str], rows: int, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("noise", "rows"),
+    [(["--epsilon", "200"], 1), (["--mechanism", "gaussian", "--sigma", "14"], 2)],
+)
+def test_a_person_under_several_keys(
+    folder: Path, noise: list[str], rows: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = [f"2026-03-01T0{hour}:00:00Z,{key},anna" for hour in range(3) for key in "abcd" * rows]
     (folder / "touched.csv").write_text("\n".join(["at,door,who", *lines]))
-    words = ["--tick", "1h", "--time", "at", "--key", "door", "--keys", "a,b,c,d", "--person", "who", "--per-person", str(rows)]
+    words = [
+        "--tick",
+        "1h",
+        "--time",
+        "at",
+        "--key",
+        "door",
+        "--keys",
+        "a,b,c,d",
+        "--person",
+        "who",
+        "--per-person",
+        str(rows),
+    ]
     words = ["run", "touched.csv", *words, *noise, "--state", "state"]
     assert main([*words, "--keys-per-person", "2", "--output", "one.csv"]) == 0
     said = capsys.readouterr().err
     assert f"{'1 event' if rows == 1 else '2 events'} in each of at most 2 keys: at most" in said
     if rows == 1:
-        assert [int(row["value"]) for row in read(folder / "one.csv")[-4:]] == [3, 3, 0, 0], "there is next to no noise"
+        assert [int(row["value"]) for row in read(folder / "one.csv")[-4:]] == [
+            3,
+            3,
+            0,
+            0,
+        ], "there is next to no noise"
     assert main([*words, "--keys-per-person", "3", "--output", "two.csv"]) == 1
     assert "protected unit must be one person within a tick" in capsys.readouterr().err
     assert main(["streams", "show", "touched", "--state", "state", "--json"]) == 0
@@ -274,7 +507,14 @@ def test_a_person_under_several_keys(folder: Path, noise: list[str], rows: int, 
 
 
 def test_start_and_until_do_not_depend_on_the_events(folder: Path) -> None:
-    words = ["--start", "2026-02-28T22:00", "--until", "2026-03-01T15:00+01:00", "--output", "one.csv"]
+    words = [
+        "--start",
+        "2026-02-28T22:00",
+        "--until",
+        "2026-03-01T15:00+01:00",
+        "--output",
+        "one.csv",
+    ]
     assert main(["run", "first.csv", *STORED, *words]) == 0
     ticks = [row["tick"] for row in read(folder / "one.csv")[::3]]
     assert (ticks[0], ticks[-1], len(ticks)) == ("2026-02-28T22:00:00Z", "2026-03-01T13:00:00Z", 16)
@@ -284,7 +524,12 @@ def test_the_monotone_view_goes_on_from_the_earlier_run(folder: Path) -> None:
     noisy = [word if word != "4" else "0.05" for word in STORED]
     assert main(["run", "first.csv", *noisy, "--monotone", "--output", "one.csv"]) == 0
     assert main(["run", "second.csv", *noisy, "--monotone", "--output", "two.csv"]) == 0
-    values = [int(row["value"]) for name in ("one.csv", "two.csv") for row in read(folder / name) if row["key"] == "home"]
+    values = [
+        int(row["value"])
+        for name in ("one.csv", "two.csv")
+        for row in read(folder / name)
+        if row["key"] == "home"
+    ]
     assert values == sorted(values)
     assert values[0] >= 0
 
@@ -320,8 +565,12 @@ def test_parquet_output(folder: Path) -> None:
         (["first.csv", "--zone", "Mars"], "must be"),
     ],
 )
-def test_mistakes_are_one_line(folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", *words[:1], "--tick", "1h", "--time", "at", "--epsilon", "1", *words[1:]]) == 1
+def test_mistakes_are_one_line(
+    folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(["run", *words[:1], "--tick", "1h", "--time", "at", "--epsilon", "1", *words[1:]]) == 1
+    )
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
@@ -329,9 +578,18 @@ def test_mistakes_are_one_line(folder: Path, words: list[str], message: str, cap
 
 @pytest.mark.parametrize(
     "words",
-    ["--until tomorrow", "--until 9999-12-31", "--monotone -3", "--output no/one.csv", "--output one.xls", "--output first.csv"],
+    [
+        "--until tomorrow",
+        "--until 9999-12-31",
+        "--monotone -3",
+        "--output no/one.csv",
+        "--output one.xls",
+        "--output first.csv",
+    ],
 )
-def test_nothing_is_released_under_a_wrong_option(folder: Path, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_released_under_a_wrong_option(
+    folder: Path, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = (folder / "first.csv").read_text()
     option, value = words.split()
     assert main(["run", "first.csv", *STORED, option, value]) == 1
@@ -343,7 +601,9 @@ def test_nothing_is_released_under_a_wrong_option(folder: Path, words: str, caps
     assert not (folder / "state").exists()
 
 
-def test_a_file_that_is_missing_makes_no_stream(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_missing_makes_no_stream(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", "third.csv", *STORED]) == 1
     assert main(["streams", "list", "--state", "state"]) == 0
     assert capsys.readouterr().out == ""
@@ -359,15 +619,32 @@ def test_names_come_from_files() -> None:
 
 
 def test_interrupting_stops_between_ticks_with_everything_committed(folder: Path) -> None:
-    """Years of short ticks with gaps, in many transactions: after the signal, the store and the file agree and it goes on."""
+    """Years of short ticks with gaps, in many transactions: after the signal, the store and the
+    file agree and it goes on."""
     rows = [f"{(BEGIN + timedelta(days=day)).isoformat()}" for day in range(2000)]
     (folder / "days.csv").write_text("\n".join(["at", *rows]))
-    words = ["run", "days.csv", "--tick", "10s", "--time", "at", "--epsilon", "1", "--state", "state"]
+    words = [
+        "run",
+        "days.csv",
+        "--tick",
+        "10s",
+        "--time",
+        "at",
+        "--epsilon",
+        "1",
+        "--state",
+        "state",
+    ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "fadecount", *words, "--output", "one.csv"], stderr=subprocess.PIPE, text=True, env=os.environ
+        [sys.executable, "-m", "fadecount", *words, "--output", "one.csv"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ,
     )
     until = time.monotonic() + 60
-    while time.monotonic() < until and not ((folder / "one.csv").exists() and (folder / "one.csv").stat().st_size > 1000):
+    while time.monotonic() < until and not (
+        (folder / "one.csv").exists() and (folder / "one.csv").stat().st_size > 1000
+    ):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
@@ -382,31 +659,75 @@ def test_interrupting_stops_between_ticks_with_everything_committed(folder: Path
 def test_keys_with_commas_and_quotes_survive_in_every_format(folder: Path) -> None:
     keys = ["a,b", 'say "hi"', "ünï", "plain"]
     (folder / "odd.txt").write_text("\n".join(keys))
-    rows = [json.dumps({"at": f"2026-03-01T0{at}:00:00Z", "page": key}) for at, key in enumerate(keys)]
+    rows = [
+        json.dumps({"at": f"2026-03-01T0{at}:00:00Z", "page": key}) for at, key in enumerate(keys)
+    ]
     (folder / "odd.jsonl").write_text("\n".join(rows) + "\n")
-    words = ["--tick", "1h", "--time", "at", "--key", "page", "--keys-file", "odd.txt", "--epsilon", "50"]
+    words = [
+        "--tick",
+        "1h",
+        "--time",
+        "at",
+        "--key",
+        "page",
+        "--keys-file",
+        "odd.txt",
+        "--epsilon",
+        "50",
+    ]
     assert main(["run", "odd.jsonl", *words, "--output", "odd.csv"]) == 0
     assert main(["run", "odd.jsonl", *words, "--output", "out.jsonl"]) == 0
     found = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
-    assert [row["key"] for row in read(folder / "odd.csv")] == [row["key"] for row in found] == keys * 4
+    assert (
+        [row["key"] for row in read(folder / "odd.csv")]
+        == [row["key"] for row in found]
+        == keys * 4
+    )
     assert [list(row) for row in found] == [["stream", "tick", "key", "value", "low", "high"]] * 16
 
 
-def test_a_plan_for_people_hands_its_assumption_on(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_for_people_hands_its_assumption_on(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     plan = ["plan", "--tick", "1h", "--horizon", "30d", "--loss", "30d=4", "--save"]
-    for name, people in (("day", "48/day"), ("ever", "3"), ("tick", "2/hour"), ("often", "3/day"), ("events", "1")):
+    for name, people in (
+        ("day", "48/day"),
+        ("ever", "3"),
+        ("tick", "2/hour"),
+        ("often", "3/day"),
+        ("events", "1"),
+    ):
         assert main([*plan, f"{name}.json", "--per-person", people]) == 0
     assert main([*plan, "keys.json", "--per-person", "2/tick", "--keys-per-person", "4"]) == 0
     rows = [f"2026-03-01T0{hour}:00:00Z,ann" for hour in (1, 1, 1, 3)]
     (folder / "people.csv").write_text("\n".join(["at,who", *rows]))
-    words = ["run", "people.csv", "--tick", "1h", "--time", "at", "--start", "2026-03-01", "--until", "2026-03-01T05:00"]
+    words = [
+        "run",
+        "people.csv",
+        "--tick",
+        "1h",
+        "--time",
+        "at",
+        "--start",
+        "2026-03-01",
+        "--until",
+        "2026-03-01T05:00",
+    ]
     capsys.readouterr()
     for name, more, message in (
-        ("day", [], "persons must be limited to 2 per tick, as the plan assumes (48 in any 24 ticks)"),
+        (
+            "day",
+            [],
+            "persons must be limited to 2 per tick, as the plan assumes (48 in any 24 ticks)",
+        ),
         ("day", ["--person", "who", "--per-person", "3"], "persons must be limited to 2 per tick"),
         ("ever", ["--person", "who"], "at most 3 events of a person ever"),
         ("often", ["--person", "who"], "at most 3 events of a person in any 24 ticks"),
-        ("keys", ["--person", "who", "--per-person", "3"], "persons must be limited to 2 per tick under each of 4 keys"),
+        (
+            "keys",
+            ["--person", "who", "--per-person", "3"],
+            "persons must be limited to 2 per tick under each of 4 keys",
+        ),
     ):
         assert main([*words, "--plan", f"{name}.json", *more]) == 1
         error = capsys.readouterr().err
@@ -416,9 +737,15 @@ def test_a_plan_for_people_hands_its_assumption_on(folder: Path, capsys: pytest.
     planned = json.loads((folder / "tick.json").read_text())
     assert main(["streams", "show", "people", "--state", "state", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    ran = json.loads(shown["mechanism"]) if isinstance(shown["mechanism"], str) else shown["mechanism"]
+    ran = (
+        json.loads(shown["mechanism"])
+        if isinstance(shown["mechanism"], str)
+        else shown["mechanism"]
+    )
     budgets = [name for name in ("epsilon", "budgets") if name in ran]
-    assert budgets and all(ran[name] == planned[name] for name in budgets), "the plan has counted the person's events already"
+    assert budgets and all(ran[name] == planned[name] for name in budgets), (
+        "the plan has counted the person's events already"
+    )
     assert main([*stored, "two.csv", "--plan", "tick.json"]) == 0
     assert main([*stored, "three.csv", "--plan", "day.json"]) == 1
     assert main([*words, "--plan", "events.json", "--output", "four.csv"]) == 0
@@ -426,12 +753,19 @@ def test_a_plan_for_people_hands_its_assumption_on(folder: Path, capsys: pytest.
     assert main(several) == 0
     capsys.readouterr()
     assert main(["streams", "curve", "keys", "--state", "state", "--json"]) == 0
-    month = next(row["loss"] for row in json.loads(capsys.readouterr().out) if row["time"] == "1 month")
+    month = next(
+        row["loss"] for row in json.loads(capsys.readouterr().out) if row["time"] == "1 month"
+    )
     assert 0.9 < month <= 1.0, "planned to lose 4 under four keys; one counts"
 
 
-def test_a_day_of_25_hours_is_one_tick_of_its_cap(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [f"{(datetime(2026, 10, 24, 22, tzinfo=UTC) + timedelta(hours=hour)).isoformat()},ann" for hour in range(26)]
+def test_a_day_of_25_hours_is_one_tick_of_its_cap(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        f"{(datetime(2026, 10, 24, 22, tzinfo=UTC) + timedelta(hours=hour)).isoformat()},ann"
+        for hour in range(26)
+    ]
     (folder / "days.csv").write_text("\n".join(["at,who", *rows]))
     words = [
         "--tick",

@@ -27,7 +27,10 @@ def stored(folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 
 def test_list_and_show(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["streams", "list", "--state", "state"]) == 0
-    assert capsys.readouterr().out == "pages: 10 ticks of 1 hour, released up to 2026-03-01T10:00:00Z\n"
+    assert (
+        capsys.readouterr().out
+        == "pages: 10 ticks of 1 hour, released up to 2026-03-01T10:00:00Z\n"
+    )
     assert main(["streams", "show", "pages", "--state", "state"]) == 0
     shown = capsys.readouterr().out
     assert "keys: home, help, other" in shown
@@ -44,11 +47,27 @@ def test_the_folder_of_the_service_is_the_default(
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(stored / "data"))
     assert main(["streams", "list"]) == 1
-    assert f"store must exist to be read, got '{stored / 'data' / 'fadecount' / 'streams.db'}'" in capsys.readouterr().err
+    assert (
+        f"store must exist to be read, got '{stored / 'data' / 'fadecount' / 'streams.db'}'"
+        in capsys.readouterr().err
+    )
     monkeypatch.setenv("FADECOUNT_STATE", str(stored / "state"))
     assert main(["streams", "list"]) == 0
     assert capsys.readouterr().out.startswith("pages: 10 ticks")
-    assert main(["run", "second.csv", *STORED[: -len(STORED) + len(KEYED)], "--name", "pages", "--output", "two.csv"]) == 0
+    assert (
+        main(
+            [
+                "run",
+                "second.csv",
+                *STORED[: -len(STORED) + len(KEYED)],
+                "--name",
+                "pages",
+                "--output",
+                "two.csv",
+            ]
+        )
+        == 0
+    )
     assert "nothing is kept" not in capsys.readouterr().err
 
 
@@ -70,13 +89,25 @@ def test_what_is_lost_about_an_event(stored: Path, capsys: pytest.CaptureFixture
 def test_the_curve_by_age(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["streams", "curve", "pages", "--state", "state", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [(row["age"], row["loss"]) for row in rows] == [(row["age"], fc.Gradual(epsilon=4.0).loss(row["age"])) for row in rows]
+    assert [(row["age"], row["loss"]) for row in rows] == [
+        (row["age"], fc.Gradual(epsilon=4.0).loss(row["age"])) for row in rows
+    ]
     assert main(["streams", "curve", "pages", "--state", "state"]) == 0
     assert "1 year  at most" in capsys.readouterr().out
 
 
 def test_export_of_a_range(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["streams", "export", "pages", "--state", "state", "--since", "2026-03-01T03:00", "--until", "2026-03-01T04:59"]
+    words = [
+        "streams",
+        "export",
+        "pages",
+        "--state",
+        "state",
+        "--since",
+        "2026-03-01T03:00",
+        "--until",
+        "2026-03-01T04:59",
+    ]
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1:] == (stored / "one.csv").read_text().splitlines()[1 + 9 : 1 + 15]
@@ -103,7 +134,9 @@ def test_export_of_a_range(stored: Path, capsys: pytest.CaptureFixture[str]) -> 
         == 0
     )
     capsys.readouterr()
-    assert main(["streams", "export", "first", "--state", "other", *until]) == 0, "what run releases with the same --until"
+    assert main(["streams", "export", "first", "--state", "other", *until]) == 0, (
+        "what run releases with the same --until"
+    )
     assert capsys.readouterr().out == (stored / "five.csv").read_text()
     assert main([*words[:-1], "2026-03-01T05:00"]) == 0
     assert capsys.readouterr().out.splitlines() == lines
@@ -129,7 +162,12 @@ def test_catching_up_needs_a_word(stored: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_in_a_year_counts_from_now(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["streams", "show", "pages", "--state", "state", "--item", "2026-03-01T10:00", "--json"]) == 0
+    assert (
+        main(
+            ["streams", "show", "pages", "--state", "state", "--item", "2026-03-01T10:00", "--json"]
+        )
+        == 0
+    )
     shown = json.loads(capsys.readouterr().out)
     with Reader.of_file(stored / "state" / "streams.db") as reader:
         status = reader.status("pages")
@@ -143,13 +181,20 @@ def test_keys_are_rotated(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     for name in ("old", "new"):
         (folder / name).write_text(os.urandom(32).hex())
     assert main(["run", "first.csv", *STORED, "--key-file", "old", "--output", "one.csv"]) == 0
-    assert main(["streams", "rotate", "--state", "state", "--key-file", "old", "--new-key-file", "new"]) == 0
+    assert (
+        main(
+            ["streams", "rotate", "--state", "state", "--key-file", "old", "--new-key-file", "new"]
+        )
+        == 0
+    )
     assert main(["run", "second.csv", *STORED, "--key-file", "old", "--output", "two.csv"]) == 1
     assert "the key it was sealed with" in capsys.readouterr().err
     assert main(["run", "second.csv", *STORED, "--key-file", "new", "--output", "two.csv"]) == 0
 
 
-def test_an_old_backup_is_refused_until_its_loss_is_accepted(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_old_backup_is_refused_until_its_loss_is_accepted(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     backup = (stored / "state" / "streams.db").read_bytes()
     assert main(["run", "second.csv", *STORED, "--output", "two.csv"]) == 0
     for path in (stored / "state").iterdir():
@@ -163,7 +208,10 @@ def test_an_old_backup_is_refused_until_its_loss_is_accepted(stored: Path, capsy
     accept = ["streams", "accept-history", "pages", "--state", "state", "--other-histories", "1"]
     assert main(accept) == 1, "only with --yes"
     assert main([*accept, "--yes"]) == 0
-    assert "Other histories of it: 1. What is lost about an event after a day" in capsys.readouterr().out
+    assert (
+        "Other histories of it: 1. What is lost about an event after a day"
+        in capsys.readouterr().out
+    )
     assert main([*accept, "--yes"]) == 1, "once"
     assert main(["run", "second.csv", *STORED, "--output", "three.csv"]) == 0
     words = ["streams", "show", "pages", "--state", "state", "--json", "--item", "2026-03-01T14:30"]
@@ -176,11 +224,19 @@ def test_an_old_backup_is_refused_until_its_loss_is_accepted(stored: Path, capsy
     [
         (["list", "--state", "nowhere"], "store must exist"),
         (["show", "doors", "--state", "state"], "streams of this store: pages"),
-        (["show", "pages", "--state", "state", "--item", "noon"], "--item must be a time in ISO 8601"),
-        (["list", "--database", "postgresql://nobody@localhost:1/none"], "store failed: PostgreSQL"),
+        (
+            ["show", "pages", "--state", "state", "--item", "noon"],
+            "--item must be a time in ISO 8601",
+        ),
+        (
+            ["list", "--database", "postgresql://nobody@localhost:1/none"],
+            "store failed: PostgreSQL",
+        ),
     ],
 )
-def test_mistakes_are_one_line(stored: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_are_one_line(
+    stored: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["streams", *words]) == 1
     error = capsys.readouterr().err
     assert message in error
@@ -190,10 +246,15 @@ def test_mistakes_are_one_line(stored: Path, words: list[str], message: str, cap
 @pytest.mark.parametrize("name", ["total.svg", "days.png", "hours.html"])
 def test_releases_become_pictures(stored: Path, name: str) -> None:
     pytest.importorskip("matplotlib")
-    per = {"days.png": ["--per", "1d"], "hours.html": ["--per", "2h", "--nonnegative", "--key", "home"]}.get(name, [])
+    per = {
+        "days.png": ["--per", "1d"],
+        "hours.html": ["--per", "2h", "--nonnegative", "--key", "home"],
+    }.get(name, [])
     assert main(["streams", "plot", "pages", "--state", "state", "-o", name, *per]) == 0
     body = (stored / name).read_bytes()
-    assert body.startswith({"svg": b"<?xml", "png": b"\x89PNG", "html": b"<!doctype html>"}[name.rpartition(".")[2]])
+    assert body.startswith(
+        {"svg": b"<?xml", "png": b"\x89PNG", "html": b"<!doctype html>"}[name.rpartition(".")[2]]
+    )
     assert b"<svg" in body or name == "days.png"
 
 
@@ -216,7 +277,9 @@ def test_pictures_of_nothing_are_refused(
     assert message in error and error.count("\n") == 1
 
 
-def test_someone_who_comes_every_day_loses_the_sum_of_the_visits(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_someone_who_comes_every_day_loses_the_sum_of_the_visits(
+    stored: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     show = ["streams", "show", "pages", "--state", "state", "--json"]
     capsys.readouterr()
     found = []
@@ -233,17 +296,26 @@ def test_someone_who_comes_every_day_loses_the_sum_of_the_visits(stored: Path, c
     assert found[2]["loss_now"] == pytest.approx(mechanism.loss(3))
     assert found[0]["loss_in_a_year"] > found[0]["loss_now"]
     assert main([*show[:-1], "--person", "1/hour", "--for", "3h"]) == 0
-    assert capsys.readouterr().out.startswith("Someone who came 1/hour for 3 hours until now: at most ε = ")
+    assert capsys.readouterr().out.startswith(
+        "Someone who came 1/hour for 3 hours until now: at most ε = "
+    )
     assert main([*show, "--person", "often"]) == 1
 
 
-def test_releases_ahead_of_the_clock_make_events_older(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Five hours were released before their time: a visit an hour ago has lost what one six hours ago would have."""
+def test_releases_ahead_of_the_clock_make_events_older(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Five hours were released before their time: a visit an hour ago has lost what one six hours
+    ago would have."""
     hours, mechanism = Ticks(tick_seconds=3600), fc.Gradual(epsilon=0.5)
     place = ["--state", str(tmp_path / "state"), "--fence", str(tmp_path / "fence"), "--json"]
     present = hours.at(time.time())
-    with SQLiteStore(tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence")) as store:
-        stream = store.create(Description(name="doors", mechanism=mechanism, ticks=hours), start_tick=present - 100)
+    with SQLiteStore(
+        tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence")
+    ) as store:
+        stream = store.create(
+            Description(name="doors", mechanism=mechanism, ticks=hours), start_tick=present - 100
+        )
         stream.close_through(present + 4)
     assert main(["streams", "show", "doors", *place, "--person", "1/hour", "--for", "1h"]) == 0
     assert json.loads(capsys.readouterr().out)["loss_now"] >= mechanism.loss(5)

@@ -9,15 +9,26 @@ from pathlib import Path
 
 
 def command(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    surroundings = {name: value for name, value in os.environ.items() if not name.startswith("FADECOUNT_")}
-    surroundings |= {"XDG_STATE_HOME": str(folder / "fences"), "FADECOUNT_STATE": str(folder / "state"), **variables}
+    surroundings = {
+        name: value for name, value in os.environ.items() if not name.startswith("FADECOUNT_")
+    }
+    surroundings |= {
+        "XDG_STATE_HOME": str(folder / "fences"),
+        "FADECOUNT_STATE": str(folder / "state"),
+        **variables,
+    }
     return subprocess.run(
-        [sys.executable, "-m", "fadecount", *words], env=surroundings, capture_output=True, text=True, cwd=folder
+        [sys.executable, "-m", "fadecount", *words],
+        env=surroundings,
+        capture_output=True,
+        text=True,
+        cwd=folder,
     )
 
 
 def test_variables_of_others_break_no_command(tmp_path: Path) -> None:
-    """Only serve looks at every setting; a command that needs the store takes its place and leaves the rest alone."""
+    """Only serve looks at every setting; a command that needs the store takes its place and leaves
+    the rest alone."""
     (tmp_path / "visits.csv").write_text("at\n2026-03-01T10:10\n", encoding="utf-8")
     others = {
         "FADECOUNT_NAME": "counts.example.org",
@@ -26,7 +37,18 @@ def test_variables_of_others_break_no_command(tmp_path: Path) -> None:
         "FADECOUNT_RATE": "often",
     }
     for words in (
-        ["run", "visits.csv", "--tick", "1h", "--time", "at", "--epsilon", "1", "--output", "out.csv"],
+        [
+            "run",
+            "visits.csv",
+            "--tick",
+            "1h",
+            "--time",
+            "at",
+            "--epsilon",
+            "1",
+            "--output",
+            "out.csv",
+        ],
         ["streams", "list"],
         ["streams", "export", "visits"],
         ["token", "create", "--role", "reader"],
@@ -34,10 +56,16 @@ def test_variables_of_others_break_no_command(tmp_path: Path) -> None:
         ["backup", "copy.backup"],
     ):
         done = command(tmp_path, *words, **others)
-        assert (done.returncode, "FADECOUNT" in done.stderr) == (0, False), (words, done.stdout, done.stderr)
+        assert (done.returncode, "FADECOUNT" in done.stderr) == (0, False), (
+            words,
+            done.stdout,
+            done.stderr,
+        )
     assert (tmp_path / "state" / "streams.db").exists()
 
 
 def test_serve_refuses_a_misspelt_setting(tmp_path: Path) -> None:
     done = command(tmp_path, "serve", "--port", "0", FADECOUNT_MAX_BDY="1")
-    assert done.returncode == 1 and done.stderr.startswith("fadecount: FADECOUNT_MAX_BDY is no setting of the service")
+    assert done.returncode == 1 and done.stderr.startswith(
+        "fadecount: FADECOUNT_MAX_BDY is no setting of the service"
+    )

@@ -1,4 +1,5 @@
-"""How many modules one run passes through: a new reader must be able to follow an event from file to file."""
+"""How many modules one run passes through: a new reader must be able to follow an event from file
+to file."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from pathlib import Path
 
 LARGEST = 50
 
-# Only functions: the bodies of modules and classes run when they are imported, whatever an event does.
+# Only functions: the bodies of modules and classes run when they are imported, whatever an event
+# does.
 PROGRAM = """
 import inspect, sys, threading
 from fadecount.cli.main import main
@@ -29,8 +31,25 @@ print("\\n".join(seen))
 
 def test_a_run_on_a_small_file_passes_few_modules(tmp_path: Path) -> None:
     (tmp_path / "visits.csv").write_text("at\n2026-03-01T10:00\n2026-03-01T12:00\n")
-    words = ["run", "visits.csv", "--tick", "1h", "--time", "at", "--epsilon", "0.1", "--output", "out.csv"]
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *words], cwd=tmp_path, capture_output=True, text=True, check=True)
+    words = [
+        "run",
+        "visits.csv",
+        "--tick",
+        "1h",
+        "--time",
+        "at",
+        "--epsilon",
+        "0.1",
+        "--output",
+        "out.csv",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     modules = done.stdout.split()
     assert len(modules) > 10
     assert len(modules) <= LARGEST, f"{len(modules)}: {modules}"

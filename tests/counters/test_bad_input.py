@@ -1,4 +1,5 @@
-"""Unusable inputs: one clear error that never shows the input, and a counter that goes on as if nothing had happened."""
+"""Unusable inputs: one clear error that never shows the input, and a counter that goes on as if
+nothing had happened."""
 
 from __future__ import annotations
 
@@ -21,7 +22,20 @@ MECHANISMS: list[fc.Mechanism] = [
     fc.Refresh(window=3, epsilon_current=0.5, epsilon_past=0.2),
 ]
 NO_INTEGERS: list[Any] = [
-    *(True, False, np.True_, None, "98765", b"98765", 98765.0, 98765.5, math.nan, math.inf, 98765j, np.float32(98765.0)),
+    *(
+        True,
+        False,
+        np.True_,
+        None,
+        "98765",
+        b"98765",
+        98765.0,
+        98765.5,
+        math.nan,
+        math.inf,
+        98765j,
+        np.float32(98765.0),
+    ),
     *(
         Fraction(98765, 2),
         decimal.Decimal(98765),
@@ -35,11 +49,35 @@ NO_INTEGERS: list[Any] = [
     *(98765 * 2**62, -98765 * 2**62, 2**62 + 1, 2**64, 10**5000, np.uint64(2**63 + SECRET)),
 ]
 NO_REALS: list[Any] = [
-    *(True, np.True_, None, "0.5", math.nan, math.inf, -math.inf, 1.98765, -0.98765, 98765, -1, 1 + 1e-9, 98765j, Fraction(1, 2)),
+    *(
+        True,
+        np.True_,
+        None,
+        "0.5",
+        math.nan,
+        math.inf,
+        -math.inf,
+        1.98765,
+        -0.98765,
+        98765,
+        -1,
+        1 + 1e-9,
+        98765j,
+        Fraction(1, 2),
+    ),
     *(decimal.Decimal("0.5"), {}, object(), 98765 * 2**62, np.float32(1.98765)),
 ]
 NO_SCALARS: list[Any] = [[SECRET], [[SECRET]], [], np.array([SECRET]), [[SECRET], [1, 2]], range(3)]
-NO_ROWS: list[Any] = [SECRET, [SECRET], [SECRET, 1, 2], [[SECRET, 1]], [], [[SECRET], 1], [[1], [SECRET, 2]], None]
+NO_ROWS: list[Any] = [
+    SECRET,
+    [SECRET],
+    [SECRET, 1, 2],
+    [[SECRET, 1]],
+    [],
+    [[SECRET], 1],
+    [[1], [SECRET, 2]],
+    None,
+]
 NO_LISTS: list[Any] = [
     SECRET,
     [[SECRET]],
@@ -50,7 +88,15 @@ NO_LISTS: list[Any] = [
     np.zeros((2, 2, 2)),
     None,
 ]
-NO_TABLES: list[Any] = [SECRET, [SECRET, 1], [[SECRET]], [[SECRET, 1, 2]], [[SECRET, 1], [1]], np.zeros((0, 3)), [[[SECRET, 1]]]]
+NO_TABLES: list[Any] = [
+    SECRET,
+    [SECRET, 1],
+    [[SECRET]],
+    [[SECRET, 1, 2]],
+    [[SECRET, 1], [1]],
+    np.zeros((0, 3)),
+    [[[SECRET, 1]]],
+]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
@@ -70,16 +116,36 @@ def test_reals_one_by_one_and_in_lists(mechanism: fc.Mechanism) -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_rows_and_tables(mechanism: fc.Mechanism) -> None:
     step = [*NO_ROWS, *([1, bad] for bad in NO_INTEGERS), (bad for bad in (1, SECRET)), (True, 1)]
-    extend = [*NO_TABLES, *([[2, 3], [1, bad]] for bad in NO_INTEGERS), [[SECRET, 1], (np.True_, 2)]]
+    extend = [
+        *NO_TABLES,
+        *([[2, 3], [1, bad]] for bad in NO_INTEGERS),
+        [[SECRET, 1], (np.True_, 2)],
+    ]
     _unchanged(mechanism, 2, None, step, extend, lambda: [4, 0])
-    _unchanged(mechanism, 2, 5, [[0.5, 1.98765], [True, 0.5], [0.5]], [[[0.5, math.nan]], [[0.5, True]]], lambda: [0.5, 1])
+    _unchanged(
+        mechanism,
+        2,
+        5,
+        [[0.5, 1.98765], [True, 0.5], [0.5]],
+        [[[0.5, math.nan]], [[0.5, True]]],
+        lambda: [0.5, 1],
+    )
 
 
 def _unchanged(
-    mechanism: fc.Mechanism, width: int | None, bits: int | None, step: list[Any], extend: list[Any], good: Callable[[], Any]
+    mechanism: fc.Mechanism,
+    width: int | None,
+    bits: int | None,
+    step: list[Any],
+    extend: list[Any],
+    good: Callable[[], Any],
 ) -> None:
-    """Two counters on the same noise: one meets every bad input between its good ones, and both must agree to the end."""
-    troubled, calm = (Counter._with_noise(mechanism, ScriptedNoise(), width=width, resolution_bits=bits) for _ in range(2))
+    """Two counters on the same noise: one meets every bad input between its good ones, and both
+    must agree to the end."""
+    troubled, calm = (
+        Counter._with_noise(mechanism, ScriptedNoise(), width=width, resolution_bits=bits)
+        for _ in range(2)
+    )
     assert np.array_equal(troubled.step(good()), calm.step(good()))
     for call, inputs in ((troubled.step, step), (troubled.extend, extend)):
         for bad in inputs:

@@ -1,4 +1,5 @@
-"""Long inputs are worked off in blocks: the same outputs, and nothing changes when a block fails."""
+"""Long inputs are worked off in blocks: the same outputs, and nothing changes when a block
+fails."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ class FailingNoise(ScriptedNoise):
 
     left = -1
 
-    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+    def many(
+        self, law: Law, level: int, rounds: range, nodes: range, width: int
+    ) -> NDArray[np.int64]:
         self.left -= 1
         if self.left == 0:
             self.asked.clear()
@@ -35,7 +38,9 @@ class FailingNoise(ScriptedNoise):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
-@pytest.mark.parametrize(("width", "block"), [(None, 1), (None, 7), (None, 64), (None, 100), (3, 64), (5, 4)])
+@pytest.mark.parametrize(
+    ("width", "block"), [(None, 1), (None, 7), (None, 64), (None, 100), (3, 64), (5, 4)]
+)
 def test_blocks_of_any_size_give_the_definition(
     mechanism: fc.Mechanism, width: int | None, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,7 +52,9 @@ def test_blocks_of_any_size_give_the_definition(
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
-def test_a_block_that_fails_changes_nothing(mechanism: fc.Mechanism, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_that_fails_changes_nothing(
+    mechanism: fc.Mechanism, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(path, "_BLOCK", 16)
     inputs = np.random.default_rng(5).integers(-5, 9, (100, 2))
     source = FailingNoise()

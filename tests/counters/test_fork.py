@@ -41,7 +41,13 @@ print(counters[0].time)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_cannot_use_a_counter() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, env=os.environ.copy())
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ.copy(),
+    )
     assert done.stdout.split() == ["9", "2"]
 
 
@@ -50,7 +56,10 @@ def test_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
     counter.step(1)
     monkeypatch.setattr(Lineage, "current", object())
     for call in (lambda: counter.step(1), lambda: counter.extend([1]), counter.save):
-        with pytest.raises(fc.errors.ForkedError, match=r"^counter must stay in its process, got a forked child; save\(\) it"):
+        with pytest.raises(
+            fc.errors.ForkedError,
+            match=r"^counter must stay in its process, got a forked child; save\(\) it",
+        ):
             call()
     monkeypatch.undo()
     assert counter.time == 1

@@ -24,7 +24,12 @@ def test_a_sum_is_refused_before_it_wraps(sign: int) -> None:
     counter = Counter._with_noise(fc.Gradual(epsilon=0.5), ScriptedNoise())
     counter.step(sign * (LARGEST - 5))
     before = counter.save()
-    overflowing: list[Any] = [[sign * 6], [sign * 6, -sign * 10], [0, sign * 3, sign * 3], [sign * LARGEST] * 9]
+    overflowing: list[Any] = [
+        [sign * 6],
+        [sign * 6, -sign * 10],
+        [0, sign * 3, sign * 3],
+        [sign * LARGEST] * 9,
+    ]
     for inputs in overflowing:
         with pytest.raises(fc.errors.SumOverflowError, match=r"2\*\*62") as refused:
             counter.extend(inputs)
@@ -103,7 +108,10 @@ def test_errors_of_real_noise_stay_within_their_bound(mechanism: fc.Mechanism, s
     assert counter.shape == shape
     assert counter.resolution_bits is None
     inputs = np.ones((60, *shape), dtype=np.int64)
-    released = [*counter.extend(inputs[:20]), *(counter.step(each if shape else 1) for each in inputs[20:40])]
+    released = [
+        *counter.extend(inputs[:20]),
+        *(counter.step(each if shape else 1) for each in inputs[20:40]),
+    ]
     counter = fc.Counter.resume(counter.save())
     released.extend(counter.extend(inputs[40:]))
     error = np.abs(np.array(released) - np.cumsum(inputs, axis=0)).max()

@@ -1,4 +1,5 @@
-"""Gaussian counters: step and extend are bit-identical, outputs follow the definition, nothing wraps, states go on exactly."""
+"""Gaussian counters: step and extend are bit-identical, outputs follow the definition, nothing
+wraps, states go on exactly."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ YEAR = fc.Gaussian(
     half_lives=(13113, 22, 1),
     weights=[each / 2**44 for each in (792985600, 47477687443, 4517344298970, 13026571072403)],
 )
-FRACTIONS = fc.Gaussian(sigma=3.0, half_lives=(100.5, 7, 2.5, 0.75), weights=(0, 0.01, 0.1, 0.3, 0.59))
+FRACTIONS = fc.Gaussian(
+    sigma=3.0, half_lives=(100.5, 7, 2.5, 0.75), weights=(0, 0.01, 0.1, 0.3, 0.59)
+)
 KEPT = fc.Gaussian(sigma=3.0, half_lives=(2,), weights=(0.5, 0.5))
 MECHANISMS = [YEAR, FRACTIONS, KEPT, fc.Gaussian.gradual(13.5), fc.Gaussian.bounded(2.0)]
 
@@ -36,22 +39,32 @@ class Waves:
     def one(self, law: Law, level: int, round_number: int, node: int) -> int:
         return int(self.many(law, level, range(1), range(node, node + 1), 1)[0, 0, 0])
 
-    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
-        mixed = np.arange(nodes.start, nodes.stop, dtype=np.uint64)[:, np.newaxis] * np.uint64(0x9E3779B97F4A7C15)
+    def many(
+        self, law: Law, level: int, rounds: range, nodes: range, width: int
+    ) -> NDArray[np.int64]:
+        mixed = np.arange(nodes.start, nodes.stop, dtype=np.uint64)[:, np.newaxis] * np.uint64(
+            0x9E3779B97F4A7C15
+        )
         mixed = mixed + np.arange(width, dtype=np.uint64) * np.uint64(0xD1B54A32D192ED03)
         mixed = (mixed ^ mixed >> np.uint64(29)) * np.uint64(0xBF58476D1CE4E5B9)
         shares = (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53 - 0.5
         return np.rint(shares * (6.0 * law.scale * self.factor)).astype(np.int64)[np.newaxis]
 
 
-def counter_with(mechanism: fc.Mechanism, factor: float, width: int | None, bits: int | None = None) -> Counter:
+def counter_with(
+    mechanism: fc.Mechanism, factor: float, width: int | None, bits: int | None = None
+) -> Counter:
     return Counter._with_noise(mechanism, Waves(factor), width=width, resolution_bits=bits)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: f"{len(one.half_lives)} half-lives")
+@pytest.mark.parametrize(
+    "mechanism", MECHANISMS, ids=lambda one: f"{len(one.half_lives)} half-lives"
+)
 @pytest.mark.parametrize("factor", [1.0, 0.001, 14.0])
 @pytest.mark.parametrize(("width", "count"), [(None, 700), (3, 200), (70, 40), (1100, 12)])
-def test_blocks_are_steps(mechanism: fc.Gaussian, factor: float, width: int | None, count: int) -> None:
+def test_blocks_are_steps(
+    mechanism: fc.Gaussian, factor: float, width: int | None, count: int
+) -> None:
     """Bit by bit, with saves anywhere; the largest noise needs Python's integers."""
     one, many = counter_with(mechanism, factor, width), counter_with(mechanism, factor, width)
     inputs = np.random.default_rng(1).integers(0, 9, (count,) if width is None else (count, width))
@@ -81,10 +94,13 @@ def test_long_blocks_are_steps(mechanism: fc.Gaussian) -> None:
     assert many._path.tails == path._state
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: f"{len(one.half_lives)} half-lives")
+@pytest.mark.parametrize(
+    "mechanism", MECHANISMS, ids=lambda one: f"{len(one.half_lives)} half-lives"
+)
 @pytest.mark.parametrize("bits", [None, 4])
 def test_outputs_follow_the_definition(mechanism: fc.Gaussian, bits: int | None) -> None:
-    """The noise is b_0 z_t + b_1 z_(t-1) + ..., up to the rounding to whole counts and a little for the integers."""
+    """The noise is b_0 z_t + b_1 z_(t-1) + ..., up to the rounding to whole counts and a little for
+    the integers."""
     count = 3000
     counter = counter_with(mechanism, 1.0, None, bits)
     outputs = counter.extend(np.zeros(count, dtype=np.int64 if bits is None else float))
@@ -121,14 +137,20 @@ def test_noise_beyond_64_bits() -> None:
         inputs = np.ones((30,) if width is None else (30, width), dtype=np.int64)
         exact = counter_with(YEAR, 1e5, width)
         outputs = counter.extend(inputs)
-        assert np.array_equal(outputs, [exact.step(1 if width is None else each) for each in inputs])
+        assert np.array_equal(
+            outputs, [exact.step(1 if width is None else each) for each in inputs]
+        )
         assert np.abs(outputs).max() > 10**5
         with pytest.raises(SumOverflowError, match="start a new counter"):
             counter.save()
-        assert np.array_equal(counter.extend(inputs), [exact.step(1 if width is None else each) for each in inputs])
+        assert np.array_equal(
+            counter.extend(inputs), [exact.step(1 if width is None else each) for each in inputs]
+        )
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: f"{len(one.half_lives)} half-lives")
+@pytest.mark.parametrize(
+    "mechanism", MECHANISMS, ids=lambda one: f"{len(one.half_lives)} half-lives"
+)
 @pytest.mark.parametrize("factor", [1.0, 3.0])
 def test_many_counts_are_single_ones(mechanism: fc.Gaussian, factor: float) -> None:
     """Over so many steps that the bounds carried from block to block must be measured again."""
@@ -140,7 +162,10 @@ def test_many_counts_are_single_ones(mechanism: fc.Gaussian, factor: float) -> N
 
 def test_a_product_beyond_64_bits() -> None:
     for factor in (1e5, 1e9):
-        counter, exact = counter_with(FRACTIONS, factor, 1100), counter_with(FRACTIONS, factor, 1100)
+        counter, exact = (
+            counter_with(FRACTIONS, factor, 1100),
+            counter_with(FRACTIONS, factor, 1100),
+        )
         inputs = np.ones((3, 1100), dtype=np.int64)
         path: Any = exact._path
         slowly = np.ones((1, 1100), dtype=np.int64)
@@ -151,7 +176,9 @@ def test_a_product_beyond_64_bits() -> None:
 class Failing(Waves):
     left = 2
 
-    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+    def many(
+        self, law: Law, level: int, rounds: range, nodes: range, width: int
+    ) -> NDArray[np.int64]:
         self.left -= 1
         if self.left == 0:
             raise OSError("no entropy")
@@ -166,7 +193,9 @@ def test_a_failure_of_the_noise_changes_nothing(width: int | None) -> None:
     with pytest.raises(OSError, match="no entropy"):
         counter.extend(inputs)
     assert counter.save() == before
-    assert np.array_equal(counter.extend(inputs[:50]), counter_with(YEAR, 1.0, width).extend(inputs[:50]))
+    assert np.array_equal(
+        counter.extend(inputs[:50]), counter_with(YEAR, 1.0, width).extend(inputs[:50])
+    )
 
 
 def test_states_that_do_not_fit_are_refused() -> None:
@@ -185,22 +214,33 @@ def test_states_that_do_not_fit_are_refused() -> None:
 
 @pytest.mark.parametrize("shape", [(), (400,)])
 def test_outputs_have_the_stated_covariance(shape: Any) -> None:
-    """1,600 counters of 40 steps: variances and the covariance of two steps, each within 4.5 standard errors of theory."""
+    """1,600 counters of 40 steps: variances and the covariance of two steps, each within 4.5
+    standard errors of theory."""
     mechanism = fc.Gaussian(sigma=4.0, half_lives=(20, 2), weights=(0.05, 0.35, 0.6))
     runs, steps = 1600, 40
     inputs = np.zeros((steps, *shape), dtype=np.int64)
-    rows = [fc.Counter(mechanism, shape=shape).extend(inputs).reshape(steps, -1) for _ in range(runs // max(1, *shape, 1))]
+    rows = [
+        fc.Counter(mechanism, shape=shape).extend(inputs).reshape(steps, -1)
+        for _ in range(runs // max(1, *shape, 1))
+    ]
     outputs = np.concatenate(rows, axis=1)
     response = mechanism.schedule.memories.response  # type: ignore[union-attr]
     b = np.exp(-np.outer(np.arange(steps), response.rates)) @ response.weights
     for early, late in ((0, 0), (9, 9), (39, 39), (30, 39), (38, 39)):
-        wanted = 16.0 * float(b[: early + 1] @ b[late - early : late + 1]) + (1 / 12 if early == late else 0.0)
+        wanted = 16.0 * float(b[: early + 1] @ b[late - early : late + 1]) + (
+            1 / 12 if early == late else 0.0
+        )
         products = outputs[early] * outputs[late]
-        both = float(np.asarray(mechanism.variance(early + 1))) * float(np.asarray(mechanism.variance(late + 1)))
+        both = float(np.asarray(mechanism.variance(early + 1))) * float(
+            np.asarray(mechanism.variance(late + 1))
+        )
         error = math.sqrt((wanted**2 + both) / runs)
         assert abs(float(products.mean()) - wanted) <= 4.5 * error
     chance = float(
-        stats.kstest(outputs[39] + np.random.default_rng(3).uniform(-0.5, 0.5, outputs.shape[1]), _law(mechanism)).pvalue
+        stats.kstest(
+            outputs[39] + np.random.default_rng(3).uniform(-0.5, 0.5, outputs.shape[1]),
+            _law(mechanism),
+        ).pvalue
     )
     assert chance > EACH, explained("outputs after 40 steps", chance)
 

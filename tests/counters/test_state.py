@@ -1,4 +1,5 @@
-"""Counter state: damage is refused, nothing in it is executed; in parts it is the same counter, and keys may join later."""
+"""Counter state: damage is refused, nothing in it is executed; in parts it is the same counter, and
+keys may join later."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from tests.counters.scripted import ScriptedNoise
 from tests.streams.scripted import NamedNoise, expected, names_in_use, value_of
 
 
-def saved(mechanism: fc.Mechanism | None = None, *, width: int | None = None, steps: int = 9) -> bytes:
+def saved(
+    mechanism: fc.Mechanism | None = None, *, width: int | None = None, steps: int = 9
+) -> bytes:
     mechanism = mechanism or fc.Gradual(epsilon=0.5, exponent=2.0, delay=2)
     counter = Counter._with_noise(mechanism, ScriptedNoise(), width=width)
     counter.extend(np.ones((steps,) if width is None else (steps, width), dtype=np.int64))
@@ -50,7 +53,15 @@ def test_every_flipped_bit_is_refused() -> None:
 
 
 def test_foreign_bytes_are_refused() -> None:
-    for foreign in (b"", b"FADECNT", b"PK\3\4" * 40, pickle.dumps([1, 2]), bytes(500), BLOB[1:], b"x" + BLOB):
+    for foreign in (
+        b"",
+        b"FADECNT",
+        b"PK\3\4" * 40,
+        pickle.dumps([1, 2]),
+        bytes(500),
+        BLOB[1:],
+        b"x" + BLOB,
+    ):
         refuse(foreign)
     for thing in (None, 7, BLOB.hex(), [BLOB]):
         refuse(thing, "must be bytes")
@@ -68,12 +79,20 @@ def test_no_state_is_a_pickle() -> None:
         pickle.loads(BLOB)  # noqa: S301 - that it cannot be read is the point
 
 
-def rewritten(blob: bytes = BLOB, *, body: bytes | None = None, text: bytes | None = None, **changes: Any) -> bytes:
-    """A state with a changed header and a digest that fits: what damage before saving, or a liar, would leave."""
+def rewritten(
+    blob: bytes = BLOB, *, body: bytes | None = None, text: bytes | None = None, **changes: Any
+) -> bytes:
+    """A state with a changed header and a digest that fits: what damage before saving, or a liar,
+    would leave."""
     length = int.from_bytes(blob[8:12], "big")
     header = json.loads(blob[12 : 12 + length])
     new = text if text is not None else json.dumps({**header, **changes}).encode()
-    content = blob[:8] + len(new).to_bytes(4, "big") + new + (blob[12 + length : -32] if body is None else body)
+    content = (
+        blob[:8]
+        + len(new).to_bytes(4, "big")
+        + new
+        + (blob[12 + length : -32] if body is None else body)
+    )
     return content + hashlib.sha256(content).digest()
 
 
@@ -86,10 +105,12 @@ NUMBERS: tuple[Any, ...] = (-1, 0, 10**30, 2**60, 9.0, 1.5, "9", None, True, [9]
 
 
 @pytest.mark.parametrize(
-    ("name", "right"), [("time", (8,)), ("delayed", ()), ("tails", ()), ("width", (None,)), ("mechanism", ())]
+    ("name", "right"),
+    [("time", (8,)), ("delayed", ()), ("tails", ()), ("width", (None,)), ("mechanism", ())],
 )
 def test_a_header_that_lies_is_refused(name: str, right: tuple[Any, ...]) -> None:
-    """A time that needs as many numbers as the true one cannot be told from it; every other one can."""
+    """A time that needs as many numbers as the true one cannot be told from it; every other one
+    can."""
     for value in (*NUMBERS, 3, 8, 10):
         if value not in right:
             refuse(rewritten(**{name: value}), "damaged")
@@ -133,7 +154,10 @@ def test_mechanisms_that_no_counter_runs_are_refused() -> None:
 
 def test_a_state_before_the_first_step() -> None:
     for width in (None, 3):
-        for mechanism in (fc.Gradual(epsilon=0.5, delay=2), fc.Refresh(window=4, epsilon_current=0.5, epsilon_past=0.5)):
+        for mechanism in (
+            fc.Gradual(epsilon=0.5, delay=2),
+            fc.Refresh(window=4, epsilon_current=0.5, epsilon_past=0.5),
+        ):
             blob = saved(mechanism, width=width, steps=0)
             assert fc.Counter.resume(blob).save() == blob
 
@@ -177,7 +201,9 @@ def test_parts_are_copies_that_steps_do_not_change() -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: one.kind)
 @pytest.mark.parametrize("time", [0, 1, 7, 12])
-def test_a_new_key_has_one_variable_for_each_slot_in_use(mechanism: fc.Mechanism, time: int) -> None:
+def test_a_new_key_has_one_variable_for_each_slot_in_use(
+    mechanism: fc.Mechanism, time: int
+) -> None:
     counter = fc.Counter._with_noise(mechanism, NamedNoise(), width=2)
     counter.extend(np.ones((time, 2), dtype=np.int64))
     noise = NamedNoise()
@@ -190,11 +216,14 @@ def test_a_new_key_has_one_variable_for_each_slot_in_use(mechanism: fc.Mechanism
         output = counter.step([0, 0, 0, 0, 1])
         names = names_in_use(mechanism, step)
         counted = max(0, step - mechanism.schedule.delay - time)
-        assert output[4] == counted + sum(value_of(*name, 2 if name in old else 4) for name in names)
+        assert output[4] == counted + sum(
+            value_of(*name, 2 if name in old else 4) for name in names
+        )
 
 
 def test_the_law_of_a_new_key_is_the_scale_of_its_slots() -> None:
-    """Without scripted noise: the new keys' noise is spread as the mechanism says (within 8 standard errors, p < 1e-14)."""
+    """Without scripted noise: the new keys' noise is spread as the mechanism says (within 8
+    standard errors, p < 1e-14)."""
     mechanism, keys = fc.Gradual(epsilon=0.5), 40_000
     counter = fc.Counter(mechanism, shape=(1,))
     counter.extend(np.zeros((21, 1), dtype=np.int64))
@@ -210,8 +239,16 @@ def test_parts_that_do_not_fit_are_refused(field: str) -> None:
     counter = fc.Counter(mechanism, shape=(2,))
     counter.extend(np.zeros((9, 2), dtype=np.int64))
     good = parts_of(counter)
-    tails = [good.tails[0][:1], *good.tails[1:]] if field == "width" else good.tails[1:] if field == "tails" else good.tails
+    tails = (
+        [good.tails[0][:1], *good.tails[1:]]
+        if field == "width"
+        else good.tails[1:]
+        if field == "tails"
+        else good.tails
+    )
     time = 20 if field == "time" else good.time
-    bad = Parts(time=time, total=good.total, delayed=good.delayed[field == "delayed" :], tails=tails)
+    bad = Parts(
+        time=time, total=good.total, delayed=good.delayed[field == "delayed" :], tails=tails
+    )
     with pytest.raises(SavedStateError, match="fit its time"):
         counter_of(mechanism, bad)

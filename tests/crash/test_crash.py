@@ -1,4 +1,5 @@
-"""A short kill campaign (200 kills), and proof that it would notice: stores with a fault are found out."""
+"""A short kill campaign (200 kills), and proof that it would notice: stores with a fault are found
+out."""
 
 from __future__ import annotations
 
@@ -63,12 +64,17 @@ def test_kills_on_postgres(folder: Path, postgres_url: str) -> None:
 
 def test_it_notices_batches_counted_twice(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs.Intake, "_remember", lambda _intake, ids, _tick: [True] * len(ids))
-    with pytest.raises(AssertionError, match=r"counted again|stored together|not what inputs and noise say|not those committed"):
+    with pytest.raises(
+        AssertionError,
+        match=r"counted again|stored together|not what inputs and noise say|not those committed",
+    ):
         campaign(folder, 100, 1, None)
 
 
 def test_it_notices_lost_inputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(_database: object, _seal: object, statuses: Sequence[Status]) -> dict[int, NDArray[np.int64]]:
+    def nothing(
+        _database: object, _seal: object, statuses: Sequence[Status]
+    ) -> dict[int, NDArray[np.int64]]:
         return {status.id: np.zeros(status.width, dtype=np.int64) for status in statuses}
 
     monkeypatch.setattr(stream, "take_inputs", nothing)
@@ -78,30 +84,50 @@ def test_it_notices_lost_inputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_it_notices_a_cap_that_is_passed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crash, "UNITS", [worker.UNITS[1]])
-    monkeypatch.setattr(inputs.Intake, "_capped", lambda _intake, _tick, _persons, _keys, times: times)
+    monkeypatch.setattr(
+        inputs.Intake, "_capped", lambda _intake, _tick, _persons, _keys, times: times
+    )
     with pytest.raises(AssertionError, match=r"not those committed|not what inputs and noise say"):
         campaign(folder, 100, 1, None)
 
 
-def test_it_notices_a_position_that_is_not_stored_with_what_was_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_notices_a_position_that_is_not_stored_with_what_was_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written = inputs.Intake._write
-    monkeypatch.setattr(inputs.Intake, "_write", lambda intake, tick, taken, _: written(intake, tick, taken, None))
+    monkeypatch.setattr(
+        inputs.Intake, "_write", lambda intake, tick, taken, _: written(intake, tick, taken, None)
+    )
     with pytest.raises(AssertionError, match=r"were not stored together|nobody sent"):
         campaign(folder, 100, 1, None)
 
 
-def test_it_notices_noise_drawn_again_after_a_restart(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_notices_noise_drawn_again_after_a_restart(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def forgetful(mechanism: Any, parts: Parts, source: Any) -> Any:
         fresh = [row + 1 for row in parts.tails]
-        return counter_of(mechanism, Parts(time=parts.time, total=parts.total, delayed=parts.delayed, tails=fresh), source)
+        return counter_of(
+            mechanism,
+            Parts(time=parts.time, total=parts.total, delayed=parts.delayed, tails=fresh),
+            source,
+        )
 
     monkeypatch.setattr(state, "counter_of", forgetful)
     with pytest.raises(AssertionError, match=r"not those committed|not what inputs and noise say"):
         campaign(folder, 100, 1, None)
 
 
-def test_it_notices_releases_that_are_never_published(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "publish", lambda _database, _fence, committed, *_: [status for status, _ in committed])
-    monkeypatch.setattr(stream, "recover", lambda database, _fence, name, *_, **__: read_status(database, name))
+def test_it_notices_releases_that_are_never_published(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        stream,
+        "publish",
+        lambda _database, _fence, committed, *_: [status for status, _ in committed],
+    )
+    monkeypatch.setattr(
+        stream, "recover", lambda database, _fence, name, *_, **__: read_status(database, name)
+    )
     with pytest.raises(AssertionError, match="published steps are missing"):
         campaign(folder, 100, 1, None)

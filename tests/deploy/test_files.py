@@ -40,9 +40,17 @@ def settings_of(words: list[str]) -> dict[str, str]:
 def test_the_commands_are_commands() -> None:
     entry = json.loads(dict(dockerfile())["ENTRYPOINT"])
     assert entry == ["fadecount"]
-    unit = re.search(r"^ExecStart=/opt/fadecount/bin/fadecount (.*)$", (DEPLOY / "fadecount.service").read_text(), re.MULTILINE)
+    unit = re.search(
+        r"^ExecStart=/opt/fadecount/bin/fadecount (.*)$",
+        (DEPLOY / "fadecount.service").read_text(),
+        re.MULTILINE,
+    )
     assert unit is not None
-    for words in (json.loads(dict(dockerfile())["CMD"]), compose()["services"]["fadecount"]["command"], shlex.split(unit[1])):
+    for words in (
+        json.loads(dict(dockerfile())["CMD"]),
+        compose()["services"]["fadecount"]["command"],
+        shlex.split(unit[1]),
+    ):
         assert build_parser(words).parse_args(words).command == "serve"
 
 
@@ -51,9 +59,14 @@ def test_the_settings_are_settings() -> None:
     added = compose()["services"]["fadecount"]["environment"]
     assert all(name.startswith("FADECOUNT_") for name in (*image, *added))
     found = configuration({}, {**image, **added})
-    assert (found["state"], found["fence"]) == (Path("/var/lib/fadecount"), "/var/lib/fadecount-fence")
+    assert (found["state"], found["fence"]) == (
+        Path("/var/lib/fadecount"),
+        "/var/lib/fadecount-fence",
+    )
     assert found["host"] == "0.0.0.0"  # noqa: S104 - inside the container
-    commented = re.findall(r"# (FADECOUNT_\w+): (\S+)", (DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
+    commented = re.findall(
+        r"# (FADECOUNT_\w+): (\S+)", (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
+    )
     assert len(commented) == 2
     configuration({}, {name: value.strip('"') for name, value in commented})
 
@@ -80,20 +93,33 @@ def ignored(path: str) -> bool:
         pattern = line.removeprefix("!")
         if line and not line.startswith("#"):
             parts = [path, *(str(parent) for parent in Path(path).parents)]
-            inside = pattern.startswith("**/") and any(fnmatch.fnmatch(part, pattern[3:]) for part in Path(path).parts)
+            inside = pattern.startswith("**/") and any(
+                fnmatch.fnmatch(part, pattern[3:]) for part in Path(path).parts
+            )
             if inside or any(fnmatch.fnmatch(part, pattern) for part in parts if part != "."):
                 found = not line.startswith("!")
     return found
 
 
 def test_the_image_is_built_from_these_files_and_no_others() -> None:
-    copied = [word for name, rest in dockerfile() if name == "COPY" and "--from" not in rest for word in rest.split()[:-1]]
+    copied = [
+        word
+        for name, rest in dockerfile()
+        if name == "COPY" and "--from" not in rest
+        for word in rest.split()[:-1]
+    ]
     assert {"pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "src"} == set(copied)
     for path in copied:
         assert (ROOT / path).exists()
         assert not ignored(path)
     assert not ignored("src/fadecount/service/static/index.html")
-    for path in (".git/config", ".venv/bin/python", "out/demo/state/streams.db", "src/fadecount/__pycache__/a.pyc", "old.key"):
+    for path in (
+        ".git/config",
+        ".venv/bin/python",
+        "out/demo/state/streams.db",
+        "src/fadecount/__pycache__/a.pyc",
+        "old.key",
+    ):
         assert ignored(path)
 
 
@@ -102,7 +128,9 @@ def test_the_unit_file(tmp_path: Path) -> None:
     example = configuration({}, {}, DEPLOY / "fadecount.toml")
     folders = re.search(r"^StateDirectory=(.*)$", text, re.MULTILINE)
     assert folders is not None
-    assert {str(example["state"]), str(example["fence"])} == {f"/var/lib/{name}" for name in folders[1].split()}
+    assert {str(example["state"]), str(example["fence"])} == {
+        f"/var/lib/{name}" for name in folders[1].split()
+    }
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("systemd-analyze is not installed")
@@ -111,13 +139,17 @@ def test_the_unit_file(tmp_path: Path) -> None:
     binary.chmod(0o755)
     unit = tmp_path / "fadecount.service"
     unit.write_text(text.replace("/opt/fadecount/bin/fadecount", str(binary)), encoding="utf-8")
-    done = subprocess.run([program, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [program, "verify", "--man=no", str(unit)], capture_output=True, text=True, check=False
+    )
     assert [line for line in done.stderr.splitlines() if "fadecount.service" in line] == []
 
 
 def test_every_command_of_the_page_exists() -> None:
     page = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
-    lines = re.findall(r"(?:/opt/fadecount/bin/|exec fadecount |^)(fadecount [a-z][^`\n]*)", page, re.MULTILINE)
+    lines = re.findall(
+        r"(?:/opt/fadecount/bin/|exec fadecount |^)(fadecount [a-z][^`\n]*)", page, re.MULTILINE
+    )
     assert len(lines) >= 5
     for line in lines:
         words = [word for word in shlex.split(line, comments=True)[1:] if not word.startswith(">")]

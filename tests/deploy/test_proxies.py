@@ -1,4 +1,5 @@
-"""A real proxy in front of a real service, with the files of deploy/: answers, live events, and what stays inside."""
+"""A real proxy in front of a real service, with the files of deploy/: answers, live events, and
+what stays inside."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ from tests.docs.pages import ROOT
 
 NAME = "counts.example.org"
 UNPACKED = ROOT / "out" / "debian" / "usr"
-PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin:{UNPACKED / 'sbin'}:{UNPACKED / 'bin'}"
+PATH = (
+    f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin:{UNPACKED / 'sbin'}:{UNPACKED / 'bin'}"
+)
 LONG_SECONDS = 120.0
 
 
@@ -40,7 +43,14 @@ def free_port() -> int:
 @contextmanager
 def running(words: list[str], folder: Path, **variables: str) -> Iterator[subprocess.Popen[str]]:
     environment = {"PATH": PATH, "HOME": str(folder), **variables}
-    child = subprocess.Popen(words, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    child = subprocess.Popen(
+        words,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     try:
         yield child
     finally:
@@ -50,16 +60,31 @@ def running(words: list[str], folder: Path, **variables: str) -> Iterator[subpro
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[tuple[int, str]]:
-    """The port of a service that is set up as in the container, and the token of an administrator."""
-    places = {"FADECOUNT_STATE": str(tmp_path / "state"), "FADECOUNT_FENCE": str(tmp_path / "fence")}
+    """The port of a service that is set up as in the container, and the token of an
+    administrator."""
+    places = {
+        "FADECOUNT_STATE": str(tmp_path / "state"),
+        "FADECOUNT_FENCE": str(tmp_path / "fence"),
+    }
     program = [sys.executable, "-m", "fadecount"]
     made = subprocess.run(
-        [*program, "token", "create", "--role", "admin"], env={**os.environ, **places}, capture_output=True, text=True, check=True
+        [*program, "token", "create", "--role", "admin"],
+        env={**os.environ, **places},
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    chosen = {**places, "FADECOUNT_HOST": "0.0.0.0", "FADECOUNT_PORT": "0", "FADECOUNT_ALLOW_HOST": f"{NAME},localhost"}  # noqa: S104
+    chosen = {
+        **places,
+        "FADECOUNT_HOST": "0.0.0.0",  # noqa: S104
+        "FADECOUNT_PORT": "0",
+        "FADECOUNT_ALLOW_HOST": f"{NAME},localhost",
+    }
     with running([*program, "serve"], tmp_path, **chosen) as child:
         assert child.stdout is not None
-        found = next(found for line in child.stdout if (found := re.search(r"http://[^:]+:(\d+)", line)))
+        found = next(
+            found for line in child.stdout if (found := re.search(r"http://[^:]+:(\d+)", line))
+        )
         yield int(found[1]), made.stdout.strip()
 
 
@@ -78,7 +103,9 @@ def certificate(folder: Path) -> None:
         .sign(key, hashes.SHA256())
     )
     (folder / "fullchain.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    secret = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     (folder / "privkey.pem").write_bytes(secret)
 
 
@@ -99,7 +126,10 @@ def nginx(program: str, folder: Path, upstream: int) -> Iterator[Connect]:
         assert before in site
         site = site.replace(before, after)
     (folder / "site.conf").write_text(site, encoding="utf-8")
-    temporary = "".join(f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    temporary = "".join(
+        f"{kind}_temp_path {folder}/{kind};"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
     (folder / "nginx.conf").write_text(
         f"daemon off; pid {folder}/pid; error_log stderr; events {{}}"
         f" http {{ access_log off; {temporary} include {folder}/site.conf; }}",
@@ -109,7 +139,9 @@ def nginx(program: str, folder: Path, upstream: int) -> Iterator[Connect]:
     subprocess.run([*words, "-t"], check=True, capture_output=True)
     unverified = ssl._create_unverified_context()  # noqa: S323 - a certificate of a minute ago
     with running(words, folder):
-        yield lambda: http.client.HTTPSConnection("127.0.0.1", secure, timeout=LONG_SECONDS, context=unverified)
+        yield lambda: http.client.HTTPSConnection(
+            "127.0.0.1", secure, timeout=LONG_SECONDS, context=unverified
+        )
 
 
 @contextmanager
@@ -118,17 +150,24 @@ def caddy(program: str, folder: Path, upstream: int) -> Iterator[Connect]:
     site = (ROOT / "deploy" / "Caddyfile").read_text(encoding="utf-8")
     (folder / "Caddyfile").write_text("{\n\tadmin off\n}\n" + site, encoding="utf-8")
     words = [program, "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"]
-    chosen = {"FADECOUNT_NAME": f"http://{NAME}:{port}", "FADECOUNT_UPSTREAM": f"127.0.0.1:{upstream}"}
+    chosen = {
+        "FADECOUNT_NAME": f"http://{NAME}:{port}",
+        "FADECOUNT_UPSTREAM": f"127.0.0.1:{upstream}",
+    }
     with running(words, folder, XDG_DATA_HOME=str(folder), XDG_CONFIG_HOME=str(folder), **chosen):
         yield lambda: http.client.HTTPConnection("127.0.0.1", port, timeout=LONG_SECONDS)
 
 
-def ask(connect: Connect, path: str, token: str | None = None, body: object = None) -> tuple[int, bytes]:
+def ask(
+    connect: Connect, path: str, token: str | None = None, body: object = None
+) -> tuple[int, bytes]:
     connection = connect()
     headers = {"Host": NAME, **({"Authorization": f"Bearer {token}"} if token else {})}
     if body is not None:
         headers["Content-Type"] = "application/json"
-    connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body), headers)
+    connection.request(
+        "GET" if body is None else "POST", path, None if body is None else json.dumps(body), headers
+    )
     answer = connection.getresponse()
     found = answer.status, answer.read()
     connection.close()
@@ -148,7 +187,9 @@ def wait_for(connect: Connect) -> None:
 
 
 @pytest.mark.parametrize("proxy", [nginx, caddy], ids=["nginx", "caddy"])
-def test_the_service_behind_a_proxy(proxy: object, service: tuple[int, str], tmp_path: Path) -> None:
+def test_the_service_behind_a_proxy(
+    proxy: object, service: tuple[int, str], tmp_path: Path
+) -> None:
     name = "nginx" if proxy is nginx else "caddy"
     program = shutil.which(name, path=PATH)
     if program is None:
@@ -160,10 +201,19 @@ def test_the_service_behind_a_proxy(proxy: object, service: tuple[int, str], tmp
         assert (status, b"<html" in page) == (200, True)
         assert ask(connect, "/metrics", token)[0] == 404
         assert ask(connect, "/v1/streams")[0] == 401
-        stream = {"name": "visits", "tick": "1s", "keys": ["all"], "mechanism": {"kind": "gradual", "epsilon": 1.0}}
+        stream = {
+            "name": "visits",
+            "tick": "1s",
+            "keys": ["all"],
+            "mechanism": {"kind": "gradual", "epsilon": 1.0},
+        }
         assert ask(connect, "/v1/streams", token, stream)[0] == 201
         connection = connect()
-        connection.request("GET", "/v1/streams/visits/live", headers={"Host": NAME, "Authorization": f"Bearer {token}"})
+        connection.request(
+            "GET",
+            "/v1/streams/visits/live",
+            headers={"Host": NAME, "Authorization": f"Bearer {token}"},
+        )
         answer = connection.getresponse()
         assert answer.headers["Content-Type"].startswith("text/event-stream")
         while line := answer.readline():

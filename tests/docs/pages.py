@@ -11,14 +11,20 @@ ROOT = Path(__file__).parents[2]
 MADE = ("docs/cli.md", "docs/http.md", "docs/library.md")
 EXECUTED = ("python", "sh", "console")
 PAGES = sorted(
-    str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md")]
+    str(path.relative_to(ROOT))
+    for path in [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "deploy").rglob("*.md"),
+    ]
 )
 _BLOCK = re.compile(r"^( *)```(\w*) ?([^\n]*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A fenced block: its language, a word on where it can run, its text and the line on which the text begins."""
+    """A fenced block: its language, a word on where it can run, its text and the line on which the
+    text begins."""
 
     language: str
     place: str = ""
@@ -31,8 +37,14 @@ class Block:
         return self.line + self.text.count("\n")
 
     def is_output_of(self, other: Block | None) -> bool:
-        """Whether it stands directly behind a block that is executed: it is what that one prints."""
-        return self.language == "text" and other is not None and other.language in EXECUTED and self.line == other.end + 2
+        """Whether it stands directly behind a block that is executed: it is what that one
+        prints."""
+        return (
+            self.language == "text"
+            and other is not None
+            and other.language in EXECUTED
+            and self.line == other.end + 2
+        )
 
 
 def read(page: str) -> str:
@@ -41,7 +53,12 @@ def read(page: str) -> str:
 
 def blocks(text: str) -> list[Block]:
     return [
-        Block(language=found[2], place=found[3], text=textwrap.dedent(found[4]), line=text.count("\n", 0, found.start(4)) + 1)
+        Block(
+            language=found[2],
+            place=found[3],
+            text=textwrap.dedent(found[4]),
+            line=text.count("\n", 0, found.start(4)) + 1,
+        )
         for found in _BLOCK.finditer(text)
     ]
 

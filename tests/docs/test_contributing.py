@@ -1,4 +1,5 @@
-"""The worked examples of CONTRIBUTING.md, run against the contracts that hold for the real mechanisms and sources."""
+"""The worked examples of CONTRIBUTING.md, run against the contracts that hold for the real
+mechanisms and sources."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from fadecount.sources import SourceOptions, SourceReport, TickBatch
 from fadecount.sources.files import read_plain
 from tests.docs.pages import ROOT, blocks, read
 
-MECHANISM, EXAMPLES, SOURCE = (block.text for block in blocks(read("CONTRIBUTING.md")) if block.language == "py")
+MECHANISM, EXAMPLES, SOURCE = (
+    block.text for block in blocks(read("CONTRIBUTING.md")) if block.language == "py"
+)
 
 CONTRACTS = """
 from tests.mechanisms.examples import *
@@ -32,9 +35,25 @@ from tests.mechanisms.test_windows import *
 
 def test_the_new_mechanism_keeps_the_contracts(tmp_path: Path) -> None:
     """In a process of its own: a new kind must not become known to the other tests."""
-    (tmp_path / "test_two_rates.py").write_text(CONTRACTS.format(mechanism=MECHANISM, examples=EXAMPLES), encoding="utf-8")
-    words = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-cov", "-c", str(ROOT / "pyproject.toml")]
-    words += [f"--rootdir={ROOT}", f"--basetemp={tmp_path / 'pytest'}", "-k", "TwoRates or every_kind"]
+    (tmp_path / "test_two_rates.py").write_text(
+        CONTRACTS.format(mechanism=MECHANISM, examples=EXAMPLES), encoding="utf-8"
+    )
+    words = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "--no-cov",
+        "-c",
+        str(ROOT / "pyproject.toml"),
+    ]
+    words += [
+        f"--rootdir={ROOT}",
+        f"--basetemp={tmp_path / 'pytest'}",
+        "-k",
+        "TwoRates or every_kind",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words, str(tmp_path / "test_two_rates.py")],
         cwd=ROOT,
@@ -62,7 +81,9 @@ ROWS = [
 
 
 def listed(batches: list[TickBatch]) -> list[list[int]]:
-    found: list[list[int]] = np.concatenate([np.stack([each.ticks, each.keys, each.counts], axis=1) for each in batches]).tolist()
+    found: list[list[int]] = np.concatenate(
+        [np.stack([each.ticks, each.keys, each.counts], axis=1) for each in batches]
+    ).tolist()
     return found
 
 
@@ -70,7 +91,14 @@ def test_the_new_source_counts_like_the_plain_reader(tmp_path: Path) -> None:
     names: dict[str, Any] = {}
     exec(compile(SOURCE, "CONTRIBUTING.md", "exec"), names)  # noqa: S102
     options = SourceOptions(
-        tick_seconds=3600, time="at", key="page", keys=("home", "help"), amount="n", max_amount=3, person="who", per_person=1
+        tick_seconds=3600,
+        time="at",
+        key="page",
+        keys=("home", "help"),
+        amount="n",
+        max_amount=3,
+        person="who",
+        per_person=1,
     )
     text = "\n".join(["at,page,n,who", *(",".join(row) for row in ROWS)])
     (tmp_path / "events.csv").write_text(text + "\n", encoding="utf-8")

@@ -23,12 +23,22 @@ def used(code: str) -> set[str]:
 
 def shown() -> set[str]:
     """The names that the examples of the pages use."""
-    texts = [block.text for page in PAGES if page not in MADE for block in blocks(read(page)) if block.language == "python"]
+    texts = [
+        block.text
+        for page in PAGES
+        if page not in MADE
+        for block in blocks(read(page))
+        if block.language == "python"
+    ]
     return set().union(*map(used, texts))
 
 
 def without_example(names: Iterator[tuple[str, object]], known: set[str]) -> list[str]:
-    return [name for name, value in names if ">>>" not in (inspect.getdoc(value) or "") and name.rpartition(".")[2] not in known]
+    return [
+        name
+        for name, value in names
+        if ">>>" not in (inspect.getdoc(value) or "") and name.rpartition(".")[2] not in known
+    ]
 
 
 def public() -> Iterator[tuple[str, object]]:
@@ -40,7 +50,9 @@ def public() -> Iterator[tuple[str, object]]:
 
 
 def test_every_public_name_has_an_example() -> None:
-    assert without_example(public(), shown()) == [], "show these in their docstrings (>>>) or in docs/examples.md"
+    assert without_example(public(), shown()) == [], (
+        "show these in their docstrings (>>>) or in docs/examples.md"
+    )
 
 
 def test_a_name_without_an_example_is_found() -> None:

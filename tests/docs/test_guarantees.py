@@ -19,7 +19,9 @@ def missing(text: str) -> list[str]:
     return [name for name in _TEST.findall(text) if not exists(name)] + [
         f"make {name}"
         for name in _TARGET.findall(text)
-        if not re.search(rf"^{name}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+        if not re.search(
+            rf"^{name}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+        )
     ]
 
 
@@ -39,7 +41,9 @@ def test_the_evidence_is_there(page: str) -> None:
 
 def test_every_promise_names_a_test() -> None:
     rows = [
-        line for line in read("docs/guarantees.md").splitlines() if line.startswith("| ") and not line.startswith("| promise")
+        line
+        for line in read("docs/guarantees.md").splitlines()
+        if line.startswith("| ") and not line.startswith("| promise")
     ]
     assert len(rows) > 25
     assert [row for row in rows if not _TEST.search(row.split("|")[3])] == []
@@ -47,5 +51,8 @@ def test_every_promise_names_a_test() -> None:
 
 def test_missing_evidence_is_found() -> None:
     here = "tests/docs/test_guarantees.py"
-    text = f"`{here}` `{here}::test_missing_evidence_is_found` `{here}::test_nothing` `tests/no/such.py` `make test` `make gold`"
+    text = (
+        f"`{here}` `{here}::test_missing_evidence_is_found` `{here}::test_nothing`"
+        " `tests/no/such.py` `make test` `make gold`"
+    )
     assert missing(text) == [f"{here}::test_nothing", "tests/no/such.py", "make gold"]

@@ -1,4 +1,5 @@
-"""The pages are written in plain modern English: words that puzzle a reader of today do not come back."""
+"""The pages are written in plain modern English: words that puzzle a reader of today do not come
+back."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ import pytest
 from tests.docs.pages import PAGES, read, without_code
 
 PUZZLING = re.compile(
-    r"\b(whoever|is let go|are let go|mend(?:ed|s)?|has the word|is told|are told|reckoned|anew|whilst|lest|henceforth)\b",
+    r"\b(whoever|is let go|are let go|mend(?:ed|s)?|has the word|is told|are"
+    r" told|reckoned|anew|whilst|lest|henceforth)\b",
     re.IGNORECASE,
 )
 

@@ -26,7 +26,9 @@ def broken(page: str, text: str) -> list[str]:
             continue
         path, _, anchor = link.partition("#")
         target = (ROOT / page).parent / path if path else ROOT / page
-        if not target.exists() or (anchor and anchor not in anchors(target.read_text(encoding="utf-8"))):
+        if not target.exists() or (
+            anchor and anchor not in anchors(target.read_text(encoding="utf-8"))
+        ):
             found.append(link)
     return found
 
@@ -37,7 +39,10 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 def test_a_broken_link_is_found() -> None:
-    text = "[a](docs/theory.md) [b](docs/nowhere.md) [c](#nothing) [d](https://example.org/x) `[e](f.md)`"
+    text = (
+        "[a](docs/theory.md) [b](docs/nowhere.md) [c](#nothing) [d](https://example.org/x)"
+        " `[e](f.md)`"
+    )
     assert broken("README.md", text) == ["docs/nowhere.md", "#nothing"]
 
 

@@ -1,4 +1,5 @@
-"""Nothing public is undocumented: every name, option and route, and the made pages are as the code is now."""
+"""Nothing public is undocumented: every name, option and route, and the made pages are as the code
+is now."""
 
 from __future__ import annotations
 
@@ -20,15 +21,19 @@ PAGES = docs.pages()
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_made_page_is_up_to_date(page: Path) -> None:
-    assert page.read_text(encoding="utf-8") == PAGES[page], f"{page.name} is out of date: run `make docs` and commit it"
+    assert page.read_text(encoding="utf-8") == PAGES[page], (
+        f"{page.name} is out of date: run `make docs` and commit it"
+    )
 
 
 def undocumented(names: Iterator[tuple[str, object]]) -> list[str]:
-    """The names of objects without a docstring of their own. A dataclass makes one from its fields; that is none."""
+    """The names of objects without a docstring of their own. A dataclass makes one from its fields;
+    that is none."""
     return [
         name
         for name, value in names
-        if not (inspect.getdoc(value) or "").strip() or (value.__doc__ or "").startswith(f"{getattr(value, '__name__', None)}(")
+        if not (inspect.getdoc(value) or "").strip()
+        or (value.__doc__ or "").startswith(f"{getattr(value, '__name__', None)}(")
     ]
 
 
@@ -68,14 +73,20 @@ def test_a_name_without_a_docstring_is_found() -> None:
     assert undocumented(iter([("silent", silent), ("speaking", speaking)])) == ["silent"]
 
 
-def options(parser: argparse.ArgumentParser, name: str = "fadecount") -> Iterator[tuple[str, str, str]]:
+def options(
+    parser: argparse.ArgumentParser, name: str = "fadecount"
+) -> Iterator[tuple[str, str, str]]:
     """(command, option, help) of a parser and all commands below it."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for child, below in action.choices.items():
                 yield from options(below, f"{name} {child}")
         elif not isinstance(action, argparse._HelpAction):
-            yield name, (action.option_strings or [str(action.metavar or action.dest)])[-1], action.help or ""
+            yield (
+                name,
+                (action.option_strings or [str(action.metavar or action.dest)])[-1],
+                action.help or "",
+            )
 
 
 def test_every_option_is_explained() -> None:
@@ -88,8 +99,14 @@ def test_every_option_is_explained() -> None:
 
 def test_every_option_is_on_the_page() -> None:
     page = read("docs/cli.md")
-    sections = dict(re.findall(r"^##+ (fadecount [^\n]+)\n(.*?)(?=^##|\Z)", page, re.DOTALL | re.MULTILINE))
-    wanted = [(command, option) for command, option, _ in options(build_parser()) if command != "fadecount"]
+    sections = dict(
+        re.findall(r"^##+ (fadecount [^\n]+)\n(.*?)(?=^##|\Z)", page, re.DOTALL | re.MULTILINE)
+    )
+    wanted = [
+        (command, option)
+        for command, option, _ in options(build_parser())
+        if command != "fadecount"
+    ]
     assert [each for each in wanted if str(each[1]) not in sections[each[0]]] == []
 
 

@@ -11,10 +11,14 @@ from tools.build_site import navigation, with_navigation
 
 from tests.docs.pages import PAGES, ROOT, read
 
-FOREIGN = re.compile(r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)=\"(?:https?:)?//[^\"]*|url\(\s*['\"]?(?:https?:)?//[^)]*")
+FOREIGN = re.compile(
+    r"<(?:script|link|img|iframe)\b[^>]*(?:src|href)=\"(?:https?:)?//[^\"]*|url\(\s*['\"]?(?:https?:)?//[^)]*"
+)
 
 
-def built(out: Path, code: str = "sys.exit(main(['--out', sys.argv[1]]))") -> subprocess.CompletedProcess[str]:
+def built(
+    out: Path, code: str = "sys.exit(main(['--out', sys.argv[1]]))"
+) -> subprocess.CompletedProcess[str]:
     """Sphinx keeps state for a whole process, so it gets one of its own."""
     words = [sys.executable, "-c", f"import sys; from tools.build_site import *; {code}", str(out)]
     return subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
@@ -23,11 +27,17 @@ def built(out: Path, code: str = "sys.exit(main(['--out', sys.argv[1]]))") -> su
 def test_the_site_has_every_page_and_asks_no_other_host(tmp_path: Path) -> None:
     done = built(tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    missing = [page for page in PAGES if not page.startswith("deploy/") and not (tmp_path / page).with_suffix(".html").is_file()]
+    missing = [
+        page
+        for page in PAGES
+        if not page.startswith("deploy/") and not (tmp_path / page).with_suffix(".html").is_file()
+    ]
     assert missing == []
     assert (tmp_path / "index.html").is_file() and (tmp_path / "search.html").is_file()
     files = [each for each in tmp_path.rglob("*") if each.suffix in (".html", ".css")]
-    assert {found for each in files for found in FOREIGN.findall(each.read_text(encoding="utf-8"))} == set()
+    assert {
+        found for each in files for found in FOREIGN.findall(each.read_text(encoding="utf-8"))
+    } == set()
 
 
 def test_a_page_outside_the_navigation_and_a_broken_link_are_found(tmp_path: Path) -> None:
@@ -44,5 +54,11 @@ def test_a_page_outside_the_navigation_and_a_broken_link_are_found(tmp_path: Pat
 def test_the_lists_of_the_index_are_the_navigation() -> None:
     page = "# All\n\n- [a](a.md): first\n\n## More\n\nText with [z](z.md).\n\n- [b](../b.md)\n- [c](https://example.org/c.md)\n"
     assert list(navigation(page)) == [("", ["a.md"]), ("More", ["../b.md"])]
-    assert with_navigation(page).endswith("```{toctree}\n:hidden:\n:caption: More\n\n../b.md\n```\n")
-    assert [caption for caption, _ in navigation(read("docs/index.md"))][:3] == ["", "Start", "Understand"]
+    assert with_navigation(page).endswith(
+        "```{toctree}\n:hidden:\n:caption: More\n\n../b.md\n```\n"
+    )
+    assert [caption for caption, _ in navigation(read("docs/index.md"))][:3] == [
+        "",
+        "Start",
+        "Understand",
+    ]

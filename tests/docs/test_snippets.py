@@ -1,11 +1,13 @@
 """The examples of the documentation run, and give what the pages say.
 
-Blocks marked ``python``, ``sh`` and ``console`` are executed, page by page, each page in a folder of its own that holds a few
-events. A comment that begins with a number, behind an expression, is what the expression must give; an expression that is true or
-false must be true. A ``text`` block directly behind a ``python`` or ``sh`` block is what the block must print; ``...`` stands for
-any lines. Marked ``text varies``, its numbers may be others: noise is fresh. A ``console`` block holds commands after ``$`` and
-what they print, up to ``...``; ``console varies`` only runs them. Blocks marked ``python spark`` run in tests/spark.
-tests/docs/test_every_block.py lists the blocks that cannot run here, with the reason.
+Blocks marked ``python``, ``sh`` and ``console`` are executed, page by page, each page in a folder
+of its own that holds a few events. A comment that begins with a number, behind an expression, is
+what the expression must give; an expression that is true or false must be true. A ``text`` block
+directly behind a ``python`` or ``sh`` block is what the block must print; ``...`` stands for any
+lines. Marked ``text varies``, its numbers may be others: noise is fresh. A ``console`` block holds
+commands after ``$`` and what they print, up to ``...``; ``console varies`` only runs them. Blocks
+marked ``python spark`` run in tests/spark. tests/docs/test_every_block.py lists the blocks that
+cannot run here, with the reason.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ from tests.service.harness import Harness
 RUNNABLE = [
     page
     for page in PAGES
-    if page not in MADE and any(block.language in EXECUTED and block.place != "spark" for block in blocks(read(page)))
+    if page not in MADE
+    and any(block.language in EXECUTED and block.place != "spark" for block in blocks(read(page)))
 ]
 VISITS = "at,page,country,visitor\n" + "".join(
     f"2026-03-01T{hour:02}:{minute:02}:00Z,{('home', 'docs')[minute % 2]},{('at', 'de')[hour % 2]},v{minute % 5}\n"
@@ -60,7 +63,9 @@ def scene(page: str, folder: Path) -> Iterator[dict[str, str]]:
     if page not in ("docs/service.md", "docs/deployment.md"):
         yield {"examples/library": str(ROOT / "examples/library")}
         return
-    with Harness(folder / "service", clock=Clock()) as harness:  # the real clock: a page waits for a tick
+    with Harness(
+        folder / "service", clock=Clock()
+    ) as harness:  # the real clock: a page waits for a tick
         (folder / "admin.token").write_text(harness.admin, encoding="utf-8")
         yield {
             "http://127.0.0.1:8000": harness.url,
@@ -100,13 +105,19 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                     f"{page}, line {behind.line}: the block before it prints\n{printed}"
                 )
     for value in names.values():
-        if isinstance(value, Store):  # a store in memory ends with its page; from Python 3.13 on, SQLite warns otherwise
+        if isinstance(
+            value, Store
+        ):  # a store in memory ends with its page; from Python 3.13 on, SQLite warns otherwise
             value.close()
 
 
 def shows(shown: str, printed: str, *, varies: bool) -> bool:
-    """Whether a page shows what was printed. Where ``varies``, only the places of the numbers count, not their values."""
-    parts = [re.escape(part) for part in re.split(r"^\.\.\.\n", _plain(shown, varies), flags=re.MULTILINE)]
+    """Whether a page shows what was printed. Where ``varies``, only the places of the numbers
+    count, not their values."""
+    parts = [
+        re.escape(part)
+        for part in re.split(r"^\.\.\.\n", _plain(shown, varies), flags=re.MULTILINE)
+    ]
     return re.fullmatch(r"(?:[^\n]*\n)*".join(parts), _plain(printed, varies)) is not None
 
 
@@ -128,7 +139,9 @@ def _run_statements(page: str, block: Block, text: str, names: dict[str, Any]) -
     for statement in ast.parse(text).body:
         code = ast.Module([statement], type_ignores=[])
         where = f"{page}, line {block.line + statement.lineno - 1}"
-        comment = re.search(r"#\s*(-?[\d,]*\.?\d+)(?=[\s:;,]|$)", lines[(statement.end_lineno or 1) - 1])
+        comment = re.search(
+            r"#\s*(-?[\d,]*\.?\d+)(?=[\s:;,]|$)", lines[(statement.end_lineno or 1) - 1]
+        )
         if isinstance(statement, ast.Expr) and not isinstance(statement.value, ast.Await):
             value = eval(compile(ast.Expression(statement.value), where, "eval"), names)  # noqa: S307 - our own pages
             if comment and "print" not in ast.unparse(statement):
@@ -142,7 +155,9 @@ def _run_statements(page: str, block: Block, text: str, names: dict[str, Any]) -
 def run_shell(page: str, block: Block, text: str) -> str:
     """What the block shows on a terminal: output and messages."""
     both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    done = subprocess.run(["bash", "-euo", "pipefail", "-c", text], **both, text=True, check=False, timeout=600)  # type: ignore[call-overload]
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text], **both, text=True, check=False, timeout=600
+    )  # type: ignore[call-overload]
     assert done.returncode == 0, f"{page}, line {block.line}: {done.stdout}"
     return str(done.stdout)
 

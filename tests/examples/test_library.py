@@ -1,4 +1,5 @@
-"""The example data of the tutorial is what its program makes, and the README's picture is drawn from it."""
+"""The example data of the tutorial is what its program makes, and the README's picture is drawn
+from it."""
 
 from __future__ import annotations
 

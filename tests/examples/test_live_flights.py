@@ -14,9 +14,21 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_demo_serves_moving_counts_and_ends_by_itself(tmp_path: Path) -> None:
-    words = [sys.executable, "-W", "error", str(ROOT / "examples" / "live_flights.py"), "--out", str(tmp_path), "--port", "0"]
+    words = [
+        sys.executable,
+        "-W",
+        "error",
+        str(ROOT / "examples" / "live_flights.py"),
+        "--out",
+        str(tmp_path),
+        "--port",
+        "0",
+    ]
     demo = subprocess.Popen(
-        [*words, "--seconds", "4", "--speed", "18000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*words, "--seconds", "4", "--speed", "18000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     assert demo.stdout and demo.stderr
     address = next(found[0] for line in demo.stdout if (found := re.search(r"http://\S+", line)))

@@ -15,7 +15,11 @@ NOTEBOOKS = sorted((ROOT / "examples" / "notebooks").glob("*.ipynb"))
 
 
 def cells(path: Path) -> list[dict[str, Any]]:
-    return [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    return [
+        cell
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        if cell["cell_type"] == "code"
+    ]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -33,7 +37,11 @@ def test_a_notebook_runs(path: Path) -> None:
 def test_a_notebook_is_kept_with_its_pictures(path: Path) -> None:
     outputs = [output for cell in cells(path) for output in cell["outputs"]]
     assert any("image/png" in output.get("data", {}) for output in outputs)
-    assert [output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"] == []
+    assert [
+        output
+        for output in outputs
+        if output["output_type"] == "error" or output.get("name") == "stderr"
+    ] == []
 
 
 def test_there_are_three() -> None:

@@ -1,4 +1,5 @@
-"""Clocks that jump close nothing, whatever the length of a tick; small corrections and downtimes are taken as they are."""
+"""Clocks that jump close nothing, whatever the length of a tick; small corrections and downtimes
+are taken as they are."""
 
 from __future__ import annotations
 
@@ -24,18 +25,27 @@ def test_ticks_are_closed_by_the_clock(tick_seconds: int) -> None:
         begin = ticks.at(NOW)
         assert [chunk.last_tick for chunk in GUARD.close_due(stream, NOW)] == [begin - 1]
         assert GUARD.close_due(stream, NOW) == []
-        assert [chunk.last_tick for chunk in GUARD.close_due(stream, NOW + 3 * tick_seconds)] == [begin + 2]
+        assert [chunk.last_tick for chunk in GUARD.close_due(stream, NOW + 3 * tick_seconds)] == [
+            begin + 2
+        ]
         steps = stream.status.steps
         corrected = ticks.start_seconds(begin + 3) - 1800
-        assert GUARD.close_due(stream, corrected) == [], "a small correction closes nothing and is no error"
+        assert GUARD.close_due(stream, corrected) == [], (
+            "a small correction closes nothing and is no error"
+        )
         assert stream.catch_up(NOW) == 0
-        for jump, words in ((-TEN_YEARS, "behind the last release"), (TEN_YEARS, "past the end of the open tick")):
+        for jump, words in (
+            (-TEN_YEARS, "behind the last release"),
+            (TEN_YEARS, "past the end of the open tick"),
+        ):
             with pytest.raises(ClockError, match=words) as refused:
                 GUARD.close_due(stream, NOW + jump)
             assert "\n" not in str(refused.value)
         assert stream.status.steps == steps
         later = NOW + 6 * 86400
-        assert GUARD.close_due(stream, later)[-1].last_tick == ticks.at(later) - 1, "the clock is right again"
+        assert GUARD.close_due(stream, later)[-1].last_tick == ticks.at(later) - 1, (
+            "the clock is right again"
+        )
         if tick_seconds > 1:
             far = NOW + TEN_YEARS
             assert stream.catch_up(far) == ticks.at(far) - ticks.at(later)
@@ -59,7 +69,9 @@ def test_the_limits_are_in_seconds_for_every_tick(tick_seconds: int, zone: str) 
         reading = GUARD.read(ticks, tick, now)
         assert reading.state is state
         assert bool(reading.text) == (state is not ClockState.FINE)
-        assert reading.due == (ticks.at(now) - 1 if state is ClockState.FINE and now >= end else None)
+        assert reading.due == (
+            ticks.at(now) - 1 if state is ClockState.FINE and now >= end else None
+        )
 
 
 def test_a_jump_of_ten_years_releases_no_tick_and_the_operator_can_say_that_it_is_right() -> None:

@@ -41,7 +41,9 @@ def outcome(folder: Path) -> bool:
         assert "\n" not in str(error)
         return False
     assert keys[:3] == ("key0", "key1", "key2")
-    assert [row[:3] for row in rows] == [[tick + 1, tick * (tick + 1) // 2, 0] for tick in range(TICKS + 1)]
+    assert [row[:3] for row in rows] == [
+        [tick + 1, tick * (tick + 1) // 2, 0] for tick in range(TICKS + 1)
+    ]
     return True
 
 
@@ -65,7 +67,8 @@ def test_bit_flips_are_refused_or_without_consequence(intact: Path, tmp_path: Pa
 
 
 def test_every_byte_of_small_tables_counts(intact: Path, tmp_path: Path) -> None:
-    """Flips aimed at what is stored about the stream: its place, keys, state, inputs, batch ids and releases."""
+    """Flips aimed at what is stored about the stream: its place, keys, state, inputs, batch ids and
+    releases."""
     words = [b"gradual", b"key1", b"tick_seconds", b"doors"]
     content = copied(intact, tmp_path / "v").read_bytes()
     for word in words:
@@ -85,7 +88,9 @@ def test_a_truncated_file_is_refused(intact: Path, tmp_path: Path, share: float)
 
 
 def test_foreign_files_are_refused(tmp_path: Path) -> None:
-    for at, content in enumerate((b"not a database at all, but long enough to be one" * 50, bytes(range(256)) * 64)):
+    for at, content in enumerate(
+        (b"not a database at all, but long enough to be one" * 50, bytes(range(256)) * 64)
+    ):
         path = tmp_path / f"x{at}" / "streams.db"
         path.parent.mkdir()
         path.write_bytes(content)
@@ -94,7 +99,8 @@ def test_foreign_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_torn_log_is_recovered(intact: Path, tmp_path: Path) -> None:
-    """A write-ahead log that ends anywhere: what was committed before is there, and the victim goes on."""
+    """A write-ahead log that ends anywhere: what was committed before is there, and the victim goes
+    on."""
     folder = tmp_path / "v"
     copied(intact, folder)
     with open_store(folder) as store:
@@ -107,6 +113,8 @@ def test_a_torn_log_is_recovered(intact: Path, tmp_path: Path) -> None:
     for share in (1.0, 0.999):
         shutil.rmtree(tmp_path / "torn", ignore_errors=True)
         shutil.copytree(copy, tmp_path / "torn")
-        (tmp_path / "torn" / "state" / "streams.db-wal").write_bytes(whole[: int(share * len(whole))])
+        (tmp_path / "torn" / "state" / "streams.db-wal").write_bytes(
+            whole[: int(share * len(whole))]
+        )
         assert outcome(tmp_path / "torn")
     check(copy, TICKS + 3)

@@ -1,4 +1,5 @@
-"""Disks that fail: the process stops with one line, and the next one goes on with nothing lost, doubled or changed."""
+"""Disks that fail: the process stops with one line, and the next one goes on with nothing lost,
+doubled or changed."""
 
 from __future__ import annotations
 
@@ -27,11 +28,15 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no C compiler on Linux: failing system calls are not tested")
     target = tmp_path_factory.mktemp("shim") / "shim.so"
     source = Path(__file__).with_name("shim.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(target), str(source), "-ldl"], check=True)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O1", "-o", str(target), str(source), "-ldl"], check=True
+    )
     return target
 
 
-def run_victim(folder: Path, ticks: int = TICKS, **variables: str) -> subprocess.CompletedProcess[str]:
+def run_victim(
+    folder: Path, ticks: int = TICKS, **variables: str
+) -> subprocess.CompletedProcess[str]:
     folder.mkdir(exist_ok=True)
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     return subprocess.run(
@@ -62,9 +67,16 @@ CASES = [
 
 
 @pytest.mark.parametrize(("call", "error", "path", "after"), CASES)
-def test_failing_system_calls(shim: Path, tmp_path: Path, call: str, error: int, path: str, after: int) -> None:
+def test_failing_system_calls(
+    shim: Path, tmp_path: Path, call: str, error: int, path: str, after: int
+) -> None:
     result = run_victim(
-        tmp_path / "v", LD_PRELOAD=str(shim), FAULT_CALL=call, FAULT_ERRNO=str(error), FAULT_PATH=path, FAULT_AFTER=str(after)
+        tmp_path / "v",
+        LD_PRELOAD=str(shim),
+        FAULT_CALL=call,
+        FAULT_ERRNO=str(error),
+        FAULT_PATH=path,
+        FAULT_AFTER=str(after),
     )
     if error or path != "streams.db-wal":
         stopped_with_one_line(result)
@@ -77,9 +89,15 @@ def test_failing_system_calls(shim: Path, tmp_path: Path, call: str, error: int,
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(folder)], capture_output=True, check=False)
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
+    )
     if made.returncode:
-        pytest.skip("no right to mount a small tmpfs: a full disk is tested by failing system calls only")
+        pytest.skip(
+            "no right to mount a small tmpfs: a full disk is tested by failing system calls only"
+        )
     yield folder
     subprocess.run(["umount", str(folder)], check=True)
 
@@ -95,7 +113,8 @@ def test_a_full_disk(small_disk: Path) -> None:
 
 @pytest.fixture
 def locked() -> Iterator[Path]:
-    """A folder that the victim may enter but not write to; not below pytest's own, which only root may enter."""
+    """A folder that the victim may enter but not write to; not below pytest's own, which only root
+    may enter."""
     with tempfile.TemporaryDirectory() as name:
         (folder := Path(name)).chmod(0o755)
         yield folder
@@ -110,9 +129,16 @@ def test_a_folder_that_cannot_be_written(locked: Path) -> None:
         who = "import os; os.setuid(65534)"
     else:
         folder.chmod(0o500)
-    code = f"import sys; sys.path[:0] = {[str(ROOT / 'src'), str(ROOT)]!r}; from pathlib import Path"
-    words = f"{code}; from tests.faults import victim\n{who}\nsys.exit(victim.main(Path({str(folder)!r}), 3))"
-    result = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, check=False)
+    code = (
+        f"import sys; sys.path[:0] = {[str(ROOT / 'src'), str(ROOT)]!r}; from pathlib import Path"
+    )
+    words = (
+        f"{code}; from tests.faults import"
+        f" victim\n{who}\nsys.exit(victim.main(Path({str(folder)!r}), 3))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", words], capture_output=True, text=True, check=False
+    )
     stopped_with_one_line(result)
     assert "Permission denied" in result.stderr
 
@@ -123,10 +149,12 @@ def test_a_limit_on_file_sizes(tmp_path: Path, limit: int) -> None:
     folder = tmp_path / "v"
     folder.mkdir()
     code = (
-        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
-        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY)); "
-        f"sys.path[:0] = {[str(ROOT / 'src'), str(ROOT)]!r}; from pathlib import Path; from tests.faults import victim; "
-        f"sys.exit(victim.main(Path({str(folder)!r}), 500))"
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        f" resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, resource.RLIM_INFINITY));"
+        f" sys.path[:0] = {[str(ROOT / 'src'), str(ROOT)]!r}; from pathlib import Path; from"
+        f" tests.faults import victim; sys.exit(victim.main(Path({str(folder)!r}), 500))"
     )
-    stopped_with_one_line(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False))
+    stopped_with_one_line(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    )
     check(folder, (folder / "done").read_text().count("closed") + 5)

@@ -1,6 +1,8 @@
-"""``python -m tests.faults.victim FOLDER TICKS``: counts into a store and writes down what it was told is done.
+"""``python -m tests.faults.victim FOLDER TICKS``: counts into a store and writes down what it was
+told is done.
 
-The mechanism's budget is so large that its noise is zero in practice, so that values can be compared with the truth.
+The mechanism's budget is so large that its noise is zero in practice, so that values can be
+compared with the truth.
 """
 
 from __future__ import annotations
@@ -15,14 +17,20 @@ from fadecount.streams import Description, FileFence, Reader, SQLiteStore, Ticks
 
 STOPPED = 3
 KEYS = [f"key{at}" for at in range(50)]
-DESCRIPTION = Description(name="doors", mechanism=fc.Gradual(epsilon=2.0**14), ticks=Ticks(tick_seconds=60))
+DESCRIPTION = Description(
+    name="doors", mechanism=fc.Gradual(epsilon=2.0**14), ticks=Ticks(tick_seconds=60)
+)
 
 
 def main(folder: Path, ticks: int) -> int:
     try:
         with (folder / "done").open("a", buffering=1) as done, open_store(folder) as store:
             exists = DESCRIPTION.name in store.names()
-            stream = store.open("doors") if exists else store.create(DESCRIPTION, keys=KEYS, start_tick=0)
+            stream = (
+                store.open("doors")
+                if exists
+                else store.create(DESCRIPTION, keys=KEYS, start_tick=0)
+            )
             for tick in range(stream.open_tick or 0, ticks):
                 stream.add({"key0": 1, "key1": tick}, id=str(tick))
                 done.write(json.dumps({"added": tick}) + "\n")
@@ -39,11 +47,14 @@ def open_store(folder: Path) -> SQLiteStore:
 
 
 def check(folder: Path, ticks: int) -> None:
-    """After any fault: a new process goes on by itself, and then every tick counted what it was given, once."""
+    """After any fault: a new process goes on by itself, and then every tick counted what it was
+    given, once."""
     assert main(folder, ticks) == 0
     with Reader.of_file(folder / "state" / "streams.db") as reader:
         rows = [row for piece in reader.releases("doors") for row in piece.values.tolist()]
-    assert [row[:3] for row in rows] == [[tick + 1, tick * (tick + 1) // 2, 0] for tick in range(ticks)]
+    assert [row[:3] for row in rows] == [
+        [tick + 1, tick * (tick + 1) // 2, 0] for tick in range(ticks)
+    ]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Mechanisms that the tests run on: at least one example of every kind, and the budget sequences that are hard for a loss."""
+"""Mechanisms that the tests run on: at least one example of every kind, and the budget sequences
+that are hard for a loss."""
 
 from __future__ import annotations
 
@@ -34,8 +35,14 @@ EXAMPLES: dict[str, list[fc.Mechanism]] = {
     ],
     "binary": [fc.Binary(epsilon=0.8, horizon=1023), fc.Binary(epsilon=1.0, horizon=1500)],
     "gaussian": [
-        fc.Gaussian(sigma=16.0, half_lives=(8192, 32, 1), weights=(2.0**-14, 3 * 2.0**-10, 0.25, 0.74700927734375)),
-        fc.Gaussian(sigma=3.0, half_lives=(50, 2.5, 0.75), weights=(0.0, 0.1, 0.3, 0.6), delta=1e-6, delay=7),
+        fc.Gaussian(
+            sigma=16.0,
+            half_lives=(8192, 32, 1),
+            weights=(2.0**-14, 3 * 2.0**-10, 0.25, 0.74700927734375),
+        ),
+        fc.Gaussian(
+            sigma=3.0, half_lives=(50, 2.5, 0.75), weights=(0.0, 0.1, 0.3, 0.6), delta=1e-6, delay=7
+        ),
         fc.Gaussian.gradual(4.0, growth=0.5),
         fc.Gaussian.bounded(2.0, delay=1),
     ],
@@ -60,13 +67,17 @@ SEQUENCES: dict[str, fc.Mechanism] = {
     "constant, head start": fc.Gradual(epsilon=0.5, head_start=4),
     "rising, head start": fc.Gradual(epsilon=0.25, exponent=2.0, delay=1, head_start=3),
     "falling, head start": fc.Designed(budgets=(1.0, 0.9, 0.4, 0.35, 0.1), head_start=2),
-    "without noise on some levels, head start": fc.Designed(budgets=(0.5, INF, 0.7, INF, INF, 0.3), delay=2, head_start=5),
+    "without noise on some levels, head start": fc.Designed(
+        budgets=(0.5, INF, 0.7, INF, INF, 0.3), delay=2, head_start=5
+    ),
     "without noise on the first level": fc.Designed(budgets=(INF, 0.3, 0.7, INF, 0.2)),
 }
 """Level budgets in every order of size."""
 
 ROUNDS: dict[str, fc.Mechanism] = {
-    f"window {window}, past {past}": fc.Refresh(window=window, epsilon_current=0.8, epsilon_past=past)
+    f"window {window}, past {past}": fc.Refresh(
+        window=window, epsilon_current=0.8, epsilon_past=past
+    )
     for window, past in (
         (1, 0.3),
         (2, 0.1),
@@ -83,16 +94,41 @@ ROUNDS: dict[str, fc.Mechanism] = {
 """Rounds of every length, with a carry cheaper and dearer than the nodes of the tree."""
 
 CALIBRATIONS: dict[str, list[dict[str, object]]] = {
-    "gradual": [{"exponent": 1.0}, {"exponent": 2.0, "delay": 7}, {"exponent": 0.0}, {"exponent": 2.0, "head_start": 6}],
-    "designed": [{}, {"budgets": (1.0, INF, 0.3), "delay": 2}, {"budgets": (1.0, 0.3), "head_start": 9}],
+    "gradual": [
+        {"exponent": 1.0},
+        {"exponent": 2.0, "delay": 7},
+        {"exponent": 0.0},
+        {"exponent": 2.0, "head_start": 6},
+    ],
+    "designed": [
+        {},
+        {"budgets": (1.0, INF, 0.3), "delay": 2},
+        {"budgets": (1.0, 0.3), "head_start": 9},
+    ],
     "linear": [{}],
     "refresh": [{"window": 12}, {"window": 31, "ratio": 0.2}, {"window": 1000}],
     "binary": [{}],
-    "gaussian": [{}, {"growth": 1.0, "delay": 2}, {"half_lives": (20, 1), "weights": (0.01, 0.29, 0.7)}],
+    "gaussian": [
+        {},
+        {"growth": 1.0, "delay": 2},
+        {"half_lives": (20, 1), "weights": (0.01, 0.29, 0.7)},
+    ],
 }
 """Ways to call ``for_mse`` of each kind."""
 
-_NO_NUMBER = (math.nan, INF, -INF, True, np.True_, "0.1", None, [0.1], np.array([0.1]), np.zeros((9, 9)), 1j)
+_NO_NUMBER = (
+    math.nan,
+    INF,
+    -INF,
+    True,
+    np.True_,
+    "0.1",
+    None,
+    [0.1],
+    np.array([0.1]),
+    np.zeros((9, 9)),
+    1j,
+)
 _NO_BUDGET = (*_NO_NUMBER, 0, 0.0, -1.0, 1e-12, 1e9)
 _NO_INTEGER = (-1, 1.5, math.nan, INF, True, np.True_, "7", None, [7], 1 << 60, 10**5000)
 BAD_FIELDS: dict[str, tuple[object, ...]] = {
@@ -100,7 +136,15 @@ BAD_FIELDS: dict[str, tuple[object, ...]] = {
     "epsilon_current": _NO_BUDGET,
     "epsilon_past": _NO_BUDGET,
     "exponent": (*_NO_NUMBER, -1, -1e-9, 65.0),
-    "budgets": ("0.1", b"1", 5, None, (), (0.1,) * 63, *((0.1, bad) for bad in _NO_BUDGET if bad is not INF)),
+    "budgets": (
+        "0.1",
+        b"1",
+        5,
+        None,
+        (),
+        (0.1,) * 63,
+        *((0.1, bad) for bad in _NO_BUDGET if bad is not INF),
+    ),
     "delay": _NO_INTEGER,
     "head_start": (*_NO_INTEGER, 51),
     "planned_tick_seconds": (*(bad for bad in _NO_NUMBER if bad is not None), 0, -1.0),

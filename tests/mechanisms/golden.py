@@ -1,10 +1,10 @@
 """Published and recomputed numbers.
 
-The budgets are those of Table 1 of Andersson et al. (NeurIPS 2024): mean squared error 1000 over the first T outputs,
-continuous Laplace noise, no delay. The rows with a fixed ratio were recomputed and agree in every digit printed. The
-pairs that the paper prints as optimal for the refresh baseline meet the error but do not minimize the stated
-objective; the true minimizers stand beside them. The exact values of g come from linear programs and the closed form
-for the first item.
+The budgets are those of Table 1 of Andersson et al. (NeurIPS 2024): mean squared error 1000 over
+the first T outputs, continuous Laplace noise, no delay. The rows with a fixed ratio were recomputed
+and agree in every digit printed. The pairs that the paper prints as optimal for the refresh
+baseline meet the error but do not minimize the stated objective; the true minimizers stand beside
+them. The exact values of g come from linear programs and the closed form for the first item.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ EXACT_G = {  # exponent: g at these ages
 }
 
 HEAD_START_AGES = (0, 1, 10, 100, 1000, 43200, 999999)
-HEAD_START_G = {  # (exponent, head start): the largest loss over all items at these ages, for epsilon 1
+# (exponent, head start): the largest loss over all items at these ages, for epsilon 1
+HEAD_START_G = {
     (1.0, 3): (1, 2, 3, 5, 8, 14, 18),
     (1.0, 10): (1, 2, 3, 5, 7, 11, 15),
     (1.0, 20): (1, 2, 3, 5, 7, 9, 12),
@@ -66,7 +67,8 @@ HEAD_START_DESIGNED = {  # head start: the same for these budgets at the first f
     7: (1, 2, 5, 6.5, 7.5),
 }
 
-LOSS_AT_A_MILLION = {  # exponent: (exact, by the paper's sum) for MSE 1000, T = 10**6, age 10**6 - 1
+# exponent: (exact, by the paper's sum) for MSE 1000, T = 10**6, age 10**6 - 1
+LOSS_AT_A_MILLION = {
     1: (3.894, 7.787),
     2: (11.854, 23.708),
     3: (132.22, 267.05),

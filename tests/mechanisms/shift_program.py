@@ -1,6 +1,8 @@
-"""The exact loss by a linear program that scipy solves: an oracle that shares nothing with the closed forms.
+"""The exact loss by a linear program that scipy solves: an oracle that shares nothing with the
+closed forms.
 
-Which noise variable is in use at which step is written down here once more, from the definitions alone.
+Which noise variable is in use at which step is written down here once more, from the definitions
+alone.
 """
 
 from __future__ import annotations
@@ -24,13 +26,20 @@ NEVER = 1e4
 
 
 def uses_of(mechanism: fc.Mechanism) -> Uses:
-    """The definition of each mechanism: the variables in the output of step t (none before the delay is over)."""
+    """The definition of each mechanism: the variables in the output of step t (none before the
+    delay is over)."""
     if isinstance(mechanism, fc.Gradual):
         power, late = mechanism.exponent - 1, mechanism.head_start
-        return lambda t: _dyadic(t - mechanism.delay, lambda level: mechanism.epsilon * (1.0 + level) ** power, late)
+        return lambda t: _dyadic(
+            t - mechanism.delay, lambda level: mechanism.epsilon * (1.0 + level) ** power, late
+        )
     if isinstance(mechanism, fc.Designed):
         last = len(mechanism.budgets) - 1
-        return lambda t: _dyadic(t - mechanism.delay, lambda level: mechanism.budgets[min(level, last)], mechanism.head_start)
+        return lambda t: _dyadic(
+            t - mechanism.delay,
+            lambda level: mechanism.budgets[min(level, last)],
+            mechanism.head_start,
+        )
     if isinstance(mechanism, fc.Linear):
         return lambda t: {t: mechanism.epsilon} if t > 1 else {}
     if isinstance(mechanism, fc.Binary):
@@ -68,12 +77,14 @@ def _refresh(mechanism: fc.Refresh, t: int) -> dict[Hashable, float]:
 
 
 def losses_by_program(mechanism: fc.Mechanism, pairs: list[tuple[int, int]]) -> NDArray[np.float64]:
-    """The exact loss of the item at ``position`` given all outputs up to ``now``, for each pair ``(position, now)``.
+    """The exact loss of the item at ``position`` given all outputs up to ``now``, for each pair
+    ``(position, now)``.
 
-    Each is min sum e |D| subject to the shifts of the variables in use at step t adding up to [t shows the item], t <=
-    now. The programs are independent, so one solver call does them all: the optimum of the sum is the sum of the
-    optima, and each part of the solution is optimal for its own part. A variable without noise cannot be shifted; at
-    a cost of ``NEVER`` it is shifted only where nothing else helps, and the loss is infinite.
+    Each is min sum e |D| subject to the shifts of the variables in use at step t adding up to [t
+    shows the item], t <= now. The programs are independent, so one solver call does them all: the
+    optimum of the sum is the sum of the optima, and each part of the solution is optimal for its
+    own part. A variable without noise cannot be shifted; at a cost of ``NEVER`` it is shifted only
+    where nothing else helps, and the loss is infinite.
     """
     uses, delay = uses_of(mechanism), delay_of(mechanism)
     used = [uses(step) for step in range(1 + max(now for _, now in pairs))]
@@ -95,7 +106,9 @@ def losses_by_program(mechanism: fc.Mechanism, pairs: list[tuple[int, int]]) -> 
             wanted.append(float(step >= position + delay))
     if not any(wanted):
         return np.zeros(len(pairs))
-    matrix: Any = coo_array((np.ones(len(rows)), (rows, columns)), shape=(len(wanted), len(costs))).tocsc()
+    matrix: Any = coo_array(
+        (np.ones(len(rows)), (rows, columns)), shape=(len(wanted), len(costs))
+    ).tocsc()
     both: Any = hstack([matrix, -matrix])  # a shift up, a shift down
     solved = linprog(np.tile(costs, 2), A_eq=both, b_eq=wanted, method="highs-ds")
     assert solved.status == 0, solved.message

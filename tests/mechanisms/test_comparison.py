@@ -1,4 +1,5 @@
-"""Where two loss curves cross for good, and the least error under a curve, against the inequality tried for every error."""
+"""Where two loss curves cross for good, and the least error under a curve, against the inequality
+tried for every error."""
 
 from __future__ import annotations
 
@@ -16,14 +17,22 @@ from tests.mechanisms.test_every_mechanism import refuse
 
 PAIRS = [
     (fc.Linear(epsilon=0.1), fc.Gradual(epsilon=0.1)),
-    (fc.Refresh(window=7, epsilon_current=0.5, epsilon_past=0.05), fc.Gradual(epsilon=0.1, exponent=2.0)),
+    (
+        fc.Refresh(window=7, epsilon_current=0.5, epsilon_past=0.05),
+        fc.Gradual(epsilon=0.1, exponent=2.0),
+    ),
     (fc.Refresh(window=31, epsilon_current=0.57, epsilon_past=0.057), fc.Gradual(epsilon=0.13)),
-    (fc.Refresh(window=100, epsilon_current=0.5, epsilon_past=0.3), fc.Gradual(epsilon=0.1, exponent=1.5, delay=9)),
+    (
+        fc.Refresh(window=100, epsilon_current=0.5, epsilon_past=0.3),
+        fc.Gradual(epsilon=0.1, exponent=1.5, delay=9),
+    ),
 ]
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_from_the_crossing_on_the_first_never_loses_less(first: fc.Mechanism, second: fc.Mechanism) -> None:
+def test_from_the_crossing_on_the_first_never_loses_less(
+    first: fc.Mechanism, second: fc.Mechanism
+) -> None:
     ages = np.arange(20_000)
     below = np.flatnonzero(np.asarray(first.loss(ages)) < np.asarray(second.loss(ages)))
     assert len(below)
@@ -44,7 +53,9 @@ def test_it_is_the_smallest_error_that_satisfies_the_theorem(epsilon: float, hor
     mechanism = fc.Linear(epsilon=epsilon)
     losses = np.asarray(mechanism.loss(np.arange(16_000)))
     sums = np.concatenate([[0.0], np.cumsum(losses)])
-    least = next(error for error in range(1, 8_000) if sums[2 * error] >= math.log(horizon / (6 * error)))
+    least = next(
+        error for error in range(1, 8_000) if sums[2 * error] >= math.log(horizon / (6 * error))
+    )
     assert fc.minimum_error(mechanism, horizon) == (least if least > 1 else 0)
 
 
@@ -68,7 +79,8 @@ def test_bad_horizons() -> None:
 
 
 def loss_of_added_days(mse: float) -> float:
-    """The least loss for ever of days that are published once and added up, with a binary tree of 5 levels inside the day."""
+    """The least loss for ever of days that are published once and added up, with a binary tree of 5
+    levels inside the day."""
     steps = np.arange(1, 8761)
     days = float(np.mean(steps // 24))
     nodes = float(np.mean(np.bitwise_count((steps % 24).astype(np.uint64))))
@@ -89,7 +101,14 @@ def test_other_constructions_lose_less_as_docs_planning_states() -> None:
     assert fc.crossing_age(baseline, fading) == 0
     share = 10 * baseline.epsilon_past / baseline.epsilon_current
     other = fc.Refresh.for_mse(mse, horizon=8760, window=24, ratio=share)
-    assert other.loss(24) == pytest.approx(0.275, abs=0.001) and 0.5 <= fading.loss(24) < baseline.loss(24)
-    assert loss_of_added_days(mse) == pytest.approx(0.83) and fading.loss(8760) == pytest.approx(1.4)
+    assert other.loss(24) == pytest.approx(0.275, abs=0.001) and 0.5 <= fading.loss(
+        24
+    ) < baseline.loss(24)
+    assert loss_of_added_days(mse) == pytest.approx(0.83) and fading.loss(8760) == pytest.approx(
+        1.4
+    )
     said = what_refreshing_is("its budget split as given")
-    assert "Another split can lose less for young events" in said and "can lose less than both for old ones" in said
+    assert (
+        "Another split can lose less for young events" in said
+        and "can lose less than both for old ones" in said
+    )

@@ -1,4 +1,5 @@
-"""Variances, error bounds and calibration, against the definition and the true distribution of the noise."""
+"""Variances, error bounds and calibration, against the definition and the true distribution of the
+noise."""
 
 from __future__ import annotations
 
@@ -22,37 +23,50 @@ HORIZON = 300
 @pytest.mark.parametrize("mechanism", SLOTTED, ids=repr)
 class TestErrorOfEveryMechanism:
     @pytest.mark.parametrize("bits", [0, 3, math.inf])
-    def test_variance_and_mse_follow_from_the_definition(self, mechanism: fc.Mechanism, bits: float) -> None:
+    def test_variance_and_mse_follow_from_the_definition(
+        self, mechanism: fc.Mechanism, bits: float
+    ) -> None:
         naive = np.array([_naive_variance(mechanism, step, bits) for step in range(1, HORIZON + 1)])
         steps = np.arange(1, HORIZON + 1)
         assert np.allclose(mechanism.variance(steps, resolution_bits=bits), naive, rtol=1e-9)
         assert mechanism.variance(77, resolution_bits=bits) == pytest.approx(naive[76], rel=1e-9)
         for horizon in (1, 2, 7, 8, 12, 13, 50, HORIZON):
-            assert mechanism.mse(horizon, resolution_bits=bits) == pytest.approx(naive[:horizon].mean(), rel=1e-9)
+            assert mechanism.mse(horizon, resolution_bits=bits) == pytest.approx(
+                naive[:horizon].mean(), rel=1e-9
+            )
 
     def test_the_bound_holds_for_the_true_distribution(self, mechanism: fc.Mechanism) -> None:
         for step in (1, 5, 100):
             values, chances = _distribution(list(names_in_use(mechanism, step).values()))
-            bound = mechanism.error_bound(step, BETA, largest_input=3) - 3 * min(step, delay_of(mechanism))
+            bound = mechanism.error_bound(step, BETA, largest_input=3) - 3 * min(
+                step, delay_of(mechanism)
+            )
             assert chances[np.abs(values) > bound].sum() <= BETA
             if bound > 0:  # and it is no wild guess
                 assert chances[np.abs(values) > 0.4 * bound].sum() > BETA
 
     @pytest.mark.parametrize("bits", [0, 3, math.inf])
-    def test_the_bound_is_at_most_the_closed_form(self, mechanism: fc.Mechanism, bits: float) -> None:
+    def test_the_bound_is_at_most_the_closed_form(
+        self, mechanism: fc.Mechanism, bits: float
+    ) -> None:
         for step in (1, 2, 10, 500):
             for beta in (1e-6, 0.05, 0.5):
                 scales = [1 / budget for budget in names_in_use(mechanism, step).values()]
                 needed = math.log(2 / beta)
                 spread = max(math.hypot(*scales), max(scales, default=0.0) * math.sqrt(needed))
                 closed = spread * math.sqrt(8 * needed) + min(step, delay_of(mechanism))
-                assert mechanism.error_bound(step, beta, resolution_bits=bits) <= closed * (1 + 1e-9)
+                assert mechanism.error_bound(step, beta, resolution_bits=bits) <= closed * (
+                    1 + 1e-9
+                )
 
     def test_the_bound_for_all_steps_is_above_that_for_each(self, mechanism: fc.Mechanism) -> None:
         for horizon in (1, 2, 9, 100):
             most = mechanism.max_error_bound(horizon, BETA)
             assert all(mechanism.error_bound(step, BETA) <= most for step in range(1, horizon + 1))
-            assert all(mechanism.error_bound(step, BETA / horizon) <= most * (1 + 1e-9) for step in range(1, horizon + 1))
+            assert all(
+                mechanism.error_bound(step, BETA / horizon) <= most * (1 + 1e-9)
+                for step in range(1, horizon + 1)
+            )
 
 
 CALLS = [(kind, options) for kind, calls in CALIBRATIONS.items() for options in calls]
@@ -60,7 +74,9 @@ CALLS = [(kind, options) for kind, calls in CALIBRATIONS.items() for options in 
 
 @pytest.mark.parametrize(("kind", "options"), CALLS)
 @pytest.mark.parametrize("bits", [0, 10, math.inf])
-def test_calibration_meets_the_error_and_is_tight(kind: str, options: dict[str, Any], bits: float) -> None:
+def test_calibration_meets_the_error_and_is_tight(
+    kind: str, options: dict[str, Any], bits: float
+) -> None:
     one = kinds()[kind].for_mse(TARGET, horizon=HORIZON, resolution_bits=bits, **options)  # type: ignore[attr-defined]
     assert one.mse(HORIZON, resolution_bits=bits) <= TARGET
     assert scaled(one, 1 - 1e-9).mse(HORIZON, resolution_bits=bits) > TARGET
@@ -77,10 +93,15 @@ def test_calibration_refuses_what_cannot_be(kind: str, options: dict[str, Any]) 
 
 
 def test_calibration_where_noise_can_vanish() -> None:
-    """A discrete variable of a large budget is 0 nearly always, far below what continuous noise would need."""
+    """A discrete variable of a large budget is 0 nearly always, far below what continuous noise
+    would need."""
     tiny = fc.Gradual.for_mse(1e-7, horizon=100, exponent=1.0)
     assert tiny.mse(100) <= 1e-7
-    assert tiny.epsilon < 0.01 * fc.Gradual.for_mse(1e-7, horizon=100, exponent=1.0, resolution_bits=math.inf).epsilon
+    assert (
+        tiny.epsilon
+        < 0.01
+        * fc.Gradual.for_mse(1e-7, horizon=100, exponent=1.0, resolution_bits=math.inf).epsilon
+    )
     refuse("mse", lambda: fc.Linear.for_mse(1e29, horizon=100))
 
 

@@ -1,4 +1,5 @@
-"""Checks that every mechanism passes. They find the mechanisms on their own; a new one needs an example to run on."""
+"""Checks that every mechanism passes. They find the mechanisms on their own; a new one needs an
+example to run on."""
 
 from __future__ import annotations
 
@@ -12,8 +13,23 @@ import pytest
 import fadecount as fc
 from tests.mechanisms.examples import ALL, BAD_FIELDS, CALIBRATIONS, EXAMPLES
 
-AGES = np.unique(np.concatenate([np.arange(300), np.random.default_rng(3).integers(0, 10**18, 200)]))
-NO_WHOLE_NUMBERS: list[Any] = [-1, 1.5, math.nan, True, "1", [None], 1 << 60, 10**5000, [0.5], [True], [[1], [1, 2]], [10**30]]
+AGES = np.unique(
+    np.concatenate([np.arange(300), np.random.default_rng(3).integers(0, 10**18, 200)])
+)
+NO_WHOLE_NUMBERS: list[Any] = [
+    -1,
+    1.5,
+    math.nan,
+    True,
+    "1",
+    [None],
+    1 << 60,
+    10**5000,
+    [0.5],
+    [True],
+    [[1], [1, 2]],
+    [10**30],
+]
 
 
 def kinds() -> dict[str, type[fc.Mechanism]]:
@@ -30,12 +46,18 @@ def kinds() -> dict[str, type[fc.Mechanism]]:
 
 def test_every_kind_has_examples() -> None:
     for kind in kinds():
-        assert EXAMPLES.get(kind), f"add an example of {kind!r} to EXAMPLES in tests/mechanisms/examples.py"
-        assert CALIBRATIONS.get(kind), f"add a call of for_mse of {kind!r} to CALIBRATIONS in tests/mechanisms/examples.py"
+        assert EXAMPLES.get(kind), (
+            f"add an example of {kind!r} to EXAMPLES in tests/mechanisms/examples.py"
+        )
+        assert CALIBRATIONS.get(kind), (
+            f"add a call of for_mse of {kind!r} to CALIBRATIONS in tests/mechanisms/examples.py"
+        )
         assert all(one.kind == kind for one in EXAMPLES[kind])
     assert EXAMPLES.keys() == kinds().keys()
     names = {field.name for one in ALL for field in fields(one)}
-    assert names <= BAD_FIELDS.keys(), f"say in BAD_FIELDS what {names - BAD_FIELDS.keys()} must refuse"
+    assert names <= BAD_FIELDS.keys(), (
+        f"say in BAD_FIELDS what {names - BAD_FIELDS.keys()} must refuse"
+    )
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=repr)
@@ -67,7 +89,11 @@ class TestEveryMechanism:
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(mechanism, first, 1)
         assert not hasattr(mechanism, "__dict__")
-        shown = ", ".join(f"{field.name}={getattr(mechanism, field.name)!r}" for field in fields(mechanism) if field.repr)
+        shown = ", ".join(
+            f"{field.name}={getattr(mechanism, field.name)!r}"
+            for field in fields(mechanism)
+            if field.repr
+        )
         assert repr(mechanism) == f"{type(mechanism).__name__}({shown})"
         assert mechanism != scaled(mechanism, 0.5)
 
@@ -101,8 +127,16 @@ class TestEveryMechanism:
 
     def test_no_ages_have_no_losses(self, mechanism: fc.Mechanism) -> None:
         nothing = np.empty((0, 2), dtype=np.int64)
-        assert np.shape(mechanism.loss(nothing)) == np.shape(mechanism.loss(nothing, position=nothing + 1)) == (0, 2)
-        assert np.shape(mechanism.paper_loss(nothing)) == np.shape(mechanism.variance(nothing)) == (0, 2)
+        assert (
+            np.shape(mechanism.loss(nothing))
+            == np.shape(mechanism.loss(nothing, position=nothing + 1))
+            == (0, 2)
+        )
+        assert (
+            np.shape(mechanism.paper_loss(nothing))
+            == np.shape(mechanism.variance(nothing))
+            == (0, 2)
+        )
 
     def test_bad_beta(self, mechanism: fc.Mechanism) -> None:
         for bad in (0, 1, -0.1, 1.5, math.nan, math.inf, True, "0.1", None, 1e-300):
@@ -111,7 +145,9 @@ class TestEveryMechanism:
 
     def test_other_bad_parameters(self, mechanism: fc.Mechanism) -> None:
         for bad in (-1, math.nan, True, math.inf, "1"):
-            refuse("largest_input", lambda bad=bad: mechanism.error_bound(9, 0.1, largest_input=bad))
+            refuse(
+                "largest_input", lambda bad=bad: mechanism.error_bound(9, 0.1, largest_input=bad)
+            )
         for bad in (-1, 2.5, math.nan, True, 41, "1"):
             refuse("resolution_bits", lambda bad=bad: mechanism.mse(9, resolution_bits=bad))
 
@@ -124,12 +160,17 @@ def fields(mechanism: fc.Mechanism) -> tuple[dataclasses.Field[Any], ...]:
 def scaled(mechanism: fc.Mechanism, factor: float) -> fc.Mechanism:
     """The same mechanism with all its budgets multiplied (or its deviation divided)."""
     if mechanism.kind == "gaussian":
-        wider: fc.Mechanism = dataclasses.replace(mechanism, sigma=getattr(mechanism, "sigma", 0.0) / factor)  # type: ignore[type-var]
+        wider: fc.Mechanism = dataclasses.replace(
+            mechanism, sigma=getattr(mechanism, "sigma", 0.0) / factor
+        )  # type: ignore[type-var]
         return wider
     changes = {
-        field.name: tuple(factor * each for each in value) if isinstance(value, tuple) else factor * value
+        field.name: tuple(factor * each for each in value)
+        if isinstance(value, tuple)
+        else factor * value
         for field in fields(mechanism)
-        if field.name.startswith(("epsilon", "budgets")) and (value := getattr(mechanism, field.name))
+        if field.name.startswith(("epsilon", "budgets"))
+        and (value := getattr(mechanism, field.name))
     }
     assert changes, "say which fields are budgets"
     result: fc.Mechanism = dataclasses.replace(mechanism, **changes)  # type: ignore[type-var]

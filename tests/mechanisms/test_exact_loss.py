@@ -1,4 +1,5 @@
-"""The exact loss equals a linear program that scipy solves, for every pair of times and every kind of budget sequence."""
+"""The exact loss equals a linear program that scipy solves, for every pair of times and every kind
+of budget sequence."""
 
 from __future__ import annotations
 
@@ -37,7 +38,10 @@ def test_every_position_and_age_up_to_64(name: str) -> None:
 def test_random_positions_and_ages_up_to_300(name: str) -> None:
     generator = np.random.default_rng(17)
     nows = generator.integers(LAST, FAR, 12, endpoint=True)
-    _compare(MECHANISMS[name], [(int(generator.integers(1, now, endpoint=True)), int(now)) for now in nows])
+    _compare(
+        MECHANISMS[name],
+        [(int(generator.integers(1, now, endpoint=True)), int(now)) for now in nows],
+    )
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -46,8 +50,12 @@ def test_scalars_and_arrays_agree(name: str) -> None:
     pairs = np.array(PAIRS[:: 1 + len(PAIRS) // 300])
     ages = pairs[:, 1] - pairs[:, 0]
     assert [mechanism.loss(int(age)) for age in ages] == np.asarray(mechanism.loss(ages)).tolist()
-    assert [mechanism.paper_loss(int(age)) for age in ages] == np.asarray(mechanism.paper_loss(ages)).tolist()
-    one_by_one = [mechanism.loss(int(now - position), position=int(position)) for position, now in pairs]
+    assert [mechanism.paper_loss(int(age)) for age in ages] == np.asarray(
+        mechanism.paper_loss(ages)
+    ).tolist()
+    one_by_one = [
+        mechanism.loss(int(now - position), position=int(position)) for position, now in pairs
+    ]
     assert one_by_one == np.asarray(mechanism.loss(ages, position=pairs[:, 0])).tolist()
 
 
@@ -66,4 +74,6 @@ def _compare(mechanism: fc.Mechanism, pairs: list[tuple[int, int]]) -> None:
     delayed = nows - positions < delay_of(mechanism)
     assert not exact[delayed].any()
     different = ~np.isclose(exact, wanted, rtol=1e-7, atol=1e-9)
-    assert not different.any(), [(pairs[at], exact[at], wanted[at]) for at in np.flatnonzero(different)[:5]]
+    assert not different.any(), [
+        (pairs[at], exact[at], wanted[at]) for at in np.flatnonzero(different)[:5]
+    ]

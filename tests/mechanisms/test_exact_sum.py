@@ -1,4 +1,5 @@
-"""A loss is an exact rational number, rounded up once to the next float: never shown too small, never too large by more."""
+"""A loss is an exact rational number, rounded up once to the next float: never shown too small,
+never too large by more."""
 
 from __future__ import annotations
 
@@ -12,7 +13,14 @@ import fadecount as fc
 from fadecount.mechanisms.exact_sum import INFINITE, ExactSum, times
 
 GENERATOR = np.random.default_rng(5)
-AGES = [*range(70), 10**6 - 1, 10**9, 10**18, (1 << 60) - 1, *(int(age) for age in GENERATOR.integers(0, 10**18, 40))]
+AGES = [
+    *range(70),
+    10**6 - 1,
+    10**9,
+    10**18,
+    (1 << 60) - 1,
+    *(int(age) for age in GENERATOR.integers(0, 10**18, 40)),
+]
 BUDGETS = [
     tuple(GENERATOR.uniform(0.01, 2.0, 20).tolist()),
     tuple((2.0 ** GENERATOR.uniform(-30, 14, 30)).clip(2.0**-30, 2.0**14).tolist()),
@@ -23,7 +31,9 @@ BUDGETS = [
 
 @pytest.mark.parametrize("budgets", BUDGETS)
 @pytest.mark.parametrize("delay", [0, 7])
-def test_worst_loss_is_the_rational_closed_form_rounded_up(budgets: tuple[float, ...], delay: int) -> None:
+def test_worst_loss_is_the_rational_closed_form_rounded_up(
+    budgets: tuple[float, ...], delay: int
+) -> None:
     mechanism = fc.Designed(budgets=budgets, delay=delay)
     wanted = [_up(_worst_case(budgets, age)) for age in AGES]
     shifted = [min(age + delay, (1 << 60) - 1) for age in AGES]
@@ -36,8 +46,16 @@ def test_worst_loss_is_the_rational_closed_form_rounded_up(budgets: tuple[float,
 @pytest.mark.parametrize("exponent", [0.0, 1.0, 1.5, 2.0, 3.0])
 def test_gradual_is_exact_for_the_budgets_of_its_schedule(epsilon: float, exponent: float) -> None:
     mechanism = fc.Gradual(epsilon=epsilon, exponent=exponent)
-    assert [mechanism.loss(age) for age in AGES] == [_up(_worst_case(mechanism.schedule.budgets, age)) for age in AGES]
-    published = [_up(2 * sum(map(Fraction, mechanism.schedule.budgets[: (age + 1).bit_length()]), Fraction(0))) for age in AGES]
+    assert [mechanism.loss(age) for age in AGES] == [
+        _up(_worst_case(mechanism.schedule.budgets, age)) for age in AGES
+    ]
+    published = [
+        _up(
+            2
+            * sum(map(Fraction, mechanism.schedule.budgets[: (age + 1).bit_length()]), Fraction(0))
+        )
+        for age in AGES
+    ]
     assert [mechanism.paper_loss(age) for age in AGES] == published
 
 
@@ -48,7 +66,9 @@ def test_linear_and_refresh_are_exact() -> None:
     for rounds in (1 + age // 7 for age in AGES if age < 1 << 59):
         assert linear.loss(rounds) == _up(Fraction(0.1) * rounds)
         assert refresh.paper_loss(7 * rounds) == _up(3 * share + rounds * Fraction(0.07))
-        assert refresh.loss(7 * rounds, position=1) == _up(3 * share + (rounds - 1) * Fraction(0.07) + share)
+        assert refresh.loss(7 * rounds, position=1) == _up(
+            3 * share + (rounds - 1) * Fraction(0.07) + share
+        )
 
 
 def test_shares_never_add_up_to_more_than_their_budget() -> None:
@@ -71,7 +91,11 @@ def test_products_are_exact_or_rounded_up() -> None:
         for budget in (0.1, 2.0**-30 * 1.1, 16383.9, 1 / 3):
             product, exact = times(count, budget), count * Fraction(budget)
             held = Fraction(product.high) + Fraction(product.low)
-            assert held == exact if count < 1 << 52 else exact <= held <= exact * (1 + Fraction(1, 2**100))
+            assert (
+                held == exact
+                if count < 1 << 52
+                else exact <= held <= exact * (1 + Fraction(1, 2**100))
+            )
     assert times(3, INFINITE).rounded_up() == math.inf
     assert times(0, INFINITE).rounded_up() == 0.0
 
@@ -86,17 +110,23 @@ def test_sums_keep_what_a_float_would_lose() -> None:
 
 def _worst_case(budgets: tuple[float, ...], age: int) -> Fraction:
     """The closed form for the first item, in rational arithmetic."""
-    cost = [Fraction(each) if math.isfinite(each) else None for each in (*budgets, *budgets[-1:] * 62)]
+    cost = [
+        Fraction(each) if math.isfinite(each) else None for each in (*budgets, *budgets[-1:] * 62)
+    ]
     whole: list[Fraction] = []
     for each in cost:
-        choices = [choice for choice in (each, 2 * whole[-1] if whole else None) if choice is not None]
+        choices = [
+            choice for choice in (each, 2 * whole[-1] if whole else None) if choice is not None
+        ]
         whole.append(min(choices))
     top = (age + 1).bit_length() - 1
     places = age + 2 - (1 << top)
     part = whole[0]
     for level in range(1, top + 1):
         choices = [
-            choice for choice in (cost[level], part + whole[level - 1] * ((places - 1) >> (level - 1) & 1)) if choice is not None
+            choice
+            for choice in (cost[level], part + whole[level - 1] * ((places - 1) >> (level - 1) & 1))
+            if choice is not None
         ]
         part = min(choices)
     return sum(whole[:top], Fraction(0)) + part

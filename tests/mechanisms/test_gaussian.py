@@ -1,4 +1,5 @@
-"""Gaussian counters: golden numbers, laws of Gaussian differential privacy, and the certificate against exact couplings."""
+"""Gaussian counters: golden numbers, laws of Gaussian differential privacy, and the certificate
+against exact couplings."""
 
 from __future__ import annotations
 
@@ -12,14 +13,26 @@ import pytest
 from scipy import special
 
 import fadecount as fc
-from fadecount.mechanisms.gaussian_law import certainty, epsilon_at, mu_at, normal_quantile, upper_tail
+from fadecount.mechanisms.gaussian_law import (
+    certainty,
+    epsilon_at,
+    mu_at,
+    normal_quantile,
+    upper_tail,
+)
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import half_widths
 from tests.mechanisms import gaussian_golden as golden
 from tests.mechanisms.test_every_mechanism import refuse
 
-FIXED = fc.Gaussian(sigma=16.0, half_lives=(8192, 32, 1), weights=(2.0**-14, 3 * 2.0**-10, 0.25, 0.74700927734375))
-YEAR = fc.Gaussian(sigma=golden.YEAR[0], half_lives=golden.YEAR[1], weights=[each / 2**44 for each in golden.YEAR[2]])
+FIXED = fc.Gaussian(
+    sigma=16.0, half_lives=(8192, 32, 1), weights=(2.0**-14, 3 * 2.0**-10, 0.25, 0.74700927734375)
+)
+YEAR = fc.Gaussian(
+    sigma=golden.YEAR[0],
+    half_lives=golden.YEAR[1],
+    weights=[each / 2**44 for each in golden.YEAR[2]],
+)
 
 
 def test_golden_numbers() -> None:
@@ -31,7 +44,9 @@ def test_golden_numbers() -> None:
         assert float(response.loss_square(age)) == pytest.approx(square, rel=1e-14)
     for steps, variance in golden.VARIANCE.items():
         assert float(response.variance(steps)) == pytest.approx(variance, rel=1e-14)
-        assert FIXED.variance(steps, resolution_bits=math.inf) == pytest.approx(256 * variance, rel=1e-14)
+        assert FIXED.variance(steps, resolution_bits=math.inf) == pytest.approx(
+            256 * variance, rel=1e-14
+        )
     for age, mu in golden.MU.items():
         assert mu <= FIXED.mu(age) <= mu * (1 + 1e-4)
     for age, epsilon in golden.EPSILON.items():
@@ -47,14 +62,19 @@ def test_golden_numbers() -> None:
 
 
 def test_the_year_of_minutes() -> None:
-    assert [YEAR.loss(age) <= most for age, most in ((60, 0.5), (43_200, 2.0), (525_600, 4.0))] == [True] * 3
+    assert [YEAR.loss(age) <= most for age, most in ((60, 0.5), (43_200, 2.0), (525_600, 4.0))] == [
+        True
+    ] * 3
     assert math.sqrt(YEAR.mse(525_600)) == pytest.approx(golden.YEAR_ERROR, abs=1e-3)
     assert YEAR.mu(10**9) < 0.9  # the loss has a limit
 
 
 def test_sequences_multiply_to_ones() -> None:
     """B(x) C(x) = 1 / (1 - x), from closed forms that share nothing but the half-lives."""
-    for mechanism in (FIXED, fc.Gaussian(sigma=2.0, half_lives=(9, 2.5, 0.75), weights=(0.0, 0.1, 0.3, 0.6))):
+    for mechanism in (
+        FIXED,
+        fc.Gaussian(sigma=2.0, half_lives=(9, 2.5, 0.75), weights=(0.0, 0.1, 0.3, 0.6)),
+    ):
         response = mechanism.schedule.memories.response  # type: ignore[union-attr]
         ages = np.arange(300)
         b = np.exp(-np.outer(ages, response.rates)) @ response.weights
@@ -65,7 +85,9 @@ def test_sequences_multiply_to_ones() -> None:
         assert np.cumsum(c**2) == pytest.approx(response.loss_square(ages), rel=1e-12)
         assert np.cumsum(b**2) == pytest.approx(response.variance(ages + 1), rel=1e-12)
         for horizon in (1, 2, 17, 300):
-            assert response.mean_variance(horizon) == pytest.approx(np.cumsum(b**2)[:horizon].mean(), rel=1e-9)
+            assert response.mean_variance(horizon) == pytest.approx(
+                np.cumsum(b**2)[:horizon].mean(), rel=1e-9
+            )
 
 
 @pytest.mark.parametrize("delta", [1e-300, 1e-12, 1e-9, 1e-3, 0.5, 0.9])
@@ -104,10 +126,11 @@ def test_normal_functions() -> None:
 
 
 def coupled(memories: Memories, noise: list[int], size: int) -> list[int]:
-    """How other noise must differ from this one to give the same outputs when the first input is larger by ``size``.
+    """How other noise must differ from this one to give the same outputs when the first input is
+    larger by ``size``.
 
-    In Python's integers, by the definition alone: outputs are ``z + F(earlier z)`` plus inputs, so that the other noise follows
-    step by step.
+    In Python's integers, by the definition alone: outputs are ``z + F(earlier z)`` plus inputs, so
+    that the other noise follows step by step.
     """
 
     class Run:
@@ -138,9 +161,13 @@ def coupled(memories: Memories, noise: list[int], size: int) -> list[int]:
 
 _RANDOM = np.random.default_rng(5)
 NOISES: dict[str, Callable[[int, float], list[int]]] = {
-    "gaussian": lambda count, scale: [int(each) for each in np.rint(_RANDOM.normal(0, scale, count))],
+    "gaussian": lambda count, scale: [
+        int(each) for each in np.rint(_RANDOM.normal(0, scale, count))
+    ],
     "tiny": lambda count, scale: _RANDOM.integers(-2, 3, count).tolist(),
-    "huge": lambda count, scale: [int(each) for each in np.rint(_RANDOM.normal(0, 1000 * scale, count))],
+    "huge": lambda count, scale: [
+        int(each) for each in np.rint(_RANDOM.normal(0, 1000 * scale, count))
+    ],
     "alternating": lambda count, scale: [int(scale) * (-1) ** at for at in range(count)],
     "constant": lambda count, scale: [int(3 * scale)] * count,
 }
@@ -153,15 +180,22 @@ COUPLED = [
     fc.Gaussian.bounded(2.0),
     fc.Gaussian(sigma=2.0**20, half_lives=(1000, 1), weights=(0.001, 0.1, 0.899)),
     fc.Gaussian(sigma=1.0, half_lives=(1 << 28, 1), weights=(0.0, 0.5, 0.5)),
-    fc.Gaussian(sigma=16.0, half_lives=(8192.25, 32, 1), weights=(2.0**-14, 3 * 2.0**-10, 0.25, 0.7470093)),
-    fc.Gaussian(sigma=16.0, half_lives=((1 << 32) + 1 / 3, 5000.75, 1), weights=(0.0, 0.1, 0.1, 0.8)),
+    fc.Gaussian(
+        sigma=16.0, half_lives=(8192.25, 32, 1), weights=(2.0**-14, 3 * 2.0**-10, 0.25, 0.7470093)
+    ),
+    fc.Gaussian(
+        sigma=16.0, half_lives=((1 << 32) + 1 / 3, 5000.75, 1), weights=(0.0, 0.1, 0.1, 0.8)
+    ),
 ]
 
 
-@pytest.mark.parametrize("mechanism", COUPLED, ids=lambda one: f"{len(one.half_lives)} half-lives, sigma {one.sigma}")
+@pytest.mark.parametrize(
+    "mechanism", COUPLED, ids=lambda one: f"{len(one.half_lives)} half-lives, sigma {one.sigma}"
+)
 @pytest.mark.parametrize("kind", NOISES)
 def test_the_certificate_covers_exact_couplings(mechanism: fc.Gaussian, kind: str) -> None:
-    """The noise that hides an input is never longer than ``mu`` says, with all floors and rounded weights."""
+    """The noise that hides an input is never longer than ``mu`` says, with all floors and rounded
+    weights."""
     memories, count = mechanism.schedule.memories, 250
     assert memories is not None
     for size in (1 << memories.unit_bits, -1):
@@ -175,11 +209,14 @@ def test_the_certificate_covers_exact_couplings(mechanism: fc.Gaussian, kind: st
 
 
 def test_the_certificate_covers_half_lives_of_quarter_steps() -> None:
-    """Powers that do not fit 64-bit integers would make the noise that runs another one than stated: 0.342 instead of 0.223."""
+    """Powers that do not fit 64-bit integers would make the noise that runs another one than
+    stated: 0.342 instead of 0.223."""
     mechanism = COUPLED[-2]
     memories = mechanism.schedule.memories
     assert memories is not None
-    shifts = coupled(memories, NOISES["gaussian"](4001, memories.deviation), 1 << memories.unit_bits)
+    shifts = coupled(
+        memories, NOISES["gaussian"](4001, memories.deviation), 1 << memories.unit_bits
+    )
     length = math.sqrt(sum(each * each for each in shifts)) / memories.deviation
     assert 0.2233 < length <= float(mechanism.mu(4000)) < 0.2234
 
@@ -195,13 +232,19 @@ def test_the_certificate_is_tight() -> None:
     for mechanism in COUPLED[:4]:
         memories = mechanism.schedule.memories
         assert memories is not None
-        shifts = coupled(memories, NOISES["gaussian"](1000, memories.deviation), 1 << memories.unit_bits)
+        shifts = coupled(
+            memories, NOISES["gaussian"](1000, memories.deviation), 1 << memories.unit_bits
+        )
         found = math.sqrt(sum(each * each for each in shifts)) / memories.deviation
         assert found > 0.999 * float(mechanism.mu(999))
 
 
 def test_slack_is_small() -> None:
-    for mechanism, age, most in ((YEAR, 60, 1e-5), (YEAR, 525_600, 1e-4), (fc.Gaussian.gradual(14.0), 2**20, 1e-2)):
+    for mechanism, age, most in (
+        (YEAR, 60, 1e-5),
+        (YEAR, 525_600, 1e-4),
+        (fc.Gaussian.gradual(14.0), 2**20, 1e-2),
+    ):
         memories = mechanism.schedule.memories
         assert memories is not None
         ideal = math.sqrt(float(memories.response.loss_square(age))) / mechanism.sigma
@@ -215,12 +258,18 @@ def test_a_promise_that_does_not_close_is_infinite() -> None:
 
 
 def test_long_half_lives_of_large_weight_have_a_finite_loss_at_every_age() -> None:
-    for half_life, weight, age, most in ((1 << 20, 0.5, 10**9, 1.1), (1 << 28, 0.5, 10**6, 1.02), (1 << 28, 0.999, 10**6, 1.02)):
+    for half_life, weight, age, most in (
+        (1 << 20, 0.5, 10**9, 1.1),
+        (1 << 28, 0.5, 10**6, 1.02),
+        (1 << 28, 0.999, 10**6, 1.02),
+    ):
         slow = fc.Gaussian(sigma=1.0, half_lives=(half_life, 1), weights=(0.0, weight, 1 - weight))
         ideal = math.sqrt(float(slow._memories.response.loss_square(age)))
         assert ideal <= slow.mu(age) <= most * ideal
         assert math.isfinite(float(slow.mu(fc.mechanisms.LONGEST)))
-        assert np.all(np.diff(np.asarray(slow.mu([0, 10, 10**4, 10**8, 10**12, fc.mechanisms.LONGEST]))) > 0)
+        assert np.all(
+            np.diff(np.asarray(slow.mu([0, 10, 10**4, 10**8, 10**12, fc.mechanisms.LONGEST]))) > 0
+        )
 
 
 def test_one_mu_gives_every_epsilon() -> None:
@@ -244,7 +293,9 @@ def test_a_delay_hides_an_item_and_moves_its_loss() -> None:
     assert late.variance(5) == late.mse(5) == 0.0
     assert late.variance(9) == soon.variance(4)
     assert late.error_bound(5, 0.1, largest_input=2) == 10.0
-    assert late.error_bound(9, 0.1, largest_input=2) == pytest.approx(soon.error_bound(4, 0.1) + 10.0)
+    assert late.error_bound(9, 0.1, largest_input=2) == pytest.approx(
+        soon.error_bound(4, 0.1) + 10.0
+    )
     assert late.mse(20) == pytest.approx(soon.mse(15) * 15 / 20)
     assert half_widths(late, 5, 2).tolist() == [0, *half_widths(soon, 1, 1)]
     assert late.mu_of([3], now=7) == 0.0
@@ -256,7 +307,9 @@ def test_people_who_come_again() -> None:
     for days, exact, bound in ((1, 0.67213, 1e-3), (7, 4.48531, 1e-2), (30, 18.44527, 1e-2)):
         positions = [1 + day * at for at in range(days)]
         assert YEAR.mu_of(positions, now=525_600) == pytest.approx(exact, rel=bound)
-        assert YEAR.loss_of(positions, now=525_600) == epsilon_at(YEAR.mu_of(positions, now=525_600), 1e-9)
+        assert YEAR.loss_of(positions, now=525_600) == epsilon_at(
+            YEAR.mu_of(positions, now=525_600), 1e-9
+        )
     assert YEAR.mu_of([], now=5) == YEAR.mu_of([6], now=5) == YEAR.loss_of([], now=9) == 0.0
     assert YEAR.mu_of([4], now=50) == pytest.approx(YEAR.mu(46), rel=1e-9)
     assert YEAR.mu_of([4, 4, 4], now=50) == pytest.approx(3 * float(YEAR.mu(46)), rel=1e-5)
@@ -267,29 +320,51 @@ def test_people_who_come_again() -> None:
 
 
 def test_the_integers_of_a_stored_counter_stay_the_same() -> None:
-    """A stored state is made of these integers. If this fails, counters that were saved before cannot go on."""
+    """A stored state is made of these integers. If this fails, counters that were saved before
+    cannot go on."""
     memories = YEAR._memories
     found = [
-        (each.grown_bits, each.dropped, each.mantissa, each.read_bits, each.down, each.limit_bits) for each in memories.memories
+        (each.grown_bits, each.dropped, each.mantissa, each.read_bits, each.down, each.limit_bits)
+        for each in memories.memories
     ]
-    assert (memories.unit_bits, memories.kept, memories.kept_dropped, memories.kept_down) == (24, 3025, 11, 9)
-    assert found == [(20, 25, 370919433, 25, 23, 61), (20, 20, 275716815, 24, 20, 57), (20, 18, 397539400, 24, 21, 55)]
+    assert (memories.unit_bits, memories.kept, memories.kept_dropped, memories.kept_down) == (
+        24,
+        3025,
+        11,
+        9,
+    )
+    assert found == [
+        (20, 25, 370919433, 25, 23, 61),
+        (20, 20, 275716815, 24, 20, 57),
+        (20, 18, 397539400, 24, 21, 55),
+    ]
 
 
 def test_a_person_in_many_keys_at_once_loses_with_the_root_of_their_number() -> None:
-    """One person who touches 16 keys at once loses 19 after a year; with Laplace noise it would be 64."""
+    """One person who touches 16 keys at once loses 19 after a year; with Laplace noise it would be
+    64."""
     for keys, (mu, epsilon) in golden.YEAR_KEYS.items():
         assert math.sqrt(keys) * float(YEAR.mu(525_600)) == pytest.approx(mu, rel=1e-4)
         assert YEAR.composed_loss(525_600, keys=keys).epsilon == pytest.approx(epsilon, rel=1e-4)
-        assert YEAR.composed_loss(525_600, keys=keys).epsilon >= epsilon_at(math.sqrt(keys) * float(YEAR.mu(525_600)), 1e-9)
+        assert YEAR.composed_loss(525_600, keys=keys).epsilon >= epsilon_at(
+            math.sqrt(keys) * float(YEAR.mu(525_600)), 1e-9
+        )
     pure = fc.Gradual(epsilon=0.2)
     assert pure.composed_loss(525_600, keys=16).epsilon == 16 * pure.loss(525_600)
     ages = [0, 1, 60, 525_600, 1 << 24, 1 << 30]
-    for mechanism, sensitivity, keys in ((YEAR, 1, 16), (YEAR, 3, 4), (fc.Gaussian.gradual(14.0), 2, 1000)):
+    for mechanism, sensitivity, keys in (
+        (YEAR, 1, 16),
+        (YEAR, 3, 4),
+        (fc.Gaussian.gradual(14.0), 2, 1000),
+    ):
         scaled = mechanism.for_sensitivity(sensitivity, keys=keys)
-        assert scaled.sigma == pytest.approx(mechanism.sigma * sensitivity * math.sqrt(keys), rel=0.15)
+        assert scaled.sigma == pytest.approx(
+            mechanism.sigma * sensitivity * math.sqrt(keys), rel=0.15
+        )
         for age in ages:
-            assert scaled.composed_loss(age, sensitivity=sensitivity, keys=keys).epsilon <= mechanism.loss(age) * (1 + 1e-11)
+            assert scaled.composed_loss(
+                age, sensitivity=sensitivity, keys=keys
+            ).epsilon <= mechanism.loss(age) * (1 + 1e-11)
 
 
 def test_people_against_the_sequence() -> None:
@@ -302,7 +377,9 @@ def test_people_against_the_sequence() -> None:
     seen = np.zeros(300)
     for place in positions:
         seen[place - 1 :] += c[: 300 - place + 1]
-    assert FIXED.mu_of(positions, now=300) == pytest.approx(math.sqrt(float((seen**2).sum())) / 16.0, rel=1e-4)
+    assert FIXED.mu_of(positions, now=300) == pytest.approx(
+        math.sqrt(float((seen**2).sum())) / 16.0, rel=1e-4
+    )
     assert FIXED.mu_of(positions, now=300) >= math.sqrt(float((seen**2).sum())) / 16.0
 
 
@@ -318,7 +395,9 @@ def test_a_larger_unit_needs_more_noise_in_proportion() -> None:
             <= epsilon_at(5 * float(FIXED.mu(age)) * (1 + 1e-11), 1e-9)
         )
         assert FIXED.composed_loss(age, sensitivity=5).epsilon > 5 * FIXED.loss(age)
-        assert FIXED.composed_loss(age, histories=4).epsilon == pytest.approx(epsilon_at(2 * float(FIXED.mu(age)), 1e-9))
+        assert FIXED.composed_loss(age, histories=4).epsilon == pytest.approx(
+            epsilon_at(2 * float(FIXED.mu(age)), 1e-9)
+        )
     assert FIXED.for_sensitivity(1) == FIXED
     refuse("sensitivity", lambda: FIXED.for_sensitivity(0))
 
@@ -327,7 +406,11 @@ def test_error_bounds() -> None:
     deviation = math.sqrt(float(np.asarray(FIXED.variance(1000, resolution_bits=math.inf))))
     for beta in (0.5, 0.05, 1e-6):
         bound = FIXED.error_bound(1000, beta, resolution_bits=math.inf)
-        assert -special.ndtri(beta / 2) * deviation <= bound <= -special.ndtri(beta / 2) * deviation * 1.003
+        assert (
+            -special.ndtri(beta / 2) * deviation
+            <= bound
+            <= -special.ndtri(beta / 2) * deviation * 1.003
+        )
     assert FIXED.max_error_bound(1000, 0.05) == FIXED.error_bound(1000, 0.05 / 1000)
     widths = half_widths(FIXED, 1, 1000)
     spreads = np.sqrt(np.asarray(FIXED.variance(np.arange(1, 1001), resolution_bits=math.inf)))
@@ -345,7 +428,9 @@ def test_windows_against_the_sequence() -> None:
         both = b[:last].copy()
         both[last - first :] -= b[:first]
         wanted = 9.0 * float((both**2).sum())
-        assert late.window_variance(start, end, resolution_bits=math.inf) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+        assert late.window_variance(start, end, resolution_bits=math.inf) == pytest.approx(
+            wanted, rel=1e-9, abs=1e-12
+        )
         width = late.window_interval(start, end)
         if wanted:
             assert 2 * special.ndtr(-(width + 1e-3) / math.sqrt(wanted)) <= 0.05
@@ -371,8 +456,13 @@ def test_ready_made_ones() -> None:
     refuse("weights", lambda: fc.Gaussian.for_mse(100.0, horizon=10, half_lives=(1,)))
     refuse("mse", lambda: fc.Gaussian.for_mse(0.05, horizon=10))
     refuse("horizon", lambda: fc.Gaussian.for_mse(100.0, horizon=10, delay=10))
-    refuse("sigma", lambda: fc.Gaussian(sigma=2.0**32, half_lives=(1 << 40, 1), weights=(0, 0.5, 0.5)))
-    refuse("weights", lambda: fc.Gaussian(sigma=2.0, half_lives=(3, 1), weights=(0.0, 1.0 - 2.0**-50, 2.0**-43)))
+    refuse(
+        "sigma", lambda: fc.Gaussian(sigma=2.0**32, half_lives=(1 << 40, 1), weights=(0, 0.5, 0.5))
+    )
+    refuse(
+        "weights",
+        lambda: fc.Gaussian(sigma=2.0, half_lives=(3, 1), weights=(0.0, 1.0 - 2.0**-50, 2.0**-43)),
+    )
 
 
 def test_weights_are_kept_as_the_counter_uses_them() -> None:
@@ -381,11 +471,15 @@ def test_weights_are_kept_as_the_counter_uses_them() -> None:
     assert all((each * 2**44).is_integer() for each in rough.weights)
     assert int(rough.weights[0] * 2**44) % (1 << 29) == 0
     assert rough == fc.Gaussian(sigma=2.0, half_lives=(7, 1), weights=rough.weights)
-    assert fc.Gaussian(sigma=2.0, half_lives=(7.0, 0.75), weights=(0.5, 0.2, 0.3)).half_lives == (7, 0.75)
+    assert fc.Gaussian(sigma=2.0, half_lives=(7.0, 0.75), weights=(0.5, 0.2, 0.3)).half_lives == (
+        7,
+        0.75,
+    )
 
 
 def any_half_lives() -> list[float]:
-    """Half-lives that anyone may type: whole steps, halves, thirds and quarters, up to the longest one."""
+    """Half-lives that anyone may type: whole steps, halves, thirds and quarters, up to the longest
+    one."""
     random = np.random.default_rng(23)
     wholes = (2.0 ** random.uniform(2, 40, 24)).astype(np.int64).tolist()
     parts = [
@@ -394,7 +488,20 @@ def any_half_lives() -> list[float]:
         for part in (1 / 4, 1 / 2, 3 / 4, 1 / 3, 2 / 3)
         if whole < 1 << (38 if part * 4 % 1 else 40)
     ]
-    return [3, 22, 13_113, 1 << 14, 65_537, 1 << 24, (1 << 30) + 7, 8192.25, (1 << 32) + 1 / 3, (1 << 40) - 0.25, 1 << 40, *parts]
+    return [
+        3,
+        22,
+        13_113,
+        1 << 14,
+        65_537,
+        1 << 24,
+        (1 << 30) + 7,
+        8192.25,
+        (1 << 32) + 1 / 3,
+        (1 << 40) - 0.25,
+        1 << 40,
+        *parts,
+    ]
 
 
 def test_powers_of_all_half_lives_are_right() -> None:
@@ -406,7 +513,16 @@ def test_powers_of_all_half_lives_are_right() -> None:
         memory = memories.memories[0]
         epoch = memory.epoch
         rate = mpmath.mpf(memory.shift) / epoch
-        places = {0, 1, 2, epoch // 3, epoch // 2, epoch - 2, epoch - 1, *random.integers(0, epoch, 20).tolist()}
+        places = {
+            0,
+            1,
+            2,
+            epoch // 3,
+            epoch // 2,
+            epoch - 2,
+            epoch - 1,
+            *random.integers(0, epoch, 20).tolist(),
+        }
         for place in sorted(places):
             grown, read = memory.factors_at(place)
             wanted = 2 ** (memory.grown_bits + place * rate)

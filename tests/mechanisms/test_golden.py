@@ -12,13 +12,17 @@ from tests.mechanisms import golden
 
 @pytest.mark.parametrize(("horizon", "exponent"), golden.GRADUAL_EPSILON)
 def test_epsilon_for_an_error_of_1000(horizon: int, exponent: int) -> None:
-    mechanism = fc.Gradual.for_mse(1000, horizon=horizon, exponent=exponent, resolution_bits=math.inf)
+    mechanism = fc.Gradual.for_mse(
+        1000, horizon=horizon, exponent=exponent, resolution_bits=math.inf
+    )
     assert _digits(mechanism.epsilon) == golden.GRADUAL_EPSILON[horizon, exponent]
 
 
 @pytest.mark.parametrize(("horizon", "window"), golden.REFRESH_FIXED_RATIO)
 def test_refresh_with_a_fixed_ratio(horizon: int, window: int) -> None:
-    mechanism = fc.Refresh.for_mse(1000, horizon=horizon, window=window, ratio=0.1, resolution_bits=math.inf)
+    mechanism = fc.Refresh.for_mse(
+        1000, horizon=horizon, window=window, ratio=0.1, resolution_bits=math.inf
+    )
     found = _digits(mechanism.epsilon_current), _digits(mechanism.epsilon_past)
     assert found == golden.REFRESH_FIXED_RATIO[horizon, window]
 
@@ -45,7 +49,10 @@ def test_the_pairs_that_the_paper_prints_meet_the_error(horizon: int, window: in
 def test_exact_values_of_g(exponent: int) -> None:
     mechanism = fc.Gradual(epsilon=1.0, exponent=exponent)
     assert tuple(mechanism.loss(age) for age in golden.AGES) == golden.EXACT_G[exponent]
-    assert fc.Gradual(epsilon=1.0, exponent=exponent, delay=5).loss(5 + golden.AGES[-1]) == golden.EXACT_G[exponent][-1]
+    assert (
+        fc.Gradual(epsilon=1.0, exponent=exponent, delay=5).loss(5 + golden.AGES[-1])
+        == golden.EXACT_G[exponent][-1]
+    )
 
 
 @pytest.mark.parametrize("exponent", golden.LOSS_AT_A_MILLION)

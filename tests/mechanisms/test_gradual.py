@@ -1,4 +1,5 @@
-"""Level budgets of Gradual: powers rounded to the nearest float64, whatever the machine's own pow does."""
+"""Level budgets of Gradual: powers rounded to the nearest float64, whatever the machine's own pow
+does."""
 
 from __future__ import annotations
 
@@ -21,7 +22,14 @@ def nearest(base: int, exponent: float) -> float:
 
 def test_powers_are_the_nearest_floats() -> None:
     generator = np.random.default_rng(14)
-    exponents = [*generator.uniform(-1.0, 4.0, 30).tolist(), *generator.uniform(4.0, 63.0, 10).tolist(), 0.25, 1.5, -0.5, 0.1]
+    exponents = [
+        *generator.uniform(-1.0, 4.0, 30).tolist(),
+        *generator.uniform(4.0, 63.0, 10).tolist(),
+        0.25,
+        1.5,
+        -0.5,
+        0.1,
+    ]
     for exponent in exponents:
         for base in (1, 2, 3, 4, 5, 7, 9, 16, 25, 36, 49, 61, 62):
             assert rounded_power(base, exponent) == nearest(base, exponent)
@@ -44,10 +52,11 @@ def test_rational_powers_are_rounded_exactly(base: int, exponent: float, exact: 
 
 
 def test_more_digits_are_taken_near_a_midpoint() -> None:
-    """The power of the smallest exponent is 1 + 10**-323, which forty digits do not tell from 1: 1 is the nearest all the same.
+    """The power of the smallest exponent is 1 + 10**-323, which forty digits do not tell from 1: 1
+    is the nearest all the same.
 
-    Powers within 10**-36 of a midpoint have no example among float64 exponents that one could name, so the first attempt is
-    made with three digits.
+    Powers within 10**-36 of a midpoint have no example among float64 exponents that one could name,
+    so the first attempt is made with three digits.
     """
     assert rounded_power(3, math.ulp(0.0)) == 1.0
     assert rounded_power.__wrapped__(3, 0.7, digits=3) == nearest(3, 0.7)
@@ -55,4 +64,6 @@ def test_more_digits_are_taken_near_a_midpoint() -> None:
 
 def test_budgets_are_the_rounded_products() -> None:
     mechanism = fc.Gradual(epsilon=0.3, exponent=1.37)
-    assert mechanism.schedule.budgets == tuple(0.3 * nearest(level + 1, 1.37 - 1.0) for level in range(62))
+    assert mechanism.schedule.budgets == tuple(
+        0.3 * nearest(level + 1, 1.37 - 1.0) for level in range(62)
+    )

@@ -1,4 +1,5 @@
-"""A head start: the worst item by the recursion is the worst of all items, one by one; and what the clock does."""
+"""A head start: the worst item by the recursion is the worst of all items, one by one; and what the
+clock does."""
 
 from __future__ import annotations
 
@@ -21,13 +22,17 @@ CASES = 150
 def test_golden_values(exponent: float, started: int) -> None:
     mechanism = fc.Gradual(epsilon=1.0, exponent=exponent, head_start=started)
     wanted = golden.HEAD_START_G[exponent, started]
-    assert [mechanism.loss(age) for age in golden.HEAD_START_AGES] == pytest.approx(wanted, abs=1e-8)
+    assert [mechanism.loss(age) for age in golden.HEAD_START_AGES] == pytest.approx(
+        wanted, abs=1e-8
+    )
 
 
 @pytest.mark.parametrize("started", golden.HEAD_START_DESIGNED)
 def test_golden_values_of_a_design(started: int) -> None:
     mechanism = fc.Designed(budgets=golden.HEAD_START_BUDGETS, head_start=started)
-    assert [mechanism.loss(age) for age in golden.HEAD_START_AGES[:5]] == list(golden.HEAD_START_DESIGNED[started])
+    assert [mechanism.loss(age) for age in golden.HEAD_START_AGES[:5]] == list(
+        golden.HEAD_START_DESIGNED[started]
+    )
 
 
 def test_the_worst_item_is_found_for_random_budgets() -> None:
@@ -45,7 +50,9 @@ def test_the_item_named_as_the_worst_is_it() -> None:
         budgets, started = case.mechanism.schedule.budgets, case.mechanism.head_start
         item = worst_item(budgets, started, case.age)
         assert item >= 1 << started
-        assert at_position(budgets, item, item + case.age) == pytest.approx(worst_case(budgets, case.age, started), rel=1e-13)
+        assert at_position(budgets, item, item + case.age) == pytest.approx(
+            worst_case(budgets, case.age, started), rel=1e-13
+        )
 
 
 def test_many_ages_are_the_ages_one_by_one() -> None:
@@ -53,11 +60,14 @@ def test_many_ages_are_the_ages_one_by_one() -> None:
     for _ in range(20):
         case = random_case(generator)
         ages = generator.integers(0, 3000, 60)
-        assert np.asarray(case.mechanism.loss(ages)).tolist() == [case.mechanism.loss(int(age)) for age in ages]
+        assert np.asarray(case.mechanism.loss(ages)).tolist() == [
+            case.mechanism.loss(int(age)) for age in ages
+        ]
 
 
 def sparse_case(generator: np.random.Generator, levels: int) -> tuple[float, ...]:
-    """Budgets that more than double on long runs of levels: most of them infinite, the others of any size."""
+    """Budgets that more than double on long runs of levels: most of them infinite, the others of
+    any size."""
     budgets = np.exp(generator.uniform(-2.0, 2.0, levels))
     budgets[1:][generator.random(levels - 1) < generator.choice([0.5, 0.8, 0.95])] = math.inf
     return tuple(budgets.tolist())
@@ -67,7 +77,9 @@ def sparse_case(generator: np.random.Generator, levels: int) -> tuple[float, ...
 def test_budgets_that_more_than_double_on_many_levels_in_a_row(seed: int) -> None:
     """Every item one by one, as for other budgets."""
     generator = np.random.default_rng(seed)
-    mechanism = fc.Designed(budgets=sparse_case(generator, 15), head_start=int(generator.integers(1, 12)))
+    mechanism = fc.Designed(
+        budgets=sparse_case(generator, 15), head_start=int(generator.integers(1, 12))
+    )
     case = Case(mechanism, int(generator.integers(1 << 10, 1 << 13)))
     exact = brute_force(case)
     assert exact <= mechanism.loss(case.age) <= exact * (1 + 1e-13)
@@ -75,9 +87,12 @@ def test_budgets_that_more_than_double_on_many_levels_in_a_row(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", range(8))
 def test_no_item_loses_more_over_long_ages_and_one_loses_as_much(seed: int) -> None:
-    """The same where there are too many items: one loses as much, and none of those looked at loses more."""
+    """The same where there are too many items: one loses as much, and none of those looked at loses
+    more."""
     generator = np.random.default_rng(seed)
-    mechanism = fc.Designed(budgets=sparse_case(generator, 40), head_start=int(generator.integers(1, 40)))
+    mechanism = fc.Designed(
+        budgets=sparse_case(generator, 40), head_start=int(generator.integers(1, 40))
+    )
     budgets, skipped = mechanism.schedule.budgets, mechanism.schedule.skipped
     for age in (2.0 ** generator.uniform(14, 58, 4)).astype(np.int64).tolist():
         loss, item = mechanism.loss(age), worst_item(budgets, mechanism.head_start, age)
@@ -90,7 +105,8 @@ def test_no_item_loses_more_over_long_ages_and_one_loses_as_much(seed: int) -> N
 
 
 def test_numbers_of_more_than_a_machine_word() -> None:
-    """A loss of 2**50 first budgets and more is rounded up by one part in a million at most, and never falls with the age."""
+    """A loss of 2**50 first budgets and more is rounded up by one part in a million at most, and
+    never falls with the age."""
     mechanism = fc.Designed(budgets=(0.1, 0.17, *[math.inf] * 50, 0.3), head_start=20)
     ages = np.array([(1 << bits) + more for bits in range(35, 58, 2) for more in (-2, -1, 0)])
     losses = np.asarray(mechanism.loss(ages))
@@ -105,17 +121,25 @@ def test_numbers_of_more_than_a_machine_word() -> None:
 
 
 def test_the_clock_starts_late() -> None:
-    """At the first step the noise of step 2**m, at later ones that of as many more, and the same error over a horizon."""
-    late, early = (fc.Gradual(epsilon=0.3, exponent=2.0, delay=2, head_start=started) for started in (5, 0))
+    """At the first step the noise of step 2**m, at later ones that of as many more, and the same
+    error over a horizon."""
+    late, early = (
+        fc.Gradual(epsilon=0.3, exponent=2.0, delay=2, head_start=started) for started in (5, 0)
+    )
     assert late.variance(2) == 0.0
     assert all(late.variance(step) == early.variance(step + 31) for step in range(3, 200))
-    assert late.mse(500) == pytest.approx(float(np.mean(late.variance(np.arange(1, 501)))), rel=1e-12)
+    assert late.mse(500) == pytest.approx(
+        float(np.mean(late.variance(np.arange(1, 501)))), rel=1e-12
+    )
     assert late.error_bound(3, 0.1, largest_input=0) == early.error_bound(34, 0.1, largest_input=0)
     assert late.loss(7, position=4) == early.loss(7, position=35)
 
 
 def test_the_loss_falls_with_the_head_start_and_no_further_than_that_of_one_step() -> None:
-    curves = [[fc.Gradual(epsilon=0.5, head_start=started).loss(age) for age in (0, 5, 1000)] for started in (0, 1, 3, 9, 30)]
+    curves = [
+        [fc.Gradual(epsilon=0.5, head_start=started).loss(age) for age in (0, 5, 1000)]
+        for started in (0, 1, 3, 9, 30)
+    ]
     assert all(np.all(np.array(two) <= one) for one, two in itertools.pairwise(curves))
     assert all(curve[0] == 0.5 for curve in curves)
 

@@ -1,4 +1,5 @@
-"""The loss of several contributions together, against scipy's linear program and against the loss of one."""
+"""The loss of several contributions together, against scipy's linear program and against the loss
+of one."""
 
 from __future__ import annotations
 
@@ -20,10 +21,14 @@ TOLERANCE = 1e-7
 
 
 def joint_by_program(mechanism: fc.Mechanism, positions: list[int], now: int) -> float:
-    """min sum e |D| subject to: the shifts in use at step t add up to the number of contributions that t shows."""
+    """min sum e |D| subject to: the shifts in use at step t add up to the number of contributions
+    that t shows."""
     uses, delay = uses_of(mechanism), delay_of(mechanism)
     rows = [uses(t) for t in range(delay + 1, now + 1)]
-    wanted = [float(sum(position + delay <= t for position in positions)) for t in range(delay + 1, now + 1)]
+    wanted = [
+        float(sum(position + delay <= t for position in positions))
+        for t in range(delay + 1, now + 1)
+    ]
     if not any(wanted):
         return 0.0
     costs = {name: budget for row in rows for name, budget in row.items() if math.isfinite(budget)}
@@ -36,17 +41,28 @@ def joint_by_program(mechanism: fc.Mechanism, positions: list[int], now: int) ->
             if name in column:
                 matrix[at, column[name]] = 1.0
     prices = np.array(list(costs.values()))
-    answer = linprog(np.concatenate([prices, prices]), A_eq=np.hstack([matrix, -matrix]), b_eq=wanted, method="highs")
+    answer = linprog(
+        np.concatenate([prices, prices]),
+        A_eq=np.hstack([matrix, -matrix]),
+        b_eq=wanted,
+        method="highs",
+    )
     value: Any = answer.fun
     return math.inf if answer.status == 2 else float(value)
 
 
 def random_mechanism(chance: random.Random, now: int) -> fc.Mechanism:
-    kind = chance.choice(["designed", "designed", "designed", "gradual", "linear", "binary", "refresh", "refresh"])
+    kind = chance.choice(
+        ["designed", "designed", "designed", "gradual", "linear", "binary", "refresh", "refresh"]
+    )
     if kind == "designed":
         pick = [0.1, 0.25, 1.0, 3.0, math.inf, chance.uniform(0.01, 2.0)]
         budgets = [chance.choice(pick) for _ in range(chance.randint(1, 7))]
-        return fc.Designed(budgets=budgets, delay=chance.choice([0, 0, 1, 5]), head_start=chance.choice([0, 0, 1, 4]))
+        return fc.Designed(
+            budgets=budgets,
+            delay=chance.choice([0, 0, 1, 5]),
+            head_start=chance.choice([0, 0, 1, 4]),
+        )
     if kind == "gradual":
         exponent, started = chance.choice([0.0, 1.0, 2.0, 3.0]), chance.choice([0, 3])
         return fc.Gradual(epsilon=chance.uniform(0.1, 1.0), exponent=exponent, head_start=started)
@@ -55,7 +71,9 @@ def random_mechanism(chance: random.Random, now: int) -> fc.Mechanism:
     if kind == "binary":
         return fc.Binary(epsilon=1.0, horizon=now + chance.randint(0, 10))
     return fc.Refresh(
-        window=chance.randint(1, 12), epsilon_current=chance.uniform(0.1, 2.0), epsilon_past=chance.uniform(0.1, 2.0)
+        window=chance.randint(1, 12),
+        epsilon_current=chance.uniform(0.1, 2.0),
+        epsilon_past=chance.uniform(0.1, 2.0),
     )
 
 
@@ -66,7 +84,9 @@ def test_agrees_with_a_linear_program(seed: int) -> None:
     mechanism = random_mechanism(chance, now)
     positions = [chance.randint(1, now) for _ in range(chance.randint(1, 12))]
     expected = joint_by_program(mechanism, positions, now)
-    assert mechanism.loss_of(positions, now) == pytest.approx(expected, rel=TOLERANCE, abs=TOLERANCE)
+    assert mechanism.loss_of(positions, now) == pytest.approx(
+        expected, rel=TOLERANCE, abs=TOLERANCE
+    )
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -83,7 +103,9 @@ def test_very_many_contributions_far_apart() -> None:
     now = (1 << 60) - 1
     positions = [chance.randint(1, now) for _ in range(20_000)]
     mechanism = fc.Gradual(epsilon=0.1, exponent=1.5)
-    expected = math.fsum(mechanism.loss(now - position, position=position) for position in positions[:200])
+    expected = math.fsum(
+        mechanism.loss(now - position, position=position) for position in positions[:200]
+    )
     assert mechanism.loss_of(positions[:200], now) == pytest.approx(expected, rel=1e-15)
     assert mechanism.loss_of(positions, now) > mechanism.loss_of(positions[1:], now)
 
@@ -97,7 +119,13 @@ def test_contributions_still_hidden_cost_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("positions", "now", "name"),
-    [([0], 5, "smallest positions"), ([1.5], 5, "positions"), ([1], 0, "now"), ([1], 1 << 60, "now"), ([9], 9, "position")],
+    [
+        ([0], 5, "smallest positions"),
+        ([1.5], 5, "positions"),
+        ([1], 0, "now"),
+        ([1], 1 << 60, "now"),
+        ([9], 9, "position"),
+    ],
 )
 def test_senseless_questions_are_refused_in_one_line(positions: Any, now: int, name: str) -> None:
     with pytest.raises(ParameterError, match=f"^{name} must be") as refused:
@@ -108,7 +136,10 @@ def test_senseless_questions_are_refused_in_one_line(positions: Any, now: int, n
 def test_sums_are_rounded_up_and_no_further() -> None:
     chance = random.Random(2)
     for _ in range(300):
-        numbers = [math.ldexp(chance.random(), chance.randint(-60, 10)) for _ in range(chance.randint(1, 20))]
+        numbers = [
+            math.ldexp(chance.random(), chance.randint(-60, 10))
+            for _ in range(chance.randint(1, 20))
+        ]
         exact = sum(map(Fraction, numbers))
         rounded = sum_rounded_up(numbers)
         assert Fraction(math.nextafter(rounded, 0.0)) < exact <= Fraction(rounded)

@@ -14,7 +14,8 @@ BETA = 0.05
 
 
 def tail(budgets: list[float], bound: int) -> float:
-    """Pr[|sum| > bound] by convolution of the probabilities, in a window that holds all but 1e-14 of each."""
+    """Pr[|sum| > bound] by convolution of the probabilities, in a window that holds all but 1e-14
+    of each."""
     law = np.ones(1)
     for budget in budgets:
         scale = scale_of(budget, 0)
@@ -25,9 +26,13 @@ def tail(budgets: list[float], bound: int) -> float:
     return 1.0 - float(law[max(0, middle - bound) : middle + bound + 1].sum())
 
 
-@pytest.mark.parametrize("budgets", [[0.5], [0.1, 0.2], [0.5, 0.25, 0.25], [3.0, 2.0], [0.05] * 5, [9.0]], ids=str)
+@pytest.mark.parametrize(
+    "budgets", [[0.5], [0.1, 0.2], [0.5, 0.25, 0.25], [3.0, 2.0], [0.05] * 5, [9.0]], ids=str
+)
 @pytest.mark.parametrize("beta", [0.05, 0.5, 0.001])
-def test_it_is_the_smallest_integer_that_keeps_the_promise(budgets: list[float], beta: float) -> None:
+def test_it_is_the_smallest_integer_that_keeps_the_promise(
+    budgets: list[float], beta: float
+) -> None:
     found = quantile_of(budgets, beta)
     assert tail(budgets, found) <= beta + 1e-12
     assert found == 0 or tail(budgets, found - 1) > beta - 1e-9
@@ -35,7 +40,8 @@ def test_it_is_the_smallest_integer_that_keeps_the_promise(budgets: list[float],
 
 @pytest.mark.parametrize("budgets", [[1e-4], [1e-4, 3e-5], [2.0**-30] * 5], ids=str)
 def test_wide_noise_is_rounded_outward_and_by_little(budgets: list[float]) -> None:
-    """The continuous law with the same scales, simulated; the bounds fail with probability below 1e-9."""
+    """The continuous law with the same scales, simulated; the bounds fail with probability below
+    1e-9."""
     found = quantile_of(budgets, BETA)
     generator = np.random.default_rng(5)
     noise = sum(generator.laplace(scale=1.0 / budget, size=1_000_000) for budget in budgets)
@@ -51,7 +57,11 @@ def test_levels_without_noise_add_nothing() -> None:
 
 
 def test_a_tiny_chance_gets_the_bound_of_chernoff() -> None:
-    assert quantile_of([0.5, 0.25], 1e-9) == math.ceil(tail_bound([0.25, 0.5], 1e-9, 0)) > quantile_of([0.5, 0.25], 1e-6)
+    assert (
+        quantile_of([0.5, 0.25], 1e-9)
+        == math.ceil(tail_bound([0.25, 0.5], 1e-9, 0))
+        > quantile_of([0.5, 0.25], 1e-6)
+    )
 
 
 def test_more_noise_is_wider() -> None:

@@ -67,6 +67,8 @@ def test_markup_in_a_parameter_stays_text() -> None:
 def test_no_mark_of_the_axis_is_cut_off() -> None:
     page = fc.Gradual(0.1)._repr_html_()
     width = float(re.findall(r'viewBox="0 0 ([\d.]+)', page)[0])
-    place, words = re.findall(r'<text x="([\d.]+)" y="[\d.]+" text-anchor="middle">(10\^\d)<', page)[-1]
+    place, words = re.findall(
+        r'<text x="([\d.]+)" y="[\d.]+" text-anchor="middle">(10\^\d)<', page
+    )[-1]
     assert words == "10^6"
     assert float(place) + len(words) * 5.5 <= width  # half of the widest letters of 11 px

@@ -11,7 +11,12 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import read_mechanism, read_planned_person, require_planned_person, require_planned_tick
+from fadecount.mechanisms import (
+    read_mechanism,
+    read_planned_person,
+    require_planned_person,
+    require_planned_tick,
+)
 from fadecount.mechanisms.plan_file import PlannedPerson
 
 MECHANISM = fc.Gradual(epsilon=0.5, exponent=2.0)
@@ -32,9 +37,14 @@ def test_the_mechanism_of_a_plan(plan: str, tmp_path: Path) -> None:
     assert read_mechanism(str(tmp_path / "plain.json"), tick_seconds=1) == MECHANISM
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(1, "1 second"), (61, "1 minute 1 second"), (3600, "1 hour")])
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(1, "1 second"), (61, "1 minute 1 second"), (3600, "1 hour")]
+)
 def test_another_tick_is_refused(plan: str, seconds: int, words: str) -> None:
-    with pytest.raises(ParameterError, match=f"tick must be 1 minute, for which the mechanism was planned, got {words}; plan"):
+    with pytest.raises(
+        ParameterError,
+        match=f"tick must be 1 minute, for which the mechanism was planned, got {words}; plan",
+    ):
         read_mechanism(plan, tick_seconds=seconds)
 
 
@@ -42,14 +52,22 @@ def test_another_tick_is_refused(plan: str, seconds: int, words: str) -> None:
 def test_every_option_of_a_plan_carries_the_tick(wanted: dict[str, Any]) -> None:
     for option in fc.plan(**wanted, tick_seconds=60).options:
         again = fc.Mechanism.from_json(option.mechanism.to_json())
-        assert again.planned_tick_seconds == option.mechanism.for_sensitivity(3).planned_tick_seconds == 60.0
+        assert (
+            again.planned_tick_seconds
+            == option.mechanism.for_sensitivity(3).planned_tick_seconds
+            == 60.0
+        )
         require_planned_tick(again, 60)
         with pytest.raises(ParameterError, match="tick must be 1 minute"):
             require_planned_tick(again, 61)
 
 
 def test_a_mechanism_from_no_plan_fits_every_tick() -> None:
-    for mechanism in (MECHANISM, fc.Linear(epsilon=0.5), fc.plan(targets={100: 1.0}).best.mechanism):
+    for mechanism in (
+        MECHANISM,
+        fc.Linear(epsilon=0.5),
+        fc.plan(targets={100: 1.0}).best.mechanism,
+    ):
         assert "planned_tick_seconds" not in mechanism.to_json()
         require_planned_tick(mechanism, 1)
 
@@ -64,7 +82,11 @@ def test_the_planned_tick_is_no_part_of_the_law() -> None:
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff")
-    for name, reason in (("none", "No such file"), ("bytes", "not UTF-8 text"), ("", "Is a directory")):
+    for name, reason in (
+        ("none", "No such file"),
+        ("bytes", "not UTF-8 text"),
+        ("", "Is a directory"),
+    ):
         with pytest.raises(ParameterError, match=f"plan must be a readable JSON file.*{reason}"):
             read_mechanism(str(tmp_path / name))
 
@@ -97,5 +119,8 @@ def test_what_a_plan_assumes_of_persons(tmp_path: Path) -> None:
     ):
         with pytest.raises(ParameterError, match=r"^(plan|persons) must .*; "):
             require_planned_person(planned, per_tick, keys)
-    with pytest.raises(ParameterError, match=r"limited to 3 per tick under each of 4 keys.*assumes; .* --keys-per-person 4,"):
+    with pytest.raises(
+        ParameterError,
+        match=r"limited to 3 per tick under each of 4 keys.*assumes; .* --keys-per-person 4,",
+    ):
         require_planned_person(PlannedPerson(3, 1, 4), 3, 5)

@@ -1,4 +1,5 @@
-"""The same promise for a larger change: every budget divided and rounded down, checked in rational arithmetic."""
+"""The same promise for a larger change: every budget divided and rounded down, checked in rational
+arithmetic."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from tests.mechanisms.examples import ALL, SLOTTED
 
 @pytest.mark.parametrize("mechanism", SLOTTED, ids=repr)
 @pytest.mark.parametrize("sensitivity", [2, 3, 7, 10, 1000])
-def test_no_budget_is_too_large_and_none_smaller_than_needed(mechanism: fc.Mechanism, sensitivity: int) -> None:
+def test_no_budget_is_too_large_and_none_smaller_than_needed(
+    mechanism: fc.Mechanism, sensitivity: int
+) -> None:
     smaller = mechanism.for_sensitivity(sensitivity)
     assert type(smaller) is type(mechanism)
     assert _fits(smaller, mechanism, sensitivity)
@@ -23,9 +26,13 @@ def test_no_budget_is_too_large_and_none_smaller_than_needed(mechanism: fc.Mecha
         assert whole * (1 - 1e-14) <= part * sensitivity <= whole * (1 + 1e-15)
 
 
-@pytest.mark.parametrize("mechanism", [each for each in ALL if isinstance(each, fc.Gaussian)], ids=repr)
+@pytest.mark.parametrize(
+    "mechanism", [each for each in ALL if isinstance(each, fc.Gaussian)], ids=repr
+)
 @pytest.mark.parametrize("sensitivity", [2, 3, 7, 10, 1000])
-def test_a_gaussian_counter_keeps_its_loss_for_a_larger_unit(mechanism: fc.Gaussian, sensitivity: int) -> None:
+def test_a_gaussian_counter_keeps_its_loss_for_a_larger_unit(
+    mechanism: fc.Gaussian, sensitivity: int
+) -> None:
     smaller = mechanism.for_sensitivity(sensitivity)
     for age in (0, 1, 2, 5, 100, 12_345):
         found = smaller.composed_loss(age, sensitivity=sensitivity).epsilon
@@ -35,9 +42,14 @@ def test_a_gaussian_counter_keeps_its_loss_for_a_larger_unit(mechanism: fc.Gauss
 
 def _fits(part: fc.Mechanism, whole: fc.Mechanism, sensitivity: int) -> bool:
     pairs = zip(
-        (*part.schedule.budgets, part.schedule.carry_budget), (*whole.schedule.budgets, whole.schedule.carry_budget), strict=True
+        (*part.schedule.budgets, part.schedule.carry_budget),
+        (*whole.schedule.budgets, whole.schedule.carry_budget),
+        strict=True,
     )
-    return all(math.isinf(large) or Fraction(small) * sensitivity <= Fraction(large) for small, large in pairs)
+    return all(
+        math.isinf(large) or Fraction(small) * sensitivity <= Fraction(large)
+        for small, large in pairs
+    )
 
 
 def test_one_changes_nothing() -> None:
@@ -49,7 +61,9 @@ def test_random_budgets_fit_exactly() -> None:
     generator = np.random.default_rng(5)
     for _ in range(200):
         sensitivity = int(generator.integers(2, 500))
-        whole = fc.Gradual(epsilon=generator.uniform(0.01, 1.0), exponent=generator.uniform(0.0, 3.0))
+        whole = fc.Gradual(
+            epsilon=generator.uniform(0.01, 1.0), exponent=generator.uniform(0.0, 3.0)
+        )
         assert _fits(whole.for_sensitivity(sensitivity), whole, sensitivity)
 
 
@@ -63,7 +77,9 @@ def test_keys_divide_budgets_like_a_larger_change() -> None:
     mechanism = fc.Gradual(epsilon=0.7, exponent=2.0)
     assert mechanism.for_sensitivity(3, keys=4) == mechanism.for_sensitivity(12)
     for each in (mechanism, fc.Gaussian.gradual(14.0)):
-        with pytest.raises(fc.errors.ParameterError, match="keys must be an integer from 1 to 1000000"):
+        with pytest.raises(
+            fc.errors.ParameterError, match="keys must be an integer from 1 to 1000000"
+        ):
             each.for_sensitivity(1, keys=0)
 
 
@@ -77,8 +93,15 @@ def test_the_loss_of_several_histories_is_rounded_up_once() -> None:
     assert mechanism.composed_loss(7).epsilon == mechanism.loss(7)
     for sensitivity, histories in ((3, 1), (1, 3), (7, 5)):
         exact = Fraction(mechanism.loss(7)) * sensitivity * histories
-        found = Fraction(mechanism.composed_loss(7, sensitivity=sensitivity, histories=histories).epsilon)
+        found = Fraction(
+            mechanism.composed_loss(7, sensitivity=sensitivity, histories=histories).epsilon
+        )
         assert exact <= found <= exact * (1 + Fraction(1, 1 << 52))
-    assert mechanism.composed_loss(7, keys=6).epsilon == mechanism.composed_loss(7, sensitivity=2, histories=3).epsilon
-    assert fc.Gradual(epsilon=0.125).composed_loss(0, histories=2).epsilon == 0.25, "what is exact is not rounded"
+    assert (
+        mechanism.composed_loss(7, keys=6).epsilon
+        == mechanism.composed_loss(7, sensitivity=2, histories=3).epsilon
+    )
+    assert fc.Gradual(epsilon=0.125).composed_loss(0, histories=2).epsilon == 0.25, (
+        "what is exact is not rounded"
+    )
     assert math.isinf(fc.Designed(budgets=(math.inf, 1.0)).composed_loss(0, histories=2).epsilon)

@@ -1,4 +1,5 @@
-"""Differences of outputs: their variance, their exact intervals, and how often these hold the truth."""
+"""Differences of outputs: their variance, their exact intervals, and how often these hold the
+truth."""
 
 from __future__ import annotations
 
@@ -22,16 +23,28 @@ SIGMAS = 4.5
 @pytest.mark.parametrize("mechanism", ALL, ids=str)
 def test_a_window_from_the_beginning_is_the_total(mechanism: fc.Mechanism) -> None:
     for step in (1, 2, 8, 9, 100, 1000):
-        assert mechanism.window_variance(0, step) == pytest.approx(float(np.asarray(mechanism.variance(step))))
+        assert mechanism.window_variance(0, step) == pytest.approx(
+            float(np.asarray(mechanism.variance(step)))
+        )
         found = mechanism.window_interval(0, step, 0.05) - int(half_widths(mechanism, step, 1)[0])
-        assert found in ((0,) if mechanism.schedule.budgets else (0, 1)), "noise that is rounded once per output may add one"
+        assert found in ((0,) if mechanism.schedule.budgets else (0, 1)), (
+            "noise that is rounded once per output may add one"
+        )
 
 
 @pytest.mark.parametrize("mechanism", ALL, ids=str)
 @settings(max_examples=10, deadline=None)
 @given(data=st.data())
-def test_many_windows_at_once_are_the_single_ones(mechanism: fc.Mechanism, data: st.DataObject) -> None:
-    pairs = data.draw(st.lists(st.lists(st.integers(0, 900), min_size=2, max_size=2, unique=True), min_size=1, max_size=20))
+def test_many_windows_at_once_are_the_single_ones(
+    mechanism: fc.Mechanism, data: st.DataObject
+) -> None:
+    pairs = data.draw(
+        st.lists(
+            st.lists(st.integers(0, 900), min_size=2, max_size=2, unique=True),
+            min_size=1,
+            max_size=20,
+        )
+    )
     starts, ends = np.sort(np.array(pairs, dtype=np.int64), axis=1).T
     found = window_half_widths(mechanism, starts, ends)
     singles = [mechanism.window_interval(int(a), int(b)) for a, b in zip(starts, ends, strict=True)]
@@ -42,16 +55,21 @@ def test_noise_in_use_at_both_ends_cancels() -> None:
     gradual = fc.Gradual(epsilon=0.5)
     assert len(gradual.schedule.budgets_between(16, 17)) == 2, "only the lowest level was renewed"
     assert len(gradual.schedule.budgets_between(15, 16)) == 4 + 5, "every level was renewed"
-    assert fc.Designed(budgets=(math.inf, 0.5)).window_interval(2, 3) == 0, "the only noise is in both"
+    assert fc.Designed(budgets=(math.inf, 0.5)).window_interval(2, 3) == 0, (
+        "the only noise is in both"
+    )
     refresh = fc.Refresh(window=4, epsilon_current=0.5, epsilon_past=0.2)
     assert refresh.schedule.budgets_between(5, 6) == pytest.approx([0.5 / 3] * 2)
-    assert len(refresh.schedule.budgets_between(4, 5)) == 1 + 2, "the node of the round that ended; a new one and the carry"
+    assert len(refresh.schedule.budgets_between(4, 5)) == 1 + 2, (
+        "the node of the round that ended; a new one and the carry"
+    )
     assert fc.Linear(epsilon=0.5).window_variance(0, 1) == 0.0, "nothing is shown yet"
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_intervals_hold_the_truth_as_often_as_they_say(name: str) -> None:
-    """A short version of ``python -m campaigns.windows``. The squares of the noise have a kurtosis below 10."""
+    """A short version of ``python -m campaigns.windows``. The squares of the noise have a kurtosis
+    below 10."""
     windows = 20_000
     share, ratio = coverage(CASES[name], windows, seed=5)
     assert abs(share - 0.95) <= 0.002 + SIGMAS * math.sqrt(0.95 * 0.05 / windows)

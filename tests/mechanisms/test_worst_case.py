@@ -1,4 +1,5 @@
-"""The loss at an age is the maximum over all positions, it never falls with the age, and the paper's bounds are above it."""
+"""The loss at an age is the maximum over all positions, it never falls with the age, and the
+paper's bounds are above it."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def test_worst_case_is_the_maximum_over_positions(name: str) -> None:
     blocks = np.split(AGES[:, np.newaxis], 16)
     worst = [np.asarray(mechanism.loss(block, position=positions)).max(axis=1) for block in blocks]
     found, largest = np.asarray(mechanism.loss(AGES)), np.concatenate(worst)
-    if mechanism.schedule.head_start:  # where budgets are multiples of one number up to rounding, they are raised to be so
+    if (
+        mechanism.schedule.head_start
+    ):  # where budgets are multiples of one number up to rounding, they are raised to be so
         assert np.all((largest <= found) & (found <= largest * (1 + 1e-14)))
     else:
         assert np.array_equal(largest, found)
@@ -61,7 +64,9 @@ def test_curve_never_falls_and_stays_below_the_paper(name: str) -> None:
         assert np.all((published if mechanism.exponent <= 1 else exact) <= closed)
 
 
-@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 5.0, 10.0, 30.0, 64.0])
+@pytest.mark.parametrize(
+    "exponent", [0.0, 0.5, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 5.0, 10.0, 30.0, 64.0]
+)
 def test_the_closed_form_of_the_paper_is_an_upper_bound(exponent: float) -> None:
     mechanism = fc.Gradual(epsilon=2.0**-8, exponent=exponent)
     ages = np.union1d(np.arange(1000), POWERS[POWERS < 1 << 60])
@@ -77,8 +82,11 @@ def test_the_closed_form_keeps_a_long_delay_exactly() -> None:
 
 @pytest.mark.parametrize("window", [1, 2, 3, 5, 7, 12, 31, 100])
 @pytest.mark.parametrize("past", [0.02, 0.3, 2.0])
-def test_the_paper_loss_of_refresh_is_the_worst_position_of_its_account(window: int, past: float) -> None:
-    """Every level's node that holds the item and has ended within its round, and one past budget per later round."""
+def test_the_paper_loss_of_refresh_is_the_worst_position_of_its_account(
+    window: int, past: float
+) -> None:
+    """Every level's node that holds the item and has ended within its round, and one past budget
+    per later round."""
     mechanism = fc.Refresh(window=window, epsilon_current=0.8, epsilon_past=past)
     levels = window.bit_length()
     ages, offsets = np.arange(3 * window + 2)[:, np.newaxis], np.arange(1, window + 1)

@@ -1,4 +1,5 @@
-"""Files and pipes of history through ``fadecount run INPUT --start … --until …``, once or several times into one stream."""
+"""Files and pipes of history through ``fadecount run INPUT --start … --until …``, once or several
+times into one stream."""
 
 from __future__ import annotations
 
@@ -23,7 +24,16 @@ MECHANISMS = {
     "gradual": ["--epsilon", "1", "--exponent", "2"],
     "delayed": ["--epsilon", "1", "--delay", "2"],
     "linear": ["--mechanism", "linear", "--epsilon", "1"],
-    "refresh": ["--mechanism", "refresh", "--window", "3", "--epsilon-current", "1", "--epsilon-past", "1"],
+    "refresh": [
+        "--mechanism",
+        "refresh",
+        "--window",
+        "3",
+        "--epsilon-current",
+        "1",
+        "--epsilon-past",
+        "1",
+    ],
     "binary": ["--mechanism", "binary", "--epsilon", "1", "--steps", "7"],
     "gaussian": ["--mechanism", "gaussian", "--sigma", "16"],
 }
@@ -31,21 +41,38 @@ KINDS = ("csv", "plain csv", "jsonl", "parquet", "typed parquet", "pipe", "jsonl
 
 
 def publish(kind: str, scene: Scene, folder: Path) -> Published:
-    """What others see of the scene's rows when they are counted as files (or pipes) of this kind, one per part."""
+    """What others see of the scene's rows when they are counted as files (or pipes) of this kind,
+    one per part."""
     folder.mkdir(parents=True)
     statuses: list[object] = []
     for number, rows in enumerate(scene.parts()):
         until = (*scene.cuts, scene.end)[number]
         with _input(kind, scene, rows, folder / f"part{number}") as place:
-            statuses.append(_run(_words(scene, place, folder, number, until, pipe="pipe" in kind, jsonl="jsonl" in kind)))
+            statuses.append(
+                _run(
+                    _words(
+                        scene,
+                        place,
+                        folder,
+                        number,
+                        until,
+                        pipe="pipe" in kind,
+                        jsonl="jsonl" in kind,
+                    )
+                )
+            )
     return published(scene, folder, tuple(statuses))
 
 
-def _words(scene: Scene, place: str, folder: Path, number: int, until: int, *, pipe: bool, jsonl: bool) -> list[str]:
+def _words(
+    scene: Scene, place: str, folder: Path, number: int, until: int, *, pipe: bool, jsonl: bool
+) -> list[str]:
     words = ["run", place, "--tick", f"{scene.tick_seconds}s", "--time", "time"]
     words += ["--state", str(folder / "state"), "--fence", str(folder / "fence"), "--name", "s"]
     words += ["--output", str(folder / f"out{number}.csv"), "--until", _iso(scene, until)]
-    words += [*MECHANISMS[scene.mechanism], "--start", _iso(scene, scene.first)] if number == 0 else []
+    words += (
+        [*MECHANISMS[scene.mechanism], "--start", _iso(scene, scene.first)] if number == 0 else []
+    )
     words += event_words(scene)
     return words + (["--format", "jsonl" if jsonl else "csv"] if pipe else [])
 
@@ -91,7 +118,9 @@ def _input(kind: str, scene: Scene, rows: tuple[Row, ...], stem: Path) -> Iterat
         with patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(body))):
             yield "-"
         return
-    path = stem.with_suffix(".parquet" if "parquet" in kind else ".csv" if "csv" in kind else ".jsonl")
+    path = stem.with_suffix(
+        ".parquet" if "parquet" in kind else ".csv" if "csv" in kind else ".jsonl"
+    )
     if "parquet" in kind:
         _frame(rows, typed=kind.startswith("typed")).write_parquet(path)
     else:
@@ -110,12 +139,17 @@ def as_csv(rows: tuple[Row, ...]) -> bytes:
 
 def as_jsonl(rows: tuple[Row, ...]) -> bytes:
     fields = ("time", "key", "amount", "person")
-    return "".join(json.dumps({name: getattr(row, name) for name in fields}) + "\n" for row in rows).encode()
+    return "".join(
+        json.dumps({name: getattr(row, name) for name in fields}) + "\n" for row in rows
+    ).encode()
 
 
 def _frame(rows: tuple[Row, ...], *, typed: bool) -> pl.DataFrame:
     names = ("time", "key", "amount", "person")
-    frame = pl.DataFrame({name: [getattr(row, name) for row in rows] for name in names}, schema=dict.fromkeys(names, pl.String))
+    frame = pl.DataFrame(
+        {name: [getattr(row, name) for row in rows] for name in names},
+        schema=dict.fromkeys(names, pl.String),
+    )
     if not typed:
         return frame
     number = (
@@ -124,7 +158,9 @@ def _frame(rows: tuple[Row, ...], *, typed: bool) -> pl.DataFrame:
         .dt.replace_time_zone("UTC")
     )
     moment = pl.col("time").str.to_datetime("%Y-%m-%dT%H:%M:%S%z", time_unit="us", strict=False)
-    return frame.with_columns(pl.coalesce(moment, number).alias("time"), pl.col("amount").cast(pl.Int64, strict=False))
+    return frame.with_columns(
+        pl.coalesce(moment, number).alias("time"), pl.col("amount").cast(pl.Int64, strict=False)
+    )
 
 
 def published(scene: Scene, folder: Path, messages: tuple[object, ...]) -> Published:
@@ -139,7 +175,9 @@ def published(scene: Scene, folder: Path, messages: tuple[object, ...]) -> Publi
                 tick = _tick(scene, row["tick"])
                 names[row["key"]] = None
                 values.setdefault(tick, []).append(int(row["value"]))
-                widths.setdefault(tick, []).append((int(row["value"]) - int(row["low"]), int(row["high"]) - int(row["value"])))
+                widths.setdefault(tick, []).append(
+                    (int(row["value"]) - int(row["low"]), int(row["high"]) - int(row["value"]))
+                )
     return Published(
         keys=tuple(names) or keys,
         values={tick: tuple(each) for tick, each in values.items()},
@@ -153,7 +191,9 @@ def _groups(path: Path) -> Iterator[tuple[int, int]]:
     """The first tick and the number of ticks of each transaction."""
     if path.exists():
         with contextlib.closing(sqlite3.connect(path)) as database:
-            yield from database.execute("SELECT first_tick, ticks FROM releases ORDER BY first_tick")
+            yield from database.execute(
+                "SELECT first_tick, ticks FROM releases ORDER BY first_tick"
+            )
 
 
 def _tick(scene: Scene, text: str) -> int:

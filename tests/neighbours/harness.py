@@ -1,7 +1,9 @@
-"""Two inputs that differ by one protected unit, and what may differ in what is published of them. Pure: no input, no output.
+"""Two inputs that differ by one protected unit, and what may differ in what is published of them.
+Pure: no input, no output.
 
-Rule: take any two inputs that differ by one unit. Then everything published (which ticks, when, which keys, which values without
-their noise, every message to others) differs at most by the unit's own amount, on one key, from one tick on.
+Rule: take any two inputs that differ by one unit. Then everything published (which ticks, when,
+which keys, which values without their noise, every message to others) differs at most by the unit's
+own amount, on one key, from one tick on.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from fadecount.streams.unit import ONE_EVENT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One event as its sender writes it (texts may be nonsense), and the moment (Unix seconds) at which it arrives."""
+    """One event as its sender writes it (texts may be nonsense), and the moment (Unix seconds) at
+    which it arrives."""
 
     time: str
     key: str = ""
@@ -29,8 +32,9 @@ class Row:
 class Scene:
     """Everything that is public about an input, and its rows in the order of arrival.
 
-    ``first`` and ``end`` are the ticks from and before which releases are asked for. ``cuts`` says where the rows are divided:
-    into files that are counted one after another, or where a live process is killed and, after a downtime, started again.
+    ``first`` and ``end`` are the ticks from and before which releases are asked for. ``cuts`` says
+    where the rows are divided: into files that are counted one after another, or where a live
+    process is killed and, after a downtime, started again.
     """
 
     seed: int
@@ -53,20 +57,30 @@ class Scene:
         """Who is protected."""
         if self.per_person is None:
             return Unit(amount=self.max_amount or 1)
-        return Unit(of="person", amount=self.max_amount or 1, events=self.per_person, keys=self.keys_per_person)
+        return Unit(
+            of="person",
+            amount=self.max_amount or 1,
+            events=self.per_person,
+            keys=self.keys_per_person,
+        )
 
     def start_of(self, tick: int) -> int:
         return tick * self.tick_seconds
 
     def parts(self) -> list[tuple[Row, ...]]:
-        """The rows between the cuts, which are ticks: a row belongs to the part in which it arrives."""
+        """The rows between the cuts, which are ticks: a row belongs to the part in which it
+        arrives."""
         edges = [float("-inf"), *(float(self.start_of(tick)) for tick in self.cuts), float("inf")]
-        return [tuple(row for row in self.rows if low <= row.arrival < high) for low, high in pairwise(edges)]
+        return [
+            tuple(row for row in self.rows if low <= row.arrival < high)
+            for low, high in pairwise(edges)
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A scene, and the rows of one protected unit with the position in the scene's rows at which each comes in."""
+    """A scene, and the rows of one protected unit with the position in the scene's rows at which
+    each comes in."""
 
     scene: Scene
     unit: tuple[tuple[int, Row], ...]
@@ -87,9 +101,10 @@ class Pair:
 class Published:
     """What others can see of one input.
 
-    ``values`` holds the released numbers by tick, then by key, ``widths`` how far the stated error interval reaches below and
-    above each. ``moments`` lists what was published when, in the order of publication. ``messages`` is everything else that
-    others can see: exit statuses, answers, headers, metrics.
+    ``values`` holds the released numbers by tick, then by key, ``widths`` how far the stated error
+    interval reaches below and above each. ``moments`` lists what was published when, in the order
+    of publication. ``messages`` is everything else that others can see: exit statuses, answers,
+    headers, metrics.
     """
 
     keys: tuple[str, ...]
@@ -133,7 +148,9 @@ def _values(left: Published, right: Published, unit: Unit) -> Iterator[str]:
     before: tuple[int, ...] | None = None
     seen: tuple[int, tuple[int, ...]] | None = None
     for tick in sorted(left.values.keys() & right.values.keys()):
-        pairs = zip_longest(left.values[tick], right.values[tick], fillvalue=0)  # keys may be declared later
+        pairs = zip_longest(
+            left.values[tick], right.values[tick], fillvalue=0
+        )  # keys may be declared later
         now = tuple(new - old for old, new in pairs)
         now = (*now, *(0 for _ in range(len(left.keys) - len(now))))
         if seen is not None and now != before:
@@ -157,9 +174,16 @@ def _span(result: Published) -> str:
 def _first_difference(one: object, other: object) -> str:
     if isinstance(one, dict) and isinstance(other, dict):
         one, other = list(one.items()), list(other.items())
-    if isinstance(one, Sequence) and isinstance(other, Sequence) and not isinstance(one, str | bytes):
+    if (
+        isinstance(one, Sequence)
+        and isinstance(other, Sequence)
+        and not isinstance(one, str | bytes)
+    ):
         for at, (old, new) in enumerate(zip(one, other, strict=False)):
             if old != new:
                 return f"at {at}: {_first_difference(old, new)}"
-        return f"{len(one)} became {len(other)}: {(list(one) + list(other))[min(len(one), len(other))]!r}"
+        return (
+            f"{len(one)} became {len(other)}:"
+            f" {(list(one) + list(other))[min(len(one), len(other))]!r}"
+        )
     return f"{one!r} became {other!r}"

@@ -1,4 +1,5 @@
-"""Every intake by its name: from a seed to what is wrong with one pair. Another way in is one more entry here."""
+"""Every intake by its name: from a seed to what is wrong with one pair. Another way in is one more
+entry here."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from tests.neighbours.scenes import pair
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The pair of a seed: in which ways it differs by more than its unit, and whether the unit shows at all."""
+    """The pair of a seed: in which ways it differs by more than its unit, and whether the unit
+    shows at all."""
 
     seed: int
     violations: list[str]
@@ -25,11 +27,15 @@ class Verdict:
 
 
 Intake = Callable[[Iterable[int], Path], Iterator[Verdict]]
-"""Takes seeds and an empty folder; yields a verdict on the pair of each seed. Noise must be silent already."""
+"""Takes seeds and an empty folder; yields a verdict on the pair of each seed. Noise must be silent
+already."""
 
 SERVICE_GROUP = 10
 _PYSPARK = find_spec("pyspark")
-SPARK = _PYSPARK is not None and (Path(str(_PYSPARK.origin)).parent / "sql" / "streaming" / "tws_tester.py").exists()
+SPARK = (
+    _PYSPARK is not None
+    and (Path(str(_PYSPARK.origin)).parent / "sql" / "streaming" / "tws_tester.py").exists()
+)
 """The shards of a Spark job run in the in-memory state of Spark 4.2 and newer."""
 
 
@@ -69,8 +75,12 @@ def _service(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
     for start in range(0, len(waiting), SERVICE_GROUP):
         plays = [service.play(seed) for seed in waiting[start : start + SERVICE_GROUP]]
         restart = (None, 2, 3)[plays[0].seed % 3]
-        left = service.publish(plays, folder / f"{plays[0].seed}-without", with_unit=False, restart=restart)
-        right = service.publish(plays, folder / f"{plays[0].seed}-with", with_unit=True, restart=restart)
+        left = service.publish(
+            plays, folder / f"{plays[0].seed}-without", with_unit=False, restart=restart
+        )
+        right = service.publish(
+            plays, folder / f"{plays[0].seed}-with", with_unit=True, restart=restart
+        )
         for play, one, other in zip(plays, left, right, strict=True):
             yield _verdict(play.seed, one, other, play.unit)
 

@@ -1,4 +1,5 @@
-"""Events added by a program through ``Stream.add``, ticks closed by a timer, with restarts and a clock that may be wrong."""
+"""Events added by a program through ``Stream.add``, ticks closed by a timer, with restarts and a
+clock that may be wrong."""
 
 from __future__ import annotations
 
@@ -9,7 +10,16 @@ from pathlib import Path
 
 import fadecount as fc
 from fadecount.errors import FadecountError
-from fadecount.streams import ClockGuard, Description, FileFence, SQLiteStore, Store, Stream, Ticks, Unit
+from fadecount.streams import (
+    ClockGuard,
+    Description,
+    FileFence,
+    SQLiteStore,
+    Store,
+    Stream,
+    Ticks,
+    Unit,
+)
 from tests.neighbours.harness import Published
 
 TICK = 60
@@ -36,7 +46,8 @@ UNITS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """What the program does at a moment: add an event (``key``), look at the clock, declare a key, or start again."""
+    """What the program does at a moment: add an event (``key``), look at the clock, declare a key,
+    or start again."""
 
     at: float
     what: str
@@ -66,21 +77,33 @@ def program(seed: int) -> Program:
     chance = random.Random(seed)
     unit = chance.choice(UNITS)
     span = chance.randint(1, 6) * TICK
-    acts = [Act(at=tick * TICK + chance.choice((0, 0.1, 59)), what="clock") for tick in range(1, span // TICK + 1)]
+    acts = [
+        Act(at=tick * TICK + chance.choice((0, 0.1, 59)), what="clock")
+        for tick in range(1, span // TICK + 1)
+    ]
     chosen = chance.sample(("restart", "restart", "declare", "jump"), 2)
     acts += [Act(at=round(chance.uniform(0, span), 2), what=what) for what in chosen]
-    looks = sorted(act.at for act in acts if act.what == "clock")  # each closes a tick at least; a clock that jumps closes none
+    looks = sorted(
+        act.at for act in acts if act.what == "clock"
+    )  # each closes a tick at least; a clock that jumps closes none
     adds = [_add(chance, unit, 0, span, number) for number in range(chance.choice((0, 1, 6, 12)))]
     low, high = chance.choice([*pairwise((0.0, *looks))])
-    more = [replace(_add(chance, unit, low, high, 90 + number), own=True) for number in range(4 if unit.of == "person" else 1)]
-    if unit.of == "person":  # all that one person did between two looks at the clock, which is within one tick
+    more = [
+        replace(_add(chance, unit, low, high, 90 + number), own=True)
+        for number in range(4 if unit.of == "person" else 1)
+    ]
+    if (
+        unit.of == "person"
+    ):  # all that one person did between two looks at the clock, which is within one tick
         more = [replace(act, person="ann") for act in more]
         adds = [act for act in adds if act.person != "ann" or not low <= act.at <= high]
     return Program(
         seed=seed,
         mechanism=chance.choice(sorted(MECHANISMS)),
         unit=unit,
-        without=tuple(sorted([*acts, *adds, Act(at=span + 1, what="clock")], key=lambda act: act.at)),
+        without=tuple(
+            sorted([*acts, *adds, Act(at=span + 1, what="clock")], key=lambda act: act.at)
+        ),
         more=tuple(more),
     )
 
@@ -104,7 +127,9 @@ def publish(program: Program, acts: tuple[Act, ...], folder: Path) -> Published:
     messages: list[object] = []
     store = _open(folder)
     stream = store.create(
-        Description(name="s", mechanism=mechanism, ticks=ticks, unit=program.unit), keys=("a", "b"), start_tick=BEGIN // TICK
+        Description(name="s", mechanism=mechanism, ticks=ticks, unit=program.unit),
+        keys=("a", "b"),
+        start_tick=BEGIN // TICK,
     )
     for act in acts:
         if act.what == "restart":
@@ -120,12 +145,20 @@ def publish(program: Program, acts: tuple[Act, ...], folder: Path) -> Published:
     reader = store.reader()
     pieces = list(reader.releases("s"))
     keys = tuple(reader.keys("s"))
-    values = {piece.first_tick + at: tuple(row) for piece in pieces for at, row in enumerate(piece.values.tolist())}
+    values = {
+        piece.first_tick + at: tuple(row)
+        for piece in pieces
+        for at, row in enumerate(piece.values.tolist())
+    }
     widths: dict[int, tuple[tuple[int, int], ...]] = {
-        piece.first_tick + at: ((width, width),) for piece in pieces for at, width in enumerate(piece.half_widths.tolist())
+        piece.first_tick + at: ((width, width),)
+        for piece in pieces
+        for at, width in enumerate(piece.half_widths.tolist())
     }
     store.close()
-    return Published(keys=keys, values=values, widths=widths, moments=tuple(moments), messages=tuple(messages))
+    return Published(
+        keys=keys, values=values, widths=widths, moments=tuple(moments), messages=tuple(messages)
+    )
 
 
 def _open(folder: Path) -> Store:

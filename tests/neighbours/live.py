@@ -1,7 +1,9 @@
-"""Live intakes: a pipe without times, and a file that is followed, with restarts. The clock and the waiting are simulated.
+"""Live intakes: a pipe without times, and a file that is followed, with restarts. The clock and the
+waiting are simulated.
 
-The reader of a live intake waits in a queue that a thread fills. Here one object is that queue, that thread and the clock: time
-moves only while the reader waits, and a line arrives when its moment has come. Everything else is the product.
+The reader of a live intake waits in a queue that a thread fills. Here one object is that queue,
+that thread and the clock: time moves only while the reader waits, and a line arrives when its
+moment has come. Everything else is the product.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class Simulation:
         return self.now
 
     def advance(self, moment: float) -> None:
-        """Let time pass; rows that arrive meanwhile are appended to the file (or lost, if nobody reads the pipe)."""
+        """Let time pass; rows that arrive meanwhile are appended to the file (or lost, if nobody
+        reads the pipe)."""
         while self._coming and self._coming[0].arrival <= moment:
             row = self._coming.pop(0)
             self.now = max(self.now, row.arrival)
@@ -73,7 +76,8 @@ class Simulation:
 
 
 class SimulatedQueue:
-    """What the reader waits in: hands out lines when they come, raises ``Empty`` when the wait is over, ends with the process."""
+    """What the reader waits in: hands out lines when they come, raises ``Empty`` when the wait is
+    over, ends with the process."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
@@ -105,16 +109,27 @@ def _readable(simulation: Simulation, stream: object) -> bool:
 
 
 def publish(kind: str, scene: Scene, folder: Path) -> Published:
-    """What readers see of the scene when a process reads it live, is killed at each cut and started again a while later."""
+    """What readers see of the scene when a process reads it live, is killed at each cut and started
+    again a while later."""
     folder.mkdir(parents=True)
     simulation = Simulation(kind, scene, folder / ("rows.jsonl" if "jsonl" in kind else "rows.csv"))
     moments: list[object] = []
     messages: list[object] = []
-    ends = [*(scene.start_of(tick) for tick in scene.cuts), scene.start_of(scene.end) + 4 * scene.tick_seconds]
+    ends = [
+        *(scene.start_of(tick) for tick in scene.cuts),
+        scene.start_of(scene.end) + 4 * scene.tick_seconds,
+    ]
     for number, end in enumerate(ends):
-        simulation.killed_at = max(simulation.now, end + number * 7 % 5) + 0.25  # never just as a tick ends
+        simulation.killed_at = (
+            max(simulation.now, end + number * 7 % 5) + 0.25
+        )  # never just as a tick ends
         simulation.open_pipe()
-        with SQLiteStore(folder / "state" / "streams.db", fence=FileFence(folder / "fence")) as store, _simulated(simulation):
+        with (
+            SQLiteStore(
+                folder / "state" / "streams.db", fence=FileFence(folder / "fence")
+            ) as store,
+            _simulated(simulation),
+        ):
             pieces = run(
                 folder / simulation._path.name if kind.startswith("follow") else simulation,  # type: ignore[arg-type]
                 _options(kind, scene, scene.graces[number % len(scene.graces)]),
@@ -126,20 +141,28 @@ def publish(kind: str, scene: Scene, folder: Path) -> Published:
                 clock=simulation.clock,
             )
             try:
-                moments.extend((simulation.now, piece.first_tick, len(piece.values)) for piece in pieces)
+                moments.extend(
+                    (simulation.now, piece.first_tick, len(piece.values)) for piece in pieces
+                )
                 messages.append("ended")
             except Killed:
                 messages.append("killed")
             except FadecountError as error:
                 messages.append(f"{type(error).__name__}: {error}")
-        simulation.advance(simulation.now + (scene.downtimes[number] if number < len(scene.cuts) else 0))
+        simulation.advance(
+            simulation.now + (scene.downtimes[number] if number < len(scene.cuts) else 0)
+        )
     with SQLiteStore(folder / "state" / "streams.db", fence=FileFence(folder / "fence")) as store:
         reader = store.reader()
         found = list(reader.releases("s"))
         keys = tuple(reader.keys("s"))
     return Published(
         keys=keys,
-        values={piece.first_tick + at: tuple(row) for piece in found for at, row in enumerate(piece.values.tolist())},
+        values={
+            piece.first_tick + at: tuple(row)
+            for piece in found
+            for at, row in enumerate(piece.values.tolist())
+        },
         moments=tuple(moments),
         messages=tuple(messages),
     )
@@ -159,7 +182,10 @@ def _simulated(simulation: Simulation) -> Iterator[None]:
             pass
 
     queues = SimpleNamespace(Queue=lambda *_: waiting, Empty=queue.Empty)
-    with patch.object(live, "queue", queues), patch.object(live, "threading", SimpleNamespace(Thread=Thread)):
+    with (
+        patch.object(live, "queue", queues),
+        patch.object(live, "threading", SimpleNamespace(Thread=Thread)),
+    ):
         yield
 
 

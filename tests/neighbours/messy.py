@@ -1,4 +1,5 @@
-"""CSV files with messy cells: one line more or less, wherever it stands, changes what that line counts, and nothing else."""
+"""CSV files with messy cells: one line more or less, wherever it stands, changes what that line
+counts, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,9 +13,22 @@ from fadecount.sources import SourceOptions, SourceReport, files, read_file
 from fadecount.sources import lines as bytes_of_lines
 
 OPTIONS = SourceOptions(
-    tick_seconds=3600, time="t", key="k", keys=("a", "b", "é"), amount="n", max_amount=9, max_line_bytes=120, zone="Europe/Vienna"
+    tick_seconds=3600,
+    time="t",
+    key="k",
+    keys=("a", "b", "é"),
+    amount="n",
+    max_amount=9,
+    max_line_bytes=120,
+    zone="Europe/Vienna",
 )
-HEADERS = (b"t,k,n,p\n", b"t,k,n,p\r\n", b"\xef\xbb\xbft,k,n,p\n", b'p,"k",x,t,n\n', b"\n\r\nt,k,n,p\n")
+HEADERS = (
+    b"t,k,n,p\n",
+    b"t,k,n,p\r\n",
+    b"\xef\xbb\xbft,k,n,p\n",
+    b'p,"k",x,t,n\n',
+    b"\n\r\nt,k,n,p\n",
+)
 TIMES = [
     "2026-03-01T10:00:00Z",
     "2026-03-01",
@@ -59,7 +73,8 @@ PIECES = (
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two files that differ by one line, that line alone under the same header, and how they are read."""
+    """Two files that differ by one line, that line alone under the same header, and how they are
+    read."""
 
     without: bytes
     with_row: bytes
@@ -68,7 +83,8 @@ class Pair:
 
 
 def _line(chance: random.Random, header: bytes) -> bytes:
-    """One line without its ending: three in five are fine, the others have something odd in some place."""
+    """One line without its ending: three in five are fine, the others have something odd in some
+    place."""
     key = chance.choice(("a", "a", "b", "b", "é", "c", ""))
     cells = {
         "t": chance.choice(TIMES[:9] if chance.random() < 0.8 else TIMES),
@@ -79,7 +95,9 @@ def _line(chance: random.Random, header: bytes) -> bytes:
     }
     names = header.strip().removeprefix(b"\xef\xbb\xbf").replace(b'"', b"").decode().split(",")
     quoted = chance.random() < 0.2
-    line = ",".join(f'"{cells[name]}"' if quoted or chance.random() < 0.05 else cells[name] for name in names).encode()
+    line = ",".join(
+        f'"{cells[name]}"' if quoted or chance.random() < 0.05 else cells[name] for name in names
+    ).encode()
     if chance.random() < 0.6:
         return line
     odd = chance.randrange(6)
@@ -99,10 +117,17 @@ def pair(seed: int) -> Pair:
     """The pair of a seed."""
     chance = random.Random(seed)
     header = chance.choice(HEADERS)
-    rows = [_line(chance, header) + chance.choice((b"\n", b"\n", b"\r\n")) for _ in range(chance.randrange(1, 25))]
+    rows = [
+        _line(chance, header) + chance.choice((b"\n", b"\n", b"\r\n"))
+        for _ in range(chance.randrange(1, 25))
+    ]
     at = chance.choice((0, len(rows) - 1, chance.randrange(len(rows))))
     cut = chance.random() < 0.3  # the last line has no ending
-    options = OPTIONS if chance.random() < 0.7 else replace(OPTIONS, person="p", per_person=chance.choice((1, 2)))
+    options = (
+        OPTIONS
+        if chance.random() < 0.7
+        else replace(OPTIONS, person="p", per_person=chance.choice((1, 2)))
+    )
     if chance.random() < 0.3:
         options = replace(options, other="b", first_tick=492_300)
 
@@ -113,40 +138,56 @@ def pair(seed: int) -> Pair:
     return Pair(made(rows[:at] + rows[at + 1 :]), made(rows), made([rows[at]]), options)
 
 
-def read(path: Path, data: bytes, options: SourceOptions, *, fast: bool) -> tuple[Counter[tuple[int, int]], SourceReport]:
+def read(
+    path: Path, data: bytes, options: SourceOptions, *, fast: bool
+) -> tuple[Counter[tuple[int, int]], SourceReport]:
     """What a file with these bytes counts."""
     path.write_bytes(data)
     counts: Counter[tuple[int, int]] = Counter()
     with patch.object(files, "has_polars", return_value=fast):
         reading = read_file(path, options)
         for batch in reading:
-            for tick, key, count in zip(batch.ticks.tolist(), batch.keys.tolist(), batch.counts.tolist(), strict=True):
+            for tick, key, count in zip(
+                batch.ticks.tolist(), batch.keys.tolist(), batch.counts.tolist(), strict=True
+            ):
                 counts[tick, key] += count
     return counts, reading.report
 
 
 def violations(seed: int, path: Path, *, block_bytes: int = 256) -> tuple[list[str], bool]:
-    """In which ways the two files of a seed differ by more than the one line, and whether that line counts at all.
+    """In which ways the two files of a seed differ by more than the one line, and whether that line
+    counts at all.
 
     Blocks are tiny, so that lines stand at their beginnings, across them and at their ends.
     """
     made, found = pair(seed), []
     with patch.object(bytes_of_lines, "BLOCK_BYTES", block_bytes):
         read_by = {
-            fast: [read(path, data, made.options, fast=fast) for data in (made.without, made.with_row, made.alone)]
+            fast: [
+                read(path, data, made.options, fast=fast)
+                for data in (made.without, made.with_row, made.alone)
+            ]
             for fast in (True, False)
         }
     if read_by[True] != read_by[False]:
         found.append("the readers differ")
     for fast, ((without, before), (with_row, after), (alone, own)) in read_by.items():
         how = "polars" if fast else "plain"
-        if after.rows_read != before.rows_read + own.rows_read or after.skipped != before.skipped + own.skipped:
+        if (
+            after.rows_read != before.rows_read + own.rows_read
+            or after.skipped != before.skipped + own.skipped
+        ):
             found.append(f"{how}: the report on other rows differs")
-        changes = {place: with_row[place] - without[place] for place in with_row.keys() | without.keys()}
+        changes = {
+            place: with_row[place] - without[place] for place in with_row.keys() | without.keys()
+        }
         changes = {place: change for place, change in changes.items() if change}
         if made.options.person is None:
             if changes != {place: count for place, count in alone.items() if count}:
                 found.append(f"{how}: counts of other rows move")
-        elif len({tick for tick, _ in changes}) > 1 or sum(map(abs, changes.values())) > 2 * made.options.max_amount:
+        elif (
+            len({tick for tick, _ in changes}) > 1
+            or sum(map(abs, changes.values())) > 2 * made.options.max_amount
+        ):
             found.append(f"{how}: counts of other persons move")
     return found, bool(read_by[True][2][0])

@@ -1,7 +1,9 @@
-"""Events posted by several writers to a running service, and everything that other writers and readers are answered meanwhile.
+"""Events posted by several writers to a running service, and everything that other writers and
+readers are answered meanwhile.
 
-Several pairs share one service: each has a stream of its own, all streams tick together. The unit of a pair is one more request,
-or one more event inside a request of its writer; the answer to that request is its writer's own.
+Several pairs share one service: each has a stream of its own, all streams tick together. The unit
+of a pair is one more request, or one more event inside a request of its writer; the answer to that
+request is its writer's own.
 """
 
 from __future__ import annotations
@@ -34,12 +36,18 @@ MECHANISMS: dict[str, fc.Mechanism] = {
     "binary": fc.Binary(epsilon=1.0, horizon=3),
     "gaussian": fc.Gaussian(sigma=16.0, half_lives=(32, 1), weights=(0.01, 0.25, 0.74)),
 }
-_OWN = ("date", "content-length", "etag", "x-request-id")  # the clock, the published values, or chance
+_OWN = (
+    "date",
+    "content-length",
+    "etag",
+    "x-request-id",
+)  # the clock, the published values, or chance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """One request: who sends it, when, under which id, and its body as text (which may be nonsense)."""
+    """One request: who sends it, when, under which id, and its body as text (which may be
+    nonsense)."""
 
     at: float
     writer: int
@@ -48,7 +56,13 @@ class Post:
     own: bool = False
 
 
-UNITS = (Unit(), Unit(), Unit(amount=5), Unit(of="person", events=2), Unit(of="person", events=2, keys=2))
+UNITS = (
+    Unit(),
+    Unit(),
+    Unit(amount=5),
+    Unit(of="person", events=2),
+    Unit(of="person", events=2, keys=2),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,22 +86,36 @@ def play(seed: int) -> Play:
     changed = list(posts)
     if unit.of == "person":  # all that one person did in one tick
         tick = chance.randrange(4)
-        posts = changed = [post for post in posts if '"ann"' not in post.body or post.at // TICK != tick]
+        posts = changed = [
+            post for post in posts if '"ann"' not in post.body or post.at // TICK != tick
+        ]
         more = [_post(chance, keys, unit, person="ann") for _ in range(chance.randint(1, 5))]
-        changed = [*posts, *(replace(post, at=tick * TICK + post.at % TICK, id=None, own=True) for post in more)]
+        changed = [
+            *posts,
+            *(replace(post, at=tick * TICK + post.at % TICK, id=None, own=True) for post in more),
+        ]
     elif inside and chance.random() < 0.4:  # one more event in a request
         at = chance.choice(inside)
         events = json.loads(posts[at].body)["events"]
-        events.insert(chance.randint(0, len(events)), {"key": chance.choice(keys), "amount": chance.choice((1, unit.amount))})
+        events.insert(
+            chance.randint(0, len(events)),
+            {"key": chance.choice(keys), "amount": chance.choice((1, unit.amount))},
+        )
         changed[at] = replace(posts[at], body=json.dumps({"events": events}))
     else:  # one more request; its id may be one that another writer uses
-        taken = {post.id for post in posts if post.writer == changed[0].writer} if changed else set()
+        taken = (
+            {post.id for post in posts if post.writer == changed[0].writer} if changed else set()
+        )
         writer = changed[0].writer if changed else 0
-        others = [post.id for post in posts if post.id and post.writer != writer and post.id not in taken]
+        others = [
+            post.id for post in posts if post.id and post.writer != writer and post.id not in taken
+        ]
         events = [{"key": chance.choice(keys), "amount": chance.choice((1, unit.amount))}]
         body = json.dumps({"events": events}) if chance.random() < 0.7 else chance.choice(_NONSENSE)
         batch_id = chance.choice(others) if others and chance.random() < 0.6 else None
-        changed.append(replace(_post(chance, keys, unit), writer=writer, body=body, id=batch_id, own=True))
+        changed.append(
+            replace(_post(chance, keys, unit), writer=writer, body=body, id=batch_id, own=True)
+        )
     return Play(
         seed=seed,
         keys=keys,
@@ -111,13 +139,17 @@ _NONSENSE = (
 )
 
 
-def _post(chance: random.Random, keys: tuple[str, ...], unit: Unit, person: str | None = None) -> Post:
+def _post(
+    chance: random.Random, keys: tuple[str, ...], unit: Unit, person: str | None = None
+) -> Post:
     names = (
         chance.sample(keys, chance.randint(1, len(keys)))
         if unit.of == "person"
         else chance.choices(keys, k=chance.choice((1, 1, 3)))
     )
-    events: list[dict[str, object]] = [{"key": key, "amount": chance.choice((0, 1, unit.amount))} for key in names]
+    events: list[dict[str, object]] = [
+        {"key": key, "amount": chance.choice((0, 1, unit.amount))} for key in names
+    ]
     if unit.amount == 1:
         events = [{"key": key, "count": chance.choice((0, 1, 1, 3))} for key in names]
     body: dict[str, object] = {"events": events}
@@ -145,16 +177,28 @@ class _Side:
 
 
 def publish(
-    plays: Sequence[Play], folder: Path, *, with_unit: bool, ticks: int = 5, restart: int | None = None
+    plays: Sequence[Play],
+    folder: Path,
+    *,
+    with_unit: bool,
+    ticks: int = 5,
+    restart: int | None = None,
 ) -> list[Published]:
-    """What others see of every play, all of them in one service; it is restarted before the tick ``restart``."""
+    """What others see of every play, all of them in one service; it is restarted before the tick
+    ``restart``."""
     folder.mkdir(parents=True)
     clock = StillClock(BEGIN + 0.5)
     harness = Harness(folder, clock=clock)
-    side = _Side(harness, [harness.token("writer") for _ in range(WRITERS)], harness.token("reader"))
+    side = _Side(
+        harness, [harness.token("writer") for _ in range(WRITERS)], harness.token("reader")
+    )
     names = {f"s{play.seed}": play for play in plays}
     timeline = sorted(
-        ((post.at, name, post) for name, play in names.items() for post in (play.with_unit if with_unit else play.without)),
+        (
+            (post.at, name, post)
+            for name, play in names.items()
+            for post in (play.with_unit if with_unit else play.without)
+        ),
         key=lambda each: each[0],
     )
     for number in range(ticks):
@@ -167,11 +211,20 @@ def publish(
             with _connected(side) as ask:
                 if number == 0:
                     for name, play in names.items():
-                        assert ask("POST", "/v1/streams", _created(name, play), harness.admin, None)[0] == 201
+                        assert (
+                            ask("POST", "/v1/streams", _created(name, play), harness.admin, None)[0]
+                            == 201
+                        )
                 for at, name, post in timeline:
                     if low <= at < high:
                         clock.moment = max(clock.moment, BEGIN + at)
-                        answer = ask("POST", f"/v1/streams/{name}/events", post.body, side.tokens[post.writer], post.id)
+                        answer = ask(
+                            "POST",
+                            f"/v1/streams/{name}/events",
+                            post.body,
+                            side.tokens[post.writer],
+                            post.id,
+                        )
                         if not post.own:
                             side.answers.setdefault(name, []).append(answer)
                 clock.moment = BEGIN + high + 0.5
@@ -197,15 +250,20 @@ def publish(
 def _created(name: str, play: Play) -> str:
     unit = play.unit.to_json()
     mechanism = json.loads(MECHANISMS[play.mechanism].to_json())
-    return json.dumps({"name": name, "tick": "1m", "keys": play.keys, "unit": unit, "mechanism": mechanism})
+    return json.dumps(
+        {"name": name, "tick": "1m", "keys": play.keys, "unit": unit, "mechanism": mechanism}
+    )
 
 
 def _closed(side: _Side, names: dict[str, Play], number: int) -> bool:
-    """Whether every stream has released the tick of this number, or all the ticks that its mechanism has."""
+    """Whether every stream has released the tick of this number, or all the ticks that its
+    mechanism has."""
     for name, play in names.items():
         horizon = MECHANISMS[play.mechanism].schedule.horizon
         last = side.harness.facts(name).last_tick
-        if last is None or last - BEGIN // TICK < (number if horizon is None else min(number, horizon - 1)):
+        if last is None or last - BEGIN // TICK < (
+            number if horizon is None else min(number, horizon - 1)
+        ):
             return False
     return True
 
@@ -214,10 +272,14 @@ def _look(side: _Side, ask: Any, names: dict[str, Play], routes: Sequence[str]) 
     """Ask every reading route; keep the values apart from everything else."""
     for name in names:
         for route in routes:
-            status, headers, body = ask("GET", f"/v1/streams/{name}{route}", None, side.reader, None)
+            status, headers, body = ask(
+                "GET", f"/v1/streams/{name}{route}", None, side.reader, None
+            )
             if route == "/releases":
                 rows = body["releases"]
-                side.moments.setdefault(name, []).append([(row["tick"], row["key"]) for row in rows])
+                side.moments.setdefault(name, []).append(
+                    [(row["tick"], row["key"]) for row in rows]
+                )
                 _keep(side, name, rows)
                 body = len(rows)
             elif route == "/releases/latest" and status == 200:
@@ -232,7 +294,9 @@ def _keep(side: _Side, name: str, rows: list[dict[str, Any]]) -> None:
     widths: dict[str, list[tuple[int, int]]] = {}
     for row in rows:
         values.setdefault(row["tick"], []).append(row["value"])
-        widths.setdefault(row["tick"], []).append((row["value"] - row["low"], row["high"] - row["value"]))
+        widths.setdefault(row["tick"], []).append(
+            (row["value"] - row["low"], row["high"] - row["value"])
+        )
     side.values[name] = {at: tuple(each) for at, each in enumerate(values.values())}
     side.widths[name] = {at: tuple(each) for at, each in enumerate(widths.values())}
 
@@ -241,14 +305,18 @@ def _keep(side: _Side, name: str, rows: list[dict[str, Any]]) -> None:
 def _connected(side: _Side) -> Iterator[Any]:
     connection = http.client.HTTPConnection("127.0.0.1", side.harness.port, timeout=20)
 
-    def ask(method: str, path: str, body: str | None, token: str, id_: str | None) -> tuple[int, Any, Any]:
+    def ask(
+        method: str, path: str, body: str | None, token: str, id_: str | None
+    ) -> tuple[int, Any, Any]:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         if id_ is not None:
             headers["Idempotency-Key"] = id_
         connection.request(method, path, body, headers)
         answer = connection.getresponse()
         text = answer.read().decode()
-        kept = sorted((name.lower(), value) for name, value in answer.getheaders() if name.lower() not in _OWN)
+        kept = sorted(
+            (name.lower(), value) for name, value in answer.getheaders() if name.lower() not in _OWN
+        )
         return answer.status, kept, json.loads(text) if text.startswith("{") else _figures(text)
 
     try:

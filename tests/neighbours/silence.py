@@ -1,4 +1,5 @@
-"""Noise of zero, handed in at the private step where a store takes its noise source: releases then show what was counted.
+"""Noise of zero, handed in at the private step where a store takes its noise source: releases then
+show what was counted.
 
 Meanwhile nothing waits for the disk either: what a crash leaves behind is tested elsewhere.
 """
@@ -24,13 +25,16 @@ class Silence:
     def one(self, law: object, level: int, round_number: int, node: int) -> int:
         return 0
 
-    def many(self, law: object, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+    def many(
+        self, law: object, level: int, rounds: range, nodes: range, width: int
+    ) -> NDArray[np.int64]:
         return np.zeros((len(rounds), len(nodes), width), dtype=np.int64)
 
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Streams opened meanwhile, by any thread of this process, have no noise and do not wait for the disk."""
+    """Streams opened meanwhile, by any thread of this process, have no noise and do not wait for
+    the disk."""
     tools = Store._tools
 
     def silent(self: Store) -> Tools:

@@ -1,6 +1,8 @@
-"""The shards of a Spark job, without Spark: rows in micro-batches by their arrival, the clock at public moments.
+"""The shards of a Spark job, without Spark: rows in micro-batches by their arrival, the clock at
+public moments.
 
-Both inputs of a pair have the same keyed noise, which does not depend on the inputs: it cancels in every difference.
+Both inputs of a pair have the same keyed noise, which does not depend on the inputs: it cancels in
+every difference.
 """
 
 from __future__ import annotations
@@ -26,11 +28,17 @@ MECHANISMS: dict[str, fc.Mechanism] = {
 
 
 def publish(scene: Scene, folder: Path) -> Published:
-    """What a stream releases of a scene. At its cuts a micro-batch is executed twice, as after a crash."""
+    """What a stream releases of a scene. At its cuts a micro-batch is executed twice, as after a
+    crash."""
     folder.mkdir(parents=True)
     (folder / "secret").write_text(SECRET)
     start, keys = scene.start_of(scene.first), list(scene.keys or ("a",))
-    job = make_job(MECHANISMS[scene.mechanism], tick=scene.tick_seconds, shards=1 + scene.seed % 3, start_seconds=start)
+    job = make_job(
+        MECHANISMS[scene.mechanism],
+        tick=scene.tick_seconds,
+        shards=1 + scene.seed % 3,
+        start_seconds=start,
+    )
     operator = Operator(replace(job, secret=f"file:{folder / 'secret'}"), keys)
     values: dict[int, dict[str, int]] = {}
     widths: dict[int, dict[str, tuple[int, int]]] = {}
@@ -39,7 +47,9 @@ def publish(scene: Scene, folder: Path) -> Published:
         crashed = operator.copy()
         released = operator.run(batch)
         if number % 3 == len(scene.cuts):
-            assert crashed.run(MicroBatch(batch.watermark, [])) == released, "a repeated micro-batch released something else"
+            assert crashed.run(MicroBatch(batch.watermark, [])) == released, (
+                "a repeated micro-batch released something else"
+            )
         for (tick, key), (value, low, high) in released.items():
             values.setdefault(tick, {})[key] = value
             widths.setdefault(tick, {})[key] = (value - low, high - value)
@@ -53,9 +63,13 @@ def publish(scene: Scene, folder: Path) -> Published:
 
 
 def _micro_batches(scene: Scene) -> list[MicroBatch]:
-    """Triggers at moments that the seed alone decides; the clock of a micro-batch is the moment of the one before it."""
+    """Triggers at moments that the seed alone decides; the clock of a micro-batch is the moment of
+    the one before it."""
     chance, late = random.Random(scene.seed), scene.graces[0]
-    now, end = float(scene.start_of(scene.first)), scene.start_of(scene.end) + late + scene.tick_seconds
+    now, end = (
+        float(scene.start_of(scene.first)),
+        scene.start_of(scene.end) + late + scene.tick_seconds,
+    )
     batches, before, clock = [], float("-inf"), 0
     while now <= end:
         rows = [_event(row) for row in scene.rows if before < row.arrival <= now]
@@ -68,7 +82,9 @@ def _micro_batches(scene: Scene) -> list[MicroBatch]:
 def _event(row: Row) -> Event:
     """A row as Spark hands it over: a text that is no time is a null."""
     try:
-        moment = float(row.time) if row.time.isdigit() else datetime.fromisoformat(row.time).timestamp()
+        moment = (
+            float(row.time) if row.time.isdigit() else datetime.fromisoformat(row.time).timestamp()
+        )
     except ValueError:
         moment = float("nan")
     return moment, row.key  # type: ignore[return-value]  # nulls make the column one of floats, as in pandas

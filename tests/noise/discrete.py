@@ -1,4 +1,5 @@
-"""The discrete Laplace law, written down once more for the tests: probabilities, and boundaries to many digits."""
+"""The discrete Laplace law, written down once more for the tests: probabilities, and boundaries to
+many digits."""
 
 from __future__ import annotations
 
@@ -28,18 +29,31 @@ def cumulative(values: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
 
 
 def chance_of(draws: NDArray[np.int64], scale: float) -> float:
-    """The p-value of a chi-square test that the draws have this scale, over bins of enough expected draws."""
+    """The p-value of a chi-square test that the draws have this scale, over bins of enough expected
+    draws."""
     shares = np.linspace(0.0, 1.0, 42)[1:-1]
-    cuts = np.where(shares < 0.5, np.log(2.0 * np.minimum(shares, 0.5)), -np.log(2.0 * np.minimum(1.0 - shares, 0.5))) * scale
+    cuts = (
+        np.where(
+            shares < 0.5,
+            np.log(2.0 * np.minimum(shares, 0.5)),
+            -np.log(2.0 * np.minimum(1.0 - shares, 0.5)),
+        )
+        * scale
+    )
     edges = np.unique(np.concatenate([np.rint(cuts).astype(np.int64), np.arange(-3, 3)]))
     expected = np.diff(cumulative(edges, scale), prepend=0.0, append=1.0) * len(draws)
-    seen = np.bincount(np.searchsorted(edges, draws, side="left"), minlength=len(expected)).astype(np.float64)
+    seen = np.bincount(np.searchsorted(edges, draws, side="left"), minlength=len(expected)).astype(
+        np.float64
+    )
     large = expected >= SMALLEST_EXPECTED
     rest_expected, rest_seen = expected[~large].sum(), seen[~large].sum()
     statistic = float((((seen - expected) ** 2) / np.maximum(expected, 1e-300))[large].sum())
     freedom = int(large.sum()) - 1
     if rest_expected >= SMALLEST_EXPECTED:
-        statistic, freedom = statistic + (rest_seen - rest_expected) ** 2 / rest_expected, freedom + 1
+        statistic, freedom = (
+            statistic + (rest_seen - rest_expected) ** 2 / rest_expected,
+            freedom + 1,
+        )
         rare = 1.0
     else:  # too rare for chi-square: an exact test of their number, and the worse of the two
         rare = float(stats.poisson.sf(rest_seen - 1, rest_expected)) if rest_seen else 1.0
@@ -69,7 +83,8 @@ def boundary(scale: float, magnitude: int) -> Any:
 
 
 def exact_draw(scale: float, word: int, more: list[int]) -> int:
-    """The draw that a word and further words determine, in arithmetic of many digits. Fails if they do not determine it."""
+    """The draw that a word and further words determine, in arithmetic of many digits. Fails if they
+    do not determine it."""
     bits, length = word >> 1, 63
     if bits:  # mostly, forty digits and a bound on what further bits can do are enough
         rough = argument(scale, bits, length, digits=40)

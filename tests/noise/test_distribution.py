@@ -1,4 +1,5 @@
-"""Draws from system entropy have the stated law: tests that accept the true scale and reject 2/3 and 3/2 of it."""
+"""Draws from system entropy have the stated law: tests that accept the true scale and reject 2/3
+and 3/2 of it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,24 @@ from tests.false_alarm import EACH, explained
 from tests.noise.discrete import chance_of
 
 DRAWS = 60_000
-SCALES = [0.13, 0.2, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.3, 7.0, 10.0, 27.5, 64.0, 100.0, 500.0, 1023.0]
+SCALES = [
+    0.13,
+    0.2,
+    0.35,
+    0.5,
+    0.75,
+    1.0,
+    1.5,
+    2.0,
+    3.3,
+    7.0,
+    10.0,
+    27.5,
+    64.0,
+    100.0,
+    500.0,
+    1023.0,
+]
 LARGE = [1025.0, 5e3, 3.3e4, 1e5, 4.7e5, 1e6, 2.0**30]
 TINY = [0.01, 0.02, 0.05, 0.09]
 
@@ -25,7 +43,9 @@ def test_the_true_scale_is_accepted_and_others_are_rejected(scale: float) -> Non
     chance = chance_of(draws, scale)
     assert chance > EACH, explained(f"scale {scale}", chance)
     for wrong in (2 / 3, 3 / 2):
-        assert chance_of(draws, wrong * scale) < EACH, f"the test cannot tell {wrong:.3g} of scale {scale}"
+        assert chance_of(draws, wrong * scale) < EACH, (
+            f"the test cannot tell {wrong:.3g} of scale {scale}"
+        )
 
 
 @pytest.mark.parametrize("scale", [0.2, 1.0, 100.0])
@@ -40,20 +60,34 @@ def test_single_draws_have_the_same_law(scale: float) -> None:
 
 @pytest.mark.parametrize("scale", TINY)
 def test_the_tail_of_a_tiny_scale(scale: float) -> None:
-    """Nearly all draws are 0, so begin with zero bits enough that a magnitude of 1 is as likely as not.
+    """Nearly all draws are 0, so begin with zero bits enough that a magnitude of 1 is as likely as
+    not.
 
-    Given U < 2**-zeros, Pr[|z| >= 1] = 2**zeros * 2 q / (1 + q) exactly, and all of it is settled by further bits.
+    Given U < 2**-zeros, Pr[|z| >= 1] = 2**zeros * 2 q / (1 + q) exactly, and all of it is settled
+    by further bits.
     """
     count = 500
     generator = np.random.default_rng(2)
 
     def chance_of_one(a_scale: float) -> float:
-        return min(1.0, math.exp(zeros * math.log(2.0) + math.log(2.0) - 1.0 / a_scale - math.log1p(math.exp(-1.0 / a_scale))))
+        return min(
+            1.0,
+            math.exp(
+                zeros * math.log(2.0)
+                + math.log(2.0)
+                - 1.0 / a_scale
+                - math.log1p(math.exp(-1.0 / a_scale))
+            ),
+        )
 
     zeros = 0
     zeros = math.floor(-math.log2(chance_of_one(scale)) - 1.0)
     whole, part = divmod(max(0, zeros - 63), 64)
-    heads = generator.integers(0, 1 << 63, count, dtype=np.uint64) >> np.uint64(min(zeros, 63)) << np.uint64(1)
+    heads = (
+        generator.integers(0, 1 << 63, count, dtype=np.uint64)
+        >> np.uint64(min(zeros, 63))
+        << np.uint64(1)
+    )
     further = generator.integers(0, 1 << 63, (count, 12), dtype=np.uint64)
 
     def more(position: int, asked: int) -> int:
@@ -97,4 +131,6 @@ def test_impossible_scales() -> None:
 
 
 def drawn(scale: float, count: int) -> NDArray[np.int64]:
-    return np.array(SystemNoise().many(DiscreteLaplace(scale), 0, range(1), range(1, 2), count)[0, 0])
+    return np.array(
+        SystemNoise().many(DiscreteLaplace(scale), 0, range(1), range(1, 2), count)[0, 0]
+    )

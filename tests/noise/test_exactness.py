@@ -1,4 +1,5 @@
-"""Each draw is the one that exact arithmetic gives for the same bits: by mpmath, for ordinary and for adversarial words."""
+"""Each draw is the one that exact arithmetic gives for the same bits: by mpmath, for ordinary and
+for adversarial words."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def test_adversarial_words(scale: float) -> None:
 @pytest.mark.parametrize("magnitude", [1, 3])
 @pytest.mark.parametrize("above", [0, 1])
 def test_words_that_follow_a_boundary_for_long(scale: float, magnitude: int, above: int) -> None:
-    """The bits of U agree with those of a boundary for 63 + 3 * 64 places; only the next word decides."""
+    """The bits of U agree with those of a boundary for 63 + 3 * 64 places; only the next word
+    decides."""
     places = 63 + 3 * 64
     with mpmath.workdps(DIGITS):
         edge = int(mpmath.floor(boundary(scale, magnitude) * 2**places))
@@ -107,16 +109,27 @@ def test_most_draws_need_no_further_bits() -> None:
 def test_the_logarithm_is_as_good_as_the_proof_assumes() -> None:
     """NumPy's logarithm stays within 4 units in the last place wherever the sampler uses it."""
     generator = np.random.default_rng(10)
-    bits = np.concatenate([np.arange(1, 2000), generator.integers(1, 1 << 63, 10_000), 1 << generator.integers(0, 63, 2000)])
+    bits = np.concatenate(
+        [
+            np.arange(1, 2000),
+            generator.integers(1, 1 << 63, 10_000),
+            1 << generator.integers(0, 63, 2000),
+        ]
+    )
     spread = (generator.integers(1, 1 << 63, 6000) >> generator.integers(0, 62, 6000)) + 1
     values = np.concatenate([bits, spread]).astype(np.float64)
     assert worst_error(values, np.log) <= 4.0
-    assert worst_error(values[:50], lambda each: np.log(each.astype(np.float32)).astype(np.float64)) > 4.0
+    assert (
+        worst_error(values[:50], lambda each: np.log(each.astype(np.float32)).astype(np.float64))
+        > 4.0
+    )
 
 
 def worst_error(values: Any, logarithm: Callable[[Any], Any]) -> float:
     with mpmath.workdps(40):
         return max(
-            float(abs(mpmath.mpf(found) - mpmath.log(value)) / np.spacing(found)) if value != 1 else abs(found) * 2.0**60
+            float(abs(mpmath.mpf(found) - mpmath.log(value)) / np.spacing(found))
+            if value != 1
+            else abs(found) * 2.0**60
             for value, found in zip(values.tolist(), logarithm(values).tolist(), strict=True)
         )

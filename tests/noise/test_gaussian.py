@@ -1,4 +1,5 @@
-"""The rounded Gaussian sampler: every draw is that of exact arithmetic, and draws have the stated law."""
+"""The rounded Gaussian sampler: every draw is that of exact arithmetic, and draws have the stated
+law."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ DRAWS = 40_000
 
 def word_of(position: int, asked: int) -> int:
     """Further words that are a function of the position and the number."""
-    return (position * 0x9E3779B97F4A7C15 + (asked + 1) * 0xD1B54A32D192ED03) * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB & (
-        1 << 64
-    ) - 1
+    return (
+        position * 0x9E3779B97F4A7C15 + (asked + 1) * 0xD1B54A32D192ED03
+    ) * 0xBF58476D1CE4E5B9 + 0x94D049BB133111EB & (1 << 64) - 1
 
 
 def further(positions: NDArray[np.int64], asked: int) -> NDArray[np.uint64]:
@@ -37,14 +38,19 @@ def test_random_words(scale: float) -> None:
     words = np.random.default_rng(8).integers(0, 1 << 64, 400, dtype=np.uint64)
     draws = RoundedGaussian(scale).from_words(words, further)
     for position, (word, draw) in enumerate(zip(words.tolist(), draws.tolist(), strict=True)):
-        assert draw == exact_draw(scale, word, lambda asked, at=position: word_of(at, asked)), hex(word)  # type: ignore[misc]
+        assert draw == exact_draw(scale, word, lambda asked, at=position: word_of(at, asked)), hex(  # type: ignore[misc]
+            word
+        )
 
 
 @pytest.mark.parametrize("scale", [*SMALL, *LARGE])
 def test_words_beside_boundaries(scale: float) -> None:
     """The first and last words, and those beside which the cell changes."""
     width = width_of(scale)
-    cells = {round(part * scale / width) for part in (-8.5, -6, -4.3, -2, -1, -0.2, 0, 0.3, 1, 2.5, 4.1, 6, 8.5)} | {-1, 0, 1}
+    cells = {
+        round(part * scale / width)
+        for part in (-8.5, -6, -4.3, -2, -1, -0.2, 0, 0.3, 1, 2.5, 4.1, 6, 8.5)
+    } | {-1, 0, 1}
     chosen = [*range(6), *((1 << 64) - 1 - at for at in range(6))]
     for cell in cells:
         with mpmath.workdps(DIGITS):
@@ -53,17 +59,23 @@ def test_words_beside_boundaries(scale: float) -> None:
     words = np.array(chosen, dtype=np.uint64)
     draws = RoundedGaussian(scale).from_words(words, further)
     for position, (word, draw) in enumerate(zip(words.tolist(), draws.tolist(), strict=True)):
-        assert draw == exact_draw(scale, word, lambda asked, at=position: word_of(at, asked)), hex(word)  # type: ignore[misc]
+        assert draw == exact_draw(scale, word, lambda asked, at=position: word_of(at, asked)), hex(  # type: ignore[misc]
+            word
+        )
 
 
 @pytest.mark.parametrize("scale", [0.5, 12.5, 1e6])
 @pytest.mark.parametrize("above", [0, 1])
 def test_words_that_follow_a_boundary_for_long(scale: float, above: int) -> None:
-    """The bits of U agree with those of a boundary for 4 * 64 places; only the next word decides."""
+    """The bits of U agree with those of a boundary for 4 * 64 places; only the next word
+    decides."""
     with mpmath.workdps(120):
         cell = 2
         edge = int(
-            mpmath.floor(mpmath.ncdf((mpmath.mpf(cell) * width_of(scale) - 0.5) / mpmath.mpf(scale)) * mpmath.mpf(2) ** 256)
+            mpmath.floor(
+                mpmath.ncdf((mpmath.mpf(cell) * width_of(scale) - 0.5) / mpmath.mpf(scale))
+                * mpmath.mpf(2) ** 256
+            )
         )
     parts = [edge >> 64 * at & (1 << 64) - 1 for at in (3, 2, 1, 0)]
     asked: list[int] = []
@@ -84,14 +96,26 @@ def test_an_acceptance_that_is_decided_late(above: int) -> None:
     with mpmath.workdps(120):
         exact, half = mpmath.mpf(scale), mpmath.mpf("0.5")
         mass = mpmath.ncdf((place + half) / exact) - mpmath.ncdf((place - half) / exact)
-        chance = exact * mpmath.sqrt(2 * mpmath.pi) * mpmath.exp((cell * width - half) ** 2 / (2 * exact**2)) * mass
+        chance = (
+            exact
+            * mpmath.sqrt(2 * mpmath.pi)
+            * mpmath.exp((cell * width - half) ** 2 / (2 * exact**2))
+            * mass
+        )
         edge = int(mpmath.floor(chance * mpmath.mpf(2) ** 192))
     parts = [edge >> 64 * at & (1 << 64) - 1 for at in (2, 1, 0)]
     more = {1: parts[1], 2: parts[2], 3: (1 << 64) - 1 if above else 0}
-    assert _accepted(scale, place, 2 * cell * width - 1, parts[0], more.__getitem__) is not bool(above)
+    assert _accepted(scale, place, 2 * cell * width - 1, parts[0], more.__getitem__) is not bool(
+        above
+    )
     numbered = {_acceptance(0, asked): word for asked, word in more.items()}
     bulk = RoundedGaussian(scale)._accept(
-        *(np.array([place]), np.array([cell]), np.array([parts[0]], dtype=np.uint64), np.array([0])),
+        *(
+            np.array([place]),
+            np.array([cell]),
+            np.array([parts[0]], dtype=np.uint64),
+            np.array([0]),
+        ),
         attempt=0,
         more=lambda positions, asked: np.full(len(positions), numbered[asked], dtype=np.uint64),
     )
@@ -112,15 +136,21 @@ def test_zero_bits_are_followed_as_far_as_needed() -> None:
 
 
 def test_a_far_cell_is_accepted_by_exact_arithmetic() -> None:
-    """A word of zeros begins a draw beyond the table: cell and place are then settled with decimals."""
+    """A word of zeros begins a draw beyond the table: cell and place are then settled with
+    decimals."""
     scale = 1000.0
     words = np.zeros(4, dtype=np.uint64)
     more = np.array([0, 1 << 20, 1 << 40, 1 << 62], dtype=np.uint64)
     draws = RoundedGaussian(scale).from_words(
-        words, lambda positions, asked: more[positions] * np.uint64(asked % 3 == 0) + np.uint64(asked)
+        words,
+        lambda positions, asked: more[positions] * np.uint64(asked % 3 == 0) + np.uint64(asked),
     )
     for position, draw in enumerate(draws.tolist()):
-        assert draw == exact_draw(scale, 0, lambda asked, at=position: int(more[at]) * (asked % 3 == 0) + asked)  # type: ignore[misc]
+        assert draw == exact_draw(
+            scale,
+            0,
+            lambda asked, at=position: int(more[at]) * (asked % 3 == 0) + asked,  # type: ignore[misc]
+        )
     assert draws.max() < -4.0 * scale
     assert draws.min() < -9.0 * scale
 
@@ -131,12 +161,15 @@ def test_the_true_deviation_is_accepted_and_others_are_rejected(scale: float) ->
     chance = chance_of(draws, scale)
     assert chance > EACH, explained(f"deviation {scale}", chance)
     for wrong in (2 / 3, 3 / 2):
-        assert chance_of(draws, wrong * scale) < EACH, f"the test cannot tell {wrong:.3g} of {scale}"
+        assert chance_of(draws, wrong * scale) < EACH, (
+            f"the test cannot tell {wrong:.3g} of {scale}"
+        )
 
 
 @pytest.mark.parametrize("scale", [256.0, 511.0, 1e4])
 def test_places_within_cells(scale: float) -> None:
-    """In the cells between 2 and 3 deviations the density falls; low places are likelier by exactly what it says."""
+    """In the cells between 2 and 3 deviations the density falls; low places are likelier by exactly
+    what it says."""
     draws = np.abs(RoundedGaussian(scale).fill(np.empty(4 * DRAWS, dtype=np.int64), fresh_words))
     width = width_of(scale)
     start = round(2 * scale / width) * width
@@ -153,7 +186,8 @@ def test_places_within_cells(scale: float) -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 100.0, 1000.0])
 def test_bulk_draws_are_draws_from_words(scale: float) -> None:
-    """With known bits: a draw is that of its first 16 bits, or of the whole word that begins with them."""
+    """With known bits: a draw is that of its first 16 bits, or of the whole word that begins with
+    them."""
     generator, given = np.random.default_rng(4), []
 
     def known(count: int) -> NDArray[np.uint64]:
@@ -164,7 +198,9 @@ def test_bulk_draws_are_draws_from_words(scale: float) -> None:
     draws = law.fill(np.empty(count, dtype=np.int64), known)
     if width_of(scale) > 1:
         replay = iter(given)
-        assert np.array_equal(law.fill(np.empty(count, dtype=np.int64), lambda _count: next(replay)), draws)
+        assert np.array_equal(
+            law.fill(np.empty(count, dtype=np.int64), lambda _count: next(replay)), draws
+        )
         return
     at = 0
     for start in range(0, count, 1 << 15):
@@ -202,7 +238,9 @@ def test_most_draws_need_no_further_words() -> None:
     for scale, most in ((0.5, 0.001), (10.0, 0.003), (250.0, 0.03), (256.0, 0.06), (2.0**30, 0.06)):
         asked: set[int] = set()
 
-        def more(positions: NDArray[np.int64], number: int, asked: set[int] = asked) -> NDArray[np.uint64]:
+        def more(
+            positions: NDArray[np.int64], number: int, asked: set[int] = asked
+        ) -> NDArray[np.uint64]:
             asked.update(positions.tolist())
             return further(positions, number)
 
@@ -219,21 +257,33 @@ def test_impossible_deviations() -> None:
 def mass(values: NDArray[np.int64], scale: float) -> NDArray[np.float64]:
     """Pr[z] of the rounded law, from the side of the tail that does not cancel."""
     sides = -np.abs(values)
-    found: NDArray[np.float64] = special.ndtr((sides + 0.5) / scale) - special.ndtr((sides - 0.5) / scale)
+    found: NDArray[np.float64] = special.ndtr((sides + 0.5) / scale) - special.ndtr(
+        (sides - 0.5) / scale
+    )
     return found
 
 
 @pytest.mark.parametrize(("scale", "shift"), [(0.5, 1), (1.0, 1), (2.0, 1), (3.0, 2)])
-def test_the_delta_formula_holds_for_this_law_and_not_for_the_other_one(scale: float, shift: int) -> None:
-    """The trap: the law ``Pr[z] ~ exp(-z**2 / 2 s**2)`` has a larger delta than the Gaussian mechanism."""
+def test_the_delta_formula_holds_for_this_law_and_not_for_the_other_one(
+    scale: float, shift: int
+) -> None:
+    """The trap: the law ``Pr[z] ~ exp(-z**2 / 2 s**2)`` has a larger delta than the Gaussian
+    mechanism."""
     values = np.arange(-int(30 * scale) - 5, int(30 * scale) + 6)
     other = np.exp(-(values**2) / (2 * scale**2))
     other /= other.sum()
-    moved = np.exp(-((values - shift) ** 2) / (2 * scale**2)) / np.exp(-(values**2) / (2 * scale**2)).sum()
+    moved = (
+        np.exp(-((values - shift) ** 2) / (2 * scale**2))
+        / np.exp(-(values**2) / (2 * scale**2)).sum()
+    )
     mu, above = shift / scale, []
     for epsilon in np.linspace(0.05, 3.0 * mu + 2.0, 60):
-        delta = special.ndtr(-epsilon / mu + mu / 2) - math.exp(epsilon) * special.ndtr(-epsilon / mu - mu / 2)
-        ours = np.maximum(0.0, mass(values - shift, scale) - math.exp(epsilon) * mass(values, scale)).sum()
+        delta = special.ndtr(-epsilon / mu + mu / 2) - math.exp(epsilon) * special.ndtr(
+            -epsilon / mu - mu / 2
+        )
+        ours = np.maximum(
+            0.0, mass(values - shift, scale) - math.exp(epsilon) * mass(values, scale)
+        ).sum()
         assert ours <= delta * (1 + 1e-9) + 1e-15
         above.append(np.maximum(0.0, moved - math.exp(epsilon) * other).sum() / delta)
     assert max(above) > 1.05

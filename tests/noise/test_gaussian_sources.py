@@ -1,4 +1,5 @@
-"""Gaussian noise from system entropy and from a secret: the law, and the same draw for the same name on every machine."""
+"""Gaussian noise from system entropy and from a secret: the law, and the same draw for the same
+name on every machine."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def test_single_and_bulk_draws_from_the_system_have_the_law(scale: float) -> Non
 
 @pytest.mark.parametrize("scale", [0.7, 30.0, 5e3, 2.0**30])
 def test_keyed_draws_follow_the_documented_derivation(scale: float) -> None:
-    noise = KeyedNoise.derive(bytes(range(32)), epoch="e", stream="s", mechanism="m", keys=["a", "b", "c"])
+    noise = KeyedNoise.derive(
+        bytes(range(32)), epoch="e", stream="s", mechanism="m", keys=["a", "b", "c"]
+    )
     draws = noise.many(RoundedGaussian(scale), 0, range(1), range(1, 151), 3)[0]
     for node in range(1, 151):
         for at, key in enumerate("abc"):
@@ -38,14 +41,21 @@ def test_keyed_draws_follow_the_documented_derivation(scale: float) -> None:
             def word(number: int, key: str = key, node: int = node) -> int:
                 return _naive_word("e", "s", "m", key, 0, (0, node, number), scale)
 
-            assert draws[node - 1, at] == exact_draw(scale, word(0), lambda asked, word=word: word(asked + 1))  # type: ignore[misc]
+            assert draws[node - 1, at] == exact_draw(
+                scale,
+                word(0),
+                lambda asked, word=word: word(asked + 1),  # type: ignore[misc]
+            )
 
 
 @pytest.mark.parametrize("scale", [0.7, 30.0, 5e3])
 def test_keyed_draws_have_the_law_and_do_not_depend_on_other_keys(scale: float) -> None:
     secret, law = os.urandom(32), RoundedGaussian(scale)
     names = [f"key {at}" for at in range(50)]
-    both = [KeyedNoise.derive(secret, epoch="e", stream="s", mechanism="m", keys=keys) for keys in (names, names[:7])]
+    both = [
+        KeyedNoise.derive(secret, epoch="e", stream="s", mechanism="m", keys=keys)
+        for keys in (names, names[:7])
+    ]
     draws, fewer = (each.many(law, 0, range(1), range(1, 401), len(each.tags))[0] for each in both)
     assert np.array_equal(draws[:, :7], fewer)
     chance = chance_of(draws.reshape(-1), scale)

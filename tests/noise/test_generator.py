@@ -1,4 +1,5 @@
-"""The generator: AES in counter mode as published, and no word given out twice, by whatever thread or process."""
+"""The generator: AES in counter mode as published, and no word given out twice, by whatever thread
+or process."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ CODED = (
 
 
 class Keys:
-    """Hands out the key and counter of the standard in place of system entropy, and counts how often."""
+    """Hands out the key and counter of the standard in place of system entropy, and counts how
+    often."""
 
     def __init__(self) -> None:
         self.streams = 0
@@ -57,17 +59,22 @@ def in_new_thread(call: Callable[[], Any]) -> Any:
 def test_words_are_the_key_stream_of_the_standard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "urandom", Keys())
     stream = in_new_thread(lambda: words(8)).astype("<u8").tobytes()
-    expected = bytes(one ^ other for one, other in zip(bytes.fromhex(PLAIN), bytes.fromhex(CODED), strict=True))
+    expected = bytes(
+        one ^ other for one, other in zip(bytes.fromhex(PLAIN), bytes.fromhex(CODED), strict=True)
+    )
     assert stream == expected
 
 
 def test_words_go_on_where_they_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of any size, also of half a block and of several chunks, equal AES of the counters one by one."""
+    """Parts of any size, also of half a block and of several chunks, equal AES of the counters one
+    by one."""
     monkeypatch.setattr(os, "urandom", Keys())
     sizes = [1, 1, 3, 0, 70_000, 2, 65_536, 5]
     stream = in_new_thread(lambda: np.concatenate([words(size).copy() for size in sizes]))
     start = int.from_bytes(COUNTER, "big")
-    blocks = b"".join(((start + at) % (1 << 128)).to_bytes(16, "big") for at in range(sum(sizes) // 2 + 1))
+    blocks = b"".join(
+        ((start + at) % (1 << 128)).to_bytes(16, "big") for at in range(sum(sizes) // 2 + 1)
+    )
     expected = Cipher(AES256(KEY), ECB()).encryptor().update(blocks)  # noqa: S305 - the oracle
     assert stream.astype("<u8").tobytes() == expected[: 8 * sum(sizes)]
 
@@ -83,7 +90,9 @@ def test_a_new_key_is_taken_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert in_new_thread(draw) == [1, 1, 2, 2, 3, 3]
 
 
-def test_a_child_that_ran_no_hook_is_known_by_its_process_id(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_ran_no_hook_is_known_by_its_process_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     keys = Keys()
     monkeypatch.setattr(os, "urandom", keys)
 
@@ -97,7 +106,8 @@ def test_a_child_that_ran_no_hook_is_known_by_its_process_id(monkeypatch: pytest
 
 
 def test_what_a_child_inherits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the hook that runs in a forked child, streams take a new key and prefetched draws are refused."""
+    """After the hook that runs in a forked child, streams take a new key and prefetched draws are
+    refused."""
     law, source = DiscreteLaplace(2.0**40), SystemNoise()
     many = partial(source.many, law, 1, range(1), range(1, 2), 20)
     source.one(law, 0, 0, 1)
@@ -114,14 +124,17 @@ def test_what_a_child_inherits_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 
     assert in_new_thread(draw) == [*in_new_thread(lambda: words(2).tolist()), 2]
     monkeypatch.undo()
-    with pytest.raises(ForkedError, match=r"^counter must stay in its process, got a forked child; "):
+    with pytest.raises(
+        ForkedError, match=r"^counter must stay in its process, got a forked child; "
+    ):
         many()
     with pytest.raises(ForkedError, match="forked child"):
         source.one(law, 0, 0, 1)
 
 
 def test_undetermined_draws_take_further_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Words that begin with 63 zeros say only that a draw is large; the further bits are fresh ones."""
+    """Words that begin with 63 zeros say only that a draw is large; the further bits are fresh
+    ones."""
     calls: list[int] = []
 
     def zeros_first(count: int) -> NDArray[np.uint64]:
@@ -188,10 +201,18 @@ print(len(drawn), len(set(drawn)))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_repeats_nothing() -> None:
-    """A child may not use its parent's source; words and new sources of a process, its child and grandchild all differ.
+    """A child may not use its parent's source; words and new sources of a process, its child and
+    grandchild all differ.
 
-    Two of 240 honest draws of scale 2**40 agree with probability below 1e-8; words never in practice.
+    Two of 240 honest draws of scale 2**40 agree with probability below 1e-8; words never in
+    practice.
     """
-    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True, env=os.environ.copy())
+    done = subprocess.run(
+        [sys.executable, "-c", FORK],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ.copy(),
+    )
     total, different = map(int, done.stdout.split())
     assert total == different == 4 * 80

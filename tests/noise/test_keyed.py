@@ -1,4 +1,5 @@
-"""Keyed noise: the documented derivation, independence of everything but the name, and the law of every other sampler here.
+"""Keyed noise: the documented derivation, independence of everything but the name, and the law of
+every other sampler here.
 
 The statistical tests take a fresh secret each time.
 """
@@ -34,20 +35,33 @@ WIDE = 2.0**40
 
 
 def _noise(
-    keys: Sequence[str] = ("a", "b"), *, secret: bytes = SECRET, epoch: str = "e", stream: str = "s", mechanism: str = "m"
+    keys: Sequence[str] = ("a", "b"),
+    *,
+    secret: bytes = SECRET,
+    epoch: str = "e",
+    stream: str = "s",
+    mechanism: str = "m",
 ) -> KeyedNoise:
     return KeyedNoise.derive(secret, epoch=epoch, stream=stream, mechanism=mechanism, keys=keys)
 
 
-def _column(noise: KeyedNoise, *, scale: float = WIDE, level: int = 0, round_number: int = 0, count: int = 64) -> list[list[int]]:
+def _column(
+    noise: KeyedNoise,
+    *,
+    scale: float = WIDE,
+    level: int = 0,
+    round_number: int = 0,
+    count: int = 64,
+) -> list[list[int]]:
     rounds = range(round_number, round_number + 1)
-    draws: list[list[int]] = noise.many(DiscreteLaplace(scale), level, rounds, range(1, count + 1), len(noise.tags))[0].tolist()
+    draws: list[list[int]] = noise.many(
+        DiscreteLaplace(scale), level, rounds, range(1, count + 1), len(noise.tags)
+    )[0].tolist()
     return draws
 
 
-# The derivation, spelt out a second time -------------------------------------------------------------------------------------
-
-
+# The derivation, spelt out a second time
+# ------------------------------------------------------------------------------------------------
 def _lengths(*parts: bytes) -> bytes:
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
@@ -56,13 +70,28 @@ def _mac(key: bytes, message: bytes) -> bytes:
     return hmac.new(key, message, hashlib.sha256).digest()
 
 
-def _naive_word(epoch: str, stream: str, mechanism: str, key: str, level: int, place: tuple[int, int, int], scale: float) -> int:
-    """RFC 5869 by hand, and the library's own counter mode started at the block: nothing shared with the code under test."""
+def _naive_word(
+    epoch: str,
+    stream: str,
+    mechanism: str,
+    key: str,
+    level: int,
+    place: tuple[int, int, int],
+    scale: float,
+) -> int:
+    """RFC 5869 by hand, and the library's own counter mode started at the block: nothing shared
+    with the code under test."""
     round_number, node, further = place
     extracted = _mac(_lengths(epoch.encode()), SECRET)
-    stream_key = _mac(extracted, _lengths(b"fadecount keyed noise 1", stream.encode(), mechanism.encode()) + b"\x01")
+    stream_key = _mac(
+        extracted,
+        _lengths(b"fadecount keyed noise 1", stream.encode(), mechanism.encode()) + b"\x01",
+    )
     tag = _mac(stream_key, _lengths(b"key") + _lengths(key.encode()))[:16]
-    level_key = _mac(stream_key, _lengths(b"level", str(level).encode(), str(round_number).encode(), scale.hex().encode()))
+    level_key = _mac(
+        stream_key,
+        _lengths(b"level", str(level).encode(), str(round_number).encode(), scale.hex().encode()),
+    )
     where = node.to_bytes(8, "little") + further.to_bytes(8, "little")
     block = bytes(one ^ other for one, other in zip(tag, where, strict=True))
     stream_of_zeros = Cipher(AES256(level_key), CTR(block)).encryptor().update(bytes(8))
@@ -83,31 +112,45 @@ def _naive_draw(key: str, level: int, round_number: int, node: int, scale: float
 def test_draws_follow_the_documented_derivation(scale: float) -> None:
     keys = ["", "a", "b", "日本"]
     noise = _noise(keys)
-    for level, rounds, nodes in [(0, range(1), range(1, 40)), (3, range(2, 4), range(1, 9, 2)), (-1, range(5, 6), range(1))]:
+    for level, rounds, nodes in [
+        (0, range(1), range(1, 40)),
+        (3, range(2, 4), range(1, 9, 2)),
+        (-1, range(5, 6), range(1)),
+    ]:
         drawn = noise.many(DiscreteLaplace(scale), level, rounds, nodes, len(keys))
-        naive = [[[_naive_draw(key, level, one, node, scale) for key in keys] for node in nodes] for one in rounds]
+        naive = [
+            [[_naive_draw(key, level, one, node, scale) for key in keys] for node in nodes]
+            for one in rounds
+        ]
         assert drawn.tolist() == naive
 
 
 class _FurtherWords:
-    """In the place of a law: gives the third further word of every draw, which a true law hardly ever needs."""
+    """In the place of a law: gives the third further word of every draw, which a true law hardly
+    ever needs."""
 
     scale = 2.5
 
-    def from_words(self, words: NDArray[np.uint64], more: Callable[[int, int], int]) -> NDArray[np.int64]:
-        return np.array([more(position, 2) for position in range(len(words))], dtype=np.uint64).view(np.int64)
+    def from_words(
+        self, words: NDArray[np.uint64], more: Callable[[int, int], int]
+    ) -> NDArray[np.int64]:
+        return np.array(
+            [more(position, 2) for position in range(len(words))], dtype=np.uint64
+        ).view(np.int64)
 
 
 def test_further_words_follow_the_documented_derivation() -> None:
     keys = ["a", "b", "c"]
     law: Any = _FurtherWords()
     given = _noise(keys).many(law, 4, range(1, 2), range(5, 9), 3).view(np.uint64)[0].tolist()
-    assert given == [[_naive_word("e", "s", "m", key, 4, (1, node, 3), 2.5) for key in keys] for node in range(5, 9)]
+    assert given == [
+        [_naive_word("e", "s", "m", key, 4, (1, node, 3), 2.5) for key in keys]
+        for node in range(5, 9)
+    ]
 
 
-# What a variable depends on, and what not ------------------------------------------------------------------------------------
-
-
+# What a variable depends on, and what not
+# ------------------------------------------------------------------------------------------------
 def test_a_variable_does_not_depend_on_other_keys_their_order_or_the_size_of_the_request() -> None:
     names = [f"key {number}" for number in range(700)]
     law = DiscreteLaplace(1e5)
@@ -157,7 +200,9 @@ def test_counters_of_single_keys_give_what_the_vector_gives() -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 31])
 def test_short_secrets_are_refused_by_their_length_alone(length: int) -> None:
-    with pytest.raises(ParameterError, match=f"^secret must have at least 32 bytes, got {length}; make one with"):
+    with pytest.raises(
+        ParameterError, match=f"^secret must have at least 32 bytes, got {length}; make one with"
+    ):
         _noise(secret=b"q" * length)
 
 
@@ -168,17 +213,20 @@ def test_width_must_be_the_number_of_keys_and_the_secret_is_not_shown() -> None:
     assert repr(noise) == "KeyedNoise(2 keys)"
 
 
-# The law ---------------------------------------------------------------------------------------------------------------------
-
-
+# The law
+# ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("scale", [*SCALES, *LARGE])
 def test_the_true_scale_is_accepted_and_others_are_rejected(scale: float) -> None:
     noise = _noise([str(number) for number in range(500)], secret=os.urandom(32))
-    draws = noise.many(DiscreteLaplace(scale), 1, range(1), range(1, 1 + DRAWS // 500), 500).reshape(-1)
+    draws = noise.many(
+        DiscreteLaplace(scale), 1, range(1), range(1, 1 + DRAWS // 500), 500
+    ).reshape(-1)
     chance = chance_of(draws, scale)
     assert chance > EACH, explained(f"keyed noise of scale {scale}", chance)
     for wrong in (2 / 3, 3 / 2):
-        assert chance_of(draws, wrong * scale) < EACH, f"the test cannot tell {wrong:.3g} of scale {scale}"
+        assert chance_of(draws, wrong * scale) < EACH, (
+            f"the test cannot tell {wrong:.3g} of scale {scale}"
+        )
 
 
 @pytest.mark.parametrize("scale", TINY)
@@ -186,7 +234,9 @@ def test_a_tiny_scale_hardly_shows(scale: float) -> None:
     noise = _noise(["a"], secret=os.urandom(32))
     draws = noise.many(DiscreteLaplace(scale), 0, range(1), range(1, 20_001), 1)
     q = math.exp(-1.0 / scale)
-    chance = float(stats.binomtest(int(np.count_nonzero(draws)), draws.size, 2 * q / (1 + q)).pvalue)
+    chance = float(
+        stats.binomtest(int(np.count_nonzero(draws)), draws.size, 2 * q / (1 + q)).pvalue
+    )
     assert chance > EACH, explained(f"keyed noise of scale {scale}", chance)
 
 
@@ -194,9 +244,21 @@ def test_draws_of_different_keys_nodes_levels_and_epochs_are_uncorrelated() -> N
     law, count = DiscreteLaplace(20.0), 400
     secret = os.urandom(32)
     keys = [str(number) for number in range(count)]
-    one = _noise(keys, secret=secret).many(law, 0, range(1), range(1, count + 1), count)[0].astype(np.float64)
-    level = _noise(keys, secret=secret).many(law, 1, range(1), range(1, count + 1), count)[0].astype(np.float64)
-    epoch = _noise(keys, secret=secret, epoch="f").many(law, 0, range(1), range(1, count + 1), count)[0].astype(np.float64)
+    one = (
+        _noise(keys, secret=secret)
+        .many(law, 0, range(1), range(1, count + 1), count)[0]
+        .astype(np.float64)
+    )
+    level = (
+        _noise(keys, secret=secret)
+        .many(law, 1, range(1), range(1, count + 1), count)[0]
+        .astype(np.float64)
+    )
+    epoch = (
+        _noise(keys, secret=secret, epoch="f")
+        .many(law, 0, range(1), range(1, count + 1), count)[0]
+        .astype(np.float64)
+    )
     pairs = {
         "keys": (one[:, 1:], one[:, :-1]),
         "nodes": (one[1:], one[:-1]),
@@ -204,12 +266,20 @@ def test_draws_of_different_keys_nodes_levels_and_epochs_are_uncorrelated() -> N
         "levels": (one, level),
         "epochs": (one, epoch),
     }
-    limit = float(stats.norm.isf(EACH / 2)) * 1.2  # the products have heavier tails than the normal law; 1.2 is generous
+    limit = (
+        float(stats.norm.isf(EACH / 2)) * 1.2
+    )  # the products have heavier tails than the normal law; 1.2 is generous
     for name, (left, right) in pairs.items():
-        off = ~np.eye(*left.shape, dtype=np.bool) if name == "mirrored" else np.ones(left.shape, dtype=np.bool)
+        off = (
+            ~np.eye(*left.shape, dtype=np.bool)
+            if name == "mirrored"
+            else np.ones(left.shape, dtype=np.bool)
+        )
         spread = math.sqrt(np.count_nonzero(off)) * (math.sqrt(2.0) if name == "mirrored" else 1.0)
         shown = abs(float((left[off] * right[off]).sum()) / float(one.var()) / spread)
-        assert shown < limit * (math.sqrt(2.0) if name == "mirrored" else 1.0), f"correlation between {name}"
+        assert shown < limit * (math.sqrt(2.0) if name == "mirrored" else 1.0), (
+            f"correlation between {name}"
+        )
     leaky = one + 0.1 * level
     shown = abs(float((leaky * level).sum()) / float(one.var()) / count)
     assert shown > limit, "the test cannot see a correlation of a tenth"

@@ -1,4 +1,5 @@
-"""The sampler against OpenDP's, an oracle that nobody here wrote: two samples that may have one law, and must not have another.
+"""The sampler against OpenDP's, an oracle that nobody here wrote: two samples that may have one
+law, and must not have another.
 
 OpenDP before 0.14.2 was itself biased by its big-number library, so an older one is no oracle.
 """
@@ -28,11 +29,15 @@ def by_opendp(scale: float, count: int) -> NDArray[np.int64]:
 
 
 def chance_of_one_law(left: NDArray[np.int64], right: NDArray[np.int64]) -> float:
-    """The p-value of a chi-square test that two samples have one law, over bins with enough of both together."""
+    """The p-value of a chi-square test that two samples have one law, over bins with enough of both
+    together."""
     both = np.concatenate([left, right])
     edges = np.unique(np.quantile(both, np.arange(1, 40) / 40, method="nearest"))
     table = np.array(
-        [np.bincount(np.searchsorted(edges, each, side="right"), minlength=len(edges) + 1) for each in (left, right)]
+        [
+            np.bincount(np.searchsorted(edges, each, side="right"), minlength=len(edges) + 1)
+            for each in (left, right)
+        ]
     )
     full = table.sum(axis=0) >= 100
     merged = np.column_stack([table[:, full], table[:, ~full].sum(axis=1)])

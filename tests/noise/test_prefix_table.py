@@ -1,4 +1,5 @@
-"""The table of prefixes says what exact arithmetic says, or nothing; draws by table are draws from whole words."""
+"""The table of prefixes says what exact arithmetic says, or nothing; draws by table are draws from
+whole words."""
 
 from __future__ import annotations
 
@@ -11,7 +12,22 @@ from fadecount.noise import DiscreteLaplace, SystemNoise, source
 from fadecount.noise.laplace import LARGEST_TABLED_SCALE, UNDETERMINED, completed, prefix_table
 from fadecount.noise.source import fresh
 
-SCALES = [2.0**-14, 0.01, 0.1, 0.3, 0.5, 0.9, 1.0, 1.4426950408889634, 2.0, 10.0, 33.3, 100.0, 1000.0, LARGEST_TABLED_SCALE]
+SCALES = [
+    2.0**-14,
+    0.01,
+    0.1,
+    0.3,
+    0.5,
+    0.9,
+    1.0,
+    1.4426950408889634,
+    2.0,
+    10.0,
+    33.3,
+    100.0,
+    1000.0,
+    LARGEST_TABLED_SCALE,
+]
 CELLS = 1 << 15
 
 
@@ -39,7 +55,9 @@ def test_every_entry_against_mpmath(scale: float) -> None:
     held[cells] = True
     known = entries[:, 0] != UNDETERMINED
     assert not np.any(known & held)
-    assert np.count_nonzero(known == held) <= 1  # all others are known, but for one that lies beside a boundary
+    assert (
+        np.count_nonzero(known == held) <= 1
+    )  # all others are known, but for one that lies beside a boundary
     above = len(cells) - np.searchsorted(np.sort(cells), np.arange(CELLS), side="right")
     assert np.array_equal(entries[known, 0], above[known])
     assert np.array_equal(entries[known, 1], -above[known])
@@ -72,7 +90,8 @@ def test_a_table_cannot_be_changed() -> None:
 
 @pytest.mark.parametrize("scale", [0.5, 10.0, 1000.0, 1500.0])
 def test_draws_by_table_are_draws_from_words(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With known bits: a draw is that of its prefix, or of the whole word that begins with it; at large scales, of a word."""
+    """With known bits: a draw is that of its prefix, or of the whole word that begins with it; at
+    large scales, of a word."""
     generator = np.random.default_rng(4)
     given: list[NDArray[np.uint64]] = []
 
@@ -84,11 +103,15 @@ def test_draws_by_table_are_draws_from_words(scale: float, monkeypatch: pytest.M
     law, count = DiscreteLaplace(scale), 70_001
     draws = fresh(law, np.empty(count, dtype=np.int64))
     if scale > LARGEST_TABLED_SCALE:
-        assert np.array_equal(draws, law.from_words(given[0], lambda _position, asked: int(given[1 + asked][0])))
+        assert np.array_equal(
+            draws, law.from_words(given[0], lambda _position, asked: int(given[1 + asked][0]))
+        )
         return
     *chunks, further = given
     sizes = [min(1 << 15, count - start) for start in range(0, count, 1 << 15)]
-    prefixes = np.concatenate([each.view(np.uint16)[:size] for each, size in zip(chunks, sizes, strict=True)])
+    prefixes = np.concatenate(
+        [each.view(np.uint16)[:size] for each, size in zip(chunks, sizes, strict=True)]
+    )
     entries = prefix_table(scale)[prefixes].astype(np.int64)
     unknown = entries == UNDETERMINED
     assert 0 < np.count_nonzero(unknown) == len(further)
@@ -97,7 +120,8 @@ def test_draws_by_table_are_draws_from_words(scale: float, monkeypatch: pytest.M
 
 
 def test_small_batches_are_cut_from_one_block_and_never_overlap() -> None:
-    """At a scale of 2**34, 16,000 draws hold 0.002 equal pairs on average: four of them have p < 1e-12."""
+    """At a scale of 2**34, 16,000 draws hold 0.002 equal pairs on average: four of them have p <
+    1e-12."""
     noise, law = SystemNoise(), DiscreteLaplace(2.0**34)
     sizes = [1, 3, 5, 700, 40, 40, 1, 2000, 9, 1, 3, 5000, 2, 8, 64] * 2
     batches = [noise.many(law, 0, range(1), range(size), 1) for size in sizes]

@@ -16,7 +16,8 @@ FADING = rows(SHORT, fading=True)
 
 
 def by_definition(budgets: list[float], horizon: int) -> NDArray[np.float64]:
-    """For each age the maximum over all positions of the cost of the cover: from left to right, always the largest interval."""
+    """For each age the maximum over all positions of the cost of the cover: from left to right,
+    always the largest interval."""
     costs = np.zeros((2 * horizon + 2, horizon + 1))
     lengths = np.arange(1, horizon + 1)
     floors = np.array([int(length).bit_length() - 1 for length in lengths])
@@ -35,7 +36,9 @@ def at_one_age(budgets: NDArray[np.float64], horizon: int, age: int) -> float:
     first = np.arange(1, horizon - age + 1)
     last, total = first + age, np.zeros(len(first))
     while np.any(left := last - first + 1):
-        level = np.minimum(np.log2(first & -first), np.floor(np.log2(np.maximum(left, 1)))).astype(np.int64)
+        level = np.minimum(np.log2(first & -first), np.floor(np.log2(np.maximum(left, 1)))).astype(
+            np.int64
+        )
         total += np.where(left > 0, budgets[level], 0.0)
         first = np.where(left > 0, first + (1 << level), first)
     return float(total.max())
@@ -45,7 +48,10 @@ def test_the_definition_here_is_the_cover_of_the_library() -> None:
     budgets = [1.0, 10.0, 100.0, 1000.0, 10_000.0, 100_000.0]
     horizon = 40
     brute = [
-        max(sum(budgets[level] for level, _ in cover(first, first + age)) for first in range(1, horizon - age + 1))
+        max(
+            sum(budgets[level] for level, _ in cover(first, first + age))
+            for first in range(1, horizon - age + 1)
+        )
         for age in range(horizon)
     ]
     assert by_definition(budgets, horizon).tolist() == brute
@@ -55,13 +61,17 @@ def test_the_definition_here_is_the_cover_of_the_library() -> None:
 @pytest.mark.parametrize("row", FADING, ids=lambda row: row.name)
 def test_every_age_of_a_thousand_steps(row: TableRow) -> None:
     budgets = list(row.computed.schedule.budgets)
-    np.testing.assert_allclose(empirical_losses(budgets, SHORT), by_definition(budgets, SHORT), rtol=1e-13)
+    np.testing.assert_allclose(
+        empirical_losses(budgets, SHORT), by_definition(budgets, SHORT), rtol=1e-13
+    )
 
 
 @given(st.integers(1, 150), st.lists(st.floats(0.01, 100.0), min_size=8, max_size=8))
 @settings(max_examples=60, deadline=None)
 def test_any_horizon_and_any_budgets(horizon: int, budgets: list[float]) -> None:
-    np.testing.assert_allclose(empirical_losses(budgets, horizon), by_definition(budgets, horizon), rtol=1e-12)
+    np.testing.assert_allclose(
+        empirical_losses(budgets, horizon), by_definition(budgets, horizon), rtol=1e-12
+    )
 
 
 def test_ages_of_a_million_steps() -> None:

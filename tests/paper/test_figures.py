@@ -44,13 +44,19 @@ def test_the_exact_loss_is_nowhere_above_the_others(figures: dict[str, PaperFigu
         for label, values in by_label.items():
             name, _, kind = label.rpartition(", ")
             if kind in ("empirical", "theorem", "paper"):
-                assert np.all(by_label[f"{name}, exact"] <= values * (1.0 + 1e-12)), (figure.name, label)
+                assert np.all(by_label[f"{name}, exact"] <= values * (1.0 + 1e-12)), (
+                    figure.name,
+                    label,
+                )
 
 
 def test_what_figure_2a_says(figures: dict[str, PaperFigure]) -> None:
     figure = figures["fig2a"]
     exact, theorem = losses(figure, "exact loss"), losses(figure, "theorem (sum)")
-    closed, empirical = losses(figure, "closed form of the theorem"), losses(figure, "empirical, as in the paper")
+    closed, empirical = (
+        losses(figure, "closed form of the theorem"),
+        losses(figure, "empirical, as in the paper"),
+    )
     assert np.all((exact / theorem >= 0.3) & (exact / theorem <= 0.5))
     assert np.all(exact <= empirical * (1.0 + 1e-12))
     assert np.all(empirical <= theorem)
@@ -61,8 +67,12 @@ def test_what_figure_2a_says(figures: dict[str, PaperFigure]) -> None:
 
 def test_what_figures_3_and_4b_say(figures: dict[str, PaperFigure]) -> None:
     fading = rows(LONG, fading=True)[0].computed
-    assert "3.90 (λ = 1), 11.9 (λ = 2), 133 (λ = 3), 583 (W = 127), 109 (W = 1023)" in figures["fig3"].sentence
-    # The fading loss of exponent 1 rises only at these ages, and no loss ever falls: what holds here holds at every age.
+    assert (
+        "3.90 (λ = 1), 11.9 (λ = 2), 133 (λ = 3), 583 (W = 127), 109 (W = 1023)"
+        in figures["fig3"].sentence
+    )
+    # The fading loss of exponent 1 rises only at these ages, and no loss ever falls: what holds
+    # here holds at every age.
     ages = (1 << np.arange(LONG.bit_length())) - 1
     lost = np.asarray(fading.loss(ages))
     assert np.array_equal(fading.loss(2 * ages[:-1]), lost[:-1])
@@ -86,4 +96,6 @@ def test_legends_and_marks_have_room(figures: dict[str, PaperFigure], narrow: bo
         assert axes._left_title.get_window_extent(renderer).x1 <= picture.bbox.x1, name  # type: ignore[attr-defined]
         for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
             boxes = [label.get_window_extent(renderer) for label in labels if label.get_text()]
-            assert not any(one.overlaps(other) for at, one in enumerate(boxes) for other in boxes[:at]), name
+            assert not any(
+                one.overlaps(other) for at, one in enumerate(boxes) for other in boxes[:at]
+            ), name

@@ -11,7 +11,12 @@ import pytest
 import fadecount as fc
 from fadecount.paper.measured import BETA, Measured, Trial, delayed, run, start, trials
 from fadecount.paper.report import page
-from fadecount.paper.sections import corollary_rows, measured_records, measured_rows, measured_section
+from fadecount.paper.sections import (
+    corollary_rows,
+    measured_records,
+    measured_rows,
+    measured_section,
+)
 from fadecount.paper.table import LONG, SHORT, TABLE, rows
 
 FALSE_ALARM = 1e-9
@@ -20,13 +25,16 @@ ROW = rows(SHORT, fading=True)[1]
 
 
 def distance(mechanism: fc.Mechanism, forecast: float) -> float:
-    """How many standard errors the measured mean squared error of 4,000 runs lies from a forecast."""
+    """How many standard errors the measured mean squared error of 4,000 runs lies from a
+    forecast."""
     squared, _ = run(mechanism.to_json(), 100, 4000)
     standard_error = float(squared.std(ddof=1)) / float(np.sqrt(len(squared)))
     return abs(float(squared.mean()) - forecast) / standard_error
 
 
-@pytest.mark.parametrize("mechanism", [ROW.computed, rows(SHORT)[0].computed], ids=["fading", "refresh"])
+@pytest.mark.parametrize(
+    "mechanism", [ROW.computed, rows(SHORT)[0].computed], ids=["fading", "refresh"]
+)
 def test_the_measured_error_is_the_forecast_and_no_other(mechanism: fc.Mechanism) -> None:
     forecast = mechanism.mse(100)
     assert distance(mechanism, forecast) < LIMIT, f"false alarm {FALSE_ALARM}"
@@ -45,7 +53,10 @@ def test_a_delay_misses_the_last_inputs() -> None:
 
 
 def test_parts_of_a_run_count_as_one() -> None:
-    found = [Trial(row=ROW, mechanism=ROW.computed, runs=1001), Trial(row=ROW, mechanism=delayed(ROW), runs=7)]
+    found = [
+        Trial(row=ROW, mechanism=ROW.computed, runs=1001),
+        Trial(row=ROW, mechanism=delayed(ROW), runs=7),
+    ]
     done: list[float] = []
     with ThreadPoolExecutor(2) as pool:
         results = start(pool, found, done.append)()
@@ -84,7 +95,11 @@ def test_the_report_shows_what_was_measured() -> None:
 
 def test_the_interval_and_the_quantile() -> None:
     squares = np.array([900.0, 1000.0, 1100.0])
-    each = Measured(trial=Trial(row=ROW, mechanism=ROW.computed, runs=3), squared=squares, largest=np.array([3.0, 1.0, 2.0]))
+    each = Measured(
+        trial=Trial(row=ROW, mechanism=ROW.computed, runs=3),
+        squared=squares,
+        largest=np.array([3.0, 1.0, 2.0]),
+    )
     low, high = each.interval
     assert each.mse == 1000.0
     assert (high - low) / 2 == pytest.approx(2.5758 * 100.0 / 3**0.5, rel=1e-3)

@@ -21,7 +21,8 @@ VOID = {"meta", "img", "source"}
 
 
 class Outline(HTMLParser):
-    """Reads a page, complains about tags that do not match, and notes headings, addresses and pictures."""
+    """Reads a page, complains about tags that do not match, and notes headings, addresses and
+    pictures."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,7 +36,9 @@ class Outline(HTMLParser):
         values = dict(attrs)
         if tag == "section":
             self.sections.append(values["id"] or "")
-        self.addresses += [value for name in ("href", "src", "srcset") if (value := values.get(name))]
+        self.addresses += [
+            value for name in ("href", "src", "srcset") if (value := values.get(name))
+        ]
         if tag == "img":
             assert values["alt"]
 
@@ -43,12 +46,16 @@ class Outline(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_parts_are_written_and_the_page_is_self_contained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_parts_are_written_and_the_page_is_self_contained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = tmp_path / "new" / "paper"
     assert main(["paper", "--out", str(folder), "--only", "table1, fig1a,fig2c", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said == {"report": str(folder / "report.html"), "parts": ["fig2a", "fig2c", "table1"]}
-    figures = {f"{name}.{suffix}" for name in ("fig2a", "fig2c") for suffix in ("png", "svg", "csv")}
+    figures = {
+        f"{name}.{suffix}" for name in ("fig2a", "fig2c") for suffix in ("png", "svg", "csv")
+    }
     assert {file.name for file in folder.iterdir()} == {"report.html", "table1.csv"} | figures
 
     text = (folder / "report.html").read_text(encoding="utf-8")
@@ -57,7 +64,9 @@ def test_parts_are_written_and_the_page_is_self_contained(tmp_path: Path, capsys
     assert outline.open == []
     assert outline.sections == ["fig2a", "fig2c", "table1"]
     for address in outline.addresses:
-        own = address.startswith(("data:image/svg+xml;base64,", "#")) or (folder / address).is_file()
+        own = (
+            address.startswith(("data:image/svg+xml;base64,", "#")) or (folder / address).is_file()
+        )
         assert own, address[:60]
     assert not re.search(r"@import|url\(|<script", text)
 
@@ -69,9 +78,13 @@ def test_parts_are_written_and_the_page_is_self_contained(tmp_path: Path, capsys
 
 
 def test_what_a_head_start_gains(tmp_path: Path) -> None:
-    """About a third of the theorem, at every exponent and for designs; as a picture and two tables in the report."""
+    """About a third of the theorem, at every exponent and for designs; as a picture and two tables
+    in the report."""
     assert main(["paper", "--out", str(tmp_path), "--only", "head_start"]) == 0
-    assert {file.name for file in tmp_path.iterdir()} == {"report.html", *(f"head_start.{end}" for end in ("png", "svg", "csv"))}
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "report.html",
+        *(f"head_start.{end}" for end in ("png", "svg", "csv")),
+    }
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     for row in (*gained.loss_rows(), *gained.error_rows()):
         assert all(cell in text for cell in row), row
@@ -79,12 +92,16 @@ def test_what_a_head_start_gains(tmp_path: Path) -> None:
         theorem, exact, started = gain.losses
         assert exact <= 0.5 * theorem
         assert started < 0.72 * exact
-        assert gain.started.mse(gained.HORIZON, resolution_bits=math.inf) == pytest.approx(gained.MSE)
+        assert gain.started.mse(gained.HORIZON, resolution_bits=math.inf) == pytest.approx(
+            gained.MSE
+        )
     theorem, exact, started = gained.design_errors()
     assert started < 0.75 * exact < 0.33 * theorem
 
 
-def test_a_full_folder_is_refused_unless_forced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_folder_is_refused_unless_forced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "mine.txt").write_text("keep")
     words = ["paper", "--out", str(tmp_path), "--only", "table1"]
     assert main(words) == 1
@@ -114,7 +131,9 @@ def test_bad_words_are_refused_in_one_line(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_made_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").write_text("")
     assert main(["paper", "--out", str(tmp_path / "file" / "folder"), "--only", "table1"]) == 1
     assert "--out must be a writable folder" in capsys.readouterr().err
@@ -127,11 +146,21 @@ def test_names_and_work() -> None:
 
 
 def test_the_room_uses_the_front_door_only() -> None:
-    allowed = {"fadecount", "fadecount.errors", "fadecount.plots", "fadecount.checks", "fadecount.rounding"}
+    allowed = {
+        "fadecount",
+        "fadecount.errors",
+        "fadecount.plots",
+        "fadecount.checks",
+        "fadecount.rounding",
+    }
     folder = Path(fadecount.paper.__file__).parent
     for file in folder.glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            inside = [name for name in names if name.startswith("fadecount") and not name.startswith("fadecount.paper")]
+            inside = [
+                name
+                for name in names
+                if name.startswith("fadecount") and not name.startswith("fadecount.paper")
+            ]
             assert set(inside) <= allowed, (file.name, inside)

@@ -12,17 +12,31 @@ from fadecount.paper.table import MSE, TABLE, TableRow, budgets_of, digits
 
 FIXED = [row for row in TABLE if not row.is_optimal]
 OPTIMAL = [row for row in TABLE if row.is_optimal]
-MINIMIZERS = [(0.6700, 0.05212), (0.7005, 0.05813), (0.7480, 0.06724), (4.991, 0.04503), (3.662, 0.04647)]
+MINIMIZERS = [
+    (0.6700, 0.05212),
+    (0.7005, 0.05813),
+    (0.7480, 0.06724),
+    (4.991, 0.04503),
+    (3.662, 0.04647),
+]
 
 
 @pytest.mark.parametrize("row", FIXED, ids=lambda row: f"{row.horizon} {row.name}")
 def test_fixed_ratios_agree_to_the_digits_printed(row: TableRow) -> None:
-    assert [digits(value) for value in budgets_of(row.computed)] == [digits(value) for value in row.printed]
+    assert [digits(value) for value in budgets_of(row.computed)] == [
+        digits(value) for value in row.printed
+    ]
     assert row.computed.mse(row.horizon, resolution_bits=math.inf) == pytest.approx(MSE, rel=1e-9)
 
 
-@pytest.mark.parametrize(("row", "minimizer"), list(zip(OPTIMAL, MINIMIZERS, strict=True)), ids=lambda value: str(value)[:40])
-def test_printed_pairs_meet_the_error_but_are_not_the_minimum(row: TableRow, minimizer: tuple[float, float]) -> None:
+@pytest.mark.parametrize(
+    ("row", "minimizer"),
+    list(zip(OPTIMAL, MINIMIZERS, strict=True)),
+    ids=lambda value: str(value)[:40],
+)
+def test_printed_pairs_meet_the_error_but_are_not_the_minimum(
+    row: TableRow, minimizer: tuple[float, float]
+) -> None:
     printed, best = row.printed_mechanism, row.computed
     assert printed.mse(row.horizon, resolution_bits=math.inf) == pytest.approx(MSE, abs=0.5)
     assert [digits(value) for value in budgets_of(best)] == [digits(value) for value in minimizer]
@@ -30,7 +44,13 @@ def test_printed_pairs_meet_the_error_but_are_not_the_minimum(row: TableRow, min
     assert isinstance(best, fc.Refresh)
     ratio = best.epsilon_past / best.epsilon_current
     for factor in (0.97, 1.03):
-        other = fc.Refresh.for_mse(MSE, horizon=row.horizon, window=row.window, ratio=factor * ratio, resolution_bits=math.inf)
+        other = fc.Refresh.for_mse(
+            MSE,
+            horizon=row.horizon,
+            window=row.window,
+            ratio=factor * ratio,
+            resolution_bits=math.inf,
+        )
         assert row.objective(other) > row.objective(best)
 
 
@@ -38,6 +58,8 @@ def test_the_tables_shown_hold_every_row() -> None:
     assert len(fixed_rows()) == 1 + len(FIXED)
     assert all(set(line[-1].split(" / ")) <= {"0", "-0"} for line in fixed_rows()[1:])
     assert len(optimal_rows()) == 1 + len(OPTIMAL)
-    assert all(line[-1].endswith("%") and float(line[-1][:-1]) >= 0.0 for line in optimal_rows()[1:])
+    assert all(
+        line[-1].endswith("%") and float(line[-1][:-1]) >= 0.0 for line in optimal_rows()[1:]
+    )
     assert {len(line) for line in table_records()} == {11}
     assert len(table_records()) == 1 + len(TABLE)

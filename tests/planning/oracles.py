@@ -1,4 +1,5 @@
-"""Independent answers to compare designs with: scipy's solver under the sufficient condition, and the best gradual curve."""
+"""Independent answers to compare designs with: scipy's solver under the sufficient condition, and
+the best gradual curve."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from fadecount.errors import ParameterError
 
 
 def random_targets(chance: random.Random, *, longest: float = 9.0) -> tuple[dict[int, float], int]:
-    """One to seven losses between 0.01 and 10 at ages up to a horizon of up to 10**longest steps."""
+    """One to seven losses between 0.01 and 10 at ages up to a horizon of up to 10**longest
+    steps."""
     horizon = int(10 ** chance.uniform(0.5, longest))
     ages = {int(horizon ** chance.random()) for _ in range(chance.randint(1, 5))}
     ages |= {0} if chance.random() < 0.5 else set()
@@ -31,7 +33,8 @@ def limit_at(targets: dict[int, float], age: int) -> float:
 
 
 def convex_mse(targets: dict[int, float], horizon: int) -> float:
-    """The least mean squared error if every level entered up to an age must be paid for, by scipy's SLSQP."""
+    """The least mean squared error if every level entered up to an age must be paid for, by scipy's
+    SLSQP."""
     levels = horizon.bit_length()
     shares = np.array([max(0, horizon - (1 << level) + 1) / horizon for level in range(levels)])
     rows, most = [], []
@@ -56,14 +59,17 @@ def convex_mse(targets: dict[int, float], horizon: int) -> float:
     }
     options = {"maxiter": 500, "ftol": 1e-10}
     solve: Any = minimize
-    answer = solve(noise, np.zeros(levels), jac=True, method="SLSQP", constraints=[room], options=options)
+    answer = solve(
+        noise, np.zeros(levels), jac=True, method="SLSQP", constraints=[room], options=options
+    )
     budgets = start * np.exp(answer.x)
     budgets /= max(1.0, float((matrix @ budgets / bounds).max()))
     return float(shares @ _variance(budgets))
 
 
 def gradual_mse(targets: dict[int, float], horizon: int) -> float:
-    """The least mean squared error of a gradual curve under the targets: a grid of exponents, refined around the best."""
+    """The least mean squared error of a gradual curve under the targets: a grid of exponents,
+    refined around the best."""
     grid = np.linspace(0.0, 8.0, 41)
     errors = [_fitted_mse(targets, horizon, exponent) for exponent in grid]
     at = int(np.argmin(errors))

@@ -23,13 +23,17 @@ SETS = 52
 @pytest.mark.parametrize("seed", range(SETS))
 def test_never_worse_than_an_independent_convex_solver(seed: int) -> None:
     targets, horizon = random_targets(random.Random(seed))
-    assert fc.design(targets=targets, horizon=horizon, head_start=0).mse(horizon) <= WORSE * convex_mse(targets, horizon)
+    assert fc.design(targets=targets, horizon=horizon, head_start=0).mse(
+        horizon
+    ) <= WORSE * convex_mse(targets, horizon)
 
 
 @pytest.mark.parametrize("seed", range(SETS))
 def test_never_worse_than_the_best_gradual_curve(seed: int) -> None:
     targets, horizon = random_targets(random.Random(1000 + seed))
-    assert fc.design(targets=targets, horizon=horizon, head_start=0).mse(horizon) <= ROUNDING * gradual_mse(targets, horizon)
+    assert fc.design(targets=targets, horizon=horizon, head_start=0).mse(
+        horizon
+    ) <= ROUNDING * gradual_mse(targets, horizon)
 
 
 def test_often_much_better_than_the_convex_solution() -> None:
@@ -37,7 +41,10 @@ def test_often_much_better_than_the_convex_solution() -> None:
     ratios = []
     for seed in range(8):
         targets, horizon = random_targets(random.Random(seed))
-        ratios.append(fc.design(targets=targets, horizon=horizon, head_start=0).mse(horizon) / convex_mse(targets, horizon))
+        ratios.append(
+            fc.design(targets=targets, horizon=horizon, head_start=0).mse(horizon)
+            / convex_mse(targets, horizon)
+        )
     assert np.mean(ratios) < 0.97
     assert min(ratios) < 0.8
 
@@ -49,10 +56,14 @@ def test_keeps_every_target_at_every_age(seed: int) -> None:
     delay = chance.choice([0, 0, min(targets)]) if min(targets) < horizon else 0
     objective = chance.choice(["mse", "worst"])
     started = None if seed < 10 else 0
-    design = fc.design(targets=targets, horizon=horizon, delay=delay, objective=objective, head_start=started)
+    design = fc.design(
+        targets=targets, horizon=horizon, delay=delay, objective=objective, head_start=started
+    )
     limits = np.array([limit_at(targets, age) for age in range(horizon + 1)])
     assert np.all(design.loss(np.arange(horizon + 1)) <= limits)
-    assert np.max(np.asarray(design.loss(np.arange(horizon + 1))) / limits) > 1.0 - 1e-9  # nothing is given away
+    assert (
+        np.max(np.asarray(design.loss(np.arange(horizon + 1))) / limits) > 1.0 - 1e-9
+    )  # nothing is given away
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -80,7 +91,10 @@ def test_levels_without_noise_are_candidates() -> None:
 
 def test_the_worst_step_has_less_variance_when_asked_for() -> None:
     targets, horizon = {0: 0.2, 100: 1.0}, 600
-    mean, worst = (fc.design(targets=targets, horizon=horizon, objective=name, head_start=0) for name in ("mse", "worst"))
+    mean, worst = (
+        fc.design(targets=targets, horizon=horizon, objective=name, head_start=0)
+        for name in ("mse", "worst")
+    )
     assert worst.variance(horizon) < mean.variance(horizon)
     assert mean.mse(horizon) < worst.mse(horizon)
 
@@ -94,13 +108,14 @@ def test_a_design_comes_back_from_json() -> None:
     assert fc.Mechanism.from_json(design.to_json()) == design
 
 
-# A head start ---------------------------------------------------------------------------------------------------------------
-
+# A head start
+# ------------------------------------------------------------------------------------------------
 YEAR = {60: 0.5, 43_200: 2.0, 525_600: 4.0}
 
 
 def test_a_year_of_minutes_has_a_quarter_less_error() -> None:
-    """The best exponent under the paper's theorem has an error of 114, the best design without a head start one of 49."""
+    """The best exponent under the paper's theorem has an error of 114, the best design without a
+    head start one of 49."""
     design = fc.design(targets=YEAR, horizon=525_600)
     assert design.head_start > 0
     assert math.sqrt(design.mse(525_600)) < 37.0
@@ -128,17 +143,23 @@ def test_a_head_start_of_ones_own() -> None:
 def test_the_cheapest_way_costs_the_loss(seed: int) -> None:
     chance = random.Random(seed)
     count = chance.randint(4, 12)
-    budgets = tuple(math.inf if at and chance.random() < 0.25 else math.exp(chance.uniform(-2, 2)) for at in range(count))
+    budgets = tuple(
+        math.inf if at and chance.random() < 0.25 else math.exp(chance.uniform(-2, 2))
+        for at in range(count)
+    )
     first = chance.randrange(1, 1 << (count - 2))
     last = first + chance.randrange(1 << (count - 2))
     paid = cheapest_way(budgets, first, last)
-    cost = sum(times * budget for times, budget in zip(paid.tolist(), budgets, strict=True) if times)
-    assert cost == pytest.approx(fc.Designed(budgets=(*budgets, math.inf)).loss(last - first, position=first), rel=1e-9)
+    cost = sum(
+        times * budget for times, budget in zip(paid.tolist(), budgets, strict=True) if times
+    )
+    assert cost == pytest.approx(
+        fc.Designed(budgets=(*budgets, math.inf)).loss(last - first, position=first), rel=1e-9
+    )
 
 
-# A person -------------------------------------------------------------------------------------------------------------------
-
-
+# A person
+# ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("seed", range(25))
 def test_no_person_loses_more_than_the_targets(seed: int) -> None:
     """Any placement of the contributions that keeps the cap: the oldest at most ``age`` old."""
@@ -152,14 +173,24 @@ def test_no_person_loses_more_than_the_targets(seed: int) -> None:
             ages = [age] if steps is None else range(age, -1, -steps)
             crowded = [first + age - each for each in ages for _ in range(events)]
             assert design.loss_of(crowded, now=first + age) <= limit * (1 + 1e-12)
-        bound = sum(events * Fraction(design.loss(each)) for each in ([age] if steps is None else range(age, -1, -steps)))
+        bound = sum(
+            events * Fraction(design.loss(each))
+            for each in ([age] if steps is None else range(age, -1, -steps))
+        )
         assert bound <= Fraction(limit)
 
 
 def test_keys_of_a_person_count_like_events_for_pure_losses() -> None:
     targets = {0: 0.1, 60: 0.5, 1000: 4.0}
-    several = fc.design(targets=targets, horizon=1000, person=fc.Person(events=2, keys=3, per_step=True), head_start=0)
-    assert several == fc.design(targets=targets, horizon=1000, person=fc.Person(events=6), head_start=0)
+    several = fc.design(
+        targets=targets,
+        horizon=1000,
+        person=fc.Person(events=2, keys=3, per_step=True),
+        head_start=0,
+    )
+    assert several == fc.design(
+        targets=targets, horizon=1000, person=fc.Person(events=6), head_start=0
+    )
     for age, limit in targets.items():
         assert several.composed_loss(age, sensitivity=2, keys=3).epsilon <= limit
     with pytest.raises(ParameterError, match="steps must be left out with per_step"):
@@ -168,28 +199,42 @@ def test_keys_of_a_person_count_like_events_for_pure_losses() -> None:
 
 def test_a_person_with_one_event_is_an_event() -> None:
     targets = {0: 0.1, 60: 0.5, 10**6: 4.0}
-    assert fc.design(targets=targets, horizon=10**6, person=fc.Person()) == fc.design(targets=targets, horizon=10**6)
+    assert fc.design(targets=targets, horizon=10**6, person=fc.Person()) == fc.design(
+        targets=targets, horizon=10**6
+    )
 
 
 def test_more_contributions_cost_more_error() -> None:
     targets = {60: 0.5, 525_600: 4.0}
     errors = [
         fc.design(targets=targets, horizon=525_600, person=person, head_start=0).mse(525_600)
-        for person in (None, fc.Person(events=24), fc.Person(events=24, steps=525_600), fc.Person(events=24, steps=1440))
+        for person in (
+            None,
+            fc.Person(events=24),
+            fc.Person(events=24, steps=525_600),
+            fc.Person(events=24, steps=1440),
+        )
     ]
     assert errors == sorted(errors)
     assert errors[1] == pytest.approx(24**2 * errors[0], rel=5e-3)
 
 
 def test_a_person_over_a_very_long_horizon() -> None:
-    design = fc.design(targets={1 << 59: 3.0}, horizon=1 << 59, person=fc.Person(events=3, steps=1 << 40), head_start=0)
-    bound = sum(3 * Fraction(design.loss((1 << 59) - at * (1 << 40))) for at in range((1 << 19) + 1)[:: 1 << 14])
+    design = fc.design(
+        targets={1 << 59: 3.0},
+        horizon=1 << 59,
+        person=fc.Person(events=3, steps=1 << 40),
+        head_start=0,
+    )
+    bound = sum(
+        3 * Fraction(design.loss((1 << 59) - at * (1 << 40)))
+        for at in range((1 << 19) + 1)[:: 1 << 14]
+    )
     assert bound <= 3  # one period in many is well within
 
 
-# Senseless wishes -----------------------------------------------------------------------------------------------------------
-
-
+# Senseless wishes
+# ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("wishes", "words"),
     [
@@ -221,7 +266,9 @@ def test_senseless_wishes_get_one_clear_line(wishes: dict[str, Any], words: str)
     assert ";" in str(refused.value)  # the remedy
 
 
-@pytest.mark.parametrize("wishes", [{"events": 0}, {"events": 1.5}, {"steps": 0}, {"steps": "day"}, {"keys": 0}])
+@pytest.mark.parametrize(
+    "wishes", [{"events": 0}, {"events": 1.5}, {"steps": 0}, {"steps": "day"}, {"keys": 0}]
+)
 def test_senseless_persons_are_refused(wishes: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match="must be an integer"):
         fc.Person(**wishes)

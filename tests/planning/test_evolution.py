@@ -1,4 +1,5 @@
-"""Small designs with a head start are as good as scipy's global search, and the search computes the losses that count."""
+"""Small designs with a head start are as good as scipy's global search, and the search computes the
+losses that count."""
 
 from __future__ import annotations
 
@@ -19,11 +20,15 @@ def test_small_designs_are_within_one_percent_of_the_best(seed: int) -> None:
     """A search that only goes downhill from a few curves misses each of these by 4 to 5 %."""
     targets, horizon = small_case(seed)
     design = fc.design(targets=targets, horizon=horizon)
-    assert math.sqrt(design.mse(horizon) / least_error(targets, horizon, starts=1, seed=seed)) < NEAR
+    assert (
+        math.sqrt(design.mse(horizon) / least_error(targets, horizon, starts=1, seed=seed)) < NEAR
+    )
 
 
 def test_equal_targets_have_equal_designs() -> None:
-    assert fc.design(targets={10: 0.4, 50: 1.0}, horizon=50) == fc.design(targets={10: 0.4, 50: 1.0}, horizon=50)
+    assert fc.design(targets={10: 0.4, 50: 1.0}, horizon=50) == fc.design(
+        targets={10: 0.4, 50: 1.0}, horizon=50
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -33,14 +38,22 @@ def test_the_losses_of_many_budgets_at_once(seed: int) -> None:
     budgets = np.exp(generator.uniform(-1.5, 1.5, (20, 5)))
     budgets[:, 1:][generator.random((20, 4)) < 0.3] = math.inf
     items = [(int(first), int(first + age)) for first, age in generator.integers(1, 70, (9, 2))]
-    rows: list[Row] = [tuple((0.5 + at, *item) for at, item in enumerate(items[:4])), *(((2.0, *item),) for item in items[4:])]
+    rows: list[Row] = [
+        tuple((0.5 + at, *item) for at, item in enumerate(items[:4])),
+        *(((2.0, *item),) for item in items[4:]),
+    ]
     known = _Items()
     known.add([rows])
     excess = known.excess(budgets)
     for row, found in zip(budgets.tolist(), excess.tolist(), strict=True):
         last = next(each for each in reversed(row) if math.isfinite(each))
         mechanism = fc.Designed(budgets=(*row, last))
-        sums = [sum(weight * mechanism.loss(end - first, position=first) for weight, first, end in parts) for parts in rows]
+        sums = [
+            sum(
+                weight * mechanism.loss(end - first, position=first) for weight, first, end in parts
+            )
+            for parts in rows
+        ]
         assert found == pytest.approx(max(sums), rel=1e-12)
 
 
@@ -55,6 +68,7 @@ def test_items_that_are_never_the_worst_are_forgotten() -> None:
 
 
 def test_populations_find_a_known_minimum() -> None:
-    """One item that lives through one output: only the first budget is paid for, so all other levels need no noise."""
+    """One item that lives through one output: only the first budget is paid for, so all other
+    levels need no noise."""
     for found in evolved(np.ones(4), lambda _: [((1.0, 1, 1),)], 2, 20, 60):
         assert np.all(np.isinf(found[1:]))

@@ -1,4 +1,5 @@
-"""Gaussian designs: certified under every target, as good as golden numbers, and near the best of all Gaussian mechanisms."""
+"""Gaussian designs: certified under every target, as good as golden numbers, and near the best of
+all Gaussian mechanisms."""
 
 from __future__ import annotations
 
@@ -36,17 +37,21 @@ BEST = [  # steps, mu at ages, a certified lower bound on the error of any Gauss
 
 
 @pytest.mark.parametrize(("horizon", "mus", "least"), BEST)
-def test_near_the_best_of_all_gaussian_mechanisms(horizon: int, mus: dict[int, float], least: float) -> None:
+def test_near_the_best_of_all_gaussian_mechanisms(
+    horizon: int, mus: dict[int, float], least: float
+) -> None:
     targets = {age: epsilon_at(mu, DELTA) for age, mu in mus.items()}
     found = fc.design(targets=targets, horizon=horizon, delta=DELTA)
     assert math.sqrt(found.mse(horizon, resolution_bits=math.inf)) <= 1.04 * least
 
 
 def least_error(horizon: int) -> float:
-    """A lower bound on the root mean squared error at mu = 1 without expiration, over all factorizations of the sums.
+    """A lower bound on the root mean squared error at mu = 1 without expiration, over all
+    factorizations of the sums.
 
-    For any positive v the value ``2 tr((V A'A V)**(1/2)) - sum of squares of v`` bounds the squared error from below (the dual of
-    the optimal factorization); iterating its stationarity condition makes it the optimum.
+    For any positive v the value ``2 tr((V A'A V)**(1/2)) - sum of squares of v`` bounds the squared
+    error from below (the dual of the optimal factorization); iterating its stationarity condition
+    makes it the optimum.
     """
     square = np.tril(np.ones((horizon, horizon)))
     gram = square.T @ square
@@ -61,7 +66,9 @@ def least_error(horizon: int) -> float:
 
 @pytest.mark.parametrize("horizon", [32, 64, 128])
 def test_near_the_best_factorization_without_expiration(horizon: int) -> None:
-    found = fc.design(targets={horizon - 1: epsilon_at(1.0, DELTA)}, horizon=horizon - 1, delta=DELTA)
+    found = fc.design(
+        targets={horizon - 1: epsilon_at(1.0, DELTA)}, horizon=horizon - 1, delta=DELTA
+    )
     error = math.sqrt(found.mse(horizon, resolution_bits=math.inf))
     assert error <= 1.04 * least_error(horizon)
     assert error >= least_error(horizon) * (1 - 1e-9)
@@ -73,13 +80,17 @@ def test_the_oracle_gives_the_known_optimum() -> None:
 
 @pytest.mark.parametrize("objective", ["mse", "worst"])
 def test_delays_people_and_objectives(objective: str) -> None:
-    found = fc.design(targets={10: 1.0, 500: 3.0}, horizon=500, delay=4, objective=objective, delta=1e-6)
+    found = fc.design(
+        targets={10: 1.0, 500: 3.0}, horizon=500, delay=4, objective=objective, delta=1e-6
+    )
     assert found.delay == 4
     assert found.loss(3) == 0.0
     assert found.loss(10) <= 1.0
     assert found.loss(500) <= 3.0
     person = fc.Person(events=2, steps=100)
-    shared = fc.design(targets={500: 3.0}, horizon=500, person=person, objective=objective, delta=1e-6)
+    shared = fc.design(
+        targets={500: 3.0}, horizon=500, person=person, objective=objective, delta=1e-6
+    )
     positions = [1, 1, 101, 101, 201, 201, 301, 301, 401, 401]
     assert shared.loss_of(positions, now=501) <= 3.0
     assert shared.mu_of(positions, now=501) <= person_mu(shared, 500, person, 0)
@@ -115,7 +126,9 @@ def test_plans_show_pure_and_gaussian_options_side_by_side() -> None:
     tight = fc.plan(targets={0: 0.1, 1000: 3.0}, horizon=1000, delta=DELTA)
     assert tight.best.name != "gaussian"
     assert "better here than Gaussian noise" in tight.best.reason
-    assert all("gaussian" not in option.name for option in fc.plan(targets={10: 1.0}, horizon=10).options)
+    assert all(
+        "gaussian" not in option.name for option in fc.plan(targets={10: 1.0}, horizon=10).options
+    )
 
 
 def test_plans_by_error() -> None:
@@ -129,7 +142,8 @@ def test_plans_by_error() -> None:
 
 
 def test_rates_give_the_sequences() -> None:
-    """The closed form of the design and that of the certificate agree, from interlaced rates and from weights."""
+    """The closed form of the design and that of the certificate agree, from interlaced rates and
+    from weights."""
     poles = math.log(2.0) / np.array([50.0, 4.0, 1.0])
     found = response_of(np.array([0.001, 0.05, 0.3]), poles)
     mechanism = fc.Gaussian(sigma=1.0, half_lives=(50, 4, 1), weights=found.weights.tolist())

@@ -19,26 +19,38 @@ PRECISION = 1e-7
 
 
 def random_budgets(chance: random.Random) -> list[float]:
-    return [chance.uniform(0.1, 1.0)] + [chance.choice([math.inf, chance.uniform(0.05, 3.0)]) for _ in range(LEVELS - 1)]
+    return [chance.uniform(0.1, 1.0)] + [
+        chance.choice([math.inf, chance.uniform(0.05, 3.0)]) for _ in range(LEVELS - 1)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(100))
 def test_the_cheapest_pattern_is_the_exact_loss_and_the_others_are_above(seed: int) -> None:
     chance = random.Random(seed)
     budgets = random_budgets(chance)
-    reaches = sorted({chance.randint(1, 1 << chance.randint(1, LEVELS)) for _ in range(5)} - {1 << LEVELS})
+    reaches = sorted(
+        {chance.randint(1, 1 << chance.randint(1, LEVELS)) for _ in range(5)} - {1 << LEVELS}
+    )
     patterns = Patterns([Limit(most=1.0, parts=((reach, 1),)) for reach in reaches], LEVELS)
     exact = [fc.Designed(budgets=budgets).loss(reach - 1) for reach in reaches]
-    assert paid(patterns, patterns.cheapest(np.array(budgets)), budgets) == pytest.approx(exact, rel=1e-12)
+    assert paid(patterns, patterns.cheapest(np.array(budgets)), budgets) == pytest.approx(
+        exact, rel=1e-12
+    )
     for _ in range(10):
         own = (True, *(chance.random() < 0.5 for _ in range(LEVELS - 1)))
         other = Choices(own, tuple(chance.randint(0, top) for top in patterns.tops))
-        assert all(cost >= loss * (1 - 1e-12) for cost, loss in zip(paid(patterns, other, budgets), exact, strict=True))
+        assert all(
+            cost >= loss * (1 - 1e-12)
+            for cost, loss in zip(paid(patterns, other, budgets), exact, strict=True)
+        )
 
 
 def paid(patterns: Patterns, choices: Choices, budgets: list[float]) -> list[float]:
     rows = patterns.matrix(choices).tolist()
-    return [sum(often * budget for often, budget in zip(row, budgets, strict=True) if often) for row in rows]
+    return [
+        sum(often * budget for often, budget in zip(row, budgets, strict=True) if often)
+        for row in rows
+    ]
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -31,7 +31,10 @@ def test_losses_given_every_option_keeps_them_and_the_best_has_least_error(late:
     assert {option.mechanism.delay for option in late.options} == {0, 60}
     assert {option.mechanism.kind for option in late.options} == {"designed", "gradual"}
     for option in late.options:
-        assert all(option.mechanism.loss(age) <= limit_at(TARGETS, age) for age in (0, 59, 60, 61, 43_200, 43_201, YEAR))
+        assert all(
+            option.mechanism.loss(age) <= limit_at(TARGETS, age)
+            for age in (0, 59, 60, 61, 43_200, 43_201, YEAR)
+        )
         assert option.share == pytest.approx(1.0, abs=1e-9)
         assert option.mechanism.delay == 0 or option.mechanism.loss(59) == 0.0
 
@@ -42,22 +45,33 @@ def test_forecasts_are_those_of_the_mechanism(late: fc.Plan) -> None:
         assert errors.mean == math.sqrt(mechanism.mse(YEAR))
         assert errors.start == mechanism.error_bound(mechanism.delay + 1, 0.05, largest_input=0)
         assert errors.horizon == mechanism.error_bound(YEAR, 0.05, largest_input=0)
-        assert errors.worst == mechanism.max_error_bound(YEAR, 0.05, largest_input=0) > errors.horizon > errors.mean
+        assert (
+            errors.worst
+            == mechanism.max_error_bound(YEAR, 0.05, largest_input=0)
+            > errors.horizon
+            > errors.mean
+        )
         assert errors.minimum == fc.minimum_error(mechanism, YEAR)
-        assert errors.distance == pytest.approx(mechanism.max_error_bound(YEAR, 1 / 3, largest_input=0) / errors.minimum)
+        assert errors.distance == pytest.approx(
+            mechanism.max_error_bound(YEAR, 1 / 3, largest_input=0) / errors.minimum
+        )
         assert all(loss == mechanism.loss(age) for age, loss in option.curve)
         assert {0, *TARGETS} <= {age for age, _ in option.curve}
 
 
 def test_a_head_start_is_explained_and_there_is_an_option_without_it(late: fc.Plan) -> None:
-    """The first outputs have the error of later ones, and the forecast of the start does not hide it."""
+    """The first outputs have the error of later ones, and the forecast of the start does not hide
+    it."""
     named = {option.name: option for option in late.options}
     for after in ("", ", 60 late"):
         started, plain = named[f"designed{after}"], named[f"designed, no head start{after}"]
         assert started.mechanism.schedule.head_start > 0
         assert plain.mechanism.schedule.head_start == 0
         steps = (1 << started.mechanism.schedule.head_start) - 1
-        assert f"starts as if {steps:,} steps had passed, so that early outputs have the error of later ones" in started.reason
+        assert (
+            f"starts as if {steps:,} steps had passed, so that early outputs have the error of"
+            " later ones" in started.reason
+        )
         assert "starts as if" not in plain.reason
         assert started.forecast.mean < plain.forecast.mean
         assert plain.forecast.start < started.forecast.start
@@ -69,13 +83,19 @@ def test_reasons_are_one_sentence_each_and_true(late: fc.Plan) -> None:
     assert best.reason.startswith("has the least error")
     for option in late.options:
         assert option.reason.endswith(".")
-        assert option.reason.count(".") - option.reason.count("0.") - option.reason.count("1.5") <= 4
+        assert (
+            option.reason.count(".") - option.reason.count("0.") - option.reason.count("1.5") <= 4
+        )
         assert ("outputs lag by 1 hour" in option.reason) == (option.mechanism.delay == 60)
     second = late.options[1]
-    assert f"{100 * (second.forecast.mean / best.forecast.mean - 1):.3g} % more error" in second.reason
+    assert (
+        f"{100 * (second.forecast.mean / best.forecast.mean - 1):.3g} % more error" in second.reason
+    )
 
 
-@pytest.mark.parametrize(("wish", "value"), [("mean_error", 100.0), ("max_error", 500.0), ("mean_error", 0.4)])
+@pytest.mark.parametrize(
+    ("wish", "value"), [("mean_error", 100.0), ("max_error", 500.0), ("mean_error", 0.4)]
+)
 def test_error_given_every_option_has_it_and_the_best_loses_least(wish: str, value: float) -> None:
     made = fc.plan(horizon=10_000, beta=0.01, **{wish: value})  # type: ignore[arg-type]
     losses = [option.mechanism.loss(10_000) for option in made.options]
@@ -99,8 +119,14 @@ def test_both_given_options_that_keep_both_come_first_and_lose_no_more_than_they
     assert made.options[-len(missing) :] == tuple(missing)
     for option in missing:
         factor = float(option.reason.split("needs ")[1].split(" times")[0])
-        assert scaled(option.mechanism, factor * 1.01).max_error_bound(YEAR, 0.01, largest_input=0) <= 500
-        assert scaled(option.mechanism, factor * 0.99).max_error_bound(YEAR, 0.01, largest_input=0) > 500
+        assert (
+            scaled(option.mechanism, factor * 1.01).max_error_bound(YEAR, 0.01, largest_input=0)
+            <= 500
+        )
+        assert (
+            scaled(option.mechanism, factor * 0.99).max_error_bound(YEAR, 0.01, largest_input=0)
+            > 500
+        )
 
 
 def test_a_plan_for_a_person_limits_the_sum() -> None:
@@ -130,12 +156,13 @@ def test_the_worst_step_can_be_the_aim() -> None:
     assert made.best.forecast.worst < fc.plan(targets={1000: 1.0}, horizon=1030).best.forecast.worst
     mechanism = made.best.mechanism
     assert mechanism.schedule.head_start > 0
-    assert mechanism.variance(1030) == max(mechanism.variance(step) for step in range(1, 1031))  # no earlier step is worse
+    assert mechanism.variance(1030) == max(
+        mechanism.variance(step) for step in range(1, 1031)
+    )  # no earlier step is worse
 
 
-# Files ----------------------------------------------------------------------------------------------------------------------
-
-
+# Files
+# ------------------------------------------------------------------------------------------------
 def test_a_plan_file_is_accepted_as_a_mechanism(late: fc.Plan) -> None:
     for option in late.options:
         text = plan_json(late, option)
@@ -168,7 +195,10 @@ def test_a_plan_file_is_never_overwritten_by_accident(late: fc.Plan, tmp_path: P
         ({"horizon": 100, "mean_error": 0.0}, "mean_error must be"),
         ({"horizon": 100, "max_error": -1.0}, "max_error must be"),
         ({"horizon": 100, "max_error": 5.0, "beta": 1.0}, "beta must be"),
-        ({"horizon": 100, "targets": {5: 1.0}, "delay": 100}, "delay must be less than the horizon"),
+        (
+            {"horizon": 100, "targets": {5: 1.0}, "delay": 100},
+            "delay must be less than the horizon",
+        ),
         ({"horizon": 100, "targets": {200: 1.0}}, "target age must be"),
         ({"horizon": 100, "targets": {5: 1.0, 6: 0.5}}, "targets must not decrease"),
         ({"horizon": 100, "targets": {5: 1.0}, "tick_seconds": 0}, "tick_seconds must be"),

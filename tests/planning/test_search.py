@@ -1,6 +1,7 @@
 """The search against the best of *all* patterns, where there are few enough to solve each of them.
 
-Budgets keep the limits exactly if they keep them under some pattern, so the best over all patterns is the true optimum.
+Budgets keep the limits exactly if they keep them under some pattern, so the best over all patterns
+is the true optimum.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def best_of_all(shares: np.ndarray, limits: list[Limit]) -> float:
     best = math.inf
     for own in itertools.product((True, False), repeat=len(shares) - 1):
         for stops in itertools.product(*(range(top + 1) for top in patterns.tops)):
-            budgets, _ = least_noise(shares, patterns.matrix(Choices((True, *own), stops)), np.cbrt(shares), 1e-5)
+            budgets, _ = least_noise(
+                shares, patterns.matrix(Choices((True, *own), stops)), np.cbrt(shares), 1e-5
+            )
             best = min(best, float(shares @ variance(budgets)))
     return best
 
@@ -36,7 +39,10 @@ def test_finds_nearly_the_best_of_all_patterns(seed: int) -> None:
     horizon = chance.randint(1 << LEVELS - 1, (1 << LEVELS) - 1)
     shares = np.array([(horizon - (1 << level) + 1) / horizon for level in range(LEVELS)])
     low, high = sorted(chance.uniform(0.05, 3.0) for _ in range(2))
-    limits = [Limit(most=low, parts=((chance.randint(1, 15), 1),)), Limit(most=high, parts=((horizon, 1),))]
+    limits = [
+        Limit(most=low, parts=((chance.randint(1, 15), 1),)),
+        Limit(most=high, parts=((horizon, 1),)),
+    ]
     assert Search(shares, limits).run().noise <= NEAR * best_of_all(shares, limits)
 
 

@@ -10,7 +10,9 @@ from fadecount.plots import spread_ages, thinned
 
 
 @given(st.integers(1, 2**60))
-def test_spread_ages_rise_within_the_horizon_and_hold_both_sides_of_every_jump(horizon: int) -> None:
+def test_spread_ages_rise_within_the_horizon_and_hold_both_sides_of_every_jump(
+    horizon: int,
+) -> None:
     ages = spread_ages(horizon)
     assert np.all(np.diff(ages) > 0)
     assert ages[0] == 0

@@ -22,7 +22,13 @@ from fadecount.plots.releases import Panel, draw_panels
 def drawn(horizon: int = 10**6, tick_seconds: float | None = None, width: float = 7.2) -> Figure:
     figure = new_figure(width, 4.8)
     curves = [
-        Curve.of(fc.Gradual(epsilon=0.1, exponent=power), horizon=horizon, label=f"{kind} {power}", kind=kind, group=at)
+        Curve.of(
+            fc.Gradual(epsilon=0.1, exponent=power),
+            horizon=horizon,
+            label=f"{kind} {power}",
+            kind=kind,
+            group=at,
+        )
         for at, power in enumerate((1.0, 2.0, 3.0))
         for kind in ("exact", "paper")
     ]
@@ -33,11 +39,15 @@ def drawn(horizon: int = 10**6, tick_seconds: float | None = None, width: float 
 
 @pytest.mark.parametrize("tick_seconds", [None, 1, 60, 3600, 86400])
 @pytest.mark.parametrize("horizon", [10, 1000, 10**6, 10**12, 10**18])
-def test_marks_on_the_age_axis_do_not_overlap_and_the_legend_is_outside_the_data(horizon: int, tick_seconds: int | None) -> None:
+def test_marks_on_the_age_axis_do_not_overlap_and_the_legend_is_outside_the_data(
+    horizon: int, tick_seconds: int | None
+) -> None:
     figure = drawn(horizon, tick_seconds)
     axes = figure.axes[0]
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    boxes = [label.get_window_extent(renderer) for label in axes.get_xticklabels() if label.get_text()]
+    boxes = [
+        label.get_window_extent(renderer) for label in axes.get_xticklabels() if label.get_text()
+    ]
     assert len(boxes) >= 1
     assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
     legend = figure.legends[0].get_window_extent(renderer)
@@ -48,10 +58,16 @@ def test_marks_on_the_age_axis_do_not_overlap_and_the_legend_is_outside_the_data
 
 def test_curves_differ_without_colour() -> None:
     lines = drawn().axes[0].get_lines()
-    looks = {(line.get_marker(), str(line._unscaled_dash_pattern)) for line in lines if line.get_marker() != "None"}  # type: ignore[attr-defined]
+    looks = {
+        (line.get_marker(), str(line._unscaled_dash_pattern))  # type: ignore[attr-defined]
+        for line in lines
+        if line.get_marker() != "None"
+    }
     assert len(looks) == 3
     assert len(set(MARKS)) == len(set(COLOURS)) == 7
-    assert len({(str(look["linestyle"]), look["linewidth"]) for look in KINDS.values()}) == len(KINDS)
+    assert len({(str(look["linestyle"]), look["linewidth"]) for look in KINDS.values()}) == len(
+        KINDS
+    )
 
 
 def test_a_loss_of_nothing_is_left_out() -> None:
@@ -66,7 +82,14 @@ def test_a_loss_of_nothing_is_left_out() -> None:
 def test_releases_show_their_band(with_truth: bool) -> None:
     figure = new_figure()
     true = np.arange(50)
-    draw_releases(figure, np.arange(50), true + 3, error=10.0, confidence=0.95, true=true if with_truth else None)
+    draw_releases(
+        figure,
+        np.arange(50),
+        true + 3,
+        error=10.0,
+        confidence=0.95,
+        true=true if with_truth else None,
+    )
     assert len(figure.axes) == (2 if with_truth else 1)
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert "95 % band" in labels
@@ -86,14 +109,21 @@ def test_bad_input_is_refused_in_one_line(tmp_path: Path) -> None:
 
 def test_the_same_figure_gives_the_same_bytes(tmp_path: Path) -> None:
     for suffix in ("png", "svg", "pdf"):
-        first, second = (save_figure(drawn(1000), tmp_path / f"{name}.{suffix}").read_bytes() for name in "ab")
+        first, second = (
+            save_figure(drawn(1000), tmp_path / f"{name}.{suffix}").read_bytes() for name in "ab"
+        )
         assert first == second
     assert svg_text(drawn(1000)).startswith("<svg")
 
 
 def test_pyplot_is_never_imported() -> None:
     code = "import sys, fadecount.plots; print('matplotlib.pyplot' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "False"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "False"
+    )
 
 
 @pytest.mark.parametrize("hours", [2, 30, 47, 60, 72, 100, 24 * 45, 24 * 365, 24 * 700])
@@ -101,7 +131,10 @@ def test_any_span_of_time_has_marks(tmp_path: Path, hours: int) -> None:
     """matplotlib warns where its list of distances has none that fits; a warning fails a test."""
     times = [datetime(2026, 3, 1, tzinfo=UTC) + timedelta(hours=each) for each in (0, hours)]
     counts = np.array([1, 2])
-    panels = [Panel(key=str(key), times=times, values=counts, low=counts - 1, high=counts + 1) for key in range(4)]
+    panels = [
+        Panel(key=str(key), times=times, values=counts, low=counts - 1, high=counts + 1)
+        for key in range(4)
+    ]
     figure = new_figure()
     draw_panels(figure, panels, bars=False)
     save_figure(figure, tmp_path / "panels.svg")

@@ -52,7 +52,11 @@ def _message(source: socket.socket) -> bytes:
     while b"\r\n\r\n" not in found:
         found += source.recv(65536)
     head, _, body = found.partition(b"\r\n\r\n")
-    lengths = [int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
+    lengths = [
+        int(line.split(b":")[1])
+        for line in head.lower().split(b"\r\n")
+        if line.startswith(b"content-length:")
+    ]
     while len(body) < (lengths or [0])[0]:
         body += source.recv(65536)
     return head + b"\r\n\r\n" + body

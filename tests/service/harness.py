@@ -1,4 +1,5 @@
-"""A service in this process for tests: a real server, port and store, and a clock that stands still until told."""
+"""A service in this process for tests: a real server, port and store, and a clock that stands still
+until told."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from fadecount.service.settings import Settings, Storage
 from fadecount.service.tokens import Role
 
 EXACT = fc.Gradual(epsilon=2.0**14, exponent=1.0)
-"""So much budget that a noise variable differs from 0 with probability below exp(-16000): releases show the true counts."""
+"""So much budget that a noise variable differs from 0 with probability below exp(-16000): releases
+show the true counts."""
 
 START = 1_700_000_000
 
@@ -53,7 +55,8 @@ class Reply:
 
 
 class Harness:
-    """``with Harness(tmp_path) as harness:``; ``harness.close_tick()`` lets a tick go by and waits for its release."""
+    """``with Harness(tmp_path) as harness:``; ``harness.close_tick()`` lets a tick go by and waits
+    for its release."""
 
     def __init__(
         self,
@@ -67,7 +70,9 @@ class Harness:
         storage = Storage(folder=folder / "state", fence=folder / "fence", database=database)
         storage.prepare()
         self.clock = clock or StillClock()
-        self._settings = Settings(storage=storage, public=public, limits=limits or Limits(), clock=self.clock)
+        self._settings = Settings(
+            storage=storage, public=public, limits=limits or Limits(), clock=self.clock
+        )
         self.tokens = storage.tokens()
         self.storage = storage
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -89,7 +94,9 @@ class Harness:
 
     async def _serve(self) -> None:
         try:
-            self.service = Service(replace(self._settings, hosts=allowed_hosts("127.0.0.1", self.port)))
+            self.service = Service(
+                replace(self._settings, hosts=allowed_hosts("127.0.0.1", self.port))
+            )
             await self.service.start()
             self._server = make_server(self.service, self._settings)
         except BaseException as error:
@@ -113,14 +120,20 @@ class Harness:
         return fc.Client(self.url, token or self.admin)
 
     def create(
-        self, name: str = "doors", keys: Iterable[str] = ("a", "b"), mechanism: fc.Mechanism = EXACT, tick: str = "1m"
+        self,
+        name: str = "doors",
+        keys: Iterable[str] = ("a", "b"),
+        mechanism: fc.Mechanism = EXACT,
+        tick: str = "1m",
     ) -> None:
         with self.client() as client:
             client.create(name, tick=tick, mechanism=mechanism, keys=keys)
 
     def facts(self, name: str) -> Facts:
         """The public facts of a stream, as the service knows them."""
-        return asyncio.run_coroutine_threadsafe(self.service.pool.facts(name), self.service._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(
+            self.service.pool.facts(name), self.service._loop
+        ).result(20)
 
     @property
     def live_readers(self) -> int:
@@ -135,7 +148,13 @@ class Harness:
         wait_for(lambda: (self.facts(name).last_tick or 0) >= last)
 
     def request(
-        self, method: str, path: str, body: bytes | str | None = None, *, token: str | None = None, **headers: str
+        self,
+        method: str,
+        path: str,
+        body: bytes | str | None = None,
+        *,
+        token: str | None = None,
+        **headers: str,
     ) -> Reply:
         """One request on a connection of its own; headers as ``content_type="..."``."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
@@ -144,13 +163,22 @@ class Harness:
             named["Authorization"] = f"Bearer {token}"
         connection.request(method, path, body, named)
         answer = connection.getresponse()
-        reply = Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+        reply = Reply(
+            answer.status,
+            {name.lower(): value for name, value in answer.getheaders()},
+            answer.read(),
+        )
         connection.close()
         return reply
 
     def post(self, path: str, value: Any, *, token: str | None = None, **headers: str) -> Reply:
         return self.request(
-            "POST", path, json.dumps(value), token=token or self.admin, content_type="application/json", **headers
+            "POST",
+            path,
+            json.dumps(value),
+            token=token or self.admin,
+            content_type="application/json",
+            **headers,
         )
 
 

@@ -30,18 +30,23 @@ class PostgresServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._controlled:  # the package would look for the process that it started, before any restart
+        if (
+            self._controlled
+        ):  # the package would look for the process that it started, before any restart
             with contextlib.suppress(subprocess.CalledProcessError):  # it may be stopped already
                 self.control("stop", "immediate")
         self._server.cleanup()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def url_of(self, role: str) -> str:
-        """The address for a role, made on first use, so that what a process holds can be told from what others hold."""
+        """The address for a role, made on first use, so that what a process holds can be told from
+        what others hold."""
         import psycopg
 
         with psycopg.connect(self.url, autocommit=True) as connection:
-            if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchall():
+            if not connection.execute(
+                "SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)
+            ).fetchall():
                 connection.execute(f"CREATE ROLE {role} SUPERUSER LOGIN".encode())
         return self.url.replace("//postgres:", f"//{role}:")
 
@@ -49,9 +54,15 @@ class PostgresServer:
         """The roles whose processes lead a stream."""
         import psycopg
 
-        asked = "SELECT DISTINCT usename FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND granted"
+        asked = (
+            "SELECT DISTINCT usename FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype"
+            " = 'advisory' AND granted"
+        )
         with psycopg.connect(self.url, autocommit=True) as connection:
-            return [name for (name,) in connection.execute(f"{asked} AND objsubid = 1".encode()).fetchall()]
+            return [
+                name
+                for (name,) in connection.execute(f"{asked} AND objsubid = 1".encode()).fetchall()
+            ]
 
     def listen(self) -> str:
         """Let the server listen on a port too; its address there."""
@@ -62,7 +73,8 @@ class PostgresServer:
         return f"postgresql://postgres@127.0.0.1:{port}/postgres"
 
     def control(self, action: str, how: str | None = None) -> None:
-        """``pg_ctl``: restart or stop, with how gently; or start, with where to listen besides the socket."""
+        """``pg_ctl``: restart or stop, with how gently; or start, with where to listen besides the
+        socket."""
         self._controlled = True
         words = ["-w", "-D", str(self._server.pgdata), "-l", str(self._server.log), action]
         if action == "start":

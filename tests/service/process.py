@@ -1,4 +1,5 @@
-"""The service as people run it: a process of its own, that can be stopped, killed and started again."""
+"""The service as people run it: a process of its own, that can be stopped, killed and started
+again."""
 
 from __future__ import annotations
 
@@ -42,13 +43,25 @@ class ServeProcess:
         self.kill()
 
     def start(self, *, tries: int = 100) -> None:
-        """Start and wait until it says where it serves; the port stays the same from the first start on.
+        """Start and wait until it says where it serves; the port stays the same from the first
+        start on.
 
         A doomed process may be gone before that; then one that is not doomed is started.
         """
-        words = ["--state", str(self.folder / "state"), "--fence", str(self.folder / "fence"), "--port", str(self._port)]
+        words = [
+            "--state",
+            str(self.folder / "state"),
+            "--fence",
+            str(self.folder / "fence"),
+            "--port",
+            str(self._port),
+        ]
         for _ in range(tries):
-            program = ["fadecount"] if self.doom is None else ["campaigns.service.doomed", self.doom[0], str(self.doom[1])]
+            program = (
+                ["fadecount"]
+                if self.doom is None
+                else ["campaigns.service.doomed", self.doom[0], str(self.doom[1])]
+            )
             self.process = subprocess.Popen(
                 [sys.executable, "-m", *program, "serve", *words, *self._options],
                 stdout=subprocess.PIPE,
@@ -61,7 +74,9 @@ class ServeProcess:
             if found := re.search(r"http://[^:]+:(\d+)/", line):
                 self._port = int(found[1])
                 self.url = f"http://127.0.0.1:{self._port}"
-                self._reader = threading.Thread(target=self._drain, args=(self.process,), daemon=True)
+                self._reader = threading.Thread(
+                    target=self._drain, args=(self.process,), daemon=True
+                )
                 self._reader.start()
                 return
             self.kill()

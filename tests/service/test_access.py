@@ -8,7 +8,13 @@ import pytest
 
 from tests.service.harness import Harness
 
-NEW = json.dumps({"name": "made", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0}})
+NEW = json.dumps(
+    {
+        "name": "made",
+        "tick": "1m",
+        "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0},
+    }
+)
 EVENT = json.dumps({"events": [{"key": "a"}]})
 KEYS = json.dumps({"keys": ["a"]})
 KEPT = json.dumps({"retain": "90d"})
@@ -47,10 +53,19 @@ def test_every_route_role_and_stream(harness: Harness, shown: Harness, public: b
                     inside = action in MAY[role] and scope in (None, stream)
                     open_to_all = public and role is None and action == "read"
                     missing = stream == "absent"
-                    expected = (404 if missing else SUCCESS[action]) if inside or open_to_all else 403 if role else 401
+                    expected = (
+                        (404 if missing else SUCCESS[action])
+                        if inside or open_to_all
+                        else 403
+                        if role
+                        else 401
+                    )
                     found = call(here, method, path.format(stream), body, token)
                     if found != expected:
-                        wrong.append(f"{role} of {scope}: {method} {path.format(stream)} gave {found}, not {expected}")
+                        wrong.append(
+                            f"{role} of {scope}: {method} {path.format(stream)} gave {found}, not"
+                            f" {expected}"
+                        )
     assert wrong == []
 
 
@@ -69,7 +84,10 @@ def test_creating_streams(harness: Harness) -> None:
         ("admin", "made", 201),
         ("admin", None, 200),
     ):
-        assert call(harness, "POST", "/v1/streams", NEW, harness.token(role, scope) if role else None) == status
+        assert (
+            call(harness, "POST", "/v1/streams", NEW, harness.token(role, scope) if role else None)
+            == status
+        )
 
 
 def test_deleting_streams(harness: Harness) -> None:
@@ -92,7 +110,10 @@ def test_lists_show_what_a_token_may_see(harness: Harness) -> None:
     harness.create("gates")
 
     def names(token: str) -> list[str]:
-        return [each["name"] for each in harness.request("GET", "/v1/streams", token=token).json()["streams"]]
+        return [
+            each["name"]
+            for each in harness.request("GET", "/v1/streams", token=token).json()["streams"]
+        ]
 
     assert names(harness.token("reader")) == ["doors", "gates"]
     assert names(harness.token("reader", "gates")) == ["gates"]
@@ -102,7 +123,12 @@ def test_lists_show_what_a_token_may_see(harness: Harness) -> None:
 
 
 def test_metrics_are_for_readers_of_everything(harness: Harness) -> None:
-    for role, scope, status in (("reader", None, 200), ("admin", None, 200), ("reader", "doors", 403), ("writer", None, 403)):
+    for role, scope, status in (
+        ("reader", None, 200),
+        ("admin", None, 200),
+        ("reader", "doors", 403),
+        ("writer", None, 403),
+    ):
         assert call(harness, "GET", "/metrics", None, harness.token(role, scope)) == status
     assert call(harness, "GET", "/metrics", None, None) == 401
 

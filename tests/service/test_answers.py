@@ -1,4 +1,5 @@
-"""What every answer carries, and what hostile requests get: 4xx, nothing of what was sent, never a traceback."""
+"""What every answer carries, and what hostile requests get: 4xx, nothing of what was sent, never a
+traceback."""
 
 from __future__ import annotations
 
@@ -19,30 +20,80 @@ PATHS = (
     "/metrics",
 )
 ODD_QUERIES = (
-    "limit=0", "limit=10001", "limit=-1", "limit=1e3", "limit=%D9%A1", "limit=1&limit=2", "key=%ff", "since=2026-01-01",
-    "since=9999999-01-01T00:00:00Z", "since=0001-01-01T00:00:00Z", "until=9999-12-31T23:59:59Z", "cursor=1", "cursor=1.1.1",
-    "cursor=9999999999999999999.0", "a=" + "x" * 3000, "&".join(f"a{at}=1" for at in range(40)), f"since={CANARY}",
-    f"limit={CANARY}", f"cursor={CANARY}", f"{CANARY}=1",
-)  # fmt: skip
+    "limit=0",
+    "limit=10001",
+    "limit=-1",
+    "limit=1e3",
+    "limit=%D9%A1",
+    "limit=1&limit=2",
+    "key=%ff",
+    "since=2026-01-01",
+    "since=9999999-01-01T00:00:00Z",
+    "since=0001-01-01T00:00:00Z",
+    "until=9999-12-31T23:59:59Z",
+    "cursor=1",
+    "cursor=1.1.1",
+    "cursor=9999999999999999999.0",
+    "a=" + "x" * 3000,
+    "&".join(f"a{at}=1" for at in range(40)),
+    f"since={CANARY}",
+    f"limit={CANARY}",
+    f"cursor={CANARY}",
+    f"{CANARY}=1",
+)
 ODD_PRIVACY = (
-    "age=", "age=x", "age=0s", "age=1h&time=2026-01-01T00:00:00Z", "at=2026-01-01T00:00:00Z", "age=" + "9" * 50 + "y",
+    "age=",
+    "age=x",
+    "age=0s",
+    "age=1h&time=2026-01-01T00:00:00Z",
+    "at=2026-01-01T00:00:00Z",
+    "age=" + "9" * 50 + "y",
     f"age={CANARY}",
-)  # fmt: skip
+)
 ODD_PATHS = (
-    "/v1/streams/", "/v1/streams/a/b/c", "/v1/streams/%2e%2e%2f", "/static/../app.py", "/static/%2e%2e/app.py", "/static/",
-    "/v1/streams/" + "x" * 3000, "/v1/streams/%00", "/v1/streams/%ff", "//", "/v1/streams/doors/", "/V1/streams", f"/{CANARY}",
-    f"/v1/streams/doors/releases?key={CANARY}", f"/v1/streams/{CANARY}",
-)  # fmt: skip
+    "/v1/streams/",
+    "/v1/streams/a/b/c",
+    "/v1/streams/%2e%2e%2f",
+    "/static/../app.py",
+    "/static/%2e%2e/app.py",
+    "/static/",
+    "/v1/streams/" + "x" * 3000,
+    "/v1/streams/%00",
+    "/v1/streams/%ff",
+    "//",
+    "/v1/streams/doors/",
+    "/V1/streams",
+    f"/{CANARY}",
+    f"/v1/streams/doors/releases?key={CANARY}",
+    f"/v1/streams/{CANARY}",
+)
 GRADUAL = {"kind": "gradual", "exponent": 1, "delay": 0}
 ODD_STREAMS: tuple[dict[str, object], ...] = (
-    {"tick": "0s"}, {"tick": "x"}, {"tick": 60}, {"tick": True}, {"name": "a/b"}, {"name": ""}, {"name": ["a"]}, {"zone": "Mars"},
-    {"keys": []}, {"keys": ["a", "a"]}, {"keys": [1]}, {"keys": "a"}, {"keys": ["\u0000"]}, {"keys": ["x" * 500]},
+    {"tick": "0s"},
+    {"tick": "x"},
+    {"tick": 60},
+    {"tick": True},
+    {"name": "a/b"},
+    {"name": ""},
+    {"name": ["a"]},
+    {"zone": "Mars"},
+    {"keys": []},
+    {"keys": ["a", "a"]},
+    {"keys": [1]},
+    {"keys": "a"},
+    {"keys": ["\u0000"]},
+    {"keys": ["x" * 500]},
     {"mechanism": 1},
-    {"mechanism": {"kind": "none"}}, {"mechanism": {"kind": "gradual"}}, {"mechanism": {**GRADUAL, "epsilon": -1}},
-    {"mechanism": {**GRADUAL, "epsilon": True}}, {"mechanism": {**GRADUAL, "epsilon": 1, "delay": 10**7}},
-    {"plan": {"kind": "linear", "epsilon": 1}}, {"other": 1},
-    {"mechanism": {"kind": "designed", "budgets": [[[1]]]}}, {"mechanism": {"kind": ["gradual"]}},
-)  # fmt: skip
+    {"mechanism": {"kind": "none"}},
+    {"mechanism": {"kind": "gradual"}},
+    {"mechanism": {**GRADUAL, "epsilon": -1}},
+    {"mechanism": {**GRADUAL, "epsilon": True}},
+    {"mechanism": {**GRADUAL, "epsilon": 1, "delay": 10**7}},
+    {"plan": {"kind": "linear", "epsilon": 1}},
+    {"other": 1},
+    {"mechanism": {"kind": "designed", "budgets": [[[1]]]}},
+    {"mechanism": {"kind": ["gradual"]}},
+)
 
 
 def test_security_headers_are_on_every_answer(shown: Harness) -> None:
@@ -57,7 +108,11 @@ def test_security_headers_are_on_every_answer(shown: Harness) -> None:
 
 def test_the_content_policy_lets_nothing_foreign_in() -> None:
     assert "default-src 'none'" in CONTENT_POLICY
-    assert "unsafe" not in CONTENT_POLICY and "http" not in CONTENT_POLICY and "*" not in CONTENT_POLICY
+    assert (
+        "unsafe" not in CONTENT_POLICY
+        and "http" not in CONTENT_POLICY
+        and "*" not in CONTENT_POLICY
+    )
 
 
 def test_foreign_hosts_are_not_answered(shown: Harness) -> None:
@@ -70,7 +125,9 @@ def test_foreign_hosts_are_not_answered(shown: Harness) -> None:
 def test_hostile_bodies_get_a_4xx_and_no_echo(harness: Harness) -> None:
     for body in HOSTILE_BODIES:
         for path in ("/v1/streams/doors/events", "/v1/streams", "/v1/streams/doors/keys"):
-            reply = harness.request("POST", path, body, token=harness.admin, content_type="application/json")
+            reply = harness.request(
+                "POST", path, body, token=harness.admin, content_type="application/json"
+            )
             assert 400 <= reply.status < 500, (path, body[:40])
             assert CANARY.encode() not in reply.body + str(reply.headers).encode()
     harness.close_tick()
@@ -103,16 +160,29 @@ def test_wrong_methods(shown: Harness) -> None:
 
 
 def test_wrong_content_types_and_idempotency_keys(harness: Harness) -> None:
-    for media_type in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
-        reply = harness.request("POST", "/v1/streams/doors/events", b"{}", token=harness.admin, content_type=media_type)
+    for media_type in (
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "",
+    ):
+        reply = harness.request(
+            "POST", "/v1/streams/doors/events", b"{}", token=harness.admin, content_type=media_type
+        )
         assert reply.status == 415
     for key in ("", "a\tb", "x" * 201, "é"):
-        reply = harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}, idempotency_key=key)
+        reply = harness.post(
+            "/v1/streams/doors/events", {"events": [{"key": "a"}]}, idempotency_key=key
+        )
         assert reply.status == 400, key
 
 
 def test_streams_that_cannot_be(harness: Harness) -> None:
-    good: dict[str, object] = {"name": "new", "tick": "1m", "mechanism": {"kind": "linear", "epsilon": 1.0}}
+    good: dict[str, object] = {
+        "name": "new",
+        "tick": "1m",
+        "mechanism": {"kind": "linear", "epsilon": 1.0},
+    }
     for change in ODD_STREAMS:
         assert harness.post("/v1/streams", {**good, **change}).status == 400, change
     assert harness.post("/v1/streams", good).status == 201
@@ -121,15 +191,33 @@ def test_streams_that_cannot_be(harness: Harness) -> None:
 def test_what_two_programs_could_read_differently_is_refused(harness: Harness) -> None:
     """Two headers where one is meant, and a slash that is one only after decoding."""
     good = f"Authorization: Bearer {harness.admin}"
-    for lines in ((good, "Authorization: Bearer fc_a_b"), ("Authorization: Bearer fc_a_b", good), (good, good)):
+    for lines in (
+        (good, "Authorization: Bearer fc_a_b"),
+        ("Authorization: Bearer fc_a_b", good),
+        (good, good),
+    ):
         assert status_of(harness, "GET /v1/streams HTTP/1.1", *lines) == 400
     assert status_of(harness, "GET /v1/streams HTTP/1.1", good) == 200
     assert status_of(harness, "GET /v1/streams%2Fdoors HTTP/1.1", good) == 404
     here = f"127.0.0.1:{harness.port}"
     assert status_of(harness, f"GET http://{here}/v1/streams HTTP/1.1", good) == 200
-    for other in ("evil.example", "127.0.0.1", f"evil@{here}", f"{here}@evil.example", f"{here}:80", "evil.example:80"):
+    for other in (
+        "evil.example",
+        "127.0.0.1",
+        f"evil@{here}",
+        f"{here}@evil.example",
+        f"{here}:80",
+        "evil.example:80",
+    ):
         assert status_of(harness, f"GET http://{other}/v1/streams HTTP/1.1", good) == 400, other
-    for target in ("*", "evil.example:443", "?v1/streams", "v1/streams", "//evil.example/v1/streams", f"ftp://{here}/v1/streams"):
+    for target in (
+        "*",
+        "evil.example:443",
+        "?v1/streams",
+        "v1/streams",
+        "//evil.example/v1/streams",
+        f"ftp://{here}/v1/streams",
+    ):
         assert status_of(harness, f"GET {target} HTTP/1.1", good) in (400, 404), target
     assert status_of(harness, "GET /v1/streams#/v1/streams/doors HTTP/1.1", good) == 400
 

@@ -17,13 +17,16 @@ from tests.service.process import ServeProcess
 def test_memory_stays_small_under_every_attack(tmp_path: Path) -> None:
     with ServeProcess(tmp_path) as service, ThreadPoolExecutor(1) as thread:
         for name, attack in ATTACKS.items():
-            memory, _, _ = thread.submit(asyncio.run, attacked(service, attack, 0.8, 0.04)).result(120)
+            memory, _, _ = thread.submit(asyncio.run, attacked(service, attack, 0.8, 0.04)).result(
+                120
+            )
             assert 10 < memory < MOST_MEGABYTES, name
         assert service.process.poll() is None
 
 
 def test_a_body_that_nobody_reads_is_not_kept(harness: Harness) -> None:
-    """The request is refused before its body is complete; the connection stays open until its time is over."""
+    """The request is refused before its body is complete; the connection stays open until its time
+    is over."""
     with socket.create_connection(("127.0.0.1", harness.port), timeout=30) as connection:
         connection.sendall(HEAD + b"Content-Length: 1000000\r\n\r\n" + b" " * 60_000)
         assert connection.recv(65536).startswith(b"HTTP/1.1 401")

@@ -25,9 +25,15 @@ def test_the_log_names_the_token_and_holds_no_counts_keys_or_secrets(harness: Ha
         (Act.TOKEN_CREATED, "user", other.id),
         (Act.KEYS_DECLARED, "token", "doors"),
     ]
-    assert [each.actor for each in log.entries() if each.actor.startswith("token")] == [own.shown, other.shown]
+    assert [each.actor for each in log.entries() if each.actor.startswith("token")] == [
+        own.shown,
+        other.shown,
+    ]
     text = (harness.storage.folder / FILE_NAME).read_text()
-    assert not any(secret in text for secret in ("918273", "hidden-key", token, token.split("_", 2)[2], harness.admin))
+    assert not any(
+        secret in text
+        for secret in ("918273", "hidden-key", token, token.split("_", 2)[2], harness.admin)
+    )
 
 
 def test_a_stream_that_ends_is_recorded_once(harness: Harness) -> None:
@@ -36,7 +42,9 @@ def test_a_stream_that_ends_is_recorded_once(harness: Harness) -> None:
     harness.close_tick(2)
     log = AuditLog.in_folder(harness.storage.folder)
     wait_for(lambda: any(each.act == Act.STREAM_ENDED for each in log.entries()))
-    assert [(each.actor, each.object) for each in log.entries() if each.act == Act.STREAM_ENDED] == [("the clock", "short")]
+    assert [
+        (each.actor, each.object) for each in log.entries() if each.act == Act.STREAM_ENDED
+    ] == [("the clock", "short")]
 
 
 def test_without_its_log_the_service_refuses_acts_and_still_counts(harness: Harness) -> None:
@@ -44,8 +52,15 @@ def test_without_its_log_the_service_refuses_acts_and_still_counts(harness: Harn
     path.unlink()
     path.mkdir()
     answer = harness.post("/v1/streams/doors/keys", {"keys": ["c"]})
-    assert (answer.status, json.loads(answer.body)["code"]) == (503, "unavailable") and "audit log" in answer.json()["detail"]
-    new = {"name": "more", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 0.1, "exponent": 1.0, "delay": 0}}
+    assert (answer.status, json.loads(answer.body)["code"]) == (
+        503,
+        "unavailable",
+    ) and "audit log" in answer.json()["detail"]
+    new = {
+        "name": "more",
+        "tick": "1m",
+        "mechanism": {"kind": "gradual", "epsilon": 0.1, "exponent": 1.0, "delay": 0},
+    }
     assert harness.post("/v1/streams", new).status == 503
     assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 202
     path.rmdir()

@@ -18,7 +18,8 @@ from tests.service.harness import EXACT, Harness
 
 
 class _Balanced(BaseHTTPRequestHandler):
-    """Stands where a balancer does: the process behind the first connection never can, the one behind the second can."""
+    """Stands where a balancer does: the process behind the first connection never can, the one
+    behind the second can."""
 
     protocol_version = "HTTP/1.1"
     connections = 0
@@ -30,7 +31,11 @@ class _Balanced(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        body = b"{}" if self._can else b'{"code": "unavailable", "detail": "another process leads this stream"}'
+        body = (
+            b"{}"
+            if self._can
+            else b'{"code": "unavailable", "detail": "another process leads this stream"}'
+        )
         self.send_response(200 if self._can else 503)
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Retry-After", "0")
@@ -71,7 +76,11 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 def test_both_clients_have_the_same_calls() -> None:
     def calls(kind: type[Any]) -> dict[str, list[str]]:
-        return {name: list(inspect.signature(getattr(kind, name)).parameters) for name in dir(kind) if not name.startswith("_")}
+        return {
+            name: list(inspect.signature(getattr(kind, name)).parameters)
+            for name in dir(kind)
+            if not name.startswith("_")
+        }
 
     blocking = calls(Client)
     assert blocking.pop("close") == ["self"]
@@ -120,7 +129,13 @@ def test_both_clients_send_amounts(harness: Harness) -> None:
 
     with harness.client() as client:
         client.create("paid", tick="1m", mechanism=EXACT, keys=["a", "b"], unit={"amount": 5})
-        client.create("baskets", tick="1m", mechanism=EXACT, keys=["a", "b"], unit={"of": "person", "amount": 5, "events": 2})
+        client.create(
+            "baskets",
+            tick="1m",
+            mechanism=EXACT,
+            keys=["a", "b"],
+            unit={"of": "person", "amount": 5, "events": 2},
+        )
         assert client.add("paid", {"a": 2, "b": 1}, amount=4), "two events of 4, and one"
         assert client.add("paid", {"b": 100}), "a hundred events of 1"
         assert client.add("baskets", {"b": 1, "a": 1}, person="ann", amount=5)

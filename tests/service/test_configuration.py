@@ -1,4 +1,5 @@
-"""Settings from the command line, the environment and a file: in this order, from one definition, and no unknown names."""
+"""Settings from the command line, the environment and a file: in this order, from one definition,
+and no unknown names."""
 
 from __future__ import annotations
 
@@ -44,7 +45,13 @@ def parsed(*words: str) -> dict[str, str | bool | list[str] | None]:
 def toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return str(list(value)) if isinstance(value, tuple) else str(value) if isinstance(value, int | float) else f'"{value}"'
+    return (
+        str(list(value))
+        if isinstance(value, tuple)
+        else str(value)
+        if isinstance(value, int | float)
+        else f'"{value}"'
+    )
 
 
 def test_every_setting_can_stand_in_every_place(tmp_path: Path) -> None:
@@ -54,16 +61,27 @@ def test_every_setting_can_stand_in_every_place(tmp_path: Path) -> None:
     found = configuration(parsed(), environment)
     assert {name: found[name] for name in expected} == expected
     file = tmp_path / "settings.toml"
-    file.write_text("".join(f"{setting.name} = {toml(FULL[setting.name][1])}\n" for setting in chosen), encoding="utf-8")
+    file.write_text(
+        "".join(f"{setting.name} = {toml(FULL[setting.name][1])}\n" for setting in chosen),
+        encoding="utf-8",
+    )
     for given, variables in ((str(file), {}), (None, {"FADECOUNT_CONFIG": str(file)})):
         found = configuration(parsed(), variables, given)
         assert {name: found[name] for name in expected} == expected
     words = []
     for setting in chosen:
         if setting.kind == "texts":
-            words += [word for each in FULL[setting.name][0].split(", ") for word in (setting.option, each)]
+            words += [
+                word
+                for each in FULL[setting.name][0].split(", ")
+                for word in (setting.option, each)
+            ]
         else:
-            words += [setting.option] if setting.kind == "true or false" else [setting.option, FULL[setting.name][0]]
+            words += (
+                [setting.option]
+                if setting.kind == "true or false"
+                else [setting.option, FULL[setting.name][0]]
+            )
     found = configuration(parsed(*words), {})
     assert {name: found[name] for name in expected} == expected
     found = configuration(parsed(), {})
@@ -73,7 +91,12 @@ def test_every_setting_can_stand_in_every_place(tmp_path: Path) -> None:
 def test_the_command_line_comes_first_then_the_environment_then_the_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text("port = 1\nburst = 1\nrate = 1\npublic = true\n", encoding="utf-8")
-    environment = {"FADECOUNT_PORT": "2", "FADECOUNT_BURST": "2", "HOME": "/nowhere", "FADECOUNT_KEY": "x"}
+    environment = {
+        "FADECOUNT_PORT": "2",
+        "FADECOUNT_BURST": "2",
+        "HOME": "/nowhere",
+        "FADECOUNT_KEY": "x",
+    }
     found = configuration(parsed("--port", "3", "--no-public"), environment, file)
     assert (found["port"], found["burst"], found["rate"], found["public"]) == (3, 2, 1.0, False)
 
@@ -130,7 +153,9 @@ def test_the_example_file_and_the_table_are_complete(tmp_path: Path) -> None:
         assert f"| `{setting.option}` | `{setting.variable}` | `{setting.name}` |" in page
 
 
-def test_the_state_folder_is_found_for_other_commands_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_folder_is_found_for_other_commands_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FADECOUNT_STATE", str(tmp_path / "counts"))
     assert default_folder() == tmp_path / "counts"
     monkeypatch.delenv("FADECOUNT_STATE")
@@ -162,6 +187,10 @@ FOREIGN = {"FADECOUNT_NAME": "counts.example.org", "FADECOUNT_UPSTREAM": "fadeco
 def test_the_variables_of_the_files_for_deployment_are_known() -> None:
     assert configuration({}, FOREIGN) == configuration({}, {})
     files = "".join(
-        (Path(__file__).parents[2] / "deploy" / name).read_text(encoding="utf-8") for name in ("compose.yaml", "Caddyfile")
+        (Path(__file__).parents[2] / "deploy" / name).read_text(encoding="utf-8")
+        for name in ("compose.yaml", "Caddyfile")
     )
-    assert set(re.findall(r"FADECOUNT_[A-Z_]+", files)) <= {setting.variable for setting in SETTINGS} | OTHER_VARIABLES
+    assert (
+        set(re.findall(r"FADECOUNT_[A-Z_]+", files))
+        <= {setting.variable for setting in SETTINGS} | OTHER_VARIABLES
+    )

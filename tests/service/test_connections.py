@@ -18,13 +18,18 @@ from fadecount.service.protocol import MOST_PIPELINED, WAITING_BYTES
 from tests.service.harness import Harness, wait_for
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-CHUNKED = b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+CHUNKED = (
+    b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+)
 EVENTS = json.dumps({"events": [{"key": "a"}]}).encode()
 
 
 @pytest.fixture
 def tight(tmp_path: Path) -> Iterator[Harness]:
-    with Harness(tmp_path, limits=Limits(body_bytes=50_000, request_seconds=3.0, idle_seconds=0.5, connections=60)) as harness:
+    with Harness(
+        tmp_path,
+        limits=Limits(body_bytes=50_000, request_seconds=3.0, idle_seconds=0.5, connections=60),
+    ) as harness:
         harness.create()
         yield harness
 
@@ -81,13 +86,25 @@ def test_nothing_between_requests_holds_a_connection(tight: Harness, noise: byte
 
 def test_trailers_are_not_headers(tight: Harness) -> None:
     body = b"%x\r\n%b\r\n0\r\n" % (len(EVENTS), EVENTS)
-    trailers = f"Authorization: Bearer {tight.admin}\r\nContent-Type: application/json\r\n\r\n".encode()
+    trailers = (
+        f"Authorization: Bearer {tight.admin}\r\nContent-Type: application/json\r\n\r\n".encode()
+    )
     with connected(tight) as connection:
-        connection.sendall(CHUNKED + b"Connection: close\r\nContent-Type: application/json\r\n\r\n" + body + trailers)
+        connection.sendall(
+            CHUNKED
+            + b"Connection: close\r\nContent-Type: application/json\r\n\r\n"
+            + body
+            + trailers
+        )
         assert rest(connection).startswith(b"HTTP/1.1 401")
     with connected(tight) as connection:
         head = CHUNKED + f"Connection: close\r\nAuthorization: Bearer {tight.admin}\r\n".encode()
-        connection.sendall(head + b"Content-Type: application/json\r\n\r\n" + body + b"Content-Type: text/plain\r\n\r\n")
+        connection.sendall(
+            head
+            + b"Content-Type: application/json\r\n\r\n"
+            + body
+            + b"Content-Type: text/plain\r\n\r\n"
+        )
         assert rest(connection).startswith(b"HTTP/1.1 202")
 
 
@@ -97,7 +114,13 @@ def test_trailers_are_not_headers(tight: Harness) -> None:
         (CHUNKED + b"\r\n0\r\n", b"X-Trailer: " + b"a" * 4000 + b"\r\n"),
         (CHUNKED + b"\r\n0\r\nX-Trailer: ", b"a" * 4000),
         (CHUNKED + b"\r\n", b"1;" + b"x" * 4000 + b"\r\na\r\n"),
-        (b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n", b"a" * 4000),
+        (
+            (
+                b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nContent-Length:"
+                b" 99999999999\r\n\r\n"
+            ),
+            b"a" * 4000,
+        ),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"X-Header: " + b"a" * 4000 + b"\r\n"),
         (b"GET /", b"a" * 4000),
     ],
@@ -114,8 +137,20 @@ def test_a_message_is_bounded_as_a_whole(tight: Harness, head: bytes, piece: byt
 def test_requests_in_a_row_are_answered_in_order_up_to_a_bound(tight: Harness) -> None:
     missing = GET.replace(b"/healthz", b"/missing")
     with connected(tight) as connection:
-        connection.sendall(GET + missing + GET + missing + GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
-        assert re.findall(rb"HTTP/1\.1 (\d+) ", rest(connection)) == [b"200", b"404", b"200", b"404", b"200"]
+        connection.sendall(
+            GET
+            + missing
+            + GET
+            + missing
+            + GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+        )
+        assert re.findall(rb"HTTP/1\.1 (\d+) ", rest(connection)) == [
+            b"200",
+            b"404",
+            b"200",
+            b"404",
+            b"200",
+        ]
     with connected(tight) as connection:
         connection.sendall(GET * 5000)
         assert rest(connection).count(b"HTTP/1.1 200") <= MOST_PIPELINED + 2
@@ -123,7 +158,13 @@ def test_requests_in_a_row_are_answered_in_order_up_to_a_bound(tight: Harness) -
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"\x16\x03\x01\x02\x00", b"GET / HTTP/9.9\r\n\r\n", b"NONSENSE\r\n\r\n", b"GET /#a HTTP/1.1\r\n\r\n"]
+    "garbage",
+    [
+        b"\x16\x03\x01\x02\x00",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"NONSENSE\r\n\r\n",
+        b"GET /#a HTTP/1.1\r\n\r\n",
+    ],
 )
 def test_garbage_gets_a_refusal_like_all_others_and_no_line_in_the_log(
     tight: Harness, garbage: bytes, caplog: pytest.LogCaptureFixture
@@ -148,8 +189,13 @@ def test_a_head_that_comes_in_one_piece_is_bounded_too(tight: Harness) -> None:
 
 def test_requests_that_wait_may_have_small_bodies_only(tight: Harness) -> None:
     """They would be kept in memory, token or not, until the one before them is answered."""
-    live = f"GET /v1/streams/doors/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {tight.admin}\r\n\r\n".encode()
-    post = b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+    live = (
+        "GET /v1/streams/doors/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer"
+        f" {tight.admin}\r\n\r\n".encode()
+    )
+    post = (
+        b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+    )
     for size, count in ((WAITING_BYTES + 1, 1), (WAITING_BYTES // 4, 5)):
         with connected(tight) as connection:
             connection.sendall(live)
@@ -166,7 +212,9 @@ def test_requests_that_wait_may_have_small_bodies_only(tight: Harness) -> None:
 def test_a_wish_for_another_protocol_is_answered_and_ends_the_connection(tight: Harness) -> None:
     for wish in (b"websocket", b"h2c"):
         with connected(tight) as connection:
-            connection.sendall(GET[:-2] + b"Connection: Upgrade\r\nUpgrade: " + wish + b"\r\n\r\n" + GET)
+            connection.sendall(
+                GET[:-2] + b"Connection: Upgrade\r\nUpgrade: " + wish + b"\r\n\r\n" + GET
+            )
             answer = rest(connection)
             assert answer.count(b"HTTP/1.1 ") == 1 and b"connection: close" in answer.lower()
 

@@ -54,14 +54,26 @@ def test_a_repeated_key_counts_once_across_ticks_and_restarts(tmp_path: Path) ->
 
 def test_an_idempotency_key_belongs_to_a_token(harness: Harness) -> None:
     """One writer can neither ask whether another has sent an id, nor keep it from counting."""
-    with harness.client(harness.token("writer")) as one, harness.client(harness.token("writer", "doors")) as two:
-        assert [one.add("doors", {"a": 1}, id="same"), two.add("doors", {"a": 10}, id="same")] == [True, True]
-        assert [one.add("doors", {"a": 1}, id="same"), two.add("doors", {"a": 10}, id="same")] == [False, False]
+    with (
+        harness.client(harness.token("writer")) as one,
+        harness.client(harness.token("writer", "doors")) as two,
+    ):
+        assert [one.add("doors", {"a": 1}, id="same"), two.add("doors", {"a": 10}, id="same")] == [
+            True,
+            True,
+        ]
+        assert [one.add("doors", {"a": 1}, id="same"), two.add("doors", {"a": 10}, id="same")] == [
+            False,
+            False,
+        ]
     assert total(harness) == 11
 
 
 def test_answers_that_get_lost_are_repeated_and_count_once(harness: Harness) -> None:
-    with LossyProxy(harness.port, lose_every=2) as proxy, fc.Client(proxy.url, harness.admin) as client:
+    with (
+        LossyProxy(harness.port, lose_every=2) as proxy,
+        fc.Client(proxy.url, harness.admin) as client,
+    ):
         for _ in range(20):
             client.add("doors", {"a": 1})
         assert proxy.lost >= 10
@@ -69,9 +81,14 @@ def test_answers_that_get_lost_are_repeated_and_count_once(harness: Harness) -> 
 
 
 def test_creating_may_be_repeated_but_not_with_another_meaning(harness: Harness) -> None:
-    with LossyProxy(harness.port, lose_every=2) as proxy, fc.Client(proxy.url, harness.admin) as client:
+    with (
+        LossyProxy(harness.port, lose_every=2) as proxy,
+        fc.Client(proxy.url, harness.admin) as client,
+    ):
         assert len(client.streams()) == 1
-        assert not client.create("gates", tick="1m", mechanism=EXACT, keys=["a", "b"])  # the answer to the first attempt got lost
+        assert not client.create(
+            "gates", tick="1m", mechanism=EXACT, keys=["a", "b"]
+        )  # the answer to the first attempt got lost
         assert proxy.lost == 1
     with harness.client() as client:
         assert client.create("doors-2", tick="1m", mechanism=EXACT)
@@ -101,7 +118,9 @@ def test_a_wrong_batch_in_a_group_fails_alone(harness: Harness) -> None:
     def send(key: str) -> None:
         statuses.append(harness.post("/v1/streams/doors/events", {"events": [{"key": key}]}).status)
 
-    threads = [threading.Thread(target=send, args=("a" if at % 3 else "unknown",)) for at in range(30)]
+    threads = [
+        threading.Thread(target=send, args=("a" if at % 3 else "unknown",)) for at in range(30)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -113,12 +132,21 @@ def test_a_wrong_batch_in_a_group_fails_alone(harness: Harness) -> None:
 def test_json_lines(harness: Harness) -> None:
     lines = "\n".join(json.dumps({"key": "a", "count": count}) for count in (1, 2, 3))
     path = "/v1/streams/doors/events"
-    assert harness.request("POST", path, lines, token=harness.admin, content_type="application/x-ndjson").status == 202
+    assert (
+        harness.request(
+            "POST", path, lines, token=harness.admin, content_type="application/x-ndjson"
+        ).status
+        == 202
+    )
     assert total(harness) == 6
 
 
 def test_a_stream_without_keys(harness: Harness) -> None:
-    plain = {"name": "plain", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 16384.0, "exponent": 1.0, "delay": 0}}
+    plain = {
+        "name": "plain",
+        "tick": "1m",
+        "mechanism": {"kind": "gradual", "epsilon": 16384.0, "exponent": 1.0, "delay": 0},
+    }
     assert harness.post("/v1/streams", plain).status == 201
     assert harness.post("/v1/streams/plain/events", {"events": [{"count": 2}, {}]}).status == 202
     harness.close_tick(name="plain")
@@ -127,16 +155,35 @@ def test_a_stream_without_keys(harness: Harness) -> None:
 
 
 def test_a_plan_for_persons_needs_a_unit_that_caps_them(harness: Harness) -> None:
-    planned = fc.plan(targets={60: 0.5}, horizon=525_600, tick_seconds=60, person=Person(events=2, steps=1))
-    plan = {**json.loads(planned.best.mechanism.to_json()), "plan": {"version": 1, **plan_dict(planned, planned.best)}}
-    units: tuple[dict[str, str | int] | None, ...] = (None, {"of": "event", "amount": 2}, {"of": "person", "events": 3})
+    planned = fc.plan(
+        targets={60: 0.5}, horizon=525_600, tick_seconds=60, person=Person(events=2, steps=1)
+    )
+    plan = {
+        **json.loads(planned.best.mechanism.to_json()),
+        "plan": {"version": 1, **plan_dict(planned, planned.best)},
+    }
+    units: tuple[dict[str, str | int] | None, ...] = (
+        None,
+        {"of": "event", "amount": 2},
+        {"of": "person", "events": 3},
+    )
     for unit in units:
-        body = {"name": "people", "tick": "1m", "plan": plan} | ({} if unit is None else {"unit": unit})
+        body = {"name": "people", "tick": "1m", "plan": plan} | (
+            {} if unit is None else {"unit": unit}
+        )
         refused = harness.post("/v1/streams", body)
         assert (refused.status, refused.json()["code"]) == (400, "wrong_unit"), unit
-        with harness.client() as client, pytest.raises(fc.errors.ParameterError, match="persons must be limited to 2 per tick"):
+        with (
+            harness.client() as client,
+            pytest.raises(fc.errors.ParameterError, match="persons must be limited to 2 per tick"),
+        ):
             client.create("people", tick="1m", plan=plan, unit=unit)
-    several = {"name": "people", "tick": "1m", "plan": plan, "unit": {"of": "person", "events": 2, "keys": 2}}
+    several = {
+        "name": "people",
+        "tick": "1m",
+        "plan": plan,
+        "unit": {"of": "person", "events": 2, "keys": 2},
+    }
     assert harness.post("/v1/streams", several).json()["code"] == "wrong_unit"
     capped = {"name": "people", "tick": "1m", "plan": plan, "unit": {"of": "person", "events": 2}}
     assert harness.post("/v1/streams", capped).status == 201
@@ -144,7 +191,10 @@ def test_a_plan_for_persons_needs_a_unit_that_caps_them(harness: Harness) -> Non
 
 def test_a_plan_holds_for_its_tick_only(harness: Harness) -> None:
     planned = fc.plan(targets={60: 0.5}, horizon=525_600, tick_seconds=60)
-    plan = {**json.loads(planned.best.mechanism.to_json()), "plan": {"version": 1, **plan_dict(planned, planned.best)}}
+    plan = {
+        **json.loads(planned.best.mechanism.to_json()),
+        "plan": {"version": 1, **plan_dict(planned, planned.best)},
+    }
     refused = harness.post("/v1/streams", {"name": "planned", "tick": "1s", "plan": plan})
     assert (refused.status, refused.json()["code"]) == (400, "wrong_tick")
     with harness.client() as client:
@@ -153,7 +203,9 @@ def test_a_plan_holds_for_its_tick_only(harness: Harness) -> None:
         assert client.create("planned", tick="1m", plan=plan)
         with pytest.raises(fc.errors.ParameterError, match="mechanism must be given, or a plan"):
             client.create("planned", tick="1m")
-    assert harness.post("/v1/streams", {"name": "planned", "tick": "1m", "plan": plan}).status == 200
+    assert (
+        harness.post("/v1/streams", {"name": "planned", "tick": "1m", "plan": plan}).status == 200
+    )
 
 
 def test_downtime_is_caught_up_and_nothing_released_changes(tmp_path: Path) -> None:
@@ -185,7 +237,9 @@ def test_a_clock_that_jumps_back_closes_nothing_twice(harness: Harness) -> None:
     assert total(harness) == 2
 
 
-@pytest.mark.parametrize(("tick", "jump"), [("1s", 8 * 86400), ("1m", 10 * 365 * 86400), ("1d", 10 * 86400)])
+@pytest.mark.parametrize(
+    ("tick", "jump"), [("1s", 8 * 86400), ("1m", 10 * 365 * 86400), ("1d", 10 * 86400)]
+)
 def test_a_clock_far_ahead_closes_nothing_until_it_is_right(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, tick: str, jump: int
 ) -> None:
@@ -198,14 +252,19 @@ def test_a_clock_far_ahead_closes_nothing_until_it_is_right(
         assert list(client.releases("doors")) == []
         unready = harness.request("GET", "/readyz")
         assert unready.status == 503 and b"the clock is far ahead" in unready.body
-        assert harness.request("GET", "/v1/streams/doors", token=harness.admin).json()["clock"] == "ahead"
+        assert (
+            harness.request("GET", "/v1/streams/doors", token=harness.admin).json()["clock"]
+            == "ahead"
+        )
         clock.moment = START + 2 * {"1s": 1, "1m": 60, "1d": 86400}[tick]
         wait_for(lambda: len(list(client.releases("doors", key="a"))) == 2)
         assert caplog.text.count("stops: the clock is") == 1
         wait_for(lambda: harness.request("GET", "/readyz").status == 200)
 
 
-def test_one_stream_that_was_away_for_long_does_not_make_all_unready(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_stream_that_was_away_for_long_does_not_make_all_unready(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     clock = StillClock()
     with Harness(tmp_path, clock=clock) as harness:
         harness.create()
@@ -240,7 +299,10 @@ def test_the_client_says_what_the_service_said(harness: Harness) -> None:
     with harness.client() as client, pytest.raises(ServiceError, match="declared") as caught:
         client.add("doors", {"unknown": 1})
     assert (caught.value.status, caught.value.code) == (400, "unknown_key")
-    with fc.Client("http://127.0.0.1:1", attempts=1) as nobody, pytest.raises(ServiceError, match="cannot be reached"):
+    with (
+        fc.Client("http://127.0.0.1:1", attempts=1) as nobody,
+        pytest.raises(ServiceError, match="cannot be reached"),
+    ):
         nobody.streams()
     with pytest.raises(fc.errors.ParameterError):
         fc.Client("ftp://example")
@@ -250,7 +312,12 @@ def test_the_client_says_what_the_service_said(harness: Harness) -> None:
 
 
 def test_the_unit_is_given_at_creation_shown_and_held(harness: Harness) -> None:
-    body = {"name": "paid", "tick": "1m", "keys": ["a", "b"], "mechanism": json.loads(EXACT.to_json())}
+    body = {
+        "name": "paid",
+        "tick": "1m",
+        "keys": ["a", "b"],
+        "mechanism": json.loads(EXACT.to_json()),
+    }
     assert harness.post("/v1/streams", {**body, "unit": {"of": "event", "amount": 5}}).status == 201
     assert harness.post("/v1/streams", body).status == 409
     for unit in ({"of": "planet"}, {"amount": 0}, {"events": 3}, {"other": 1}, 1):
@@ -261,7 +328,10 @@ def test_the_unit_is_given_at_creation_shown_and_held(harness: Harness) -> None:
         ([{"key": "a", "count": 100}], 202),
     ):
         assert harness.post("/v1/streams/paid/events", {"events": events}).status == status
-    assert harness.post("/v1/streams/paid/events", {"events": [{}], "person": "p"}).json()["code"] == "wrong_person"
+    assert (
+        harness.post("/v1/streams/paid/events", {"events": [{}], "person": "p"}).json()["code"]
+        == "wrong_person"
+    )
     harness.close_tick(name="paid")
     shown = harness.request("GET", "/v1/streams/paid", token=harness.admin).json()["unit"]
     assert (shown["text"], shown["sensitivity"]) == ("one event with an amount up to 5", 5)
@@ -286,14 +356,27 @@ def test_a_person_counts_under_as_many_keys_as_the_unit_says(harness: Harness) -
         text = "one person within a tick, at most 3 events in each of at most 2 keys"
         assert client.stream("people").unit == text
     shown = harness.request("GET", "/v1/streams/people", token=harness.admin).json()["unit"]
-    assert shown == {"of": "person", "amount": 1, "events": 3, "keys": 2, "sensitivity": 6, "text": text}
+    assert shown == {
+        "of": "person",
+        "amount": 1,
+        "events": 3,
+        "keys": 2,
+        "sensitivity": 6,
+        "text": text,
+    }
     aged = harness.request("GET", "/v1/streams/people/privacy?age=1h", token=harness.admin).json()
     assert (aged["unit"], aged["loss"]) == (text, 6 * EXACT.loss(60))
 
 
 def test_of_a_person_as_many_events_count_as_the_unit_says(harness: Harness) -> None:
     with harness.client() as client:
-        client.create("people", tick="1m", mechanism=EXACT, keys=["a", "b"], unit={"of": "person", "events": 3})
+        client.create(
+            "people",
+            tick="1m",
+            mechanism=EXACT,
+            keys=["a", "b"],
+            unit={"of": "person", "events": 3},
+        )
         for person in ("one", "two"):
             for _ in range(3):
                 assert client.add("people", {"a": 2}, person=person)

@@ -15,14 +15,22 @@ import fadecount as fc
 from fadecount.durations import format_duration
 from fadecount.mechanisms import Loss
 from fadecount.mechanisms.gaussian_law import epsilon_at, mu_at
-from fadecount.service.fading_curve import REFRESHED, FadingCurve, curve_ages, rival_refresh, sentence
+from fadecount.service.fading_curve import (
+    REFRESHED,
+    FadingCurve,
+    curve_ages,
+    rival_refresh,
+    sentence,
+)
 from fadecount.streams.forks import Fork, StreamLoss
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import Unit
 
 
 def curve(mechanism: fc.Mechanism, sensitivity: int = 1, tick_seconds: int = 60) -> FadingCurve:
-    return FadingCurve(stream=StreamLoss(mechanism=mechanism, sensitivity=sensitivity), tick_seconds=tick_seconds)
+    return FadingCurve(
+        stream=StreamLoss(mechanism=mechanism, sensitivity=sensitivity), tick_seconds=tick_seconds
+    )
 
 
 @pytest.mark.parametrize("tick_seconds", [60, 86400])
@@ -33,7 +41,11 @@ def test_the_comparison_has_the_same_error(tick_seconds: int, every: int) -> Non
     if every < 2 * tick_seconds:
         assert found is None
         return
-    assert found is not None and found.every_seconds == every and found.window_ticks == every // tick_seconds
+    assert (
+        found is not None
+        and found.every_seconds == every
+        and found.window_ticks == every // tick_seconds
+    )
     rival = rival_refresh(fading.mechanism, tick_seconds, every)
     horizon = max(31536000, 4 * every) // tick_seconds
     assert rival.mse(horizon) == pytest.approx(fading.mechanism.mse(horizon), rel=1e-6)
@@ -44,10 +56,16 @@ def test_the_comparison_says_who_loses_less_from_which_age_on() -> None:
     daily, monthly = fading.refresh(), fading.refresh(2592000)
     assert daily and monthly
     assert "every day: this stream loses less, or as much, at every age." in daily.sentence
-    assert "the paper's baseline" in daily.sentence and "split to lose least after 1 year." in daily.sentence
+    assert (
+        "the paper's baseline" in daily.sentence
+        and "split to lose least after 1 year." in daily.sentence
+    )
     crossing = fc.crossing_age(rival_refresh(fading.mechanism, 3600, 2592000), fading.mechanism)
     assert crossing is not None and crossing > 0
-    assert f"younger than about {format_duration(3600 * crossing)}; for older events this stream" in monthly.sentence
+    assert (
+        f"younger than about {format_duration(3600 * crossing)}; for older events this stream"
+        in monthly.sentence
+    )
     linear = curve(fc.Linear(epsilon=0.1), tick_seconds=86400)
     never = linear.refresh()
     assert never is not None and never.every_seconds == 604800
@@ -60,32 +78,46 @@ def test_visits_of_a_person_add_up() -> None:
     ages = [24 * each for each in range(1, 11) for _ in range(2)]
     assert found.visits == 20
     assert found.loss >= 2 * math.fsum(fading.mechanism.loss(age) for age in ages)
-    assert found.loss == pytest.approx(2 * math.fsum(fading.mechanism.loss(age) for age in ages), rel=1e-12)
+    assert found.loss == pytest.approx(
+        2 * math.fsum(fading.mechanism.loss(age) for age in ages), rel=1e-12
+    )
     exact = 2 * fading.mechanism.loss_of([300 - age for age in ages], now=300)
     assert found.loss >= exact
-    assert found.sentence.startswith("Someone who came 2 times in 1 day for 1 week 3 days: a privacy loss of at most ")
+    assert found.sentence.startswith(
+        "Someone who came 2 times in 1 day for 1 week 3 days: a privacy loss of at most "
+    )
     assert fading.person(1, 604800, 86400).visits == 1
     rare = fading.person(10, 365 * 86400, 30 * 86400)
-    assert rare.visits == 10 and rare.loss == pytest.approx(20 * fading.mechanism.loss(720)), "all ten may have come at once"
+    assert rare.visits == 10 and rare.loss == pytest.approx(20 * fading.mechanism.loss(720)), (
+        "all ten may have come at once"
+    )
     small = curve(fc.Gradual(epsilon=0.001), tick_seconds=3600).person(1, 86400, 604800)
     assert small.meaning.endswith(f"be at most {small.sure} sure.")
 
 
 def test_visits_that_come_early_are_covered() -> None:
-    """Twenty-four visits in the first hour of a day lose 12.0 by its end; spread over the day they would lose 9.8."""
+    """Twenty-four visits in the first hour of a day lose 12.0 by its end; spread over the day they
+    would lose 9.8."""
     mechanism = fc.Gradual(epsilon=0.1)
     stated = curve(mechanism, tick_seconds=3600).person(24, 86400, 86400)
     assert stated.loss == mechanism.loss_of([1] * 24, now=24) == pytest.approx(12.0)
 
 
-@pytest.mark.parametrize("mechanism", [fc.Gradual(0.3, 2.0), fc.Refresh(5, 1.0, 0.25), fc.Gaussian.gradual(9.0, delta=1e-3)])
+@pytest.mark.parametrize(
+    "mechanism",
+    [fc.Gradual(0.3, 2.0), fc.Refresh(5, 1.0, 0.25), fc.Gaussian.gradual(9.0, delta=1e-3)],
+)
 def test_no_times_of_visits_lose_more_than_stated(mechanism: fc.mechanisms.Mechanism) -> None:
     random = np.random.default_rng(3)
     for _ in range(200):
         tick, every, during = (int(each) for each in random.integers(1, [90, 400, 4000]))
         visits, now = int(random.integers(1, 6)), 20_000 + float(random.uniform(0, 4000))
         times: list[float] = []
-        for moment in np.sort(now - random.choice([during, during * random.uniform()], 60) * random.uniform(0.0, 1.0, 60) ** 0.2):
+        for moment in np.sort(
+            now
+            - random.choice([during, during * random.uniform()], 60)
+            * random.uniform(0.0, 1.0, 60) ** 0.2
+        ):
             if sum(moment - each < every for each in times) < visits:
                 times.append(float(moment))
         steps = [int(each // tick) + 1 for each in times]
@@ -97,12 +129,15 @@ def test_no_times_of_visits_lose_more_than_stated(mechanism: fc.mechanisms.Mecha
             assert mechanism.loss_of(steps, now=last + ahead) <= stated.loss * (1 + 1e-12)
             assert stated.visits >= len(times)
             by_tick = fading.person(visits, every, during, Unit(of="person", events=5))
-            assert mechanism.loss_of(sorted(set(steps)), now=last + ahead) <= by_tick.loss * (1 + 1e-12)
+            assert mechanism.loss_of(sorted(set(steps)), now=last + ahead) <= by_tick.loss * (
+                1 + 1e-12
+            )
             assert by_tick.loss <= stated.loss
 
 
 def test_visits_in_days_of_other_lengths() -> None:
-    """A fortnight with a day of 23 hours, and one in which a whole day was left out, reach into one tick more."""
+    """A fortnight with a day of 23 hours, and one in which a whole day was left out, reach into one
+    tick more."""
     mechanism, day = fc.Gradual(epsilon=0.5, exponent=2.0), 86400
     for zone, moment in (("Europe/Vienna", "2026-04-10"), ("Pacific/Apia", "2012-01-05")):
         ticks = Ticks(tick_seconds=day, zone=zone)
@@ -110,20 +145,30 @@ def test_visits_in_days_of_other_lengths() -> None:
         for length in range(1, 40):
             for steps in (length + 2, length + 7, 100):
                 first = ticks.at(now) - steps
-                places = [ticks.at(now - length * day + back) - first + 1 for back in (0.0, 0.5, 3600.5)]
-                fading = FadingCurve(stream=StreamLoss(mechanism=mechanism, steps=steps), tick_seconds=day, due=steps)
+                places = [
+                    ticks.at(now - length * day + back) - first + 1 for back in (0.0, 0.5, 3600.5)
+                ]
+                fading = FadingCurve(
+                    stream=StreamLoss(mechanism=mechanism, steps=steps), tick_seconds=day, due=steps
+                )
                 stated = fading.person(1, length * day, length * day).loss
                 assert max(mechanism.loss_of([place], now=steps) for place in places) <= stated
                 assert stated == fading.loss(length * day).epsilon
 
 
 def test_someone_in_every_day_of_a_fortnight_with_a_short_one() -> None:
-    """Half past midnight: fifteen times 24 hours reach into seventeen days, and today is released ahead of the clock."""
+    """Half past midnight: fifteen times 24 hours reach into seventeen days, and today is released
+    ahead of the clock."""
     mechanism, day, zone = fc.Gradual(epsilon=0.5, exponent=2.0), 86400, "Europe/Vienna"
-    ticks, now = Ticks(tick_seconds=day, zone=zone), datetime(2026, 4, 10, 0, 30, tzinfo=ZoneInfo(zone)).timestamp()
+    ticks, now = (
+        Ticks(tick_seconds=day, zone=zone),
+        datetime(2026, 4, 10, 0, 30, tzinfo=ZoneInfo(zone)).timestamp(),
+    )
     days = ticks.at(now) - ticks.at(now - 15 * day) + 1
     assert days == 17
-    fading = FadingCurve(stream=StreamLoss(mechanism=mechanism, steps=101), tick_seconds=day, due=100)
+    fading = FadingCurve(
+        stream=StreamLoss(mechanism=mechanism, steps=101), tick_seconds=day, due=100
+    )
     stated = fading.person(99, day, 15 * day, Unit(of="person", events=3)).loss
     assert stated >= math.fsum(mechanism.loss(age) for age in range(days)) * (1 - 1e-12)
 
@@ -132,7 +177,9 @@ def test_events_of_a_person_in_one_tick_are_one_unit() -> None:
     fading = curve(fc.Gradual(epsilon=0.1), 5, 86400)
     often = fading.person(24, 86400, 10 * 86400, Unit(of="person", events=5)).loss
     daily = fading.person(1, 86400, 10 * 86400).loss
-    assert often == pytest.approx(daily + 5 * fading.mechanism.loss(0)), "ten days reach into eleven ticks"
+    assert often == pytest.approx(daily + 5 * fading.mechanism.loss(0)), (
+        "ten days reach into eleven ticks"
+    )
     assert fading.person(24, 86400, 10 * 86400).loss == pytest.approx(24 * daily)
 
 
@@ -141,7 +188,10 @@ def test_a_loss_of_zero_at_a_delta_is_not_nothing() -> None:
     fading = curve(mechanism, tick_seconds=3600)
     found = fading.statement(86400)
     assert found.loss == 0.0 and "nothing has been published" not in found.sentence
-    assert "a loss of at most 0. " in found.sentence and "except with a chance of 0.001" in found.sentence
+    assert (
+        "a loss of at most 0. " in found.sentence
+        and "except with a chance of 0.001" in found.sentence
+    )
     assert fading.person(1000, 86400, 86400).loss >= mechanism.loss_of([1] * 1000, now=24) > 4.0
 
 
@@ -165,13 +215,26 @@ def test_a_factor_multiplies_every_loss() -> None:
 
 
 @given(
-    st.lists(st.one_of(st.none(), st.integers(1, 300)), max_size=3), st.integers(1, 200), st.integers(0, 199), st.integers(1, 3)
+    st.lists(st.one_of(st.none(), st.integers(1, 300)), max_size=3),
+    st.integers(1, 200),
+    st.integers(0, 199),
+    st.integers(1, 3),
 )
-def test_the_curve_covers_every_fork(ends: list[int | None], steps: int, age: int, sensitivity: int) -> None:
-    """What the page says of an age is never less than what the store says of an event of that age."""
+def test_the_curve_covers_every_fork(
+    ends: list[int | None], steps: int, age: int, sensitivity: int
+) -> None:
+    """What the page says of an age is never less than what the store says of an event of that
+    age."""
     mechanism, forks = fc.Gradual(epsilon=0.5, exponent=2.0), [Fork(last_step=end) for end in ends]
-    stream = StreamLoss(mechanism=mechanism, sensitivity=sensitivity, forks=tuple(forks), steps=steps)
-    for due in (None, steps, steps - 3, steps + 3):  # a clock that is right, behind the releases, and ahead of them
+    stream = StreamLoss(
+        mechanism=mechanism, sensitivity=sensitivity, forks=tuple(forks), steps=steps
+    )
+    for due in (
+        None,
+        steps,
+        steps - 3,
+        steps + 3,
+    ):  # a clock that is right, behind the releases, and ahead of them
         late = 0 if due is None else due - steps
         assert (
             FadingCurve(stream=stream, tick_seconds=60, due=due).loss(60 * age).epsilon
@@ -180,20 +243,26 @@ def test_the_curve_covers_every_fork(ends: list[int | None], steps: int, age: in
 
 
 def test_without_a_refresh_to_compare_with_there_is_none() -> None:
-    unreachable = FadingCurve(stream=StreamLoss(mechanism=fc.Gradual(epsilon=2.0**-30, exponent=1.0)), tick_seconds=1)
+    unreachable = FadingCurve(
+        stream=StreamLoss(mechanism=fc.Gradual(epsilon=2.0**-30, exponent=1.0)), tick_seconds=1
+    )
     assert unreachable.refresh() is None
     assert unreachable.curve()
 
 
 def test_sentences() -> None:
     pure = fc.Gradual(epsilon=0.1)
-    assert sentence("An event", Loss(0.0), pure) == "An event: nothing has been published about it yet."
+    assert (
+        sentence("An event", Loss(0.0), pure)
+        == "An event: nothing has been published about it yet."
+    )
     assert "at most 63 % sure" in sentence("An event", Loss(0.5), pure)
     assert "all but certain" in sentence("An event", Loss(30.0), pure)
 
 
 def test_gaussian_streams_state_a_best_guess_and_their_delta() -> None:
-    """A loss of 4 at delta 1e-9 is a mu of 0.672: the best guess is right in Phi(0.336) = 63.2 % of cases, not 98.2 %."""
+    """A loss of 4 at delta 1e-9 is a mu of 0.672: the best guess is right in Phi(0.336) = 63.2 % of
+    cases, not 98.2 %."""
     mechanism = fc.Gaussian.gradual(13.5)
     text = sentence("An event", Loss(mu_at(4.0, 1e-9), 1e-9), mechanism)
     assert "right in at most 64 % of cases" in text

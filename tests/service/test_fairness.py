@@ -1,4 +1,5 @@
-"""What one client does must not keep the others waiting: large bodies, dropped reads, many keys, many streams."""
+"""What one client does must not keep the others waiting: large bodies, dropped reads, many keys,
+many streams."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
 EVENTS = "/v1/streams/doors/events"
 
 
-def test_large_and_packed_bodies_are_parsed_off_the_loop(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_and_packed_bodies_are_parsed_off_the_loop(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     where: list[str] = []
     real = parsing.parse_events
 
@@ -46,11 +49,20 @@ def test_large_and_packed_bodies_are_parsed_off_the_loop(harness: Harness, monke
     assert [name.startswith("fadecount parser") for name in where] == [False, True, True]
 
 
-def test_a_large_count_of_a_person_costs_no_more_than_a_small_one(harness: Harness, questions: list[str]) -> None:
-    """One body of 700 kB stands for 20 million events of one person: caps come first, and nobody waits for the rest."""
+def test_a_large_count_of_a_person_costs_no_more_than_a_small_one(
+    harness: Harness, questions: list[str]
+) -> None:
+    """One body of 700 kB stands for 20 million events of one person: caps come first, and nobody
+    waits for the rest."""
     keys = [f"key{number:05d}" for number in range(20_000)]
     with harness.client() as client:
-        client.create("people", tick="1m", mechanism=EXACT, keys=keys, unit={"of": "person", "events": 1000, "keys": 2})
+        client.create(
+            "people",
+            tick="1m",
+            mechanism=EXACT,
+            keys=keys,
+            unit={"of": "person", "events": 1000, "keys": 2},
+        )
     body = {"person": "ann", "events": [{"key": key, "count": 1000} for key in keys]}
     questions.clear()
     tracemalloc.start()
@@ -63,7 +75,9 @@ def test_a_large_count_of_a_person_costs_no_more_than_a_small_one(harness: Harne
         assert [row.value for row in client.latest("people")[:3]] == [1000, 1000, 0]
 
 
-def test_events_are_counted_before_they_are_parsed(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_are_counted_before_they_are_parsed(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bomb = gzip.compress(b'{"events":[' + b",".join([b"{}"] * 340_000) + b"]}")
     assert len(bomb) < 4000
     monkeypatch.setattr(parsing, "_decoded", lambda *_: pytest.fail("it was parsed"))
@@ -72,8 +86,11 @@ def test_events_are_counted_before_they_are_parsed(harness: Harness, monkeypatch
     assert reply.status == 400 and b"1 to 50000 events" in reply.body
 
 
-def test_reads_that_nobody_waits_for_are_not_done(shown: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two hundred clients ask for something else each, and leave; the next one does not wait behind them."""
+def test_reads_that_nobody_waits_for_are_not_done(
+    shown: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred clients ask for something else each, and leave; the next one does not wait behind
+    them."""
     shown.close_tick(3)
     done: list[int] = []
     hold = threading.Event()
@@ -87,8 +104,12 @@ def test_reads_that_nobody_waits_for_are_not_done(shown: Harness, monkeypatch: p
     monkeypatch.setattr(read_routes, "read_page", slow)
     with ExitStack() as stack:
         for limit in range(1, 201):
-            connection = stack.enter_context(socket.create_connection(("127.0.0.1", shown.port), timeout=10))
-            connection.sendall(f"GET /v1/streams/doors/releases?limit={limit} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            connection = stack.enter_context(
+                socket.create_connection(("127.0.0.1", shown.port), timeout=10)
+            )
+            connection.sendall(
+                f"GET /v1/streams/doors/releases?limit={limit} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+            )
         wait_for(lambda: shown.service.pool._waiting == 200)
     wait_for(lambda: shown.service.pool._waiting <= 4)
     hold.set()
@@ -96,12 +117,18 @@ def test_reads_that_nobody_waits_for_are_not_done(shown: Harness, monkeypatch: p
     assert len(done) <= 5
 
 
-def test_a_bounded_number_of_reads_waits_and_health_checks_do_not(shown: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bounded_number_of_reads_waits_and_health_checks_do_not(
+    shown: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fadecount.service.reader_pool.MOST_WAITING", 6)
     shown.close_tick(3)
     hold = threading.Event()
     real = read_page
-    monkeypatch.setattr(read_routes, "read_page", lambda *arguments, **words: (hold.wait(20), real(*arguments, **words))[1])
+    monkeypatch.setattr(
+        read_routes,
+        "read_page",
+        lambda *arguments, **words: (hold.wait(20), real(*arguments, **words))[1],
+    )
     statuses: list[int] = []
 
     def ask(limit: int) -> None:
@@ -118,7 +145,9 @@ def test_a_bounded_number_of_reads_waits_and_health_checks_do_not(shown: Harness
     assert sorted(statuses) == [200] * 6 + [503] * 4
 
 
-def test_an_answer_is_made_once_per_closed_tick(shown: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_made_once_per_closed_tick(
+    shown: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[int] = []
 
     def counted(*arguments: Any, **words: Any) -> Any:
@@ -135,8 +164,11 @@ def test_an_answer_is_made_once_per_closed_tick(shown: Harness, monkeypatch: pyt
         assert (len(made), len(seen)) == (2 * ticks, 2)
 
 
-def test_nobody_waits_for_a_tick_that_is_being_read(shown: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those who ask for the latest tick get the one before while the store is slow, and the new one is read once for all."""
+def test_nobody_waits_for_a_tick_that_is_being_read(
+    shown: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those who ask for the latest tick get the one before while the store is slow, and the new one
+    is read once for all."""
 
     def latest() -> Any:
         return shown.request("GET", "/v1/streams/doors/releases/latest").json()
@@ -180,7 +212,9 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     for name in ("query", "change", "change_many"):
         real = getattr(SQLiteDatabase, name)
 
-        def noted(self: SQLiteDatabase, sql: str, values: Any = (), name: str = name, real: Any = real) -> Any:
+        def noted(
+            self: SQLiteDatabase, sql: str, values: Any = (), name: str = name, real: Any = real
+        ) -> Any:
             asked.extend([sql] * (len(values) if name == "change_many" else 1))
             return real(self, sql, values)
 
@@ -197,7 +231,9 @@ def made_leader(folder: Path, streams: int) -> Leader:
     return leader
 
 
-def test_declaring_keys_asks_the_store_a_few_times_however_many_they_are(tmp_path: Path, questions: list[str]) -> None:
+def test_declaring_keys_asks_the_store_a_few_times_however_many_they_are(
+    tmp_path: Path, questions: list[str]
+) -> None:
     leader = made_leader(tmp_path, 1)
     questions.clear()
     list(leader.declare("s0", [f"key{number}" for number in range(5000)]))
@@ -226,10 +262,15 @@ def test_lists_come_in_pages(shown: Harness) -> None:
     with fc.Client(shown.url, shown.admin) as client:
         for number in range(7):
             client.create(f"s{number}", tick="1m", mechanism=EXACT)
-        assert [each.name for each in client.streams()] == ["doors", *(f"s{number}" for number in range(7))]
+        assert [each.name for each in client.streams()] == [
+            "doors",
+            *(f"s{number}" for number in range(7)),
+        ]
     found, cursor = [], ""
     while cursor is not None:
-        page = shown.request("GET", f"/v1/streams?limit=3{f'&cursor={cursor}' if cursor else ''}").json()
+        page = shown.request(
+            "GET", f"/v1/streams?limit=3{f'&cursor={cursor}' if cursor else ''}"
+        ).json()
         found += [each["name"] for each in page["streams"]]
         assert len(page["streams"]) <= 3
         cursor = page["next"]
@@ -237,7 +278,8 @@ def test_lists_come_in_pages(shown: Harness) -> None:
 
 
 class Waiting(Checkpoints):
-    """Notes every step, and after the first names of a declaration waits until other work is queued."""
+    """Notes every step, and after the first names of a declaration waits until other work is
+    queued."""
 
     def __init__(self, harness: Harness) -> None:
         self._harness, self.seen = harness, list[str]()
@@ -250,7 +292,9 @@ class Waiting(Checkpoints):
             wait_for(lambda: bool(self._harness.service.writer._jobs), 60)
 
 
-def test_events_do_not_wait_for_a_long_declaration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_do_not_wait_for_a_long_declaration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stream, "KEYS_AT_ONCE", 10)
     with Harness(tmp_path) as harness:
         leader = harness.service.writer._leader
@@ -265,14 +309,19 @@ def test_events_do_not_wait_for_a_long_declaration(tmp_path: Path, monkeypatch: 
             assert harness.post(EVENTS, {"events": [{"key": "a"}]}).status == 202
             second = threads.submit(harness.post, "/v1/streams/wide/keys", {"keys": [*new, "last"]})
             assert first.result(60).status == second.result(60).status == 200
-        assert noted.seen.index("accept committed") < len(noted.seen) - 1 - noted.seen[::-1].index("names written")
+        assert noted.seen.index("accept committed") < len(noted.seen) - 1 - noted.seen[::-1].index(
+            "names written"
+        )
         with harness.client() as client:
             assert client.stream("wide").keys == ("a", "b", *new, "last")
             assert client.add("wide", {"last": 1, "key0": 1})
 
 
-def test_events_wait_while_their_stream_catches_up_with_many_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ticks of one stream are closed at a time; a client of the last one gets a 202 all the same."""
+def test_events_wait_while_their_stream_catches_up_with_many_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ticks of one stream are closed at a time; a client of the last one gets a 202 all the
+    same."""
     monkeypatch.setattr(leader_module, "MOST_TOGETHER", 1)
     monkeypatch.setattr(leader_module, "LONGEST_TURN", 0.0)
     monkeypatch.setattr(writer_module, "LONGEST_DELAY", 60.0)
@@ -285,13 +334,21 @@ def test_events_wait_while_their_stream_catches_up_with_many_others(tmp_path: Pa
             events = f"/v1/streams/s{19 - number:02d}/events"
             assert harness.post(events, {"events": [{"key": "a", "count": 3}]}).status == 202
         harness.close_tick(name="s19")
-        assert harness.request("GET", "/v1/streams/s19/releases?key=a", token=harness.admin).json()["releases"][-1]["value"] == 3
+        assert (
+            harness.request("GET", "/v1/streams/s19/releases?key=a", token=harness.admin).json()[
+                "releases"
+            ][-1]["value"]
+            == 3
+        )
 
 
 def test_keys_are_read_once_and_not_at_every_tick(shown: Harness, questions: list[str]) -> None:
     for ticks in (1, 2, 3):
         shown.close_tick()
-        assert shown.request("GET", "/v1/streams/doors/releases/latest").json()["releases"][1]["key"] == "b"
+        assert (
+            shown.request("GET", "/v1/streams/doors/releases/latest").json()["releases"][1]["key"]
+            == "b"
+        )
         if ticks == 1:
             questions.clear()
     assert [sql for sql in questions if "FROM key_blocks" in sql] == []

@@ -46,7 +46,9 @@ class Noted(Checkpoints):
         self.seen.append(step)
 
 
-def send(leader: Leader, counts: dict[str, int], now: float, batch_id: str | None = None) -> list[bool | Problem]:
+def send(
+    leader: Leader, counts: dict[str, int], now: float, batch_id: str | None = None
+) -> list[bool | Problem]:
     return accept(leader, "doors", [(SentEvents(counts), batch_id)], now)
 
 
@@ -58,10 +60,16 @@ def accept(leader: Leader, name: str, sent: Sequence[Sent], now: float) -> list[
 
 
 def released(leader: Leader) -> list[int]:
-    return [row[0] for piece in leader._store.reader().releases("doors") for row in piece.values.tolist()]
+    return [
+        row[0]
+        for piece in leader._store.reader().releases("doors")
+        for row in piece.values.tolist()
+    ]
 
 
-def test_an_event_after_the_end_of_a_tick_counts_in_the_next(leader: Leader, clock: StillClock) -> None:
+def test_an_event_after_the_end_of_a_tick_counts_in_the_next(
+    leader: Leader, clock: StillClock
+) -> None:
     send(leader, {"a": 1}, clock.moment)
     clock.moment += 60.01
     with pytest.raises(Problem, match="catching up"):  # nobody has closed the tick yet
@@ -94,10 +102,14 @@ def test_while_a_stream_catches_up_events_are_to_be_sent_again(
     assert released(leader) == [0, 0, 0, 0, 0, 1]
 
 
-def test_a_wrong_batch_is_refused_by_itself_and_before_the_others_are_written(leader: Leader, clock: StillClock) -> None:
+def test_a_wrong_batch_is_refused_by_itself_and_before_the_others_are_written(
+    leader: Leader, clock: StillClock
+) -> None:
     sent = [(SentEvents({key: 1}), None) for key in ("a", "unknown", "a")]
     first, wrong, last = accept(leader, "doors", sent, clock.moment)
-    assert (first, last) == (True, True) and isinstance(wrong, Problem) and wrong.code == "unknown_key"
+    assert (
+        (first, last) == (True, True) and isinstance(wrong, Problem) and wrong.code == "unknown_key"
+    )
     many = accept(leader, "doors", [(SentEvents({"a": 1}, largest_amount=2), None)], clock.moment)
     assert isinstance(many[0], Problem) and many[0].code == "wrong_amount"
     clock.moment += 60
@@ -106,12 +118,19 @@ def test_a_wrong_batch_is_refused_by_itself_and_before_the_others_are_written(le
 
 
 def test_a_stream_that_cannot_go_on_does_not_stop_the_others(
-    leader: Leader, clock: StillClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    leader: Leader,
+    clock: StillClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """One has no steps left, of another a copy went on; all are due at the same time."""
-    short = Description(name="short", mechanism=fc.Binary(epsilon=1000.0, horizon=1), ticks=Ticks(tick_seconds=60))
+    short = Description(
+        name="short", mechanism=fc.Binary(epsilon=1000.0, horizon=1), ticks=Ticks(tick_seconds=60)
+    )
     leader.create(short, ["all"])
-    leader.create(Description(name="copied", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["all"])
+    leader.create(
+        Description(name="copied", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["all"]
+    )
     clock.moment += 60
     leader.close_due(clock.moment)
     monkeypatch.setattr(leader_module, "_steps_left", lambda _: 100)
@@ -130,7 +149,9 @@ def test_a_stream_that_cannot_go_on_does_not_stop_the_others(
             accept(leader, name, [(SentEvents({"all": 1}), None)], clock.moment)
 
 
-def test_streams_that_are_due_are_closed_in_groups(tmp_path: Path, clock: StillClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_that_are_due_are_closed_in_groups(
+    tmp_path: Path, clock: StillClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(leader_module, "MOST_TOGETHER", 4)
     monkeypatch.setattr(leader_module, "CELLS", 60)
     monkeypatch.setattr(leader_module, "LONGEST_TURN", 0.0)
@@ -140,7 +161,9 @@ def test_streams_that_are_due_are_closed_in_groups(tmp_path: Path, clock: StillC
     leader = Leader(store, clock, on_ticks=lambda ticks: closed.extend(name for name, _ in ticks))
     for number in range(10):
         wide = [f"key{at}" for at in range(50 if number == 5 else 1)]
-        leader.create(Description(name=f"s{number}", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), wide)
+        leader.create(
+            Description(name=f"s{number}", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), wide
+        )
     clock.moment += 60
     turns: list[int] = []
     while not turns or turns[-1]:
@@ -149,10 +172,14 @@ def test_streams_that_are_due_are_closed_in_groups(tmp_path: Path, clock: StillC
         turns.append(len(closed) - before)
     assert (turns, noted.seen.count("committed")) == ([4, 4, 2, 0], 3)
     closed.clear()
-    clock.moment += 20 * 60  # now the wide one is more than fits beside others: it comes by itself, a tick at a time
+    clock.moment += (
+        20 * 60
+    )  # now the wide one is more than fits beside others: it comes by itself, a tick at a time
     while leader.next_due is not None and leader.next_due <= clock.moment:
         leader.close_due(clock.moment)
-    assert noted.seen.count("committed") > 20 and set(closed) == {f"s{number}" for number in range(10)}
+    assert noted.seen.count("committed") > 20 and set(closed) == {
+        f"s{number}" for number in range(10)
+    }
     assert closed.count("s5") == 20 and len(closed) < 20 + 9 * 20
     assert {len(piece.values) for piece in store.reader().releases("s5")} == {1}
     leader.close()
@@ -171,10 +198,15 @@ def test_batches_of_several_streams_share_a_transaction(leader: Leader, clock: S
     for outcome in found.values():
         assert isinstance(outcome, list) and outcome[0] is True and isinstance(outcome[1], Problem)
     clock.moment += 60
-    assert all(isinstance(each, Problem) and each.status == 503 for each in leader.accept({"gates": sent}, clock.moment).values())
+    assert all(
+        isinstance(each, Problem) and each.status == 503
+        for each in leader.accept({"gates": sent}, clock.moment).values()
+    )
 
 
-def test_a_deleted_stream_is_gone_at_once_and_its_rows_in_short_steps(leader: Leader, clock: StillClock, tmp_path: Path) -> None:
+def test_a_deleted_stream_is_gone_at_once_and_its_rows_in_short_steps(
+    leader: Leader, clock: StillClock, tmp_path: Path
+) -> None:
     """Also if the service is started again meanwhile; the other streams go on in between."""
     store = leader._store
     leader.create(Description(name="gates", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
@@ -183,13 +215,18 @@ def test_a_deleted_stream_is_gone_at_once_and_its_rows_in_short_steps(leader: Le
         leader.close_due(clock.moment)
     leader._carry_out(Request(stream="doors", action="delete"))
     assert not store.reader().has("doors") and leader.stream_count == 1
-    rows = "SELECT (SELECT COUNT(*) FROM releases WHERE stream = 1) + (SELECT COUNT(*) FROM key_blocks WHERE stream = 1)"
+    rows = (
+        "SELECT (SELECT COUNT(*) FROM releases WHERE stream = 1) + (SELECT COUNT(*) FROM key_blocks"
+        " WHERE stream = 1)"
+    )
     assert store._database.query(rows) == [(41,)]
     leader.look_after(seconds=0.0)
     assert store._database.query(rows) == [(41,)]
     leader.close()
     again = Leader(
-        SQLiteStore(tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence")), clock, on_ticks=lambda _: None
+        SQLiteStore(tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence")),
+        clock,
+        on_ticks=lambda _: None,
     )
     clock.moment += 60
     again.close_due(clock.moment)
@@ -199,7 +236,9 @@ def test_a_deleted_stream_is_gone_at_once_and_its_rows_in_short_steps(leader: Le
     again.close()
 
 
-def test_a_stream_that_is_deleted_leaves_nothing_in_the_queue_of_ticks(leader: Leader, clock: StillClock) -> None:
+def test_a_stream_that_is_deleted_leaves_nothing_in_the_queue_of_ticks(
+    leader: Leader, clock: StillClock
+) -> None:
     leader._carry_out(Request(stream="doors", action="delete"))
     leader.create(Description(name="doors", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
     clock.moment += 60

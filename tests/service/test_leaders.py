@@ -1,4 +1,5 @@
-"""Several services on one PostgreSQL: one closes the ticks of a stream, another takes over when it goes; never both."""
+"""Several services on one PostgreSQL: one closes the ticks of a stream, another takes over when it
+goes; never both."""
 
 from __future__ import annotations
 
@@ -33,7 +34,10 @@ def values(client: fc.Client) -> list[tuple[str, int]]:
 
 
 def test_a_killed_leader_is_followed_by_another(tmp_path: Path, database: str) -> None:
-    with ServeProcess(tmp_path, "--database", database) as first, ServeProcess(tmp_path, "--database", database) as second:
+    with (
+        ServeProcess(tmp_path, "--database", database) as first,
+        ServeProcess(tmp_path, "--database", database) as second,
+    ):
         with fc.Client(first.url, first.admin) as one, fc.Client(second.url, first.admin) as two:
             one.create("doors", tick="2s", mechanism=EXACT)
             ticks = two.live("doors")  # the follower sees what the leader releases
@@ -45,7 +49,9 @@ def test_a_killed_leader_is_followed_by_another(tmp_path: Path, database: str) -
             first.kill()
             killed = time.time()
             assert two.add("doors", {"all": 1})
-            open_then = datetime.fromtimestamp(int(killed) // 2 * 2, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            open_then = datetime.fromtimestamp(int(killed) // 2 * 2, UTC).strftime(
+                "%Y-%m-%dT%H:%M:%SZ"
+            )
             wait_for(lambda: two.latest("doors")[0].tick >= open_then)
             assert time.time() - killed < 2 * 2, "more than two ticks until another took over"
             wait_for(lambda: two.latest("doors")[0].value == 13)
@@ -61,11 +67,19 @@ def test_a_killed_leader_is_followed_by_another(tmp_path: Path, database: str) -
 def test_connections_that_are_cut_are_made_again(tmp_path: Path, database: str) -> None:
     import psycopg
 
-    with ServeProcess(tmp_path, "--database", database) as service, fc.Client(service.url, service.admin, attempts=20) as client:
+    with (
+        ServeProcess(tmp_path, "--database", database) as service,
+        fc.Client(service.url, service.admin, attempts=20) as client,
+    ):
         client.create("doors", tick="1s", mechanism=EXACT)
         client.add("doors", {"all": 3})
         with psycopg.connect(database, autocommit=True) as connection:
-            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'fadecount'")
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name ="
+                " 'fadecount'"
+            )
         client.add("doors", {"all": 4})
-        assert next(counts[0].value for _, counts in client.live("doors") if counts[0].value >= 7) == 7
+        assert (
+            next(counts[0].value for _, counts in client.live("doors") if counts[0].value >= 7) == 7
+        )
         assert b"Traceback" not in service.log

@@ -16,16 +16,29 @@ from tests.service.harness import Harness
 COUNTS = (734_201, 918_273, 655_357)
 UNDECLARED = "canary-key-nobody-declared"
 HIDDEN = fc.Gradual(epsilon=2.0**-30, exponent=1.0)
-"""Noise of scale 2**30: that a release shows a given number by chance has probability below 1e-9."""
+"""Noise of scale 2**30: that a release shows a given number by chance has probability below
+1e-9."""
 
 FALSE_ALARM = 1e-6
 READS = (
-    "/v1/streams", "/v1/streams/doors", "/v1/streams/doors/releases", "/v1/streams/doors/releases/latest", "/metrics", "/healthz",
-    "/readyz", "/", "/v1/streams/doors/privacy", "/v1/streams/doors/privacy?age=1h", "/v1/openapi.json", "/nothing",
-)  # fmt: skip
+    "/v1/streams",
+    "/v1/streams/doors",
+    "/v1/streams/doors/releases",
+    "/v1/streams/doors/releases/latest",
+    "/metrics",
+    "/healthz",
+    "/readyz",
+    "/",
+    "/v1/streams/doors/privacy",
+    "/v1/streams/doors/privacy?age=1h",
+    "/v1/openapi.json",
+    "/nothing",
+)
 
 
-def test_canaries_show_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> None:
+def test_canaries_show_nowhere(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
     caplog.set_level(logging.DEBUG)
     before = set(Path(tempfile.gettempdir()).iterdir())
     seen: list[bytes] = []
@@ -42,23 +55,35 @@ def test_canaries_show_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture,
                 {"events": [{"key": "a", "count": count, UNDECLARED: count}]},
                 {"events": [{"key": "a", "count": -count}]},
             ):
-                reply = harness.post(path, body, token=writer, idempotency_key=f"id-{count}-{UNDECLARED}-{len(seen)}")
+                reply = harness.post(
+                    path, body, token=writer, idempotency_key=f"id-{count}-{UNDECLARED}-{len(seen)}"
+                )
                 seen.append(reply.body + json.dumps(dict(reply.headers)).encode())
             harness.close_tick()
         for read in READS:
             for token in (reader, None, "fc_x_" + secrets[0]):
                 reply = harness.request("GET", read, token=token)
                 seen.append(reply.body + json.dumps(dict(reply.headers)).encode())
-        seen.append(harness.request("GET", f"/v1/streams/doors/releases?key={UNDECLARED}", token=reader).body)
+        seen.append(
+            harness.request(
+                "GET", f"/v1/streams/doors/releases?key={UNDECLARED}", token=reader
+            ).body
+        )
     seen += [body for body, _, _ in static_files().values()]
     captured = capfd.readouterr()
     logs = "\n".join(record.getMessage() for record in caplog.records)
     seen += [logs.encode(), captured.out.encode(), captured.err.encode()]
-    needles = [str(count) for count in COUNTS] + [str(sum(COUNTS[: at + 1])) for at in range(3)] + [UNDECLARED, *secrets]
+    needles = (
+        [str(count) for count in COUNTS]
+        + [str(sum(COUNTS[: at + 1])) for at in range(3)]
+        + [UNDECLARED, *secrets]
+    )
     everything = b"\n".join(seen)
     assert [needle for needle in needles if needle.encode() in everything] == []
     new = [path for path in set(Path(tempfile.gettempdir()).iterdir()) - before if path.is_file()]
-    assert [path for path in new for needle in needles if needle.encode() in path.read_bytes()] == []
+    assert [
+        path for path in new for needle in needles if needle.encode() in path.read_bytes()
+    ] == []
 
 
 def test_the_scan_finds_what_is_there(tmp_path: Path) -> None:
@@ -80,7 +105,10 @@ def test_metrics_do_not_move_with_events(harness: Harness) -> None:
 
     before = figures()
     for _ in range(20):
-        assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a", "count": 9}]}).status == 202
+        assert (
+            harness.post("/v1/streams/doors/events", {"events": [{"key": "a", "count": 9}]}).status
+            == 202
+        )
     assert figures() == before
 
 
@@ -99,5 +127,8 @@ def test_a_fault_inside_shows_nothing_of_itself(
 
 def test_accepting_says_the_same_whatever_was_counted(harness: Harness) -> None:
     path = "/v1/streams/doors/events"
-    bodies = {harness.post(path, {"events": [{"key": "a", "count": count}]}).body for count in (0, 1, 999_999)}
+    bodies = {
+        harness.post(path, {"events": [{"key": "a", "count": count}]}).body
+        for count in (0, 1, 999_999)
+    }
     assert len(bodies) == 1

@@ -16,7 +16,9 @@ from fadecount.service.limits import Limits, RateLimit
 from fadecount.service.problems import Problem
 from tests.service.harness import EXACT, Harness, wait_for
 
-TIGHT = Limits(body_bytes=2000, request_seconds=0.4, idle_seconds=1, connections=8, send_seconds=0.3)
+TIGHT = Limits(
+    body_bytes=2000, request_seconds=0.4, idle_seconds=1, connections=8, send_seconds=0.3
+)
 EVENTS = "/v1/streams/doors/events"
 PING = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -47,7 +49,11 @@ def raw(harness: Harness, *pieces: bytes, pause: float = 0.0) -> bytes:
 
 
 def head(harness: Harness, *lines: str) -> bytes:
-    first = (f"POST {EVENTS} HTTP/1.1", f"Host: 127.0.0.1:{harness.port}", f"Authorization: Bearer {harness.admin}")
+    first = (
+        f"POST {EVENTS} HTTP/1.1",
+        f"Host: 127.0.0.1:{harness.port}",
+        f"Authorization: Bearer {harness.admin}",
+    )
     return "\r\n".join([*first, "Content-Type: application/json", *lines, "", ""]).encode()
 
 
@@ -58,7 +64,9 @@ def test_a_declared_length_is_refused_before_the_body_is_read(tight: Harness) ->
 
 def test_a_body_without_a_length_is_refused_while_it_is_read(tight: Harness) -> None:
     chunk = b"400\r\n" + b" " * 1024 + b"\r\n"
-    answer = raw(tight, head(tight, "Transfer-Encoding: chunked", "Connection: close"), *[chunk] * 8)
+    answer = raw(
+        tight, head(tight, "Transfer-Encoding: chunked", "Connection: close"), *[chunk] * 8
+    )
     assert answer.startswith(b"HTTP/1.1 413")
 
 
@@ -66,7 +74,14 @@ def test_a_gzip_bomb_is_refused(tight: Harness) -> None:
     bomb = gzip.compress(b" " * 1_500_000)
     assert len(bomb) < TIGHT.body_bytes
     assert (
-        tight.request("POST", EVENTS, bomb, token=tight.admin, content_type="application/json", content_encoding="gzip").status
+        tight.request(
+            "POST",
+            EVENTS,
+            bomb,
+            token=tight.admin,
+            content_type="application/json",
+            content_encoding="gzip",
+        ).status
         == 413
     )
 
@@ -74,13 +89,27 @@ def test_a_gzip_bomb_is_refused(tight: Harness) -> None:
 def test_gzip_is_unpacked(tight: Harness) -> None:
     packed = gzip.compress(json.dumps({"events": [{"key": "a", "count": 5}]}).encode())
     for body, status in ((packed, 202), (packed[:-3], 400), (packed + b"x", 400), (b"no", 400)):
-        reply = tight.request("POST", EVENTS, body, token=tight.admin, content_type="application/json", content_encoding="gzip")
+        reply = tight.request(
+            "POST",
+            EVENTS,
+            body,
+            token=tight.admin,
+            content_type="application/json",
+            content_encoding="gzip",
+        )
         assert reply.status == status
     tight.close_tick()
     with tight.client() as client:
         assert client.latest("doors")[0].value == 5
     assert (
-        tight.request("POST", EVENTS, packed, token=tight.admin, content_type="application/json", content_encoding="br").status
+        tight.request(
+            "POST",
+            EVENTS,
+            packed,
+            token=tight.admin,
+            content_type="application/json",
+            content_encoding="br",
+        ).status
         == 415
     )
 
@@ -109,12 +138,17 @@ def answered(connection: socket.socket) -> bool:
 
 
 def test_a_connection_too_many_takes_the_place_of_one_that_waits(tmp_path: Path) -> None:
-    """Silent connections, and those that wait for their next request, cannot keep others out; the one that waits longest goes."""
+    """Silent connections, and those that wait for their next request, cannot keep others out; the
+    one that waits longest goes."""
     with Harness(tmp_path, limits=Limits(connections=8)) as harness, ExitStack() as stack:
         held = []
         for _ in range(4):
             for sent in (b"", PING):
-                held.append(connection := stack.enter_context(socket.create_connection(("127.0.0.1", harness.port), timeout=10)))
+                held.append(
+                    connection := stack.enter_context(
+                        socket.create_connection(("127.0.0.1", harness.port), timeout=10)
+                    )
+                )
                 connection.sendall(sent)
                 assert not sent or answered(connection)
         wait_for(lambda: len(harness._server.server_state.connections) == 8)
@@ -125,11 +159,18 @@ def test_a_connection_too_many_takes_the_place_of_one_that_waits(tmp_path: Path)
         assert answered(held[7])
 
 
-def test_a_connection_too_many_is_closed_while_all_others_are_being_answered(tight: Harness) -> None:
-    live = f"GET /v1/streams/doors/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {tight.admin}\r\n\r\n".encode()
+def test_a_connection_too_many_is_closed_while_all_others_are_being_answered(
+    tight: Harness,
+) -> None:
+    live = (
+        "GET /v1/streams/doors/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer"
+        f" {tight.admin}\r\n\r\n".encode()
+    )
     with ExitStack() as stack:
         for _ in range(TIGHT.connections):
-            connection = stack.enter_context(socket.create_connection(("127.0.0.1", tight.port), timeout=10))
+            connection = stack.enter_context(
+                socket.create_connection(("127.0.0.1", tight.port), timeout=10)
+            )
             connection.sendall(live)
             assert connection.recv(65536).startswith(b"HTTP/1.1 200")
         assert raw(tight, PING) == b""
@@ -173,7 +214,10 @@ def test_a_live_reader_that_does_not_read_is_let_go(tight: Harness) -> None:
             client.declare("doors", [f"key-{part}-{number}-{'x' * 80}" for number in range(15)])
     with socket.create_connection(("127.0.0.1", tight.port), timeout=10) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        request = f"GET /v1/streams/doors/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {tight.admin}\r\n\r\n"
+        request = (
+            "GET /v1/streams/doors/live HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer"
+            f" {tight.admin}\r\n\r\n"
+        )
         connection.sendall(request.encode())
         for _ in range(400):
             tight.close_tick(20)

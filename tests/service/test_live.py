@@ -1,4 +1,5 @@
-"""Live readers: each tick once, in order, from where they left off; and an end when the service ends."""
+"""Live readers: each tick once, in order, from where they left off; and an end when the service
+ends."""
 
 from __future__ import annotations
 
@@ -19,10 +20,14 @@ from tests.service.harness import Harness, wait_for
 
 
 @contextmanager
-def following(harness: Harness, after: int | None = None, name: str = "doors") -> Iterator[Iterator[tuple[int, list[int]]]]:
+def following(
+    harness: Harness, after: int | None = None, name: str = "doors"
+) -> Iterator[Iterator[tuple[int, list[int]]]]:
     """(tick, values) as the wire has them."""
     connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=10)
-    headers = {"Authorization": f"Bearer {harness.admin}"} | ({} if after is None else {"Last-Event-ID": str(after)})
+    headers = {"Authorization": f"Bearer {harness.admin}"} | (
+        {} if after is None else {"Last-Event-ID": str(after)}
+    )
     connection.request("GET", f"/v1/streams/{name}/live", headers=headers)
     answer = connection.getresponse()
     assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/event-stream")
@@ -66,8 +71,15 @@ def test_resuming_misses_nothing_and_repeats_nothing(harness: Harness) -> None:
         seen = next(ticks)[0]
     harness.close_tick(300)
     with following(harness, after=seen) as ticks:
-        assert [tick for tick, _ in itertools.islice(ticks, 300)] == list(range(seen + 1, seen + 301))
-    assert harness.request("GET", "/v1/streams/doors/live", token=harness.admin, last_event_id="x").status == 400
+        assert [tick for tick, _ in itertools.islice(ticks, 300)] == list(
+            range(seen + 1, seen + 301)
+        )
+    assert (
+        harness.request(
+            "GET", "/v1/streams/doors/live", token=harness.admin, last_event_id="x"
+        ).status
+        == 400
+    )
 
 
 def test_many_readers_share_one_frame(harness: Harness) -> None:
@@ -101,7 +113,11 @@ def test_readers_are_let_go_when_the_service_ends(harness: Harness) -> None:
 def test_readers_of_a_deleted_stream_are_let_go_and_those_of_others_stay(harness: Harness) -> None:
     harness.create("windows")
     harness.close_tick()
-    with following(harness) as ticks, following(harness, name="windows") as others, harness.client() as client:
+    with (
+        following(harness) as ticks,
+        following(harness, name="windows") as others,
+        harness.client() as client,
+    ):
         last = next(ticks)[0]
         next(others)
         client.delete("doors")
@@ -115,7 +131,8 @@ def test_readers_of_a_deleted_stream_are_let_go_and_those_of_others_stay(harness
 
 
 def test_a_stream_that_takes_the_name_of_a_deleted_one_is_another_one(harness: Harness) -> None:
-    """Its ticks are longer, so their numbers are lower; a reader of the first one does not see them."""
+    """Its ticks are longer, so their numbers are lower; a reader of the first one does not see
+    them."""
     with following(harness) as ticks, harness.client() as client:
         wait_for(lambda: harness.live_readers == 1)
         client.delete("doors")
@@ -166,16 +183,29 @@ def test_a_client_may_send_while_it_follows(harness: Harness) -> None:
         assert client.streams()
 
 
-@pytest.mark.parametrize(("token", "name", "status"), [("wrong", "doors", 401), (None, "nowhere", 404)])
-def test_a_client_that_may_not_follow_is_told(harness: Harness, token: str | None, name: str, status: int) -> None:
-    with fc.Client(f"http://127.0.0.1:{harness.port}", token or harness.admin) as client, pytest.raises(ServiceError) as caught:
+@pytest.mark.parametrize(
+    ("token", "name", "status"), [("wrong", "doors", 401), (None, "nowhere", 404)]
+)
+def test_a_client_that_may_not_follow_is_told(
+    harness: Harness, token: str | None, name: str, status: int
+) -> None:
+    with (
+        fc.Client(f"http://127.0.0.1:{harness.port}", token or harness.admin) as client,
+        pytest.raises(ServiceError) as caught,
+    ):
         next(client.live(name))
     assert caught.value.status == status
 
 
 def test_frames_survive_any_cut() -> None:
-    wire = frame("one\ntwo", event="tick", number=1) + b": still here\n\n" + frame("three", event="tick", number=-2)
+    wire = (
+        frame("one\ntwo", event="tick", number=1)
+        + b": still here\n\n"
+        + frame("three", event="tick", number=-2)
+    )
     for size in range(1, len(wire)):
         frames = Frames()
-        found = [each for at in range(0, len(wire), size) for each in frames.feed(wire[at : at + size])]
+        found = [
+            each for at in range(0, len(wire), size) for each in frames.feed(wire[at : at + size])
+        ]
         assert found == [("1", "tick", "one\ntwo"), ("-2", "tick", "three")]

@@ -18,7 +18,8 @@ from tests.service.process import ServeProcess
 
 @pytest.fixture
 def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """The socket of a service manager; its address is short, since a path of a socket is limited to 108 bytes."""
+    """The socket of a service manager; its address is short, since a path of a socket is limited to
+    108 bytes."""
     monkeypatch.chdir(tmp_path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as received:
         received.bind("manager")
@@ -59,7 +60,13 @@ def test_without_a_manager_nothing_is_sent(tmp_path: Path) -> None:
     notifier = Notifier({})
     notifier.ready()
     assert notifier.watchdog_seconds is None
-    gone = Notifier({"NOTIFY_SOCKET": str(tmp_path / "nowhere"), "WATCHDOG_USEC": "1000000", "WATCHDOG_PID": "1"})
+    gone = Notifier(
+        {
+            "NOTIFY_SOCKET": str(tmp_path / "nowhere"),
+            "WATCHDOG_USEC": "1000000",
+            "WATCHDOG_PID": "1",
+        }
+    )
     gone.stopping()  # a socket that is gone does not disturb the service
     assert gone.watchdog_seconds is None, "the watchdog watches another process"
     assert Notifier({"NOTIFY_SOCKET": "x", "WATCHDOG_USEC": "soon"}).watchdog_seconds is None
@@ -73,7 +80,9 @@ def test_an_abstract_address_and_a_service_that_is_not_alive(manager: socket.soc
         Notifier({"NOTIFY_SOCKET": f"@{name}"}).ready()
         assert lines(received) == ["READY=1"]
     answers = iter([True, False, False, True])
-    notifier = Notifier({"NOTIFY_SOCKET": "manager", "WATCHDOG_USEC": "2000", "WATCHDOG_PID": str(os.getpid())})
+    notifier = Notifier(
+        {"NOTIFY_SOCKET": "manager", "WATCHDOG_USEC": "2000", "WATCHDOG_PID": str(os.getpid())}
+    )
 
     def alive() -> None:
         with pytest.raises(RuntimeError):  # the answers are used up

@@ -25,7 +25,9 @@ def test_revoking_a_token_ends_its_live_connections(harness: Harness) -> None:
     held: list[tuple[http.client.HTTPConnection, http.client.HTTPResponse]] = []
     for each in (token, kept):
         connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=20)
-        connection.request("GET", "/v1/streams/doors/live", headers={"Authorization": f"Bearer {each}"})
+        connection.request(
+            "GET", "/v1/streams/doors/live", headers={"Authorization": f"Bearer {each}"}
+        )
         held.append((connection, connection.getresponse()))
     wait_for(lambda: harness.live_readers == 2)
     harness.tokens.revoke(token.split("_")[1])
@@ -50,10 +52,14 @@ def test_a_service_that_can_notice_no_revoked_tokens_any_more_ends(
 def test_an_expired_token_is_refused_and_its_live_connections_end(harness: Harness) -> None:
     token, grant = harness.tokens.create(Role.READER, expires_seconds=2)
     connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=30)
-    connection.request("GET", "/v1/streams/doors/live", headers={"Authorization": f"Bearer {token}"})
+    connection.request(
+        "GET", "/v1/streams/doors/live", headers={"Authorization": f"Bearer {token}"}
+    )
     answer = connection.getresponse()
     assert answer.status == 200
-    assert answer.read().startswith(b"retry:")  # to its end: neither a tick nor a heartbeat comes before
+    assert answer.read().startswith(
+        b"retry:"
+    )  # to its end: neither a tick nor a heartbeat comes before
     connection.close()
     assert harness.tokens.has_expired(grant)
     assert harness.request("GET", "/v1/streams", token=token).status == 401
@@ -63,7 +69,9 @@ def test_an_expired_token_is_refused_and_its_live_connections_end(harness: Harne
 def test_a_token_is_held_to_its_own_limits(harness: Harness) -> None:
     def live(token: str) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
         connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=30)
-        connection.request("GET", "/v1/streams/doors/live", headers={"Authorization": f"Bearer {token}"})
+        connection.request(
+            "GET", "/v1/streams/doors/live", headers={"Authorization": f"Bearer {token}"}
+        )
         return connection, connection.getresponse()
 
     def status(token: str) -> int:
@@ -112,10 +120,15 @@ def test_health_checks_wait_for_no_work_and_no_limit(tmp_path: Path) -> None:
         loop = harness.service._loop
         loop.call_soon_threadsafe(lambda: harness.service.writer.call(block))
         assert hold.wait(30)
-        reads = [asyncio.run_coroutine_threadsafe(harness.service.pool.ask(block), loop) for _ in range(64)]
+        reads = [
+            asyncio.run_coroutine_threadsafe(harness.service.pool.ask(block), loop)
+            for _ in range(64)
+        ]
         parses = [harness.service._parsers.submit(release.wait, 60) for _ in range(64)]
         try:
-            while harness.request("GET", "/v1/streams").status != 429:  # the address has used up its rate
+            while (
+                harness.request("GET", "/v1/streams").status != 429
+            ):  # the address has used up its rate
                 pass
             for path in ("/healthz", "/readyz"):
                 for _ in range(5):
@@ -135,11 +148,17 @@ def test_what_root_writes_belongs_to_the_owner_of_the_folder(tmp_path: Path) -> 
     os.chown(folder, 12345, 12346)
     TokenFile(folder / "tokens.json").create(Role.READER)
     for file in folder.iterdir():
-        assert (file.stat().st_uid, file.stat().st_gid, file.stat().st_mode & 0o777) == (12345, 12346, 0o600)
+        assert (file.stat().st_uid, file.stat().st_gid, file.stat().st_mode & 0o777) == (
+            12345,
+            12346,
+            0o600,
+        )
 
 
 @pytest.mark.parametrize("public", [False, True])
-def test_tokens_that_cannot_be_read_let_nobody_in(tmp_path: Path, public: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_tokens_that_cannot_be_read_let_nobody_in(
+    tmp_path: Path, public: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     with Harness(tmp_path, public=public) as harness:
         harness.create()
         path = harness.storage.folder / "tokens.json"
@@ -165,7 +184,9 @@ def test_tokens_that_cannot_be_read_let_nobody_in(tmp_path: Path, public: bool, 
 def test_a_process_reloads_on_sighup_and_logs_json(tmp_path: Path) -> None:
     with ServeProcess(tmp_path, "--log-format", "json") as service:
         service.process.send_signal(signal.SIGHUP)
-        connection = http.client.HTTPConnection("127.0.0.1", int(service.url.rpartition(":")[2]), timeout=10)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", int(service.url.rpartition(":")[2]), timeout=10
+        )
         connection.request("GET", "/readyz")
         assert connection.getresponse().status == 200
         connection.close()
@@ -186,7 +207,9 @@ def test_an_answer_and_its_line_in_the_log_have_one_id(
     assert reply.status == 500
     (record,) = (each for each in caplog.records if "RuntimeError" in each.getMessage())
     assert record.request_id == reply.headers["x-request-id"]  # type: ignore[attr-defined]
-    assert harness.request("GET", "/healthz").headers["x-request-id"] != reply.headers["x-request-id"]
+    assert (
+        harness.request("GET", "/healthz").headers["x-request-id"] != reply.headers["x-request-id"]
+    )
 
 
 def test_hosts() -> None:

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fadecount.service.parsing import MOST_COUNT, Event, Events, NewKeys, NewStream, parse, parse_events
+from fadecount.service.parsing import (
+    MOST_COUNT,
+    Event,
+    Events,
+    NewKeys,
+    NewStream,
+    parse,
+    parse_events,
+)
 from fadecount.service.problems import Problem
 from tests.service.hostile import CANARY, HOSTILE_BODIES
 
@@ -22,7 +30,11 @@ def counts(body: bytes, *, lines: bool = False, most: int = 1000) -> dict[str, i
 
 @pytest.mark.parametrize("body", HOSTILE_BODIES, ids=lambda body: body[:24].decode("latin-1"))
 def test_hostile_bodies_are_refused_without_echo(body: bytes) -> None:
-    for read in (lambda: counts(body), lambda: parse(body, NewStream), lambda: parse(body, NewKeys)):
+    for read in (
+        lambda: counts(body),
+        lambda: parse(body, NewStream),
+        lambda: parse(body, NewKeys),
+    ):
         with pytest.raises(Problem) as caught:
             read()
         assert caught.value.status == 400
@@ -37,7 +49,9 @@ def test_what_python_writes_is_read_back(events: list[tuple[str, int]]) -> None:
         sums[key] = sums.get(key, 0) + count
     rows = [{"key": key, "count": count} for key, count in events]
     assert counts(json.dumps({"events": rows}).encode(), most=len(events)) == sums
-    assert counts(json.dumps({"events": rows}, ensure_ascii=False).encode(), most=len(events)) == sums
+    assert (
+        counts(json.dumps({"events": rows}, ensure_ascii=False).encode(), most=len(events)) == sums
+    )
     lines = "\n".join(json.dumps(row) for row in rows).encode()
     assert counts(lines, lines=True, most=len(events)) == sums
 
@@ -75,11 +89,32 @@ def test_lines() -> None:
 
 
 def test_counts_and_amounts() -> None:
-    body = json.dumps({"events": [{"key": "a", "count": 3}, {"key": "b"}, {}, {"key": "a", "count": 2, "amount": 5}]}).encode()
+    body = json.dumps(
+        {
+            "events": [
+                {"key": "a", "count": 3},
+                {"key": "b"},
+                {},
+                {"key": "a", "count": 2, "amount": 5},
+            ]
+        }
+    ).encode()
     found = parse_events(body, lines=False, most=4)
-    assert (found.counts, found.largest_amount, found.single, found.person) == ({"a": 13, "b": 1, "all": 1}, 5, False, None)
-    one = parse_events(b'{"person":"p","events":[{"key":"a","amount":3},{"key":"b"}]}', lines=False, most=4)
-    assert (one.counts, one.largest_amount, one.single, one.person) == ({"a": 3, "b": 1}, 3, True, "p")
+    assert (found.counts, found.largest_amount, found.single, found.person) == (
+        {"a": 13, "b": 1, "all": 1},
+        5,
+        False,
+        None,
+    )
+    one = parse_events(
+        b'{"person":"p","events":[{"key":"a","amount":3},{"key":"b"}]}', lines=False, most=4
+    )
+    assert (one.counts, one.largest_amount, one.single, one.person) == (
+        {"a": 3, "b": 1},
+        3,
+        True,
+        "p",
+    )
     with pytest.raises(Problem, match="1 to 3"):
         counts(body, most=3)
 

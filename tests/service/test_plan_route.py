@@ -1,4 +1,5 @@
-"""Plans over HTTP: the library's plans, bounded, kept, made apart from the service, and about no stream."""
+"""Plans over HTTP: the library's plans, bounded, kept, made apart from the service, and about no
+stream."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def test_a_plan_is_the_library_s_without_a_token(service: Harness) -> None:
     assert found["file"] == plan_json(made)
     assert fc.Mechanism.from_json(found["file"]) == made.best.mechanism
     assert [each["name"] for each in found["options"]] == [each.name for each in made.options]
-    assert [each["total_margin"] for each in found["options"]] == [int(np.ceil(each.forecast.horizon)) for each in made.options]
+    assert [each["total_margin"] for each in found["options"]] == [
+        int(np.ceil(each.forecast.horizon)) for each in made.options
+    ]
     assert found["options"][0]["window_margin"] == made.best.mechanism.window_interval(364, 365)
     assert all(point["loss"] <= point["limit"] for point in found["losses"] if point["limit"])
     assert ask(service, QUICK, if_none_match=reply.headers["etag"]).status == 304
@@ -100,7 +103,11 @@ def test_a_person_and_a_delta(service: Harness) -> None:
 def test_a_bad_wish_is_one_line(query: str, name: str) -> None:
     with pytest.raises(Problem) as refused:
         wish_from(Query(query.encode(), plan_route.PARAMETERS))
-    assert refused.value.status == 400 and name in refused.value.detail and "\n" not in refused.value.detail
+    assert (
+        refused.value.status == 400
+        and name in refused.value.detail
+        and "\n" not in refused.value.detail
+    )
 
 
 def test_the_stricter_reading_of_ages() -> None:
@@ -109,14 +116,19 @@ def test_the_stricter_reading_of_ages() -> None:
 
 
 def test_busy_is_said_and_one_client_is_limited(service: Harness) -> None:
-    """One plan is made and four wait, and a client may ask 20 times at once: of forty some are refused for either reason."""
+    """One plan is made and four wait, and a client may ask 20 times at once: of forty some are
+    refused for either reason."""
     queries = [f"tick=1d&horizon=1y&losses=1d:{1 + number / 100:g},1y:4" for number in range(40)]
     with ThreadPoolExecutor(40) as threads:
-        replies = list(threads.map(lambda query: service.request("GET", f"/v1/plan?{query}"), queries))
+        replies = list(
+            threads.map(lambda query: service.request("GET", f"/v1/plan?{query}"), queries)
+        )
     refused = [reply for reply in replies if reply.status != 200]
     assert {reply.status for reply in refused} == {429, 503}
     assert all(int(reply.headers["retry-after"]) >= 1 for reply in refused)
-    assert {reply.json()["detail"] for reply in refused if reply.status == 503} == {"other plans are being made; try again"}
+    assert {reply.json()["detail"] for reply in refused if reply.status == 503} == {
+        "other plans are being made; try again"
+    }
     assert service.request("GET", f"/v1/plan?{QUICK}").status == 200  # kept plans are not limited
     assert service.request("GET", "/v1/streams", token=service.admin).status == 200
 
@@ -137,7 +149,9 @@ def test_the_process_has_low_priority_and_a_new_one_follows_when_it_ends() -> No
     try:
         first = in_thread(made.ask(WISH))
         process = made._process
-        assert process is not None and os.getpriority(os.PRIO_PROCESS, process.pid) >= min(19, os.nice(0) + planner.LOW_PRIORITY)
+        assert process is not None and os.getpriority(os.PRIO_PROCESS, process.pid) >= min(
+            19, os.nice(0) + planner.LOW_PRIORITY
+        )
         process.kill()
         process.wait()
         again = in_thread(made.ask(msgspec.structs.replace(WISH, option=2)))

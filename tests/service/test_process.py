@@ -1,4 +1,5 @@
-"""The service as a process: it ends when asked without losing anything, and comes back when killed."""
+"""The service as a process: it ends when asked without losing anything, and comes back when
+killed."""
 
 from __future__ import annotations
 
@@ -44,8 +45,12 @@ def test_sigterm_ends_it_quickly_and_loses_nothing(tmp_path: Path) -> None:
                     except ServiceError:
                         return
 
-        live = http.client.HTTPConnection("127.0.0.1", int(service.url.rpartition(":")[2]), timeout=10)
-        live.request("GET", "/v1/streams/doors/live", headers={"Authorization": f"Bearer {service.admin}"})
+        live = http.client.HTTPConnection(
+            "127.0.0.1", int(service.url.rpartition(":")[2]), timeout=10
+        )
+        live.request(
+            "GET", "/v1/streams/doors/live", headers={"Authorization": f"Bearer {service.admin}"}
+        )
         answer = live.getresponse()
         thread = threading.Thread(target=write)
         thread.start()
@@ -66,7 +71,8 @@ def test_sigterm_ends_it_quickly_and_loses_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("most", [290, 2000])
 def test_connections_do_not_take_the_files_that_the_store_needs(tmp_path: Path, most: int) -> None:
-    """With as many connections as it allows, and then some, the service goes on; it allows no more than there are files for."""
+    """With as many connections as it allows, and then some, the service goes on; it allows no more
+    than there are files for."""
     service = ServeProcess(tmp_path, "--max-connections", "400")
     service.files = (200, most)
     with service, ExitStack() as held:
@@ -86,9 +92,20 @@ def test_connections_do_not_take_the_files_that_the_store_needs(tmp_path: Path, 
 
 
 def test_it_listens_on_an_ipv6_address_and_answers_to_that_name(tmp_path: Path) -> None:
-    words = ["--state", str(tmp_path / "state"), "--fence", str(tmp_path / "fence"), "--host", "::1", "--port", "0"]
+    words = [
+        "--state",
+        str(tmp_path / "state"),
+        "--fence",
+        str(tmp_path / "fence"),
+        "--host",
+        "::1",
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(
-        [sys.executable, "-m", "fadecount", "serve", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "fadecount", "serve", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as process:
         assert process.stdout and process.stderr
         found = re.search(r"http://\[::1\]:(\d+)/", process.stdout.readline().decode())
@@ -96,10 +113,16 @@ def test_it_listens_on_an_ipv6_address_and_answers_to_that_name(tmp_path: Path) 
         port, statuses = int(found[1]), []
         for host in (f"[::1]:{port}", "[::1]", "localhost", "::1", f"[::2]:{port}"):
             with socket.create_connection(("::1", port), timeout=20) as connection:
-                connection.sendall(f"GET /readyz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+                connection.sendall(
+                    f"GET /readyz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
+                )
                 statuses.append(int(connection.recv(65536).split(b" ")[1]))
         process.terminate()
-        assert (statuses, process.wait(20), process.stderr.read()) == ([200, 200, 200, 421, 421], 0, b"")
+        assert (statuses, process.wait(20), process.stderr.read()) == (
+            [200, 200, 200, 421, 421],
+            0,
+            b"",
+        )
 
 
 def test_what_cannot_be_served_is_said_in_one_line(harness: Harness) -> None:
@@ -107,9 +130,15 @@ def test_what_cannot_be_served_is_said_in_one_line(harness: Harness) -> None:
     (harness.storage.folder / "damaged").mkdir()
     (harness.storage.folder / "damaged" / "tokens.json").write_text("{}")
     for words, expected in (
-        (["--state", str(harness.storage.folder / "damaged"), "--port", "0"], "the token file is damaged"),
+        (
+            ["--state", str(harness.storage.folder / "damaged"), "--port", "0"],
+            "the token file is damaged",
+        ),
         (["--state", str(harness.storage.folder), "--port", "0"], "another writer"),
-        (["--state", str(harness.storage.folder / "other"), "--port", str(harness.port)], "choose another with --port"),
+        (
+            ["--state", str(harness.storage.folder / "other"), "--port", str(harness.port)],
+            "choose another with --port",
+        ),
         (["--state", str(harness.storage.folder / "other"), "--port", "99999"], "from 0 to 65535"),
         (["--state", __file__, "--port", "0"], "choose another folder"),
         (["--max-connections", "0"], "--max-connections must be at least 1"),
@@ -135,12 +164,34 @@ def test_tokens_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert capsys.readouterr().err.count("\n") == 1
     assert main(["token", "list", "--json", *state]) == 0
     assert '"role": "writer"' in capsys.readouterr().out
-    more = ["--label", "gate 3", "--expires", "90d", "--rate", "2.5", "--connections", "4", "--live-readers", "1"]
+    more = [
+        "--label",
+        "gate 3",
+        "--expires",
+        "90d",
+        "--rate",
+        "2.5",
+        "--connections",
+        "4",
+        "--live-readers",
+        "1",
+    ]
     assert main(["token", "create", "--role", "reader", *more, *state]) == 0
     assert main(["token", "list", *state]) == 0
-    last = next(line for line in capsys.readouterr().out.splitlines() if "gate 3" in line)  # two tokens of one second
-    assert "  not used yet  rate 2.5, connections 4, live readers 1  gate 3" in last and "  until 2" in last
-    for bad in (["--expires", "soon"], ["--expires", "200y"], ["--rate", "-1"], ["--connections", "0"], ["--label", "\n"]):
+    last = next(
+        line for line in capsys.readouterr().out.splitlines() if "gate 3" in line
+    )  # two tokens of one second
+    assert (
+        "  not used yet  rate 2.5, connections 4, live readers 1  gate 3" in last
+        and "  until 2" in last
+    )
+    for bad in (
+        ["--expires", "soon"],
+        ["--expires", "200y"],
+        ["--rate", "-1"],
+        ["--connections", "0"],
+        ["--label", "\n"],
+    ):
         assert main(["token", "create", "--role", "reader", *bad, *state]) == 1
         assert capsys.readouterr().err.count("\n") == 1
     assert main(["token", "revoke", token_id, *state]) == 0
@@ -150,12 +201,27 @@ def test_tokens_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 def test_a_service_without_tokens_says_how_to_make_one(tmp_path: Path) -> None:
     state = ["--state", str(tmp_path / "state")]
-    words = [sys.executable, "-m", "fadecount", "serve", "--port", "0", *state, "--fence", str(tmp_path / "fence")]
+    words = [
+        sys.executable,
+        "-m",
+        "fadecount",
+        "serve",
+        "--port",
+        "0",
+        *state,
+        "--fence",
+        str(tmp_path / "fence"),
+    ]
     command = f"fadecount token create --role admin --state {tmp_path / 'state'}"
     for hint in (f"there is no token yet; in another terminal: {command}\n", ""):
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        with subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process:
             assert process.stdout is not None
             first = process.stdout.readline()
             process.terminate()
-            assert first.startswith("fadecount serves http://127.0.0.1:") and process.stdout.read() == hint
+            assert (
+                first.startswith("fadecount serves http://127.0.0.1:")
+                and process.stdout.read() == hint
+            )
         main(["token", "create", "--role", "admin", *state])

@@ -17,7 +17,8 @@ COUNTS = (3, 0, 5, 2, 7)
 
 @pytest.fixture
 def filled(tmp_path: Path) -> Iterator[Harness]:
-    """Five ticks of a minute from 2023-11-14T22:13:00Z on; key a counts COUNTS, key b twice as many."""
+    """Five ticks of a minute from 2023-11-14T22:13:00Z on; key a counts COUNTS, key b twice as
+    many."""
     with Harness(tmp_path, public=True) as harness, harness.client() as client:
         harness.create()
         for count in COUNTS:
@@ -54,9 +55,14 @@ def test_every_release_in_pages_of_any_size(filled: Harness) -> None:
 
 def test_key_and_range(filled: Harness) -> None:
     path = "/v1/streams/doors/releases?key=b&since=2023-11-14T22:14:00Z&until=2023-11-14T22:17:00%2B00:00"
-    assert [row["value"] for row in filled.request("GET", path).json()["releases"]] == totals(2)[1:4]
+    assert [row["value"] for row in filled.request("GET", path).json()["releases"]] == totals(2)[
+        1:4
+    ]
     between = "/v1/streams/doors/releases?key=a&since=2023-11-14T22:14:01Z&until=2023-11-14T23:16:01%2B01:00"
-    assert [row["tick"][14:16] for row in filled.request("GET", between).json()["releases"]] == ["15", "16"]
+    assert [row["tick"][14:16] for row in filled.request("GET", between).json()["releases"]] == [
+        "15",
+        "16",
+    ]
     assert filled.request("GET", "/v1/streams/doors/releases?key=c").status == 404
     later = filled.request("GET", "/v1/streams/doors/releases?since=2030-01-01T00:00:00Z")
     assert later.json() == {"releases": [], "next": None}
@@ -72,7 +78,9 @@ def test_csv(filled: Harness) -> None:
     assert part.headers["link"].startswith("<?key=a&limit=2&cursor=")
     link = part.headers["link"].split(">")[0].lstrip("<")
     rest = filled.request("GET", f"/v1/streams/doors/releases{link}", accept="text/csv")
-    assert [int(row["value"]) for row in csv.DictReader(io.StringIO(rest.body.decode()))] == totals(1)[2:4]
+    assert [int(row["value"]) for row in csv.DictReader(io.StringIO(rest.body.decode()))] == totals(
+        1
+    )[2:4]
     both = filled.request("GET", "/v1/streams/doors/releases", accept="application/json, text/csv")
     assert both.headers["content-type"] == "application/json"
 
@@ -80,9 +88,14 @@ def test_csv(filled: Harness) -> None:
 def test_closed_ranges_may_be_kept_for_ever_and_open_ones_not(filled: Harness) -> None:
     closed = "/v1/streams/doors/releases?until=2023-11-14T22:16:00Z"
     reply = filled.request("GET", closed)
-    assert "immutable" in reply.headers["cache-control"] and "public" in reply.headers["cache-control"]
+    assert (
+        "immutable" in reply.headers["cache-control"] and "public" in reply.headers["cache-control"]
+    )
     assert filled.request("GET", closed, if_none_match=reply.headers["etag"]).status == 304
-    for path in ("/v1/streams/doors/releases", "/v1/streams/doors/releases?until=2030-01-01T00:00:00Z"):
+    for path in (
+        "/v1/streams/doors/releases",
+        "/v1/streams/doors/releases?until=2030-01-01T00:00:00Z",
+    ):
         fresh = filled.request("GET", path)
         assert "no-cache" in fresh.headers["cache-control"]
         assert filled.request("GET", path, if_none_match=fresh.headers["etag"]).status == 304
@@ -93,7 +106,9 @@ def test_closed_ranges_may_be_kept_for_ever_and_open_ones_not(filled: Harness) -
 
 def test_what_needs_a_token_is_kept_privately(harness: Harness) -> None:
     harness.close_tick(3)
-    reply = harness.request("GET", "/v1/streams/doors/releases?limit=1", token=harness.token("reader"))
+    reply = harness.request(
+        "GET", "/v1/streams/doors/releases?limit=1", token=harness.token("reader")
+    )
     assert "private" in reply.headers["cache-control"] and "Authorization" in reply.headers["vary"]
 
 
@@ -104,7 +119,10 @@ def test_latest(filled: Harness) -> None:
 
 
 def test_a_stream_without_releases(shown: Harness) -> None:
-    assert shown.request("GET", "/v1/streams/doors/releases").json() == {"releases": [], "next": None}
+    assert shown.request("GET", "/v1/streams/doors/releases").json() == {
+        "releases": [],
+        "next": None,
+    }
     assert shown.request("GET", "/v1/streams/doors/releases/latest").status == 404
     assert shown.request("GET", "/v1/streams/doors").json()["last_tick"] is None
 
@@ -127,18 +145,26 @@ def test_losses_are_those_of_the_mechanism(tmp_path: Path) -> None:
         assert one["loss"] == mechanism.loss(60)
         assert "at most 0.75" in one["sentence"]
         whole = harness.request("GET", "/v1/streams/doors/privacy").json()
-        assert all(point["loss"] == mechanism.loss(-(-point["age_seconds"] // 60)) for point in whole["curve"])
+        assert all(
+            point["loss"] == mechanism.loss(-(-point["age_seconds"] // 60))
+            for point in whole["curve"]
+        )
         assert len(whole["refresh"]["points"]) == len(whole["curve"])
         past = harness.request("GET", "/v1/streams/doors/privacy?time=2023-11-14T22:15:30Z").json()
         assert past["losses"][0]["loss"] == mechanism.loss(7)
-        later = harness.request("GET", "/v1/streams/doors/privacy?time=2023-11-14T22:15:30Z&at=2023-11-14T22:20:00Z").json()
+        later = harness.request(
+            "GET", "/v1/streams/doors/privacy?time=2023-11-14T22:15:30Z&at=2023-11-14T22:20:00Z"
+        ).json()
         assert [each["loss"] for each in later["losses"]] == [mechanism.loss(4)]
-        future = harness.request("GET", "/v1/streams/doors/privacy?time=2040-01-01T00:00:00Z").json()
+        future = harness.request(
+            "GET", "/v1/streams/doors/privacy?time=2040-01-01T00:00:00Z"
+        ).json()
         assert future["losses"][0]["loss"] == 0
 
 
 def test_releases_ahead_of_the_clock_count(tmp_path: Path) -> None:
-    """After a jump ahead that nobody noticed, and the clock set right, an event has lost what was released meanwhile too."""
+    """After a jump ahead that nobody noticed, and the clock set right, an event has lost what was
+    released meanwhile too."""
     mechanism = fc.Gradual(epsilon=0.125, exponent=1.0)
     with Harness(tmp_path, public=True) as harness:
         harness.create(mechanism=mechanism)

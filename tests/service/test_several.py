@@ -30,7 +30,9 @@ def open_store(database: str, tmp_path: Path) -> Iterator[Callable[[], Store]]:
     opened: list[Store] = []
 
     def make() -> Store:
-        opened.append(PostgresStore(database, fence=FileFence(tmp_path / "fence"), lock_wait_seconds=0.0))
+        opened.append(
+            PostgresStore(database, fence=FileFence(tmp_path / "fence"), lock_wait_seconds=0.0)
+        )
         return opened[-1]
 
     yield make
@@ -61,7 +63,9 @@ def described(name: str) -> Description:
     return Description(name=name, mechanism=EXACT, ticks=Ticks(tick_seconds=60))
 
 
-def test_the_same_ids_in_opposite_orders_do_not_lock_each_other_out(open_store: Callable[[], Store]) -> None:
+def test_the_same_ids_in_opposite_orders_do_not_lock_each_other_out(
+    open_store: Callable[[], Store],
+) -> None:
     open_store().create(described("doors"), keys=["a"], start_tick=0)
     intakes = [open_store().intake("doors"), open_store().intake("doors")]
     counted: list[int] = []
@@ -80,7 +84,9 @@ def test_a_stream_that_another_process_leads_at_once_is_created_all_the_same(
 ) -> None:
     """The other process looks for streams just between the creation and the lead."""
     store = open_store()
-    leaders = [Leader(each, StillClock(), on_ticks=lambda _: None) for each in (store, open_store())]
+    leaders = [
+        Leader(each, StillClock(), on_ticks=lambda _: None) for each in (store, open_store())
+    ]
     open_stream = store.open
 
     def open_late(name: str) -> Stream:
@@ -94,17 +100,25 @@ def test_a_stream_that_another_process_leads_at_once_is_created_all_the_same(
     assert (list(leaders[0]._streams), list(leaders[1]._streams)) == ([], ["doors"])
 
 
-def test_two_processes_that_create_one_name_make_one_stream(open_store: Callable[[], Store]) -> None:
+def test_two_processes_that_create_one_name_make_one_stream(
+    open_store: Callable[[], Store],
+) -> None:
     leaders = [Leader(open_store(), StillClock(), on_ticks=lambda _: None) for _ in range(2)]
     made: list[bool] = []
     for number in range(10):
         name = f"doors{number}"
-        together(*(lambda leader=leader, name=name: made.append(leader.create(described(name), ["a"])) for leader in leaders))
+        together(
+            *(
+                lambda leader=leader, name=name: made.append(leader.create(described(name), ["a"]))
+                for leader in leaders
+            )
+        )
     assert sum(made) == 10 and len(made) == 20
 
 
 def test_keys_declared_at_a_process_that_does_not_lead(open_store: Callable[[], Store]) -> None:
-    """It says so, unless there is nothing to declare; and it counts under keys that the other one has declared since."""
+    """It says so, unless there is nothing to declare; and it counts under keys that the other one
+    has declared since."""
     one, two = (Leader(open_store(), StillClock(), on_ticks=lambda _: None) for _ in range(2))
     one.create(described("doors"), ["a"])
     assert two.accept({"doors": [(SentEvents({"a": 1}), None)]}, START) == {"doors": [True]}
@@ -128,7 +142,10 @@ class _Stops(Checkpoints):
 
 
 def _waits_for_a_lock(store: Store) -> bool:
-    words = "SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname = current_database()"
+    words = (
+        "SELECT 1 FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND datname ="
+        " current_database()"
+    )
     return bool(store._database.query(words))
 
 
@@ -167,9 +184,12 @@ def test_what_is_accepted_while_a_stream_is_deleted_is_deleted_too(
 def test_publishing_and_accepting_do_not_lock_each_other_out(
     open_store: Callable[[], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rows of streams are in the order in which they were last written, which is not that of their numbers."""
+    """The rows of streams are in the order in which they were last written, which is not that of
+    their numbers."""
     one, two, three = open_store(), open_store(), open_store()
-    streams = [one.create(described(f"s{number}"), keys=["a"], start_tick=0) for number in range(40)]
+    streams = [
+        one.create(described(f"s{number}"), keys=["a"], start_tick=0) for number in range(40)
+    ]
     for tick in range(4):
         close_together([(each, tick) for each in (streams[7 * tick :] + streams[: 7 * tick])[::-1]])
     order = [number for (number,) in one._database.query("SELECT id FROM streams")]
@@ -203,30 +223,45 @@ def test_publishing_and_accepting_do_not_lock_each_other_out(
         assert all(reader.status(each.description.name).published_tick == 5 for each in streams)
 
 
-def test_a_stream_that_another_process_deleted_takes_nothing_and_others_do(open_store: Callable[[], Store]) -> None:
+def test_a_stream_that_another_process_deleted_takes_nothing_and_others_do(
+    open_store: Callable[[], Store],
+) -> None:
     """Also together with a key that was never declared, for which the keys are read again."""
     one, two = (Leader(open_store(), StillClock(), on_ticks=lambda _: None) for _ in range(2))
     for name in ("doors", "gates"):
         one.create(described(name), ["a"])
     sent = (SentEvents({"a": 1}), None)
-    assert two.accept({"doors": [sent], "gates": [sent]}, START) == {"doors": [True], "gates": [True]}
+    assert two.accept({"doors": [sent], "gates": [sent]}, START) == {
+        "doors": [True],
+        "gates": [True],
+    }
     one.ask(Request(stream="doors", action="delete"))
     found = two.accept({"doors": [sent, (SentEvents({"b": 1}), None)], "gates": [sent]}, START)
     assert found["gates"] == [True]
     assert isinstance(found["doors"], Problem) and found["doors"].status == 404
 
 
-def test_a_process_that_does_not_lead_has_streams_changed_and_ends_their_readers(tmp_path: Path, database: str) -> None:
+def test_a_process_that_does_not_lead_has_streams_changed_and_ends_their_readers(
+    tmp_path: Path, database: str
+) -> None:
     with Harness(tmp_path, database=database) as one, Harness(tmp_path, database=database) as two:
         one.create()
         one.close_tick()
-        wait_for(lambda: two.request("GET", "/v1/streams/doors/releases/latest", token=one.admin).status == 200)
+        wait_for(
+            lambda: (
+                two.request("GET", "/v1/streams/doors/releases/latest", token=one.admin).status
+                == 200
+            )
+        )
         held = two.service.writer._leader
         assert held is not None and held.state("doors") == "led elsewhere"
         with following(two) as ticks, two.client(one.admin) as client:
             next(ticks)
             client.retain("doors", "30d")
-            assert one.request("GET", "/v1/streams/doors", token=one.admin).json()["retain_seconds"] == 30 * 86400
+            assert (
+                one.request("GET", "/v1/streams/doors", token=one.admin).json()["retain_seconds"]
+                == 30 * 86400
+            )
             client.delete("doors")
             assert list(ticks) == []
         wait_for(lambda: two.request("GET", "/v1/streams/doors", token=one.admin).status == 404)
@@ -234,7 +269,8 @@ def test_a_process_that_does_not_lead_has_streams_changed_and_ends_their_readers
 
 
 def test_a_zero_in_a_name_does_not_cost_the_connection(tmp_path: Path, database: str) -> None:
-    """PostgreSQL takes none in a text, and what fails there is in doubt: every client would be asked to send again."""
+    """PostgreSQL takes none in a text, and what fails there is in doubt: every client would be
+    asked to send again."""
     with Harness(tmp_path, database=database) as harness:
         harness.create()
         held = harness.service.writer._leader

@@ -1,4 +1,5 @@
-"""Clients that read slowly, not at all, or have vanished: they get what they ask for, or are let go; nobody waits for them."""
+"""Clients that read slowly, not at all, or have vanished: they get what they ask for, or are let
+go; nobody waits for them."""
 
 from __future__ import annotations
 
@@ -38,7 +39,14 @@ def asking(port: int, token: str, path: str, *lines: str) -> socket.socket:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.settimeout(10)
     connection.connect(("127.0.0.1", port))
-    head = (f"GET {path} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {token}", *lines, "", "")
+    head = (
+        f"GET {path} HTTP/1.1",
+        "Host: localhost",
+        f"Authorization: Bearer {token}",
+        *lines,
+        "",
+        "",
+    )
     connection.sendall("\r\n".join(head).encode())
     return connection
 
@@ -56,11 +64,16 @@ def test_a_page_that_nobody_reads_is_given_up(wide: Harness, accept: str) -> Non
 
     with asking(wide.port, wide.admin, PAGE, f"Accept: {accept}"):
         wait_for(gone)
-    assert max(seen) <= 2 * PIECE_BYTES  # of more than a megabyte: the rest waits, once for all readers
+    assert (
+        max(seen) <= 2 * PIECE_BYTES
+    )  # of more than a megabyte: the rest waits, once for all readers
 
 
-def test_large_answers_that_nobody_reads_are_bounded_all_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has other rows, so each takes memory of its own; a small answer, and the same one again, do not wait for them."""
+def test_large_answers_that_nobody_reads_are_bounded_all_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has other rows, so each takes memory of its own; a small answer, and the same one again,
+    do not wait for them."""
     monkeypatch.setattr(service_http, "UNSENT", Unsent(4_000_000))
     with Harness(tmp_path) as harness, ExitStack() as stack:
         harness._listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
@@ -104,12 +117,19 @@ def test_clients_that_vanish_are_noticed_by_the_system() -> None:
             assert client.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 0
             assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             if hasattr(socket, "TCP_USER_TIMEOUT"):
-                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000 * SILENT_SECONDS
-                assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == SILENT_SECONDS // 2
+                assert (
+                    accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+                    == 1000 * SILENT_SECONDS
+                )
+                assert (
+                    accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
+                    == SILENT_SECONDS // 2
+                )
 
 
 def test_sigterm_does_not_wait_for_clients_that_hold_on(tmp_path: Path) -> None:
-    """Live readers that read and that do not, a page that nobody reads, and requests that never end."""
+    """Live readers that read and that do not, a page that nobody reads, and requests that never
+    end."""
     with ServeProcess(tmp_path) as service:
         port = int(service.url.rpartition(":")[2])
         with fc.Client(service.url, service.admin) as client:
@@ -120,7 +140,10 @@ def test_sigterm_does_not_wait_for_clients_that_hold_on(tmp_path: Path) -> None:
         held += [asking(port, service.admin, PAGE) for _ in range(2)]
         held += [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
         for connection in held[-2:]:
-            connection.sendall(b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+            connection.sendall(
+                b"POST /v1/streams/doors/events HTTP/1.1\r\nHost: localhost\r\nContent-Length:"
+                b" 10\r\n\r\n{"
+            )
         assert held[0].recv(1000).startswith(b"HTTP/1.1 200")
         time.sleep(0.5)
         status, took = service.stop()

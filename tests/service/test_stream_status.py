@@ -1,4 +1,5 @@
-"""Where streams stand: the status route, the gauges, and the dashboard and alert rules that are made of them."""
+"""Where streams stand: the status route, the gauges, and the dashboard and alert rules that are
+made of them."""
 
 from __future__ import annotations
 
@@ -19,15 +20,16 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 def gauges(harness: Harness) -> dict[str, dict[tuple[str, ...], float]]:
-    """The samples of ``/metrics``, read by the library's own parser: by name, then by (stream, key)."""
+    """The samples of ``/metrics``, read by the library's own parser: by name, then by (stream,
+    key)."""
     text = harness.request("GET", "/metrics", token=harness.admin).body.decode()
     found: dict[str, dict[tuple[str, ...], float]] = {}
     for family in text_string_to_metric_families(text):
         found.setdefault(family.name, {})
         for sample in family.samples:
-            found.setdefault(sample.name, {})[tuple(sample.labels[name] for name in sorted(sample.labels, reverse=True))] = (
-                sample.value
-            )
+            found.setdefault(sample.name, {})[
+                tuple(sample.labels[name] for name in sorted(sample.labels, reverse=True))
+            ] = sample.value
     return found
 
 
@@ -67,7 +69,10 @@ def test_the_status_of_streams(harness: Harness) -> None:
     assert short["lag_seconds"] == 0 and short["released_until"] < until
     found = gauges(harness)
     assert found["fadecount_stream_ended"] == {("doors",): 0, ("short",): 1}
-    assert found["fadecount_stream_last_release_timestamp_seconds"]["doors",] == START - START % 60 + 180
+    assert (
+        found["fadecount_stream_last_release_timestamp_seconds"]["doors",]
+        == START - START % 60 + 180
+    )
     assert "fadecount_released_count" not in found
 
 
@@ -77,8 +82,12 @@ def test_a_late_stream_and_a_wrong_clock_show(harness: Harness) -> None:
     wait_for(lambda: status(harness)["doors"]["state"] == "clock ahead")
     assert 30 * 86400 - 60 <= status(harness)["doors"]["lag_seconds"] <= 30 * 86400
     found = gauges(harness)
-    assert found["fadecount_stream_clock_wrong"] == {("doors",): 1} and found["fadecount_stream_refused"] == {("doors",): 0}
-    assert found["fadecount_stream_lag_seconds"]["doors",] == status(harness)["doors"]["lag_seconds"]
+    assert found["fadecount_stream_clock_wrong"] == {("doors",): 1} and found[
+        "fadecount_stream_refused"
+    ] == {("doors",): 0}
+    assert (
+        found["fadecount_stream_lag_seconds"]["doors",] == status(harness)["doors"]["lag_seconds"]
+    )
 
 
 def test_released_values_are_shown_within_the_bound(valued: Harness) -> None:
@@ -92,8 +101,16 @@ def test_released_values_are_shown_within_the_bound(valued: Harness) -> None:
     valued.close_tick()
     wait_for(lambda: gauges(valued)["fadecount_released_count"].get(("halls", "z")) == 5)
     found = gauges(valued)
-    assert found["fadecount_released_count"] == {("doors", "a"): 7, ("doors", "b"): 0, ("halls", "z"): 5}
-    assert found["fadecount_released_low"]["doors", "a"] <= 7 <= found["fadecount_released_high"]["doors", "a"]
+    assert found["fadecount_released_count"] == {
+        ("doors", "a"): 7,
+        ("doors", "b"): 0,
+        ("halls", "z"): 5,
+    }
+    assert (
+        found["fadecount_released_low"]["doors", "a"]
+        <= 7
+        <= found["fadecount_released_high"]["doors", "a"]
+    )
     assert found["fadecount_released_left_out"] == {(): 1}
 
 
@@ -101,23 +118,36 @@ def test_pages_and_who_may_see_them(harness: Harness) -> None:
     harness.create("gates")
     first = harness.request("GET", "/v1/status?limit=1", token=harness.admin).json()
     assert [each["name"] for each in first["streams"]] == ["doors"] and first["next"] == "doors"
-    second = harness.request("GET", "/v1/status?limit=1&cursor=doors", token=harness.token("reader")).json()
+    second = harness.request(
+        "GET", "/v1/status?limit=1&cursor=doors", token=harness.token("reader")
+    ).json()
     assert [each["name"] for each in second["streams"]] == ["gates"] and second["next"] is None
-    assert harness.request("GET", f"/v1/status?cursor={'x' * 129}", token=harness.admin).status == 400
+    assert (
+        harness.request("GET", f"/v1/status?cursor={'x' * 129}", token=harness.admin).status == 400
+    )
     for role, stream, expected in (("writer", None, 403), ("reader", "doors", 403)):
-        assert harness.request("GET", "/v1/status", token=harness.token(role, stream)).status == expected
+        assert (
+            harness.request("GET", "/v1/status", token=harness.token(role, stream)).status
+            == expected
+        )
     assert harness.request("GET", "/v1/status").status == 401
 
 
-def test_only_so_many_streams_are_shown_one_by_one(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_streams_are_shown_one_by_one(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     harness.create("gates")
     assert gauges(harness)["fadecount_streams_left_out"] == {(): 0}
     monkeypatch.setattr("fadecount.service.stream_status.MOST_STREAMS", 1)
     found = gauges(harness)
-    assert found["fadecount_streams_left_out"] == {(): 1} and found["fadecount_stream_ended"] == {("doors",): 0}
+    assert found["fadecount_streams_left_out"] == {(): 1} and found["fadecount_stream_ended"] == {
+        ("doors",): 0
+    }
 
 
-def test_a_store_that_does_not_answer_leaves_the_last_figures(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_does_not_answer_leaves_the_last_figures(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     harness.close_tick()
     before = gauges(harness)["fadecount_stream_last_release_timestamp_seconds"]
     monkeypatch.setattr("fadecount.service.reader_pool.MOST_WAITING", 0)
@@ -131,8 +161,16 @@ def expressions() -> list[str]:
     for group in rules["groups"]:
         assert set(group) == {"name", "rules"}
         for rule in group["rules"]:
-            assert {"alert", "expr", "labels", "annotations"} <= set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
-            assert rule["annotations"]["summary"] and rule["labels"]["severity"] in ("page", "ticket", "info")
+            assert (
+                {"alert", "expr", "labels", "annotations"}
+                <= set(rule)
+                <= {"alert", "expr", "for", "labels", "annotations"}
+            )
+            assert rule["annotations"]["summary"] and rule["labels"]["severity"] in (
+                "page",
+                "ticket",
+                "info",
+            )
             found.append(rule["expr"])
     board = json.loads((DEPLOY / "grafana-dashboard.json").read_text(encoding="utf-8"))
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
@@ -140,8 +178,11 @@ def expressions() -> list[str]:
 
 
 def test_dashboard_and_alerts_name_metrics_that_exist(valued: Harness) -> None:
-    """Parsed by a parser of PromQL that is not ours; every metric named must be one that the service shows."""
-    promql = pytest.importorskip("promql_parser", reason="promql-parser is not installed: the rules are not parsed")
+    """Parsed by a parser of PromQL that is not ours; every metric named must be one that the
+    service shows."""
+    promql = pytest.importorskip(
+        "promql_parser", reason="promql-parser is not installed: the rules are not parsed"
+    )
     valued.close_tick()
     assert valued.request("GET", "/v1/streams", token=valued.admin).status == 200
     known = set(gauges(valued)) | {"up"}
@@ -159,7 +200,9 @@ def test_dashboard_and_alerts_name_metrics_that_exist(valued: Harness) -> None:
     for text in expressions():
         collect(promql.parse(text.replace("$job", "fadecount").replace("$stream", ".*")))
     assert named <= known, sorted(named - known)
-    shown = {name for name in known if name.startswith(("fadecount_stream_", "fadecount_released_"))}
+    shown = {
+        name for name in known if name.startswith(("fadecount_stream_", "fadecount_released_"))
+    }
     assert shown - named <= {"fadecount_released_left_out", "fadecount_stream_tick_seconds"}
     with pytest.raises(ValueError, match="parenthesis"):
         promql.parse("sum by (fadecount_ready")

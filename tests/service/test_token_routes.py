@@ -10,27 +10,46 @@ from tests.service.harness import Harness
 
 
 def test_a_token_is_made_listed_used_and_revoked(harness: Harness) -> None:
-    wanted = {"role": "reader", "stream": "doors", "label": "board", "expires": "90d", "rate": 50, "live_readers": 2}
+    wanted = {
+        "role": "reader",
+        "stream": "doors",
+        "label": "board",
+        "expires": "90d",
+        "rate": 50,
+        "live_readers": 2,
+    }
     made = harness.post("/v1/tokens", wanted)
     assert made.status == 201 and made.headers["cache-control"] == "no-store"
     token, about = made.json()["token"], made.json()["about"]
     listed = harness.request("GET", "/v1/tokens", token=harness.admin)
     assert about in listed.json()["tokens"] and token.split("_", 2)[2].encode() not in listed.body
     assert harness.request("GET", "/v1/streams/doors", token=token).status == 200
-    used = {each["id"]: each["last_used"] for each in harness.request("GET", "/v1/tokens", token=harness.admin).json()["tokens"]}
+    used = {
+        each["id"]: each["last_used"]
+        for each in harness.request("GET", "/v1/tokens", token=harness.admin).json()["tokens"]
+    }
     assert about["last_used"] is None and used[about["id"]] is not None
     assert (about["role"], about["stream"], about["label"], about["rate"], about["connections"]) == (
         "reader", "doors", "board", 50.0, None,
     )  # fmt: skip
     grant = harness.tokens.grant_of(token)
     assert grant and grant.expires == grant.created + 90 * 86400
-    assert harness.request("DELETE", f"/v1/tokens/{about['id']}", token=harness.admin).json() == {"id": about["id"]}
+    assert harness.request("DELETE", f"/v1/tokens/{about['id']}", token=harness.admin).json() == {
+        "id": about["id"]
+    }
     assert harness.request("GET", "/v1/streams/doors", token=token).status == 401
     assert harness.request("DELETE", f"/v1/tokens/{about['id']}", token=harness.admin).status == 404
     own = harness.tokens.grant_of(harness.admin)
     assert own is not None
-    acts = [(each.act, each.actor, each.object) for each in AuditLog.in_folder(harness.storage.folder).entries()]
-    assert (Act.TOKEN_CREATED, own.shown, about["id"]) in acts and acts[-1] == (Act.TOKEN_REVOKED, own.shown, about["id"])
+    acts = [
+        (each.act, each.actor, each.object)
+        for each in AuditLog.in_folder(harness.storage.folder).entries()
+    ]
+    assert (Act.TOKEN_CREATED, own.shown, about["id"]) in acts and acts[-1] == (
+        Act.TOKEN_REVOKED,
+        own.shown,
+        about["id"],
+    )
 
 
 def test_only_an_admin_of_all_streams_may(harness: Harness) -> None:
@@ -39,15 +58,25 @@ def test_only_an_admin_of_all_streams_may(harness: Harness) -> None:
         expected = 403 if role else 401
         body = '{"role": "reader"}'
         assert harness.request("GET", "/v1/tokens", token=token).status == expected
-        assert harness.request("POST", "/v1/tokens", body, token=token, content_type="application/json").status == expected
+        assert (
+            harness.request(
+                "POST", "/v1/tokens", body, token=token, content_type="application/json"
+            ).status
+            == expected
+        )
         assert harness.request("DELETE", "/v1/tokens/x", token=token).status == expected
 
 
 def test_no_other_page_can_use_it(harness: Harness) -> None:
-    """What a browser sends for a foreign form has no token and no JSON type; the answers allow no other origin."""
-    form = harness.request("POST", "/v1/tokens", "role=admin", content_type="text/plain", origin="https://evil.example")
+    """What a browser sends for a foreign form has no token and no JSON type; the answers allow no
+    other origin."""
+    form = harness.request(
+        "POST", "/v1/tokens", "role=admin", content_type="text/plain", origin="https://evil.example"
+    )
     assert form.status == 401 and "access-control-allow-origin" not in form.headers
-    typed = harness.request("POST", "/v1/tokens", '{"role": "admin"}', token=harness.admin, content_type="text/plain")
+    typed = harness.request(
+        "POST", "/v1/tokens", '{"role": "admin"}', token=harness.admin, content_type="text/plain"
+    )
     assert typed.status == 415
     assert harness.request("OPTIONS", "/v1/tokens", origin="https://evil.example").status == 405
     assert len(harness.tokens.grants()) == 1
@@ -75,7 +104,9 @@ def test_the_token_of_the_request_is_not_revoked(harness: Harness) -> None:
         {"role": "reader", "secret": "mine"},
     ],
 )
-def test_bad_wishes_are_refused_without_a_trace(harness: Harness, wanted: dict[str, object]) -> None:
+def test_bad_wishes_are_refused_without_a_trace(
+    harness: Harness, wanted: dict[str, object]
+) -> None:
     reply = harness.post("/v1/tokens", wanted)
     assert reply.status == 400 and b"200y" not in reply.body and b"lines" not in reply.body
     assert len(harness.tokens.grants()) == 1

@@ -62,7 +62,9 @@ def test_wrong_tokens_open_nothing(tokens: TokenFile) -> None:
     assert grant.id == token_id
 
 
-def test_an_unknown_id_is_compared_as_well(tokens: TokenFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_id_is_compared_as_well(
+    tokens: TokenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tokens.create(Role.READER)
     compared: list[int] = []
     real = hmac.compare_digest
@@ -99,7 +101,10 @@ def test_tokens_made_at_the_same_time_are_all_kept(tokens: TokenFile, tmp_path: 
     assert len({grant.id for grant in tokens.grants()}) == 40
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"version": 3, "tokens": []}', '{"version": 1, "tokens": [{"id": 1}]}'])
+@pytest.mark.parametrize(
+    "content",
+    ["", "{}", "[]", '{"version": 3, "tokens": []}', '{"version": 1, "tokens": [{"id": 1}]}'],
+)
 def test_a_damaged_file_is_refused(tokens: TokenFile, tmp_path: Path, content: str) -> None:
     tokens.create(Role.READER)
     (tmp_path / "state" / "tokens.json").write_text(content)
@@ -120,15 +125,26 @@ def test_a_token_is_refused_from_the_second_on_at_which_it_expires(tmp_path: Pat
     assert tokens.grant_of(kept) and grant in tokens.grants()
 
 
-def test_a_file_of_the_first_version_is_read_and_becomes_the_second(tokens: TokenFile, tmp_path: Path) -> None:
+def test_a_file_of_the_first_version_is_read_and_becomes_the_second(
+    tokens: TokenFile, tmp_path: Path
+) -> None:
     token, _ = tokens.create(Role.WRITER, stream="doors")
     path = tmp_path / "state" / "tokens.json"
     new = json.loads(path.read_text())
-    old = {name: value for name, value in new["tokens"][0].items() if name in ("id", "role", "stream", "created", "sha256")}
+    old = {
+        name: value
+        for name, value in new["tokens"][0].items()
+        if name in ("id", "role", "stream", "created", "sha256")
+    }
     path.write_text(json.dumps({"fadecount": "tokens", "version": 1, "tokens": [old]}))
     read = TokenFile(path)
     grant = read.grant_of(token)
-    assert grant and (grant.role, grant.stream, grant.label, grant.expires) == (Role.WRITER, "doors", "", None)
+    assert grant and (grant.role, grant.stream, grant.label, grant.expires) == (
+        Role.WRITER,
+        "doors",
+        "",
+        None,
+    )
     assert not grant.is_limited
     read.create(Role.READER)
     assert json.loads(path.read_text())["version"] == 2 and read.grant_of(token) == grant
@@ -163,11 +179,20 @@ def test_the_day_of_the_last_use_is_kept_apart_and_only_for_known_tokens(tmp_pat
     version = one.version
     one.save_uses()
     assert one.last_uses() == {} and not (tmp_path / "token-use.json").exists()
-    assert one.grant_of(token) and one.grant_of(other) and two.grant_of(token) and one.grant_of("fc_unknown_x") is None
+    assert (
+        one.grant_of(token)
+        and one.grant_of(other)
+        and two.grant_of(token)
+        and one.grant_of("fc_unknown_x") is None
+    )
     two.save_uses()
     one.save_uses()
     read = TokenFile(path)
-    assert one.last_uses() == read.last_uses() == {grant.id: date(2024, 10, 5), other_grant.id: date(2024, 10, 4)}
+    assert (
+        one.last_uses()
+        == read.last_uses()
+        == {grant.id: date(2024, 10, 5), other_grant.id: date(2024, 10, 4)}
+    )
     assert one.version == version  # a use is no change of the tokens
     assert stat.S_IMODE((tmp_path / "token-use.json").stat().st_mode) == 0o600
     one.revoke(grant.id)

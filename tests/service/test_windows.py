@@ -21,17 +21,29 @@ PATH = "/v1/streams/doors/windows"
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """Two hours and a half of minutes from 2023-11-14T22:13:00Z on: key a counts 1 in every tenth minute, key b 2."""
-    with Harness(tmp_path_factory.mktemp("windows"), public=True) as harness, harness.client() as client:
+    """Two hours and a half of minutes from 2023-11-14T22:13:00Z on: key a counts 1 in every tenth
+    minute, key b 2."""
+    with (
+        Harness(tmp_path_factory.mktemp("windows"), public=True) as harness,
+        harness.client() as client,
+    ):
         harness.create()
         harness.create("noisy", mechanism=fc.Gradual(epsilon=0.5))
-        client.create("vienna", tick="10m", mechanism=fc.Gradual(epsilon=0.5), keys=['a, "b"', "c"], zone="Europe/Vienna")
+        client.create(
+            "vienna",
+            tick="10m",
+            mechanism=fc.Gradual(epsilon=0.5),
+            keys=['a, "b"', "c"],
+            zone="Europe/Vienna",
+        )
         for _ in range(15):
             client.add("doors", {"a": 1, "b": 2})
             client.add("noisy", {"a": 1, "b": 2})
             harness.close_tick(10)
             harness.close_tick(0, name="noisy")
-        wait_for(lambda: (harness.facts("vienna").last_tick or 0) * 600 >= harness.clock.now() - 1200)
+        wait_for(
+            lambda: (harness.facts("vienna").last_tick or 0) * 600 >= harness.clock.now() - 1200
+        )
         yield harness
 
 
@@ -45,16 +57,22 @@ def test_hours_add_up_to_the_total(filled: Harness) -> None:
     page = asked(filled, "per=1h&key=b")
     assert (page["per"], page["zone"], page["next"]) == ("1h", "UTC", None)
     rows = page["windows"]
-    assert [row["tick"] for row in rows] == [f"2023-11-1{at}Z" for at in ("4T22:00:00", "4T23:00:00", "5T00:00:00")]
+    assert [row["tick"] for row in rows] == [
+        f"2023-11-1{at}Z" for at in ("4T22:00:00", "4T23:00:00", "5T00:00:00")
+    ]
     assert [row["partial"] for row in rows] == [True, False, True]
     assert rows[0]["tick_end"] == "2023-11-14T23:00:00Z"
     latest = filled.request("GET", "/v1/streams/doors/releases/latest").json()["releases"]
-    assert sum(row["value"] for row in rows) == {row["key"]: row["value"] for row in latest}["b"] == 30
+    assert (
+        sum(row["value"] for row in rows) == {row["key"]: row["value"] for row in latest}["b"] == 30
+    )
     assert all(row["low"] <= row["value"] <= row["high"] for row in rows)
 
 
 def test_since_begins_with_the_whole_window(filled: Harness) -> None:
-    rows = asked(filled, "per=1h&key=a&since=2023-11-14T23:40:00Z&until=2023-11-15T00:00:00Z")["windows"]
+    rows = asked(filled, "per=1h&key=a&since=2023-11-14T23:40:00Z&until=2023-11-15T00:00:00Z")[
+        "windows"
+    ]
     assert [(row["tick"], row["partial"]) for row in rows] == [("2023-11-14T23:00:00Z", False)]
     assert asked(filled, "per=1h&since=2030-01-01T00:00:00Z")["windows"] == []
 
@@ -94,7 +112,11 @@ def test_as_csv(filled: Harness) -> None:
 def test_the_command_line_writes_the_same_tables(
     filled: Harness, given: dict[str, str], stream: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for route, query in (("releases", {}), ("windows", {"per": "1h"}), ("windows", {"per": "1d", "nonnegative": "true"})):
+    for route, query in (
+        ("releases", {}),
+        ("windows", {"per": "1h"}),
+        ("windows", {"per": "1d", "nonnegative": "true"}),
+    ):
         asked = urllib.parse.urlencode({**query, **given})
         reply = filled.request("GET", f"/v1/streams/{stream}/{route}?{asked}", accept="text/csv")
         words = ["streams", "export", stream, "--state", str(filled.storage.folder)]

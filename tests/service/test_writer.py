@@ -27,10 +27,19 @@ class Groups:
         self.keys: list[list[int]] = []
         """Of each group, how many keys each batch had."""
 
-    def accept(self, wanted: Mapping[str, Sequence[Any]], _: float) -> dict[str, list[bool] | Problem]:
+    def accept(
+        self, wanted: Mapping[str, Sequence[Any]], _: float
+    ) -> dict[str, list[bool] | Problem]:
         self.sizes.extend([sum(map(len, wanted.values()))] if wanted else [])
-        self.keys.extend([[len(events.counts) for sent in wanted.values() for events, _ in sent]] if wanted else [])
-        return {name: not_found() if name == "nowhere" else [True] * len(sent) for name, sent in wanted.items()}
+        self.keys.extend(
+            [[len(events.counts) for sent in wanted.values() for events, _ in sent]]
+            if wanted
+            else []
+        )
+        return {
+            name: not_found() if name == "nowhere" else [True] * len(sent)
+            for name, sent in wanted.items()
+        }
 
     def close_due(self, _: float) -> None: ...
 
@@ -42,8 +51,11 @@ class Groups:
     def close(self) -> None: ...
 
 
-async def sizes_of(arrivals: Sequence[int], *, before: tuple[int, int], commit_seconds: float) -> list[int]:
-    """The sizes of groups, if so many requests arrive at a time, each time after the writing thread has had time to begin."""
+async def sizes_of(
+    arrivals: Sequence[int], *, before: tuple[int, int], commit_seconds: float
+) -> list[int]:
+    """The sizes of groups, if so many requests arrive at a time, each time after the writing thread
+    has had time to begin."""
     leader = Groups()
     writer = Writer(lambda: leader, Clock(), Metrics(), most_waiting=100, reconnects=False)  # type: ignore[arg-type, return-value]
     writer.start()
@@ -57,12 +69,16 @@ async def sizes_of(arrivals: Sequence[int], *, before: tuple[int, int], commit_s
     return leader.sizes
 
 
-def test_a_group_waits_for_as_many_requests_as_the_groups_before_had(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_waits_for_as_many_requests_as_the_groups_before_had(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(writer_module, "LONGEST_GATHERING", 60.0)
     assert asyncio.run(sizes_of([3, 2, 3], before=(8, 1), commit_seconds=100.0)) == [8]
 
 
-def test_large_requests_are_committed_one_by_one_and_small_ones_do_not_wait_for_all_of_them() -> None:
+def test_large_requests_are_committed_one_by_one_and_small_ones_do_not_wait_for_all_of_them() -> (
+    None
+):
     async def run() -> list[list[int]]:
         leader = Groups()
         writer = Writer(lambda: leader, Clock(), Metrics(), most_waiting=100, reconnects=False)  # type: ignore[arg-type, return-value]
@@ -97,7 +113,9 @@ def test_it_does_not_wait_where_commits_are_fast_or_clients_are_few() -> None:
     assert asyncio.run(sizes_of([2, 1], before=(1, 2), commit_seconds=100.0))[0] == 2
 
 
-def test_a_long_job_pauses_between_its_steps_unless_requests_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_job_pauses_between_its_steps_unless_requests_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """In the pause other threads run: those that read requests, and answer them."""
     monkeypatch.setattr(writer_module, "STEP_PAUSE", 60.0)
     done: list[int] = []

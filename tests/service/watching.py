@@ -1,4 +1,5 @@
-"""Those who look on while a service is in trouble: what they see must be whole, and their requests answered."""
+"""Those who look on while a service is in trouble: what they see must be whole, and their requests
+answered."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from tests.service.process import ServeProcess
 
 
 class Watch:
-    """Asks a service for what needs the database and for what does not, all the time, and keeps every status."""
+    """Asks a service for what needs the database and for what does not, all the time, and keeps
+    every status."""
 
     PATHS = ("/readyz", "/v1/streams/doors/releases/latest", "/healthz", "/metrics")
 
@@ -76,8 +78,8 @@ class Follower:
 
 @contextmanager
 def under_load(folder: Path, database: str, *options: str) -> Iterator[tuple[ServeProcess, Watch]]:
-    """A service with writing clients, a live reader and a watch on it: at the end everything acknowledged must have been counted
-    once, and the live reader must have seen every tick once.
+    """A service with writing clients, a live reader and a watch on it: at the end everything
+    acknowledged must have been counted once, and the live reader must have seen every tick once.
     """
     with (
         ServeProcess(folder, "--database", database, *options) as service,
@@ -89,17 +91,23 @@ def under_load(folder: Path, database: str, *options: str) -> Iterator[tuple[Ser
         with Watch(service) as watch:
             load.start()
             try:
-                wait_for(lambda: bool(load.acknowledged) and len(list(client.releases("noisy"))) > 1)
+                wait_for(
+                    lambda: bool(load.acknowledged) and len(list(client.releases("noisy"))) > 1
+                )
                 before = list(client.releases("noisy"))
                 yield service, watch
                 wait_for(lambda: watch.ask("/readyz") == 200)
             finally:
                 load.stop()
-        wait_for(lambda: {row.key: row.value for row in client.latest("doors")} == load.acknowledged)
+        wait_for(
+            lambda: {row.key: row.value for row in client.latest("doors")} == load.acknowledged
+        )
         seen = follower.seen()
         rows = list(client.releases("noisy"))
         assert [tick for tick, _, _ in seen] == list(range(seen[0][0], seen[-1][0] + 1))
-        assert {(start, value) for _, start, value in seen} <= {(row.tick, row.value) for row in rows}
+        assert {(start, value) for _, start, value in seen} <= {
+            (row.tick, row.value) for row in rows
+        }
         assert rows[: len(before)] == before
         starts = [row.tick for row in rows]
         assert len(starts) > len(before) and starts == sorted(set(starts))

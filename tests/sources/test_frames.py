@@ -12,7 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fadecount.errors import BadRowError, FadecountError, InputError, MissingExtraError
-from fadecount.sources import Reason, SourceOptions, SourceReport, check_file, files, read_file, read_frame
+from fadecount.sources import (
+    Reason,
+    SourceOptions,
+    SourceReport,
+    check_file,
+    files,
+    read_file,
+    read_frame,
+)
 from fadecount.sources.files import Earlier, read_plain
 from fadecount.sources.lines import regular_lines
 from fadecount.streams.inputs import person_digest
@@ -26,9 +34,17 @@ def outcome(path: Path, chosen: SourceOptions, *, fast: bool) -> object:
     """Counts and report, or the error."""
     report = SourceReport()
     try:
-        batches = frames.read_csv(path, chosen, report) if fast else read_plain(path, "csv", chosen, report)
+        batches = (
+            frames.read_csv(path, chosen, report)
+            if fast
+            else read_plain(path, "csv", chosen, report)
+        )
         rows = [
-            row for batch in batches for row in zip(batch.ticks.tolist(), batch.keys.tolist(), batch.counts.tolist(), strict=True)
+            row
+            for batch in batches
+            for row in zip(
+                batch.ticks.tolist(), batch.keys.tolist(), batch.counts.tolist(), strict=True
+            )
         ]
     except FadecountError as error:
         return type(error), str(error)
@@ -45,8 +61,12 @@ def test_bad_rows_are_the_same_ones(tmp_path: Path, row: bytes, reason: Reason) 
     path = written(tmp_path, b"time,key,n,who\n" + b"".join(lines))
     agree(path, options(**ROW_OPTIONS))
     most = options(**ROW_OPTIONS).max_line_bytes
-    together, alone = (regular_lines(each, 4, ",", most).tolist() for each in (b"".join(lines), lines[1]))
-    assert together == [True, *alone, True] and alone == [reason >= Reason.TIME], "polars reads every regular line, and no other"
+    together, alone = (
+        regular_lines(each, 4, ",", most).tolist() for each in (b"".join(lines), lines[1])
+    )
+    assert together == [True, *alone, True] and alone == [reason >= Reason.TIME], (
+        "polars reads every regular line, and no other"
+    )
 
 
 TIMES = [
@@ -57,36 +77,71 @@ TIMES = [
     "2026-03-01T10:00:00+0130",
     "1772359200",
 ]
-TIMES += ["1772359200123", "1772359200.7", "2026-02-30", "2026-03-01T10:00:00-05", "x", "", "-5", "12", "2026-10-25T02:30", "é"]
+TIMES += [
+    "1772359200123",
+    "1772359200.7",
+    "2026-02-30",
+    "2026-03-01T10:00:00-05",
+    "x",
+    "",
+    "-5",
+    "12",
+    "2026-10-25T02:30",
+    "é",
+]
 FIELD = st.one_of(
-    st.sampled_from([*TIMES, "a", "b", "3", "3.0", "-1", "1.5", "99", '"a"', '"a""b"', '"', "a\rb", "\0"]), st.text(max_size=4)
+    st.sampled_from(
+        [*TIMES, "a", "b", "3", "3.0", "-1", "1.5", "99", '"a"', '"a""b"', '"', "a\rb", "\0"]
+    ),
+    st.text(max_size=4),
 )
 ROW = st.one_of(
     st.tuples(
-        st.sampled_from(TIMES), st.sampled_from(["a", "b", '"b"', "c"]), st.sampled_from(["0", "3", "-1", "x"]), st.just("p")
+        st.sampled_from(TIMES),
+        st.sampled_from(["a", "b", '"b"', "c"]),
+        st.sampled_from(["0", "3", "-1", "x"]),
+        st.just("p"),
     ),
     st.lists(FIELD, min_size=1, max_size=5).map(tuple),
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.lists(ROW, max_size=8),
     st.sampled_from(["\n", "\r\n"]),
-    st.sampled_from([{}, {"other": "b"}, {"person": None}, {"first_tick": 492_000, "end_tick": 492_300}]),
-    st.sampled_from([{}, {"zone": "Europe/Vienna"}, {"zone": "Europe/Vienna", "tick_seconds": 86_400}, {"time_unit": "s"}]),
+    st.sampled_from(
+        [{}, {"other": "b"}, {"person": None}, {"first_tick": 492_000, "end_tick": 492_300}]
+    ),
+    st.sampled_from(
+        [
+            {},
+            {"zone": "Europe/Vienna"},
+            {"zone": "Europe/Vienna", "tick_seconds": 86_400},
+            {"time_unit": "s"},
+        ]
+    ),
 )
-def test_any_file_is_read_alike(tmp_path: Path, rows: list[Any], ending: str, changes: Any, times: Any) -> None:
+def test_any_file_is_read_alike(
+    tmp_path: Path, rows: list[Any], ending: str, changes: Any, times: Any
+) -> None:
     text = ending.join(["time,key,n,who", *(",".join(row) for row in rows)])
     path = written(tmp_path, text.encode("utf-8", "replace"))
     agree(path, options(**{**ROW_OPTIONS, **changes, **times}))
 
 
-def test_persons_are_bounded_alike_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_persons_are_bounded_alike_across_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(frames, "ROWS_PER_BLOCK", 100)
     monkeypatch.setattr(frames, "PARTS_KEPT", 2)
     random = np.random.default_rng(5)
-    rows = [f"{moment},{key},{n},p{who}" for moment, key, n, who in random.integers(0, [9000, 2, 9, 5], (2000, 4)).tolist()]
+    rows = [
+        f"{moment},{key},{n},p{who}"
+        for moment, key, n, who in random.integers(0, [9000, 2, 9, 5], (2000, 4)).tolist()
+    ]
     path = written(tmp_path, "\n".join(["time,key,n,who", *rows]))
     chosen = options(**ROW_OPTIONS | {"keys": ("0", "1"), "per_person": 3}, time_unit="s")
     agree(path, chosen)
@@ -96,14 +151,21 @@ def test_persons_are_bounded_alike_across_blocks(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("most_keys", [2, 3])
-def test_keys_of_persons_are_bounded_alike_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_keys: int) -> None:
+def test_keys_of_persons_are_bounded_alike_across_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_keys: int
+) -> None:
     monkeypatch.setattr(frames, "ROWS_PER_BLOCK", 50)
     monkeypatch.setattr(frames, "PARTS_KEPT", 2)
     random = np.random.default_rng(6)
-    rows = [f"{moment},{key},{n},p{who}" for moment, key, n, who in random.integers(0, [9000, 5, 9, 40], (1000, 4)).tolist()]
+    rows = [
+        f"{moment},{key},{n},p{who}"
+        for moment, key, n, who in random.integers(0, [9000, 5, 9, 40], (1000, 4)).tolist()
+    ]
     path = written(tmp_path, "\n".join(["time,key,n,who", *rows]))
     keys = tuple("01234")
-    chosen = options(**ROW_OPTIONS | {"keys": keys, "per_person": 2, "keys_per_person": most_keys}, time_unit="s")
+    chosen = options(
+        **ROW_OPTIONS | {"keys": keys, "per_person": 2, "keys_per_person": most_keys}, time_unit="s"
+    )
     agree(path, chosen)
     assert 100 < read_dropped(path, chosen) < 900
 
@@ -114,13 +176,17 @@ def read_dropped(path: Path, chosen: SourceOptions) -> int:
     return reading.report.rows_dropped
 
 
-def test_without_polars_results_are_the_same_and_parquet_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_polars_results_are_the_same_and_parquet_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = written(tmp_path, "time,key\n2026-03-01,a\n2026-03-02,b\n")
     chosen = options(key="key", keys=("a", "b"))
     fast = counted(path, chosen)
     monkeypatch.setattr(files, "has_polars", lambda: False)
     assert counted(path, chosen) == fast
-    with pytest.raises(MissingExtraError, match=r"needs the package polars; .* pip install '\.\[files\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"needs the package polars; .* pip install '\.\[files\]'"
+    ):
         read_file(written(tmp_path, "x", "e.parquet"), chosen)
 
 
@@ -146,7 +212,9 @@ TICK = SECONDS // 3600
 def test_parquet_times_of_every_type(tmp_path: Path, column: Any) -> None:
     path = tmp_path / "events.parquet"
     pl.DataFrame({"time": column, "key": [7], "n": [2.0]}).write_parquet(path)
-    assert counted(path, options(key="key", keys=("6", "7"), amount="n", max_amount=3)) == [(TICK, 1, 2)]
+    assert counted(path, options(key="key", keys=("6", "7"), amount="n", max_amount=3)) == [
+        (TICK, 1, 2)
+    ]
 
 
 def test_parquet_dates_and_naive_times_are_local(tmp_path: Path) -> None:
@@ -158,7 +226,9 @@ def test_parquet_dates_and_naive_times_are_local(tmp_path: Path) -> None:
 
 def test_a_parquet_file_without_rows_has_no_events(tmp_path: Path) -> None:
     path = tmp_path / "events.parquet"
-    pl.DataFrame({"time": [], "who": []}, schema={"time": pl.String, "who": pl.String}).write_parquet(path)
+    pl.DataFrame(
+        {"time": [], "who": []}, schema={"time": pl.String, "who": pl.String}
+    ).write_parquet(path)
     assert counted(path, options()) == counted(path, options(person="who")) == []
 
 
@@ -236,7 +306,9 @@ def test_endings_and_quotes_at_the_edges(tmp_path: Path, body: bytes) -> None:
     agree(written(tmp_path, b"time,key\n" + wide), options(key="key", keys=("a",)))
 
 
-@pytest.mark.parametrize("kind", [pl.Int8, pl.UInt8, pl.Int64, pl.UInt64, pl.Float32, pl.Decimal(10, 2), pl.String])
+@pytest.mark.parametrize(
+    "kind", [pl.Int8, pl.UInt8, pl.Int64, pl.UInt64, pl.Float32, pl.Decimal(10, 2), pl.String]
+)
 def test_parquet_amounts_of_every_type(tmp_path: Path, kind: Any) -> None:
     path = tmp_path / "events.parquet"
     pl.DataFrame({"time": [MOMENT, MOMENT], "n": pl.Series([3, 4]).cast(kind)}).write_parquet(path)
@@ -254,9 +326,12 @@ def test_persons_that_are_no_number_are_missing_and_not_one_person(missing: floa
     assert (dict(reading.report.skipped), reading.report.rows_dropped) == ({Reason.PERSON: 2}, 0)
 
 
-@pytest.mark.parametrize("kind", [pl.Int8, pl.Int64, pl.Float32, pl.Float64, pl.Decimal(10, 3), pl.String])
+@pytest.mark.parametrize(
+    "kind", [pl.Int8, pl.Int64, pl.Float32, pl.Float64, pl.Decimal(10, 3), pl.String]
+)
 def test_whole_numbers_are_the_same_persons_and_keys_in_every_type(kind: Any) -> None:
-    """A column of whole numbers with one missing value often becomes one of floats: that must not rename the others."""
+    """A column of whole numbers with one missing value often becomes one of floats: that must not
+    rename the others."""
     frame = pl.DataFrame({"time": [MOMENT] * 4, "key": [7, 70, 0, -7], "who": [1, 10, 100, 1]})
     frame = frame.with_columns(pl.col("key", "who").cast(kind))
     seen: list[bytes] = []
@@ -268,7 +343,10 @@ def test_whole_numbers_are_the_same_persons_and_keys_in_every_type(kind: Any) ->
     chosen = options(key="key", keys=("7", "70", "0", "-7"), person="who", first_tick=TICK)
     reading = read_frame(frame, chosen, earlier=Earlier(key=b"k" * 32, counted=counted_before))
     assert [batch.keys.tolist() for batch in reading] == [[0, 1, 2]]
-    assert (reading.report.rows_dropped, set(seen)) == (1, {person_digest(name, b"k" * 32) for name in ("1", "10", "100")})
+    assert (reading.report.rows_dropped, set(seen)) == (
+        1,
+        {person_digest(name, b"k" * 32) for name in ("1", "10", "100")},
+    )
 
 
 def test_a_column_may_be_called_number(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Live sources: which tick an event counts in, when ticks are over, what happens to late, early and bad rows."""
+"""Live sources: which tick an event counts in, when ticks are over, what happens to late, early and
+bad rows."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ class Pipe(io.RawIOBase):
         return line.encode() + b"\n" if line else b""
 
 
-def reading_of(lines: Iterable[tuple[float, str]], chosen: SourceOptions, **more: Any) -> LiveReading:
+def reading_of(
+    lines: Iterable[tuple[float, str]], chosen: SourceOptions, **more: Any
+) -> LiveReading:
     pipe = Pipe(lines)
     return read_live(pipe, chosen, clock=pipe.clock, **more)
 
@@ -60,14 +63,27 @@ def at(moment: float, time: float) -> tuple[float, str]:
 
 def test_without_a_time_column_the_arrival_decides() -> None:
     lines = [(NOON, "key"), (NOON, "a"), (NOON + 59.9, "a"), (NOON + 60, "b"), (NOON + 240, "a")]
-    found = totals(reading_of(lines, options(key="key", keys=("a", "b"), format="csv"), open_tick=FIRST))
+    found = totals(
+        reading_of(lines, options(key="key", keys=("a", "b"), format="csv"), open_tick=FIRST)
+    )
     assert found == {(FIRST, 0): 2, (FIRST + 1, 1): 1, (FIRST + 4, 0): 1}
 
 
 def test_the_clock_alone_closes_ticks_and_grace_keeps_them_open() -> None:
-    lines = [at(NOON + 1, NOON), at(NOON + 59, NOON + 59), at(NOON + 61, NOON + 59), at(NOON + 61, NOON + 61)]
-    assert totals(reading_of(lines, options(time="t"), open_tick=FIRST)) == {(FIRST, 0): 2, (FIRST + 1, 0): 2}
-    assert totals(reading_of(lines, options(time="t", grace_seconds=5), open_tick=FIRST)) == {(FIRST, 0): 3, (FIRST + 1, 0): 1}
+    lines = [
+        at(NOON + 1, NOON),
+        at(NOON + 59, NOON + 59),
+        at(NOON + 61, NOON + 59),
+        at(NOON + 61, NOON + 61),
+    ]
+    assert totals(reading_of(lines, options(time="t"), open_tick=FIRST)) == {
+        (FIRST, 0): 2,
+        (FIRST + 1, 0): 2,
+    }
+    assert totals(reading_of(lines, options(time="t", grace_seconds=5), open_tick=FIRST)) == {
+        (FIRST, 0): 3,
+        (FIRST + 1, 0): 1,
+    }
 
 
 @pytest.mark.parametrize("ahead", [0, 60, 61, 3600, 10**8])
@@ -75,17 +91,36 @@ def test_an_event_ahead_of_the_clock_moves_no_other(ahead: int) -> None:
     others = [at(NOON + second, NOON + second) for second in range(10, 50)]
     early = at(NOON + 5, NOON + 5 + ahead)
     chosen = options(time="t")
-    without, with_it = (totals(reading_of(lines, chosen, open_tick=FIRST)) for lines in (others, [early, *others]))
-    changed = {place: with_it[place] - without.get(place, 0) for place in with_it if with_it[place] != without.get(place, 0)}
+    without, with_it = (
+        totals(reading_of(lines, chosen, open_tick=FIRST)) for lines in (others, [early, *others])
+    )
+    changed = {
+        place: with_it[place] - without.get(place, 0)
+        for place in with_it
+        if with_it[place] != without.get(place, 0)
+    }
     assert without == {(FIRST, 0): 40}
     assert changed == ({((NOON + 5 + ahead) // 60, 0): 1} if ahead <= 60 else {})
 
 
 def test_rows_before_the_stream_and_bad_rows_are_left_out_by_themselves() -> None:
-    lines = [at(NOON, NOON - 1), (NOON, '{"t": "kanarie7"}'), (NOON, "kanarie7"), at(NOON, NOON), at(NOON, NOON + 7200)]
-    reading = reading_of(lines, options(time="t", first_tick=FIRST, end_tick=FIRST + 10), open_tick=FIRST)
+    lines = [
+        at(NOON, NOON - 1),
+        (NOON, '{"t": "kanarie7"}'),
+        (NOON, "kanarie7"),
+        at(NOON, NOON),
+        at(NOON, NOON + 7200),
+    ]
+    reading = reading_of(
+        lines, options(time="t", first_tick=FIRST, end_tick=FIRST + 10), open_tick=FIRST
+    )
     assert totals(reading) == {(FIRST, 0): 1}
-    assert dict(reading.report.skipped) == {Reason.BEFORE: 1, Reason.TIME: 1, Reason.OBJECT: 1, Reason.FUTURE: 1}
+    assert dict(reading.report.skipped) == {
+        Reason.BEFORE: 1,
+        Reason.TIME: 1,
+        Reason.OBJECT: 1,
+        Reason.FUTURE: 1,
+    }
     assert reading.report.rows_read == 5
 
 
@@ -95,7 +130,9 @@ def test_persons_are_handed_on_as_keyed_digests() -> None:
     digests = [
         [
             row[3]
-            for batch in reading_of(lines, options(time="t", person="who"), open_tick=FIRST, person_key=key)
+            for batch in reading_of(
+                lines, options(time="t", person="who"), open_tick=FIRST, person_key=key
+            )
             for row in batch.rows
         ]
         for key in (b"a" * 32, b"a" * 32, b"b" * 32)
@@ -109,7 +146,9 @@ def test_ticks_pass_while_the_pipe_is_silent() -> None:
     inward, outward = os.pipe()
     now = float(NOON)
     with os.fdopen(inward, "rb") as stream, os.fdopen(outward, "wb", buffering=0) as writer:
-        reading = read_live(stream, options(key="key", keys=("a",), format="csv"), clock=lambda: now)
+        reading = read_live(
+            stream, options(key="key", keys=("a",), format="csv"), clock=lambda: now
+        )
         writer.write(b"key\na\na\n")
         counts = 0
         while counts < 2:
@@ -143,7 +182,9 @@ def test_the_format_of_a_pipe_is_said_not_guessed(kind: str | None) -> None:
         read_live(io.BytesIO(), options(format=kind))
 
 
-def read_some(path: Path, chosen: SourceOptions, position: int, rows: int, **more: Any) -> tuple[dict[tuple[int, int], int], int]:
+def read_some(
+    path: Path, chosen: SourceOptions, position: int, rows: int, **more: Any
+) -> tuple[dict[tuple[int, int], int], int]:
     """Follow a file until so many rows were read; their counts, and the position behind them."""
     lines = GrowingFile(path, chosen, position)
     reading = read_live(lines, chosen, backlog=lines.size, **more)
@@ -157,14 +198,20 @@ def read_some(path: Path, chosen: SourceOptions, position: int, rows: int, **mor
     raise AssertionError("the file ended")
 
 
-def test_a_growing_file_goes_on_at_its_position_and_waits_for_unfinished_lines(tmp_path: Path) -> None:
+def test_a_growing_file_goes_on_at_its_position_and_waits_for_unfinished_lines(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "events.csv"
     path.write_text(f"t\n{NOON}\n{NOON + 60}\n{NOON + 61}")
     chosen = options(time="t", format="csv")
     clock = {"clock": lambda: float(NOON + 600), "open_tick": FIRST}
     sums, position = read_some(path, chosen, 0, 2, **clock)
-    assert sums == {(FIRST, 0): 1, (FIRST + 1, 0): 1}, "what is there already is placed by its own time"
-    assert path.read_bytes()[position:] == str(NOON + 61).encode(), "the unfinished line is not read yet"
+    assert sums == {(FIRST, 0): 1, (FIRST + 1, 0): 1}, (
+        "what is there already is placed by its own time"
+    )
+    assert path.read_bytes()[position:] == str(NOON + 61).encode(), (
+        "the unfinished line is not read yet"
+    )
     with path.open("a") as file:
         file.write(f"\n{NOON + 62}\n")
     sums, position = read_some(path, chosen, position, 2, **clock)

@@ -50,23 +50,33 @@ def test_counts_per_tick_and_key_whatever_the_order_of_the_rows(tmp_path: Path) 
 
 def test_json_lines_count_the_same(tmp_path: Path) -> None:
     path = written(
-        tmp_path, '{"time": "1970-01-01T05:59:59Z", "key": "b", "n": 2}\n{"key":7,"time":"1970-01-01 05:00"}\n', "e.jsonl"
+        tmp_path,
+        '{"time": "1970-01-01T05:59:59Z", "key": "b", "n": 2}\n{"key":7,"time":"1970-01-01'
+        ' 05:00"}\n',
+        "e.jsonl",
     )
     assert counted(path, options(key="key", keys=("b", "7"))) == [(5, 0, 1), (5, 1, 1)]
 
 
 def test_batches_are_cut_and_never_go_back(tmp_path: Path) -> None:
     ticks = ROWS_PER_BATCH + 10
-    path = written(tmp_path, "time\n" + "\n".join(str(tick * HOUR) for tick in reversed(range(ticks))))
+    path = written(
+        tmp_path, "time\n" + "\n".join(str(tick * HOUR) for tick in reversed(range(ticks)))
+    )
     batches = list(read_file(path, options(time_unit="s")))
     assert [len(batch) for batch in batches] == [ROWS_PER_BATCH, 10]
     assert np.array_equal(np.concatenate([batch.ticks for batch in batches]), np.arange(ticks))
-    assert {array.dtype for batch in batches for array in (batch.ticks, batch.keys, batch.counts)} == {np.dtype(np.int64)}
+    assert {
+        array.dtype for batch in batches for array in (batch.ticks, batch.keys, batch.counts)
+    } == {np.dtype(np.int64)}
     assert "65536" in repr(batches[0]) and "array" not in repr(batches[0])
 
 
 def test_days_begin_at_midnight_in_the_zone_and_hours_everywhere_alike(tmp_path: Path) -> None:
-    path = written(tmp_path, "time\n2026-03-28T22:59:59Z\n2026-03-28T23:00:00Z\n2026-03-29T21:59:59Z\n2026-03-29T22:00:00Z\n")
+    path = written(
+        tmp_path,
+        "time\n2026-03-28T22:59:59Z\n2026-03-28T23:00:00Z\n2026-03-29T21:59:59Z\n2026-03-29T22:00:00Z\n",
+    )
     day = 20_540
     assert counted(path, options(tick_seconds=86_400)) == [(day, 0, 2), (day + 1, 0, 2)]
     vienna = options(tick_seconds=86_400, zone="Europe/Vienna")
@@ -79,11 +89,21 @@ def test_amounts_add_up_and_sensitivity_says_what_one_row_can_do(tmp_path: Path)
     chosen = options(amount="n", max_amount=5)
     assert counted(path, chosen) == [(0, 0, 8)]
     assert chosen.unit == Unit(amount=5)
-    capped = options(amount="n", max_amount=5, person="who", per_person=3, key="k", keys=("a", "b"), keys_per_person=2)
+    capped = options(
+        amount="n",
+        max_amount=5,
+        person="who",
+        per_person=3,
+        key="k",
+        keys=("a", "b"),
+        keys_per_person=2,
+    )
     assert capped.unit == Unit(of="person", amount=5, events=3, keys=2)
 
 
-def test_rows_of_one_person_beyond_the_limit_are_dropped_per_tick_over_all_keys(tmp_path: Path) -> None:
+def test_rows_of_one_person_beyond_the_limit_are_dropped_per_tick_over_all_keys(
+    tmp_path: Path,
+) -> None:
     rows = "0,a,ann\n1,b,ann\n2,a,ann\n3,a,bob\n3600,a,ann\n"
     path = written(tmp_path, "time,key,who\n" + rows)
     chosen = options(time_unit="s", key="key", keys=("a", "b"), person="who", per_person=2)
@@ -115,12 +135,23 @@ BAD_ROWS = [
     (b"2026-03-01,a,1,\0", Reason.BINARY),
     (b"2026-03-01,a,1," + b"p" * 200, Reason.OVERLONG),
 ]
-ROW_OPTIONS = {"key": "key", "keys": ("a", "b"), "amount": "n", "max_amount": 9, "person": "who", "max_line_bytes": 100}
+ROW_OPTIONS = {
+    "key": "key",
+    "keys": ("a", "b"),
+    "amount": "n",
+    "max_amount": 9,
+    "person": "who",
+    "max_line_bytes": 100,
+}
 
 
 @pytest.mark.parametrize(("row", "reason"), BAD_ROWS)
-def test_a_bad_row_is_left_out_by_itself_and_named_to_its_owner_alone(tmp_path: Path, row: bytes, reason: Reason) -> None:
-    path = written(tmp_path, b'time,key,n,who\n2026-03-01,a,2,"x"\n' + row + b"\n2026-03-01,b,3,y\n")
+def test_a_bad_row_is_left_out_by_itself_and_named_to_its_owner_alone(
+    tmp_path: Path, row: bytes, reason: Reason
+) -> None:
+    path = written(
+        tmp_path, b'time,key,n,who\n2026-03-01,a,2,"x"\n' + row + b"\n2026-03-01,b,3,y\n"
+    )
     reading = read_file(path, options(**ROW_OPTIONS))
     assert sum(int(batch.counts.sum()) for batch in reading) == 5
     assert dict(reading.report.skipped) == {reason: 1}
@@ -146,7 +177,11 @@ def test_a_pipe_of_history_is_read_to_its_end_like_a_file(tmp_path: Path) -> Non
     text = "time,who\n7200,ann\n0,bob\n7201,ann\n"
     chosen = options(time_unit="s", person="who", format="csv")
     reading = read_history(io.BytesIO(text.encode()), chosen)
-    rows = [(*each,) for batch in reading for each in zip(batch.ticks.tolist(), batch.counts.tolist(), strict=True)]
+    rows = [
+        (*each,)
+        for batch in reading
+        for each in zip(batch.ticks.tolist(), batch.counts.tolist(), strict=True)
+    ]
     assert rows == [(0, 1), (2, 1)]
     assert reading.report.rows_dropped == 1
     assert list(read_history(io.BytesIO(b""), chosen)) == []
@@ -167,19 +202,34 @@ def test_what_earlier_runs_counted_of_a_person_is_part_of_the_limit(tmp_path: Pa
     path = written(tmp_path, "time,who\n" + "0,ann\n0,ann\n0,bob\n3600,ann\n" * 2)
     chosen = options(time_unit="s", person="who", per_person=3, first_tick=0)
     known = {person_digest("ann", b"k" * 32): 2}
-    earlier = Earlier(key=b"k" * 32, counted=lambda people, _: np.array([known.get(each, 0) for each in people], dtype=np.int64))
+    earlier = Earlier(
+        key=b"k" * 32,
+        counted=lambda people, _: np.array([known.get(each, 0) for each in people], dtype=np.int64),
+    )
     for reader in (True, False):
         if reader:
             batches = list(read_file(path, chosen, earlier=earlier))
         else:
             batches = list(read_plain(path, "csv", chosen, SourceReport(), earlier))
-        assert [batch.counts.tolist() for batch in batches] == [[3, 2]], "one of ann and two of bob; then two of ann"
+        assert [batch.counts.tolist() for batch in batches] == [[3, 2]], (
+            "one of ann and two of bob; then two of ann"
+        )
 
 
-def test_what_earlier_runs_counted_of_a_person_under_keys_is_part_of_the_limit(tmp_path: Path) -> None:
+def test_what_earlier_runs_counted_of_a_person_under_keys_is_part_of_the_limit(
+    tmp_path: Path,
+) -> None:
     rows = "0,ann,c\n0,ann,a\n0,ann,b\n0,bob,b\n0,ann,a\n3600,ann,b\n"
     path = written(tmp_path, "time,who,key\n" + rows * 2)
-    chosen = options(time_unit="s", person="who", per_person=2, key="key", keys=("a", "b", "c"), keys_per_person=2, first_tick=0)
+    chosen = options(
+        time_unit="s",
+        person="who",
+        per_person=2,
+        key="key",
+        keys=("a", "b", "c"),
+        keys_per_person=2,
+        first_tick=0,
+    )
     ann = person_digest("ann", b"k" * 32)
     counts = {(ann, None): 1, (ann, 0): 1}
 
@@ -191,8 +241,17 @@ def test_what_earlier_runs_counted_of_a_person_under_keys_is_part_of_the_limit(t
     fast = list(read_file(path, chosen, earlier=earlier))
     plain = list(read_plain(path, "csv", chosen, SourceReport(), earlier))
     for batches in (fast, plain):
-        found = [(*each,) for batch in batches for each in zip(batch.ticks, batch.keys, batch.counts, strict=True)]
-        assert found == [(0, 0, 1), (0, 1, 2), (0, 2, 2), (1, 1, 2)], "ann: one more of a, two of c, none of b; bob: two of b"
+        found = [
+            (*each,)
+            for batch in batches
+            for each in zip(batch.ticks, batch.keys, batch.counts, strict=True)
+        ]
+        assert found == [
+            (0, 0, 1),
+            (0, 1, 2),
+            (0, 2, 2),
+            (1, 1, 2),
+        ], "ann: one more of a, two of c, none of b; bob: two of b"
 
 
 @pytest.mark.parametrize("line", ["[1]", "{", '{"time": NaN}', "[" * 5000, '"time"', "\ufeff{}"])
@@ -211,7 +270,9 @@ def test_json_values_that_are_no_times(tmp_path: Path, value: str) -> None:
 
 def test_a_missing_column_is_named_and_the_header_is_not_echoed(tmp_path: Path) -> None:
     path = written(tmp_path, f"when,{CANARY}\n")
-    with pytest.raises(InputError, match=r"the column 'time' is not in the header \(2 columns\)") as caught:
+    with pytest.raises(
+        InputError, match=r"the column 'time' is not in the header \(2 columns\)"
+    ) as caught:
         list(read_file(path, options()))
     assert CANARY not in str(caught.value)
     with pytest.raises(InputError, match="more than once"):
@@ -230,7 +291,11 @@ def test_files_that_are_not_there_or_of_unknown_format(tmp_path: Path) -> None:
         read_file(tmp_path / "none.csv", options())
     with pytest.raises(InputError, match="is not a file"):
         read_file(tmp_path, options(format="csv"))
-    assert counted(written(tmp_path, ""), options()) == counted(written(tmp_path, "\n\n"), options()) == []
+    assert (
+        counted(written(tmp_path, ""), options())
+        == counted(written(tmp_path, "\n\n"), options())
+        == []
+    )
     assert counted(written(tmp_path, "", "e.jsonl"), options()) == []
     with pytest.raises(ParameterError, match="format must be one of"):
         read_file(written(tmp_path, "x", "events.txt"), options())
@@ -239,7 +304,9 @@ def test_files_that_are_not_there_or_of_unknown_format(tmp_path: Path) -> None:
     assert counted(written(tmp_path, b"\xef\xbb\xbftime\n"), options()) == []
 
 
-def test_a_disk_that_fails_while_reading_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_while_reading_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
 

@@ -14,11 +14,15 @@ from fadecount.streams.ticks import Ticks
 
 @settings(max_examples=25)
 @given(st.integers(EARLIEST, LATEST))
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Vienna", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"])
+@pytest.mark.parametrize(
+    "zone", ["UTC", "Europe/Vienna", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"]
+)
 @pytest.mark.parametrize("tick_seconds", [1, 3600, 86_400, 7 * 86_400])
 def test_the_same_moment_has_the_same_number(tick_seconds: int, zone: str, seconds: int) -> None:
     options = SourceOptions(tick_seconds=tick_seconds, time="t", zone=zone)
-    assert options.ticks.of(np.array([seconds])).tolist() == [Ticks(tick_seconds=tick_seconds, zone=zone).at(seconds)]
+    assert options.ticks.of(np.array([seconds])).tolist() == [
+        Ticks(tick_seconds=tick_seconds, zone=zone).at(seconds)
+    ]
 
 
 @pytest.mark.parametrize("seconds", [EARLIEST, LATEST])

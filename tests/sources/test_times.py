@@ -21,8 +21,15 @@ MOMENTS = st.datetimes(min_value=datetime(1000, 1, 2), max_value=datetime(9986, 
 OFFSETS = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 
 
-@given(MOMENTS, OFFSETS, st.sampled_from(["T", " "]), st.sampled_from(["minutes", "seconds", "milliseconds", "microseconds"]))
-def test_iso_times_with_offsets_agree_with_datetime(moment: datetime, zone: timezone, between: str, detail: str) -> None:
+@given(
+    MOMENTS,
+    OFFSETS,
+    st.sampled_from(["T", " "]),
+    st.sampled_from(["minutes", "seconds", "milliseconds", "microseconds"]),
+)
+def test_iso_times_with_offsets_agree_with_datetime(
+    moment: datetime, zone: timezone, between: str, detail: str
+) -> None:
     text = moment.replace(tzinfo=zone).isoformat(between, detail)
     expected = datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)
     assert read(text) == expected // timedelta(seconds=1)
@@ -31,7 +38,9 @@ def test_iso_times_with_offsets_agree_with_datetime(moment: datetime, zone: time
 
 
 @given(st.datetimes(min_value=datetime(1972, 1, 1), max_value=datetime(2037, 1, 1)))
-@pytest.mark.parametrize("zone", ["Europe/Vienna", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"])
+@pytest.mark.parametrize(
+    "zone", ["Europe/Vienna", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe"]
+)
 def test_naive_times_are_taken_in_the_zone(zone: str, moment: datetime) -> None:
     expected = int(moment.replace(microsecond=0, tzinfo=ZoneInfo(zone)).timestamp())
     assert read(moment.isoformat(), zone=zone) == expected
@@ -39,7 +48,9 @@ def test_naive_times_are_taken_in_the_zone(zone: str, moment: datetime) -> None:
 
 def test_other_spellings() -> None:
     noon = 12 * 3600
-    assert [read(text) for text in ("1970-01-01", "1970-01-01T12:00", "1970-01-01 12:00:00.999999999")] == [0, noon, noon]
+    assert [
+        read(text) for text in ("1970-01-01", "1970-01-01T12:00", "1970-01-01 12:00:00.999999999")
+    ] == [0, noon, noon]
     assert {read(f"1970-01-01T12:00:00{end}") for end in ("Z", "+00", "-0000", "+00:00")} == {noon}
     assert read("1970-01-01T12:00+0130") == noon - 5400
 
@@ -55,7 +66,12 @@ def test_numbers_by_their_unit() -> None:
 
 @given(st.integers(100_000_000, 4_102_444_799), st.integers(0, 999_999))
 def test_the_size_of_a_number_tells_its_unit(seconds: int, micros: int) -> None:
-    for text in (str(seconds), f"{seconds}.{micros:06d}", str(seconds * 1000 + micros // 1000), str(seconds * 10**6 + micros)):
+    for text in (
+        str(seconds),
+        f"{seconds}.{micros:06d}",
+        str(seconds * 1000 + micros // 1000),
+        str(seconds * 10**6 + micros),
+    ):
         assert read(text) == seconds
 
 

@@ -1,4 +1,5 @@
-"""The processor under Spark's own in-memory state: micro-batches as Spark runs them, rows first and timers afterwards."""
+"""The processor under Spark's own in-memory state: micro-batches as Spark runs them, rows first and
+timers afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ import pytest
 
 import fadecount as fc
 
-testing = pytest.importorskip("pyspark.sql.streaming.tws_tester", reason="needs Spark 4.2 or newer, with its in-memory state")
+testing = pytest.importorskip(
+    "pyspark.sql.streaming.tws_tester", reason="needs Spark 4.2 or newer, with its in-memory state"
+)
 
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues  # noqa: E402
 
@@ -21,7 +24,9 @@ from tests.spark.oracle import EPOCH, QUERY, SECRET, START, STREAM, MicroBatch  
 LOCATION = "env:FADECOUNT_TEST_SECRET"
 
 
-def make_job(mechanism: fc.Mechanism, *, tick: int = 60, shards: int = 3, begins: bool = True, **changes: Any) -> Job:
+def make_job(
+    mechanism: fc.Mechanism, *, tick: int = 60, shards: int = 3, begins: bool = True, **changes: Any
+) -> Job:
     fields = {
         "stream": STREAM,
         "mechanism": mechanism.to_json(),
@@ -33,11 +38,14 @@ def make_job(mechanism: fc.Mechanism, *, tick: int = 60, shards: int = 3, begins
         "epoch": EPOCH,
         "budgets": budgets_of(mechanism),
     }
-    return Job(identity=Identity(**{**fields, **changes}), secret=LOCATION, beta=0.05, begins=begins)
+    return Job(
+        identity=Identity(**{**fields, **changes}), secret=LOCATION, beta=0.05, begins=begins
+    )
 
 
 class Processor(ShardProcessor):
-    """The processor inside a query whose id the test chooses, for there is no task here that knows one."""
+    """The processor inside a query whose id the test chooses, for there is no task here that knows
+    one."""
 
     def __init__(self, job: Job, query: str) -> None:
         super().__init__(job)
@@ -48,7 +56,8 @@ class Processor(ShardProcessor):
 
 
 class Operator:
-    """Some shards with their states and timers, between micro-batches; ``query`` is the id of the query that runs them."""
+    """Some shards with their states and timers, between micro-batches; ``query`` is the id of the
+    query that runs them."""
 
     def __init__(self, job: Job, keys: list[str], *, query: str = QUERY) -> None:
         self.job = job
@@ -60,7 +69,9 @@ class Operator:
             declared = [key for key in keys if self.shard_of(key) == shard]
             if declared:
                 self.handle.setGroupingKey(shard)
-                processor.handleInitialState((shard,), pd.DataFrame({"keys": [declared]}), TimerValues(-1, 0))
+                processor.handleInitialState(
+                    (shard,), pd.DataFrame({"keys": [declared]}), TimerValues(-1, 0)
+                )
 
     def processor(self) -> ShardProcessor:
         processor = Processor(self.job, self.query)
@@ -73,23 +84,40 @@ class Operator:
     def copy(self) -> Operator:
         """The state as a checkpoint holds it."""
         other: Operator = Operator.__new__(Operator)
-        other.job, other.query, other.shards, other.handle = self.job, self.query, self.shards, copy.deepcopy(self.handle)
+        other.job, other.query, other.shards, other.handle = (
+            self.job,
+            self.query,
+            self.shards,
+            copy.deepcopy(self.handle),
+        )
         return other
 
     def run(self, batch: MicroBatch) -> dict[tuple[int, str], tuple[int, int, int]]:
         """Execute one micro-batch: (value, low, high) of each (tick, key) that it releases."""
-        start, tick, processor = self.job.identity.start_seconds, self.job.identity.tick_seconds, self.processor()
+        start, tick, processor = (
+            self.job.identity.start_seconds,
+            self.job.identity.tick_seconds,
+            self.processor(),
+        )
         rows = [(self.shard_of(key), (moment - start) // tick, key) for moment, key in batch.events]
         for shard in sorted({row[0] for row in rows}):
-            some = pd.DataFrame([row[1:] for row in rows if row[0] == shard], columns=["tick", "key"])
+            some = pd.DataFrame(
+                [row[1:] for row in rows if row[0] == shard], columns=["tick", "key"]
+            )
             self.handle.setGroupingKey(shard)
-            assert not list(processor.handleInputRows((shard,), iter([some[:1], some[1:]]), TimerValues(-1, batch.watermark)))
+            assert not list(
+                processor.handleInputRows(
+                    (shard,), iter([some[:1], some[1:]]), TimerValues(-1, batch.watermark)
+                )
+            )
         timers, found = self.handle._timers, {}
         self.handle.setWatermark(batch.watermark)
         for shard in list(timers.getAllKeysWithTimers()):
             self.handle.setGroupingKey(shard)
             for expiry in [each for each in timers.listTimers(shard) if each <= batch.watermark]:
-                for frame in processor.handleExpiredTimer((shard,), TimerValues(-1, batch.watermark), ExpiredTimerInfo(expiry)):
+                for frame in processor.handleExpiredTimer(
+                    (shard,), TimerValues(-1, batch.watermark), ExpiredTimerInfo(expiry)
+                ):
                     for row in frame.itertuples():
                         place = ((int(row.tick.timestamp()) - start) // tick, row.key)
                         assert place not in found

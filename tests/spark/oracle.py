@@ -1,4 +1,5 @@
-"""The releases that a stream must give, computed on one machine: naive counting, and one vector counter over all keys."""
+"""The releases that a stream must give, computed on one machine: naive counting, and one vector
+counter over all keys."""
 
 from __future__ import annotations
 
@@ -22,13 +23,16 @@ Event = tuple[int, str | None]
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """The events of one micro-batch, and the clock in milliseconds (Spark's watermark) that was logged when it began."""
+    """The events of one micro-batch, and the clock in milliseconds (Spark's watermark) that was
+    logged when it began."""
 
     watermark: int
     events: Sequence[Event]
 
 
-def frozen_counts(batches: Sequence[MicroBatch], tick: int, *, start: int = START) -> tuple[Tally[tuple[int, str]], int]:
+def frozen_counts(
+    batches: Sequence[MicroBatch], tick: int, *, start: int = START
+) -> tuple[Tally[tuple[int, str]], int]:
     """How often each key counts in each tick, and how many ticks the last clock has closed."""
     counts: Tally[tuple[int, str]] = Tally()
     closed = 0
@@ -49,12 +53,15 @@ def released(
     epoch: str = EPOCH,
     of: str = f"query {QUERY}",
 ) -> dict[tuple[int, str], int]:
-    """The value of each (tick, key), step by step from one vector counter with the words of the secret.
+    """The value of each (tick, key), step by step from one vector counter with the words of the
+    secret.
 
     ``of`` is the query, or the digest of a table's counts, that the noise is bound to.
     """
     bound = json.dumps([epoch, of])
-    noise = KeyedNoise.derive(SECRET.encode(), epoch=bound, stream=STREAM, mechanism=mechanism.to_json(), keys=keys)
+    noise = KeyedNoise.derive(
+        SECRET.encode(), epoch=bound, stream=STREAM, mechanism=mechanism.to_json(), keys=keys
+    )
     counter = fc.Counter._with_noise(mechanism, noise, width=len(keys))
     values = {}
     for tick in range(ticks):

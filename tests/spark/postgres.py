@@ -13,7 +13,10 @@ import pytest
 
 
 def _program(name: str) -> str:
-    places = [shutil.which(name), *sorted(str(path) for path in Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))]
+    places = [
+        shutil.which(name),
+        *sorted(str(path) for path in Path("/usr/lib/postgresql").glob(f"*/bin/{name}")),
+    ]
     for place in places:
         if place:
             return place
@@ -22,7 +25,8 @@ def _program(name: str) -> str:
 
 @contextmanager
 def postgres(root: Path) -> Iterator[str]:
-    """Runs a server and gives the words to connect with. PostgreSQL refuses to run as root: then it runs as ``nobody``."""
+    """Runs a server and gives the words to connect with. PostgreSQL refuses to run as root: then it
+    runs as ``nobody``."""
     initdb, server = _program("initdb"), _program("pg_ctl")
     data = root / "data"
     data.mkdir(parents=True)
@@ -31,17 +35,28 @@ def postgres(root: Path) -> Iterator[str]:
         shutil.chown(root, "nobody")
         shutil.chown(data, "nobody")
         for parent in root.parents:
-            if parent.owner() == "root" and parent != Path("/") and parent.stat().st_mode & 0o001 == 0:
+            if (
+                parent.owner() == "root"
+                and parent != Path("/")
+                and parent.stat().st_mode & 0o001 == 0
+            ):
                 parent.chmod(parent.stat().st_mode | 0o011)
         as_user = {"user": "nobody"}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": root}
     common = ["--pgdata", str(data)]
     subprocess.run(
-        [initdb, *common, "--username=tester", "--auth=trust", "--no-sync", "--encoding=UTF8"], check=True, **quiet, **as_user
+        [initdb, *common, "--username=tester", "--auth=trust", "--no-sync", "--encoding=UTF8"],
+        check=True,
+        **quiet,
+        **as_user,
     )  # type: ignore[call-overload]
     options = f"-k {root} -c listen_addresses='' -c fsync=off"
-    subprocess.run([server, *common, "--wait", "--options", options, "start"], check=True, **quiet, **as_user)  # type: ignore[call-overload]
+    subprocess.run(
+        [server, *common, "--wait", "--options", options, "start"], check=True, **quiet, **as_user
+    )  # type: ignore[call-overload]
     try:
         yield f"host={root} user=tester dbname=postgres"
     finally:
-        subprocess.run([server, *common, "--mode=immediate", "stop"], check=True, **quiet, **as_user)  # type: ignore[call-overload]
+        subprocess.run(
+            [server, *common, "--mode=immediate", "stop"], check=True, **quiet, **as_user
+        )  # type: ignore[call-overload]

@@ -22,11 +22,15 @@ MECHANISM = fc.Gradual(epsilon=0.5, exponent=2.0, delay=1)
 
 
 def files(number: int) -> list[list[Event]]:
-    """Events of one file per micro-batch, some of them late, some with keys that nobody declared."""
+    """Events of one file per micro-batch, some of them late, some with keys that nobody
+    declared."""
     source = random.Random(11)
     return [
         [
-            (START + file * 1500 + source.randint(-900 if file else 0, 1500), source.choice([*KEYS[:-3], "undeclared"]))
+            (
+                START + file * 1500 + source.randint(-900 if file else 0, 1500),
+                source.choice([*KEYS[:-3], "undeclared"]),
+            )
             for _ in range(300)
         ]
         for file in range(number)
@@ -40,7 +44,9 @@ def batches(root: Path, files: list[list[Event]]) -> list[MicroBatch]:
     """
     found, before = [], -1
     for clock, last in logged_batches(root / "checkpoint"):
-        found.append(MicroBatch(clock, [event for file in files[before + 1 : last + 1] for event in file]))
+        found.append(
+            MicroBatch(clock, [event for file in files[before + 1 : last + 1] for event in file])
+        )
         before = last
     assert before == len(files) - 1
     return found
@@ -48,11 +54,22 @@ def batches(root: Path, files: list[list[Event]]) -> list[MicroBatch]:
 
 def options(session: Any, **changes: Any) -> dict[str, Any]:
     place = f"file:{session.fadecount_test_root / 'secret'}"
-    return {"tick": TICK, "start": START, "late": 0, "shards": 4, "beta": 0.05, "stream": STREAM, "secret": place, **changes}
+    return {
+        "tick": TICK,
+        "start": START,
+        "late": 0,
+        "shards": 4,
+        "beta": 0.05,
+        "stream": STREAM,
+        "secret": place,
+        **changes,
+    }
 
 
 def stream(session: Any, root: Path) -> Any:
-    source = session.readStream.schema("at timestamp, page string").option("maxFilesPerTrigger", "1")
+    source = session.readStream.schema("at timestamp, page string").option(
+        "maxFilesPerTrigger", "1"
+    )
     return source.parquet(str(root / "in"))
 
 
@@ -77,10 +94,14 @@ def command(root: Path, keys: list[str], **changes: str | None) -> list[str]:
         "to": f"parquet:{root / 'out'}",
     }
     words |= changes
-    return [word for name, value in words.items() if value is not None for word in (f"--{name}", value)]
+    return [
+        word for name, value in words.items() if value is not None for word in (f"--{name}", value)
+    ]
 
 
-def expected(root: Path, keys: list[str], files_of_events: list[list[Event]]) -> dict[tuple[int, str], int]:
+def expected(
+    root: Path, keys: list[str], files_of_events: list[list[Event]]
+) -> dict[tuple[int, str], int]:
     """What a job in such a directory releases from one micro-batch per list of events."""
     mechanism = fc.Mechanism.from_json((root / "plan.json").read_text())
     counts, ticks = frozen_counts(batches(root, files_of_events), TICK, start=RECENTLY)

@@ -1,4 +1,5 @@
-"""A small local Spark, and what its tests need around it. Tests are skipped, with the reason, where Java or Spark is missing."""
+"""A small local Spark, and what its tests need around it. Tests are skipped, with the reason, where
+Java or Spark is missing."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def build_session(log: Path, *, master: str = "local[2]", **more: str) -> Any:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # short tests: do not compile much, and leave no folder of figures behind
-    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData")
+    os.environ.setdefault(
+        "JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+    )
     log.mkdir(parents=True, exist_ok=True)
     settings = {
         "spark.ui.enabled": "false",
@@ -59,9 +62,15 @@ def write_events(place: Path, events: Sequence[Event]) -> None:
     frame.to_parquet(place, coerce_timestamps="us")
 
 
-def read_releases(session: Any, place: Path, tick: int, *, start: int = START) -> dict[tuple[int, str], int]:
+def read_releases(
+    session: Any, place: Path, tick: int, *, start: int = START
+) -> dict[tuple[int, str], int]:
     """The value of each (tick number, key); every one must be there once only."""
-    rows = session.read.parquet(str(place)).selectExpr("unix_seconds(tick) as at", "key", "value", "low", "high").collect()
+    rows = (
+        session.read.parquet(str(place))
+        .selectExpr("unix_seconds(tick) as at", "key", "value", "low", "high")
+        .collect()
+    )
     values = {((row.at - start) // tick, row.key): row.value for row in rows}
     assert len(values) == len(rows)
     assert all(row.low <= row.value <= row.high for row in rows)

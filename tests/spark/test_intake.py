@@ -1,4 +1,5 @@
-"""Events of every kind through the entry point, with a plan file: the releases are those of one local counter."""
+"""Events of every kind through the entry point, with a plan file: the releases are those of one
+local counter."""
 
 from __future__ import annotations
 
@@ -18,14 +19,19 @@ from tests.spark.session import read_releases, write_events
 from fadecount.spark import __main__ as entry  # isort: skip
 
 KEYS = ["007", "7", "never", "é, ;\u2028"]
-EVENTS: list[Event] = [(RECENTLY + 40 * number, KEYS[number % 7 % 4]) for number in range(60) if number % 7 % 4 != 2]
+EVENTS: list[Event] = [
+    (RECENTLY + 40 * number, KEYS[number % 7 % 4]) for number in range(60) if number % 7 % 4 != 2
+]
 ROBOT: Event = (RECENTLY + TICK, "robot")
 
 
 def _written(root: Path, kind: str, session: Any) -> dict[str, str]:
-    """The events in files of a kind, or in a table, with a robot among them; and the words that read them."""
+    """The events in files of a kind, or in a table, with a robot among them; and the words that
+    read them."""
     rows = [*EVENTS, ROBOT]
-    texts = [{"at": datetime.fromtimestamp(moment, UTC).isoformat(), "page": key} for moment, key in rows]
+    texts = [
+        {"at": datetime.fromtimestamp(moment, UTC).isoformat(), "page": key} for moment, key in rows
+    ]
     place = root / "in" / "0"
     place.parent.mkdir()
     if kind == "csv":
@@ -45,7 +51,9 @@ def _written(root: Path, kind: str, session: Any) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet", "table"])
-def test_events_of_every_kind_equal_the_local_counter(spark: Any, tmp_path: Path, kind: str) -> None:
+def test_events_of_every_kind_equal_the_local_counter(
+    spark: Any, tmp_path: Path, kind: str
+) -> None:
     wishes = ["--tick", "10m", "--horizon", "100h", "--loss", "1h=1", "--loss", "100h=4"]
     assert fadecount(["plan", *wishes, "--save", str(tmp_path / "plan.json")]) == 0
     more = _written(tmp_path, kind, spark)

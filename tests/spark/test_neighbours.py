@@ -1,4 +1,5 @@
-"""One event moves nothing else, on a real Spark: inputs that differ by one event, as streams and tables, hardly any noise."""
+"""One event moves nothing else, on a real Spark: inputs that differ by one event, as streams and
+tables, hardly any noise."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def _width(row: Any) -> tuple[int, int]:
 
 
 def _streamed(session: Any, root: Path, *runs: list[Event]) -> Published:
-    """One run when five ticks are over, after one in the middle of the second tick if there are two."""
+    """One run when five ticks are over, after one in the middle of the second tick if there are
+    two."""
     (root / "in").mkdir(parents=True)
     moments = (START + 1.5 * TICK, START + TICKS * TICK)
     for number, (events, moment) in enumerate(zip(runs, moments[-len(runs) :], strict=True)):
@@ -51,10 +53,14 @@ def _streamed(session: Any, root: Path, *runs: list[Event]) -> Published:
             write_events(root / "in" / f"{number}.parquet", events)
         dated = stream(session, root).selectExpr("at as time", "page as key")
         declared = session.createDataFrame([(key,) for key in KEYS], "key string")
-        parameters = Parameters.checked(EXACT, **options(session, shards=2), end=None, streaming=True)
+        parameters = Parameters.checked(
+            EXACT, **options(session, shards=2), end=None, streaming=True
+        )
         place, clock = str(root / "checkpoint"), sql.timestamp_seconds(sql.lit(moment))
         releases = _released(dated, declared, parameters, checkpoint=place, clock=clock)
-        to_parquet(releases, str(root / "out"), checkpoint=place).trigger(availableNow=True).start().awaitTermination()
+        to_parquet(releases, str(root / "out"), checkpoint=place).trigger(
+            availableNow=True
+        ).start().awaitTermination()
     return _published(session.read.parquet(str(root / "out")))
 
 
@@ -67,7 +73,12 @@ def _streamed(session: Any, root: Path, *runs: list[Event]) -> Published:
     ids=["a year ahead in an empty input", "in a later tick"],
 )
 def test_one_event_moves_nothing_else_in_a_stream(
-    spark: Any, tmp_path: Path, first: list[Event], later: list[list[Event]], unit: Event, counted: bool
+    spark: Any,
+    tmp_path: Path,
+    first: list[Event],
+    later: list[list[Event]],
+    unit: Event,
+    counted: bool,
 ) -> None:
     without = _streamed(spark, tmp_path / "without", first, *later)
     with_unit = _streamed(spark, tmp_path / "with", [*first, unit], *later)
@@ -77,7 +88,13 @@ def test_one_event_moves_nothing_else_in_a_stream(
 
 
 def test_one_event_moves_nothing_else_in_a_table(spark: Any, tmp_path: Path) -> None:
-    words = {**options(spark, shards=2), "end": START + TICKS * TICK, "time": "at", "key": "page", "keys": KEYS}
+    words = {
+        **options(spark, shards=2),
+        "end": START + TICKS * TICK,
+        "time": "at",
+        "key": "page",
+        "keys": KEYS,
+    }
     units: list[tuple[list[Event], Event]] = [
         ([], (START + TICK, "a")),
         (EVENTS, (START + TICK, "c")),
@@ -88,7 +105,11 @@ def test_one_event_moves_nothing_else_in_a_table(spark: Any, tmp_path: Path) -> 
     shown = []
     for number, (events, unit) in enumerate(units):
         left, right = (
-            _published(release(spark.createDataFrame(_rows(rows), "at timestamp, page string"), EXACT, **words))
+            _published(
+                release(
+                    spark.createDataFrame(_rows(rows), "at timestamp, page string"), EXACT, **words
+                )
+            )
             for rows in (events, [*events, unit])
         )
         assert list(left.values) == list(range(TICKS))

@@ -19,7 +19,11 @@ PAGE = "docs/spark.md"
 
 
 def examples(page: str) -> list[str]:
-    return [block.text for block in blocks(read(page)) if block.language == "python" and block.place == "spark"]
+    return [
+        block.text
+        for block in blocks(read(page))
+        if block.language == "python" and block.place == "spark"
+    ]
 
 
 def execute(page: str, text: str, names: dict[str, Any], words: dict[str, str]) -> None:
@@ -67,7 +71,9 @@ def tables(spark: Any) -> Iterator[None]:
 START = (datetime.now(UTC) - timedelta(hours=2)).strftime("%Y-%m-%dT%H:00:00")
 
 
-def test_the_page_about_spark(spark: Any, tables: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_about_spark(
+    spark: Any, tables: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prepare(tmp_path, monkeypatch, 900.0)
     into_parquet, into_postgresql, per_day = examples(PAGE)
     words = {
@@ -82,14 +88,23 @@ def test_the_page_about_spark(spark: Any, tables: None, tmp_path: Path, monkeypa
     finish(names["query"])
     execute(PAGE, per_day, names, words)
     assert {row.key for row in names["days"].collect()} == {"home", "help"}
-    with tempfile.TemporaryDirectory(prefix="fadecount") as place, postgres(Path(place) / "server") as database:
-        execute(PAGE, into_postgresql, names, {**words, "host=db dbname=counts": database})  # tests/spark/test_main.py starts one
+    with (
+        tempfile.TemporaryDirectory(prefix="fadecount") as place,
+        postgres(Path(place) / "server") as database,
+    ):
+        execute(
+            PAGE, into_postgresql, names, {**words, "host=db dbname=counts": database}
+        )  # tests/spark/test_main.py starts one
 
 
 def finish(query: Any) -> None:
-    """Wait until ticks were released: a micro-batch closes the ticks that were over when the one before it began."""
+    """Wait until ticks were released: a micro-batch closes the ticks that were over when the one
+    before it began."""
     try:
-        while not any(each["numInputRows"] for each in query.recentProgress) or query.lastProgress["batchId"] < 1:
+        while (
+            not any(each["numInputRows"] for each in query.recentProgress)
+            or query.lastProgress["batchId"] < 1
+        ):
             assert not query.awaitTermination(0.1)
     finally:
         query.stop()

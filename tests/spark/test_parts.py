@@ -1,4 +1,5 @@
-"""The parts without Spark: secrets, identities, rosters, pending counts, parameters, and what an error says."""
+"""The parts without Spark: secrets, identities, rosters, pending counts, parameters, and what an
+error says."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ GOOD: dict[str, Any] = {
 }
 
 
-def test_a_secret_comes_from_a_file_or_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_comes_from_a_file_or_a_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = tmp_path / "secret"
     place.write_text("a" * 40 + "\n")
     monkeypatch.setenv("FADECOUNT_TEST_SECRET", " " + "a" * 40)
@@ -46,19 +49,29 @@ def test_a_secret_comes_from_a_file_or_a_variable(tmp_path: Path, monkeypatch: p
     assert proof_of(b"a" * 40) != proof_of(b"a" * 39 + b"b")
 
 
-def test_a_missing_or_short_secret_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_or_short_secret_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("FADECOUNT_TEST_SECRET", raising=False)
     place = tmp_path / "secret"
-    missing = f"secret must be readable, got {str(place)!r} (No such file or directory) on an executor; put it there"
+    missing = (
+        f"secret must be readable, got {str(place)!r} (No such file or directory) on an executor;"
+        " put it there"
+    )
     assert probe(f"file:{place}") == ("", missing)
-    unset = "secret must exist, got no environment variable FADECOUNT_TEST_SECRET on an executor; set it there"
+    unset = (
+        "secret must exist, got no environment variable FADECOUNT_TEST_SECRET on an executor; set"
+        " it there"
+    )
     assert probe("env:FADECOUNT_TEST_SECRET") == ("", unset)
     place.write_text("hunter2" * 4 + "abc\n")
     short = "secret must have at least 32 bytes, got 31; make one with: openssl rand -hex 32"
     assert probe(f"file:{place}") == ("", short)
 
 
-@pytest.mark.parametrize("given", [None, "", "correct horse battery staple", b"0" * 32, "env:", "env:A B", "file:"])
+@pytest.mark.parametrize(
+    "given", [None, "", "correct horse battery staple", b"0" * 32, "env:", "env:A B", "file:"]
+)
 def test_what_is_no_place_for_a_secret_is_refused_and_not_shown(given: Any) -> None:
     with pytest.raises(ParameterError, match=r"^secret must be") as caught:
         require_location(given)
@@ -125,7 +138,10 @@ def test_pending_counts_read_back_in_every_width(largest: int) -> None:
         ({"tick": None}, "tick must be an integer"),
         ({"start": "yesterday"}, "start must be a point in time"),
         ({"start": datetime(1969, 1, 1, tzinfo=UTC)}, "start must be an integer from 0"),
-        ({"start": datetime(2026, 1, 1, microsecond=1, tzinfo=UTC)}, "start must be in whole seconds"),
+        (
+            {"start": datetime(2026, 1, 1, microsecond=1, tzinfo=UTC)},
+            "start must be in whole seconds",
+        ),
         ({"late": -1}, "late must be an integer from 0"),
         ({"shards": 0}, "shards must be an integer from 1"),
         ({"shards": True}, "shards must be an integer from 1"),
@@ -134,8 +150,14 @@ def test_pending_counts_read_back_in_every_width(largest: int) -> None:
         ({"secret": None}, "secret must be given"),
         ({"end": "2026-02-01"}, "end must not be given for a stream"),
         ({"streaming": False}, "end must be given for a table"),
-        ({"streaming": False, "end": "2026-01-01T00:30"}, "end must be a whole number of ticks after start"),
-        ({"streaming": False, "end": "2025-12-31"}, "end must be a whole number of ticks after start"),
+        (
+            {"streaming": False, "end": "2026-01-01T00:30"},
+            "end must be a whole number of ticks after start",
+        ),
+        (
+            {"streaming": False, "end": "2025-12-31"},
+            "end must be a whole number of ticks after start",
+        ),
         ({"mechanism": "gradual"}, "mechanism must be a fadecount mechanism"),
         ({"mechanism": fc.Designed(budgets=(math.inf,))}, "mechanism must have a finite loss"),
     ],
@@ -149,18 +171,34 @@ def test_a_bad_parameter_is_refused_in_one_line(changes: dict[str, Any], message
 
 def test_good_parameters_are_taken_in_every_form() -> None:
     plain = Parameters.checked(fc.Gradual(epsilon=0.5), **GOOD)
-    assert (plain.tick_seconds, plain.late_seconds, plain.start_seconds, plain.ticks) == (3600, 600, START, 0)
-    other = {**GOOD, "tick": timedelta(hours=1), "late": "0s", "start": datetime(2026, 1, 1, tzinfo=UTC)}
+    assert (plain.tick_seconds, plain.late_seconds, plain.start_seconds, plain.ticks) == (
+        3600,
+        600,
+        START,
+        0,
+    )
+    other = {
+        **GOOD,
+        "tick": timedelta(hours=1),
+        "late": "0s",
+        "start": datetime(2026, 1, 1, tzinfo=UTC),
+    }
     assert Parameters.checked(fc.Gradual(epsilon=0.5), **other).late_seconds == 0
-    table = Parameters.checked(fc.Gradual(epsilon=0.5), **{**GOOD, "streaming": False, "end": "2026-01-02"})
+    table = Parameters.checked(
+        fc.Gradual(epsilon=0.5), **{**GOOD, "streaming": False, "end": "2026-01-02"}
+    )
     assert table.ticks == 24
     assert require_column("key", "page", ["at", "page"]) == "page"
-    with pytest.raises(ParameterError, match=r"^key must be a column of the events \(at\), got 'page'"):
+    with pytest.raises(
+        ParameterError, match=r"^key must be a column of the events \(at\), got 'page'"
+    ):
         require_column("key", "page", ["at"])
 
 
 def test_a_session_without_a_driver_of_its_own_is_refused() -> None:
-    with pytest.raises(ParameterError, match=r"^session must be of Spark's classic API, got one of Spark Connect"):
+    with pytest.raises(
+        ParameterError, match=r"^session must be of Spark's classic API, got one of Spark Connect"
+    ):
         require_classic(object())
 
 

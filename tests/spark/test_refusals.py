@@ -1,4 +1,5 @@
-"""What the entry point refuses on a checkpoint that exists, in one line each; and that a corrected job goes on."""
+"""What the entry point refuses on a checkpoint that exists, in one line each; and that a corrected
+job goes on."""
 
 from __future__ import annotations
 
@@ -16,7 +17,12 @@ from tests.spark.session import read_releases, write_events
 from fadecount.spark import __main__ as entry  # isort: skip
 
 KEYS = ["a", "b", "c"]
-FIRST: list[Event] = [(RECENTLY, "a"), (RECENTLY + TICK, "b"), (RECENTLY + 3 * TICK, "c"), (RECENTLY, None)]
+FIRST: list[Event] = [
+    (RECENTLY, "a"),
+    (RECENTLY + TICK, "b"),
+    (RECENTLY + 3 * TICK, "c"),
+    (RECENTLY, None),
+]
 SECOND: list[Event] = [(RECENTLY + 2 * TICK, "a"), (RECENTLY + 5 * TICK, "b")]
 
 
@@ -50,19 +56,36 @@ def test_a_wrong_start_on_a_checkpoint_is_refused_and_a_right_one_goes_on(
         ({"stream": "other"}, "stream must be that of the checkpoint"),
         ({"secret": None}, "secret must be given"),
         ({"secret": f"file:{tmp_path / 'short'}"}, "secret must have at least 32 bytes, got 31"),
-        ({"checkpoint": str(tmp_path / "copy")}, f"checkpoint must be where it began, file:{tmp_path / 'checkpoint'}, got"),
+        (
+            {"checkpoint": str(tmp_path / "copy")},
+            f"checkpoint must be where it began, file:{tmp_path / 'checkpoint'}, got",
+        ),
         ({"checkpoint": "nosuch://place"}, "Spark failed: "),
-        ({"to": f"parquet:{tmp_path / 'elsewhere'}"}, "releases must lie with those of the same checkpoint, got 0 micro-batches"),
-        ({"checkpoint": str(tmp_path / "new")}, "releases must lie with those of the same checkpoint, got "),
+        (
+            {"to": f"parquet:{tmp_path / 'elsewhere'}"},
+            "releases must lie with those of the same checkpoint, got 0 micro-batches",
+        ),
+        (
+            {"checkpoint": str(tmp_path / "new")},
+            "releases must lie with those of the same checkpoint, got ",
+        ),
         ({"events": str(tmp_path / "nowhere")}, "Spark failed: [PATH_NOT_FOUND]"),
-        ({"time": "unix_millis(at)"}, "time must be a timestamp, got a column of type bigint; convert it"),
+        (
+            {"time": "unix_millis(at)"},
+            "time must be a timestamp, got a column of type bigint; convert it",
+        ),
         ({"key": "pages"}, "Spark failed: [UNRESOLVED_COLUMN"),
         ({"option": "sep"}, "--option must be NAME=VALUE, got 'sep'"),
-        ({"option": "maxOffsetsPerTrigger=9"}, "--option must not limit a micro-batch by its events, got maxOffsetsPerTrigger"),
+        (
+            {"option": "maxOffsetsPerTrigger=9"},
+            "--option must not limit a micro-batch by its events, got maxOffsetsPerTrigger",
+        ),
     ]
     for changes, message in refusals:
         assert _refused(command(tmp_path, KEYS, **changes), capsys).startswith(message)
     assert read_releases(spark, tmp_path / "out", TICK, start=RECENTLY) == before
 
     assert entry.main(words) == 0
-    assert read_releases(spark, tmp_path / "out", TICK, start=RECENTLY) == expected(tmp_path, KEYS, [FIRST, SECOND])
+    assert read_releases(spark, tmp_path / "out", TICK, start=RECENTLY) == expected(
+        tmp_path, KEYS, [FIRST, SECOND]
+    )

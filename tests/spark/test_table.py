@@ -1,4 +1,5 @@
-"""Releases from a table that is not a stream: equal to local counters; each call with noise of its own."""
+"""Releases from a table that is not a stream: equal to local counters; each call with noise of its
+own."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def _values(releases: Any) -> dict[tuple[Any, str], int]:
     return {(row.tick, row.key): row.value for row in releases.collect()}
 
 
-def test_a_table_equals_the_local_counter_however_often_it_is_executed(spark: Any, tmp_path: Path) -> None:
+def test_a_table_equals_the_local_counter_however_often_it_is_executed(
+    spark: Any, tmp_path: Path
+) -> None:
     write_events(tmp_path / "in" / "0.parquet", list(EVENTS))
     releases = _in_epoch(spark, tmp_path / "in")
     releases.write.parquet(str(tmp_path / "out"))
@@ -49,11 +52,17 @@ def test_a_table_equals_the_local_counter_however_often_it_is_executed(spark: An
     counts = Tally(((moment - START) // TICK, key) for moment, key in EVENTS if key)
     shards = {
         row.key: row.shard
-        for row in spark.createDataFrame([(key,) for key in KEYS], "key string").select("key", _shard(4)).collect()
+        for row in spark.createDataFrame([(key,) for key in KEYS], "key string")
+        .select("key", _shard(4))
+        .collect()
     }
     for shard in range(4):
         keys = sorted(key for key in KEYS if shards[key] == shard)
-        cells = [(tick * len(keys) + keys.index(key), n) for (tick, key), n in counts.items() if key in keys and tick < TICKS]
+        cells = [
+            (tick * len(keys) + keys.index(key), n)
+            for (tick, key), n in counts.items()
+            if key in keys and tick < TICKS
+        ]
         pending = Pending.empty().with_counts(*_columns(cells))
         inputs = digest_of(Roster.of(keys), pending, TICKS)
         wanted = released(MECHANISM, keys, counts, TICKS, of=f"inputs {inputs}")
@@ -65,12 +74,20 @@ def test_a_table_equals_the_local_counter_however_often_it_is_executed(spark: An
     first = min(tick for tick, _ in changed)
     same = sum(value == again[place] + 1 for place, value in changed.items() if place[0] != first)
     assert same < len(changed) // 2, "changed events met the same noise"
-    assert files_with([SECRET.encode(), bytes.fromhex(SECRET)], spark.fadecount_test_root / "log") == []
+    assert (
+        files_with([SECRET.encode(), bytes.fromhex(SECRET)], spark.fadecount_test_root / "log")
+        == []
+    )
 
 
-@pytest.mark.parametrize("mechanism", [MECHANISM, fc.Gaussian.gradual(14.0)], ids=lambda one: one.kind)
-def test_two_calls_on_one_table_have_independent_noise(spark: Any, tmp_path: Path, mechanism: fc.Mechanism) -> None:
-    """If equal events gave equal releases, unequal ones would tell that a single event was added. Most shards are empty here."""
+@pytest.mark.parametrize(
+    "mechanism", [MECHANISM, fc.Gaussian.gradual(14.0)], ids=lambda one: one.kind
+)
+def test_two_calls_on_one_table_have_independent_noise(
+    spark: Any, tmp_path: Path, mechanism: fc.Mechanism
+) -> None:
+    """If equal events gave equal releases, unequal ones would tell that a single event was added.
+    Most shards are empty here."""
     write_events(tmp_path / "in" / "0.parquet", list(EVENTS))
     table = spark.read.parquet(str(tmp_path / "in"))
     words = {**options(spark, shards=1000), "end": END, "time": "at", "key": "page", "keys": KEYS}
@@ -80,11 +97,19 @@ def test_two_calls_on_one_table_have_independent_noise(spark: Any, tmp_path: Pat
     assert sum(value == second[place] for place, value in first.items()) < len(first) // 2
 
 
-def test_a_bad_row_and_an_event_outside_the_range_change_nothing_else_in_a_table(spark: Any, tmp_path: Path) -> None:
+def test_a_bad_row_and_an_event_outside_the_range_change_nothing_else_in_a_table(
+    spark: Any, tmp_path: Path
+) -> None:
     exact = fc.Designed(budgets=(1000.0,) * 4)
     words = {**options(spark, shards=2), "end": END, "time": "at", "key": "page", "keys": KEYS[:3]}
     texts = [("2026-01-01 00:00:01", KEYS[0]), ("2026-01-01 00:20:00", KEYS[1])]
-    bad = [("yesterday", KEYS[0]), (None, KEYS[0]), ("2026-01-01", None), ("2025-12-31", KEYS[0]), ("2027-01-01", KEYS[0])]
+    bad = [
+        ("yesterday", KEYS[0]),
+        (None, KEYS[0]),
+        ("2026-01-01", None),
+        ("2025-12-31", KEYS[0]),
+        ("2027-01-01", KEYS[0]),
+    ]
     bad += [("-290000-01-01", KEYS[0]), ("+290000-01-01", KEYS[0])]
     alone, beside, empty = (
         _values(release(spark.createDataFrame(rows, "at string, page string"), exact, **words))
@@ -100,15 +125,31 @@ def test_ticks_are_moments_where_an_hour_happens_twice(spark: Any, tmp_path: Pat
     start = 1_793_505_600  # 2026-11-01 04:00 UTC; in New York clocks go back from 06:00 UTC on
     hours = [start + 3600 * number for number in range(5)]
     write_events(tmp_path / "in" / "0.parquet", [(hour, "a") for hour in hours])
-    words = {**options(spark, tick=3600, shards=1), "start": start, "end": start + 5 * 3600, "time": "at", "key": "page"}
+    words = {
+        **options(spark, tick=3600, shards=1),
+        "start": start,
+        "end": start + 5 * 3600,
+        "time": "at",
+        "key": "page",
+    }
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
-        releases = release(spark.read.parquet(str(tmp_path / "in")), fc.Designed(budgets=(1000.0,) * 4), keys=["a"], **words)
-        found = {row.at: row.value for row in releases.selectExpr("unix_seconds(tick) as at", "value").collect()}
+        releases = release(
+            spark.read.parquet(str(tmp_path / "in")),
+            fc.Designed(budgets=(1000.0,) * 4),
+            keys=["a"],
+            **words,
+        )
+        found = {
+            row.at: row.value
+            for row in releases.selectExpr("unix_seconds(tick) as at", "value").collect()
+        }
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")
     assert found == {hour: number + 1 for number, hour in enumerate(hours)}
 
 
 def _columns(cells: list[tuple[int, int]]) -> Any:
-    return np.array([cell for cell, _ in cells], dtype=np.uint64), np.array([count for _, count in cells], dtype=np.uint64)
+    return np.array([cell for cell, _ in cells], dtype=np.uint64), np.array(
+        [count for _, count in cells], dtype=np.uint64
+    )

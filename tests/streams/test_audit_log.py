@@ -13,7 +13,14 @@ import pytest
 import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.streams import Description, FileFence, Plain, Sealed, SQLiteStore, Ticks
-from fadecount.streams.audit_log import FILE_NAME, NOTHING_BEFORE, Act, AuditLog, AuditLogError, acting_as
+from fadecount.streams.audit_log import (
+    FILE_NAME,
+    NOTHING_BEFORE,
+    Act,
+    AuditLog,
+    AuditLogError,
+    acting_as,
+)
 from tests.streams.backends import Backend
 
 DOORS = Description(name="doors", mechanism=fc.Gradual(epsilon=0.5), ticks=Ticks(tick_seconds=60))
@@ -23,7 +30,9 @@ def acts(log: AuditLog) -> list[tuple[str, str]]:
     return [(each.act, each.object) for each in log.entries()]
 
 
-def test_a_stores_acts_are_recorded_with_either_database(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stores_acts_are_recorded_with_either_database(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(backend.folder / "home"))
     with backend.open() as store:
         log = store.audit_log
@@ -64,11 +73,17 @@ def test_an_accepted_history_is_recorded(tmp_path: Path) -> None:
     with open_store("old") as store:
         store.accept_histories("doors", 1)
         last = list(store.audit_log.entries())[-1]
-    assert (last.act, last.object, last.details) == (Act.HISTORIES_ACCEPTED, "doors", {"other_histories": 1})
+    assert (last.act, last.object, last.details) == (
+        Act.HISTORIES_ACCEPTED,
+        "doors",
+        {"other_histories": 1},
+    )
 
 
 def test_a_log_that_cannot_be_written_prevents_the_act(tmp_path: Path) -> None:
-    with SQLiteStore(tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence")) as store:
+    with SQLiteStore(
+        tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence")
+    ) as store:
         store.create(DOORS, keys=("a",), start_tick=1)
         path = store.audit_log.path
         assert path is not None
@@ -77,7 +92,9 @@ def test_a_log_that_cannot_be_written_prevents_the_act(tmp_path: Path) -> None:
         for act in (
             lambda: store.open("doors").declare(["b"]),
             lambda: store.delete("doors"),
-            lambda: store.create(Description(name="more", mechanism=DOORS.mechanism, ticks=DOORS.ticks)),
+            lambda: store.create(
+                Description(name="more", mechanism=DOORS.mechanism, ticks=DOORS.ticks)
+            ),
             lambda: store.rotate(Sealed(bytes(32))),
         ):
             with pytest.raises(AuditLogError, match=r"cannot be written: .*; nothing was changed"):
@@ -125,7 +142,11 @@ def test_a_line_that_a_crash_cut_short_is_passed_over(log: AuditLog) -> None:
     log.path.write_bytes(b"".join(lines_of(log))[:-9])
     assert [name for _, name in acts(log)] == ["one", "two"]
     log.record(Act.STREAM_DELETED, "one")
-    assert acts(log) == [("stream created", "one"), ("stream created", "two"), ("stream deleted", "one")]
+    assert acts(log) == [
+        ("stream created", "one"),
+        ("stream created", "two"),
+        ("stream deleted", "one"),
+    ]
 
 
 def test_lines_of_any_length_and_text_are_lines(log: AuditLog) -> None:
@@ -162,13 +183,24 @@ def test_a_log_that_cannot_be_read_says_so(tmp_path: Path) -> None:
         list(AuditLog.in_folder(tmp_path).entries())
 
 
-def test_the_command_prints_and_checks(log: AuditLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_and_checks(
+    log: AuditLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["streams", "audit-log", "--state", str(tmp_path)]) == 0
     shown = capsys.readouterr().out.splitlines()
-    assert shown[1].endswith(": stream created: two, keys 1") and shown[-1].startswith("3 lines, none changed; the last hash is ")
+    assert shown[1].endswith(": stream created: two, keys 1") and shown[-1].startswith(
+        "3 lines, none changed; the last hash is "
+    )
     hashed = shown[-1].rpartition(" ")[2]
-    assert main(["streams", "audit-log", "--state", str(tmp_path), "--contains", hashed, "--json"]) == 0
-    assert [each["object"] for each in json.loads(capsys.readouterr().out)] == ["one", "two", "three"]
+    assert (
+        main(["streams", "audit-log", "--state", str(tmp_path), "--contains", hashed, "--json"])
+        == 0
+    )
+    assert [each["object"] for each in json.loads(capsys.readouterr().out)] == [
+        "one",
+        "two",
+        "three",
+    ]
     assert log.path is not None
     log.path.write_bytes(b"".join(lines_of(log)[:2]))
     assert main(["streams", "audit-log", "--state", str(tmp_path), "--contains", hashed]) == 1

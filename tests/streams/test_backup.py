@@ -1,4 +1,5 @@
-"""Backups: consistent beside a writer, whole or not there, refused when damaged; restored without touching the fence."""
+"""Backups: consistent beside a writer, whole or not there, refused when damaged; restored without
+touching the fence."""
 
 from __future__ import annotations
 
@@ -16,7 +17,14 @@ from fadecount.cli.main import main
 from fadecount.errors import FadecountError, FenceError, ParameterError, StoreError
 from fadecount.streams import Description, FileFence, Reader, Store, Ticks
 from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.backup import check_backup, lost_streams, make_backup, restore_file, restore_server, restored_streams
+from fadecount.streams.backup import (
+    check_backup,
+    lost_streams,
+    make_backup,
+    restore_file,
+    restore_server,
+    restored_streams,
+)
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.postgres import PostgresDatabase
 from fadecount.streams.sqlite import SQLiteDatabase
@@ -95,7 +103,10 @@ def test_a_restored_store_goes_on_where_the_backup_was(
         base = request.getfixturevalue("postgres_url")
         url = PostgresBackend(tmp_path, base, f"restored{os.urandom(4).hex()}").url
     with restored(backend, made.path, tmp_path / "new", url) as store:
-        assert [each.may_go_on for each in restored_streams(store._database, backend.fence)] == [True, True]
+        assert [each.may_go_on for each in restored_streams(store._database, backend.fence)] == [
+            True,
+            True,
+        ]
         doors = store.open("doors")
         assert not doors.add({"b": 4}, id="waiting"), "it is in the backup"
         assert doors.close_through(6)[0].values.tolist() == [[15, 4]]
@@ -106,12 +117,18 @@ def test_a_restored_store_goes_on_where_the_backup_was(
         assert lost_streams(store._database, backend.fence) == []
     with backend.open() as store, pytest.raises(FenceError, match="published up to step 6"):
         store.open("doors")  # the original is the older one now
-    acts = [entry.act for folder in (tmp_path, tmp_path / "new") for entry in AuditLog.in_folder(folder).entries()]
+    acts = [
+        entry.act
+        for folder in (tmp_path, tmp_path / "new")
+        for entry in AuditLog.in_folder(folder).entries()
+    ]
     assert Act.BACKUP_MADE in acts and Act.BACKUP_RESTORED in acts
     assert not list(tmp_path.rglob("*.partial*"))
 
 
-def test_an_older_backup_is_refused_stream_by_stream(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_older_backup_is_refused_stream_by_stream(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     backend = SQLiteBackend(tmp_path)
     filled(backend)
     where = ["--state", str(tmp_path / "state"), "--fence", str(tmp_path / "fence")]
@@ -126,7 +143,10 @@ def test_an_older_backup_is_refused_stream_by_stream(tmp_path: Path, capsys: pyt
     assert main(["restore", str(tmp_path / "counts.fadecount"), *where]) == 0
     said = capsys.readouterr().out
     assert "rollback protection still holds" in said
-    assert "doors: is refused. The backup is at step 5, but step 9 was published. fadecount streams accept-history doors" in said
+    assert (
+        "doors: is refused. The backup is at step 5, but step 9 was published. fadecount streams"
+        " accept-history doors" in said
+    )
     assert "windows: goes on at step 2" in said
     assert "later: was published here, and is not in the backup" in said
     with backend.open() as store:
@@ -142,7 +162,12 @@ def test_an_older_backup_is_refused_stream_by_stream(tmp_path: Path, capsys: pyt
     marks = FileFence(tmp_path / "fence")
     (tmp_path / "elsewhere").mkdir()
     assert marks.read("nothing") is None
-    words = ["--state", str(tmp_path / "elsewhere" / "state"), "--fence", str(tmp_path / "elsewhere" / "fence")]
+    words = [
+        "--state",
+        str(tmp_path / "elsewhere" / "state"),
+        "--fence",
+        str(tmp_path / "elsewhere" / "fence"),
+    ]
     assert main(["restore", str(tmp_path / "counts.fadecount"), *words]) == 0
     assert "the fence has no mark of it" in capsys.readouterr().out
 
@@ -153,7 +178,11 @@ def test_a_backup_beside_a_writer_is_one_moment(writing: Writing, tmp_path: Path
         source = SQLiteDatabase(tmp_path / "state" / "streams.db", writes=False)
         make_backup(source, tmp_path / f"{number}.fadecount", audit_log=AuditLog(None))
         source.close()
-        restore_file(tmp_path / f"{number}.fadecount", tmp_path / f"new{number}" / "streams.db", audit_log=AuditLog(None))
+        restore_file(
+            tmp_path / f"{number}.fadecount",
+            tmp_path / f"new{number}" / "streams.db",
+            audit_log=AuditLog(None),
+        )
         with Reader.of_file(tmp_path / f"new{number}" / "streams.db") as reader:
             assert reader.status("doors").steps == writing.tick == len(values(reader))
     writing.close_tick()
@@ -170,10 +199,21 @@ def test_a_damaged_or_short_backup_is_refused(tmp_path: Path) -> None:
     content = made.path.read_bytes()
     flipped = bytearray(content)
     flipped[len(content) // 2] ^= 1
-    for at, bad in enumerate((b"", content[:-1], content[: len(content) // 2], content + b"\n", bytes(flipped), content[100:])):
+    for at, bad in enumerate(
+        (
+            b"",
+            content[:-1],
+            content[: len(content) // 2],
+            content + b"\n",
+            bytes(flipped),
+            content[100:],
+        )
+    ):
         (tmp_path / f"bad{at}").write_bytes(bad)
         with pytest.raises(StoreError) as refused:
-            restore_file(tmp_path / f"bad{at}", tmp_path / "none" / "streams.db", audit_log=AuditLog(None))
+            restore_file(
+                tmp_path / f"bad{at}", tmp_path / "none" / "streams.db", audit_log=AuditLog(None)
+            )
         assert "\n" not in str(refused.value)
         with pytest.raises(StoreError):
             check_backup(tmp_path / f"bad{at}")
@@ -236,12 +276,16 @@ def test_a_kill_leaves_a_whole_file_or_none(tmp_path: Path, doom: str) -> None:
 
     def back_up() -> None:
         source = source_of(backend)
-        make_backup(source, tmp_path / "counts", audit_log=AuditLog(None), checkpoints=Checkpoints())
+        make_backup(
+            source, tmp_path / "counts", audit_log=AuditLog(None), checkpoints=Checkpoints()
+        )
         source.close()
 
     if "restore" in doom:
         back_up()
-    ended = subprocess.run([sys.executable, "-c", DOOMED, str(tmp_path), doom], check=False, timeout=120)
+    ended = subprocess.run(
+        [sys.executable, "-c", DOOMED, str(tmp_path), doom], check=False, timeout=120
+    )
     assert ended.returncode == -signal.SIGKILL
     if doom == "backup appeared" or "restore" in doom:
         assert check_backup(tmp_path / "counts").streams == ("doors", "windows")

@@ -1,4 +1,5 @@
-"""What every store keeps: the same streams, inputs, states and releases, on SQLite and on PostgreSQL."""
+"""What every store keeps: the same streams, inputs, states and releases, on SQLite and on
+PostgreSQL."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ import pytest
 from numpy.typing import NDArray
 
 import fadecount as fc
-from fadecount.errors import AlreadyReleasedError, ClockError, InputError, LockedError, ParameterError, StoreError
+from fadecount.errors import (
+    AlreadyReleasedError,
+    ClockError,
+    InputError,
+    LockedError,
+    ParameterError,
+    StoreError,
+)
 from fadecount.streams import Batch, Chunk, Description, Store, Stream, Ticks
 from tests.streams.backends import Backend
 from tests.streams.scripted import NamedNoise, expected, names_in_use, value_of
@@ -38,7 +46,9 @@ def released(backend: Backend, name: str = "doors") -> NDArray[np.int64]:
         return np.concatenate([piece.values for piece in reader.releases(name)])
 
 
-def create(store: Store, mechanism: fc.Mechanism = MECHANISMS[0], keys: Iterable[str] = ("a", "b")) -> Stream:
+def create(
+    store: Store, mechanism: fc.Mechanism = MECHANISMS[0], keys: Iterable[str] = ("a", "b")
+) -> Stream:
     return store.create(describe(mechanism), keys=keys, start_tick=100)
 
 
@@ -70,7 +80,11 @@ def test_a_batch_counts_once_under_its_id_also_after_a_restart(backend: Backend)
         stream = create(store)
         assert stream.add({"a": 3}, id="one")
         assert not stream.add({"a": 3}, id="one")
-        many = [Batch(counts={"a": 1}, id="two"), Batch(counts={"a": 1}, id="two"), Batch(counts={"b": 1})]
+        many = [
+            Batch(counts={"a": 1}, id="two"),
+            Batch(counts={"a": 1}, id="two"),
+            Batch(counts={"b": 1}),
+        ]
         assert stream.add_many(many) == [True, False, True]
     with backend.open(noise=NamedNoise()) as store:
         stream = store.open("doors")
@@ -105,7 +119,9 @@ def test_late_events_count_in_the_open_tick_and_closed_ticks_are_refused(backend
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: one.kind)
-def test_keys_declared_later_have_the_law_of_the_others(backend: Backend, mechanism: fc.Mechanism) -> None:
+def test_keys_declared_later_have_the_law_of_the_others(
+    backend: Backend, mechanism: fc.Mechanism
+) -> None:
     with backend.open(noise=NamedNoise()) as store:
         stream = create(store, mechanism)
         stream.close_through(111)
@@ -130,12 +146,16 @@ def test_a_gap_is_filled_with_empty_ticks_and_a_wider_one_is_refused(backend: Ba
         values = stacked(stream.release(140, row))
         with pytest.raises(ClockError, match="at most 1000 empty ticks, got 9859"):
             list(stream.release(10000, row, largest_gap=1000))
-    np.testing.assert_array_equal(values, expected(MECHANISMS[0], np.concatenate([np.zeros((40, 2), dtype=np.int64), row])))
+    np.testing.assert_array_equal(
+        values, expected(MECHANISMS[0], np.concatenate([np.zeros((40, 2), dtype=np.int64), row]))
+    )
 
 
 def test_only_a_few_levels_are_written_per_tick(backend: Backend) -> None:
     with backend.open() as store:
-        stream = create(store, fc.Gradual(epsilon=2.0**-20))  # noise so wide that no sum stays the same by chance
+        stream = create(
+            store, fc.Gradual(epsilon=2.0**-20)
+        )  # noise so wide that no sum stays the same by chance
         stream.close_through(163)
         before = dict(backend.query("SELECT number, body FROM state WHERE kind = 1"))
         stream.close_through(164)
@@ -146,7 +166,10 @@ def test_only_a_few_levels_are_written_per_tick(backend: Backend) -> None:
 def test_a_second_writer_is_refused_in_one_line(backend: Backend) -> None:
     with backend.open() as store:
         create(store)
-        with pytest.raises(LockedError, match="in use by another writer") as refused, backend.open() as second:
+        with (
+            pytest.raises(LockedError, match="in use by another writer") as refused,
+            backend.open() as second,
+        ):
             second.open("doors")
         assert "\n" not in str(refused.value)
     with backend.open() as store:
@@ -186,7 +209,9 @@ def test_what_is_left_of_deleted_streams_is_found_and_removed(backend: Backend) 
         for table in ("releases", "key_blocks", "seen"):
             kept = "stream IN (SELECT id FROM streams)"
             assert backend.query(f"SELECT COUNT(*) FROM {table} WHERE NOT {kept}") == [(0,)]  # noqa: S608 - constants
-            assert backend.query(f"SELECT COUNT(DISTINCT stream) FROM {table} WHERE {kept}") == [(2,)]  # noqa: S608 - constants
+            assert backend.query(f"SELECT COUNT(DISTINCT stream) FROM {table} WHERE {kept}") == [  # noqa: S608 - constants
+                (2,)
+            ]
 
 
 def test_the_name_of_a_stream_that_released_nothing_is_free_again(backend: Backend) -> None:
@@ -203,7 +228,11 @@ def test_a_refused_input_changes_nothing(backend: Backend) -> None:
         for bad in ({"a": -1}, {"a": True}, {"a": 1.5}, {"a": 2**41}, {"z": 1}):
             with pytest.raises(InputError):
                 stream.add({"b": 1, **bad})  # type: ignore[dict-item]
-        for rows in (np.ones((1, 3), dtype=np.int64), np.ones((1, 2)), -np.ones((1, 2), dtype=np.int64)):
+        for rows in (
+            np.ones((1, 3), dtype=np.int64),
+            np.ones((1, 2)),
+            -np.ones((1, 2), dtype=np.int64),
+        ):
             with pytest.raises(InputError):
                 list(stream.release(100, rows))  # type: ignore[arg-type]
         values = stacked(stream.close_through(100))

@@ -1,4 +1,5 @@
-"""Copies of an SQLite store that a process is writing to: whole ones go on, one without its write-ahead log is refused."""
+"""Copies of an SQLite store that a process is writing to: whole ones go on, one without its
+write-ahead log is refused."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class Writing:
 
     def __init__(self, folder: Path) -> None:
         words = [sys.executable, "-c", WRITER, str(folder)]
-        self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         assert self.process.stdout is not None and self.process.stdin is not None
         self._out, self._in = self.process.stdout, self.process.stdin
         self.tick = int(self._out.readline())
@@ -72,17 +75,24 @@ def test_a_copy_without_its_log_is_refused(writing: Writing, tmp_path: Path) -> 
     (tmp_path / "copy").mkdir()
     shutil.copy(tmp_path / "state" / NAME, tmp_path / "copy" / NAME)
     for name in ("copy", "restored"):
-        if name == "restored":  # with an empty log, as a reader that is killed leaves it, and the lock file
+        if (
+            name == "restored"
+        ):  # with an empty log, as a reader that is killed leaves it, and the lock file
             shutil.copytree(tmp_path / "copy", tmp_path / name)
             (tmp_path / name / f"{NAME}-wal").touch()
             shutil.copy(tmp_path / "state" / f"{NAME}.lock", tmp_path / name)
-        for refused in (lambda at: open_store(tmp_path, at), lambda at: Reader.of_file(tmp_path / at / NAME)):
+        for refused in (
+            lambda at: open_store(tmp_path, at),
+            lambda at: Reader.of_file(tmp_path / at / NAME),
+        ):
             with pytest.raises(StoreError, match="lacks its write-ahead log") as error:
                 refused(name)
             assert "\n" not in str(error.value)
 
 
-def test_a_copy_with_its_log_goes_on_or_is_refused_by_the_fence(writing: Writing, tmp_path: Path) -> None:
+def test_a_copy_with_its_log_goes_on_or_is_refused_by_the_fence(
+    writing: Writing, tmp_path: Path
+) -> None:
     writing.kill()
     shutil.copytree(tmp_path / "state", tmp_path / "whole")
     with open_store(tmp_path, "whole") as store:
@@ -92,7 +102,9 @@ def test_a_copy_with_its_log_goes_on_or_is_refused_by_the_fence(writing: Writing
         store.open("doors")
 
 
-def test_the_original_goes_on_after_a_kill_also_when_a_reader_has_merged_its_log(writing: Writing, tmp_path: Path) -> None:
+def test_the_original_goes_on_after_a_kill_also_when_a_reader_has_merged_its_log(
+    writing: Writing, tmp_path: Path
+) -> None:
     writing.kill()
     with Reader.of_file(tmp_path / "state" / NAME) as reader:
         assert reader.status("doors").steps == writing.tick
@@ -104,11 +116,15 @@ def test_the_original_goes_on_after_a_kill_also_when_a_reader_has_merged_its_log
     shutil.copytree(tmp_path / "state", tmp_path / "later")
     (tmp_path / "later" / f"{NAME}.lock").unlink()
     with open_store(tmp_path, "later") as store:
-        assert store.open("doors").status.steps == writing.tick, "a store that was closed is one file"
+        assert store.open("doors").status.steps == writing.tick, (
+            "a store that was closed is one file"
+        )
 
 
 @pytest.mark.parametrize("size", [0, 50, 4096])
-def test_a_file_without_tables_is_refused_instead_of_starting_empty(tmp_path: Path, size: int) -> None:
+def test_a_file_without_tables_is_refused_instead_of_starting_empty(
+    tmp_path: Path, size: int
+) -> None:
     with open_store(tmp_path):
         pass
     content = (tmp_path / "state" / NAME).read_bytes()
@@ -117,7 +133,10 @@ def test_a_file_without_tables_is_refused_instead_of_starting_empty(tmp_path: Pa
     head[28:32] = (1).to_bytes(4, "big")  # one page
     head[100:108] = bytes([13, 0, 0, 0, 0, 16, 0, 0])  # an empty table of contents
     (tmp_path / "empty" / NAME).write_bytes(bytes(head[:size]))
-    for refused in (lambda: open_store(tmp_path, "empty"), lambda: Reader.of_file(tmp_path / "empty" / NAME)):
+    for refused in (
+        lambda: open_store(tmp_path, "empty"),
+        lambda: Reader.of_file(tmp_path / "empty" / NAME),
+    ):
         with pytest.raises(StoreError) as error:
             refused()
         assert "\n" not in str(error.value)

@@ -1,4 +1,5 @@
-"""The fence: an old backup and a second copy are refused, a stopped process is not, and an accepted fork is paid for."""
+"""The fence: an old backup and a second copy are refused, a stopped process is not, and an accepted
+fork is paid for."""
 
 from __future__ import annotations
 
@@ -69,7 +70,9 @@ def test_an_old_backup_is_refused_in_one_line(forked: Path) -> None:
         assert store.open("doors").status.steps == 20
 
 
-def test_copies_that_run_side_by_side_are_stopped_before_the_second_publishes(tmp_path: Path) -> None:
+def test_copies_that_run_side_by_side_are_stopped_before_the_second_publishes(
+    tmp_path: Path,
+) -> None:
     with open_copy(tmp_path) as store:
         store.create(describe(), start_tick=1).close_through(10)
     shutil.copytree(tmp_path / "state", tmp_path / "copy")
@@ -117,7 +120,11 @@ def test_forks_of_a_gaussian_stream_add_up_in_squares(tmp_path: Path) -> None:
             store.open("doors")
         accepted(store, 1).close_through(15)
     with Reader.of_file(tmp_path / "old" / "streams.db") as reader:
-        assert reader.loss("doors", 5) == GAUSSIAN.composed_loss(15, histories=2).epsilon < 2 * GAUSSIAN.loss(15)
+        assert (
+            reader.loss("doors", 5)
+            == GAUSSIAN.composed_loss(15, histories=2).epsilon
+            < 2 * GAUSSIAN.loss(15)
+        )
         assert reader.loss("doors", 21, at=60.0 * 26) == GAUSSIAN.composed_loss(4).epsilon
 
 
@@ -136,19 +143,24 @@ def test_without_a_fence_the_fork_is_charged_to_every_event(forked: Path) -> Non
     with open_copy(forked) as store:
         accepted(store, 1).close_through(30)
     with Reader.of_file(forked / "state" / "streams.db") as reader:
-        most = 2 * MECHANISM.loss(fc.mechanisms.LONGEST)  # nobody knows how far the other history went
+        most = 2 * MECHANISM.loss(
+            fc.mechanisms.LONGEST
+        )  # nobody knows how far the other history went
         assert reader.loss("doors", 29) == most
         assert reader.curve("doors", [0, 3]) == [most, most]
 
 
 def test_a_fence_lost_twice_has_three_histories(forked: Path) -> None:
-    """An old copy and a lost fence each know nothing of the other: the operator states how many histories there are."""
+    """An old copy and a lost fence each know nothing of the other: the operator states how many
+    histories there are."""
     shutil.rmtree(forked / "fence")
     with open_copy(forked) as store:
         accepted(store, 1).close_through(30)
     shutil.rmtree(forked / "fence")
     with open_copy(forked, "old") as store:
-        with pytest.raises(FenceError, match=r"accept-history doors --other-histories 1 \(or more\)"):
+        with pytest.raises(
+            FenceError, match=r"accept-history doors --other-histories 1 \(or more\)"
+        ):
             store.open("doors")
         stream = accepted(store, 2)
         assert stream.status.forks == (Fork(last_step=None),) * 2
@@ -204,25 +216,39 @@ def test_a_missing_mark_is_explained_before_the_remedy(forked: Path) -> None:
 
 
 def test_one_rule_for_the_loss_in_all_histories() -> None:
-    """A loss of exactly 0.25 in two histories is 0.25 at every place, not a little more, which would be shown as 0.26."""
+    """A loss of exactly 0.25 in two histories is 0.25 at every place, not a little more, which
+    would be shown as 0.26."""
     mechanism = fc.Gradual(epsilon=0.125)
     plain = StreamLoss(mechanism=mechanism, steps=10)
-    assert [plain.at_age(age).epsilon for age in range(5)] == [plain.of_step(10 - age).epsilon for age in range(5)]
+    assert [plain.at_age(age).epsilon for age in range(5)] == [
+        plain.of_step(10 - age).epsilon for age in range(5)
+    ]
     forked = StreamLoss(mechanism=mechanism, forks=(Fork(last_step=10),), steps=10)
     assert forked.at_age(0).epsilon == forked.of_step(10).epsilon == 0.25
     assert shown_loss(forked.at_age(0).epsilon) == shown_loss(0.25)
     assert forked.of_step(11).epsilon == 0.0
     assert forked.of_step(11, through=11).epsilon == 0.125
-    assert forked.of_step(5, through=3).epsilon == forked.of_step(5).epsilon, "what is published stays published"
-    unknown = StreamLoss(mechanism=mechanism, sensitivity=3, forks=(Fork(last_step=None),), steps=10)
-    assert unknown.at_age(7).epsilon == unknown.of_step(1).epsilon == 6 * mechanism.loss(fc.mechanisms.LONGEST)
+    assert forked.of_step(5, through=3).epsilon == forked.of_step(5).epsilon, (
+        "what is published stays published"
+    )
+    unknown = StreamLoss(
+        mechanism=mechanism, sensitivity=3, forks=(Fork(last_step=None),), steps=10
+    )
+    assert (
+        unknown.at_age(7).epsilon
+        == unknown.of_step(1).epsilon
+        == 6 * mechanism.loss(fc.mechanisms.LONGEST)
+    )
 
 
 def test_releases_ahead_of_the_clock_count() -> None:
-    """Step 100 is published while the clock says that step 10 is the last one over: an event of age 0 is 90 ticks older."""
+    """Step 100 is published while the clock says that step 10 is the last one over: an event of age
+    0 is 90 ticks older."""
     loss = StreamLoss(mechanism=fc.Gradual(epsilon=0.125), steps=100)
     assert loss.at_age(0, due=10).epsilon == loss.mechanism.loss(90)
-    assert loss.at_age(0, due=100).epsilon == loss.at_age(0, due=200).epsilon == loss.at_age(0).epsilon
+    assert (
+        loss.at_age(0, due=100).epsilon == loss.at_age(0, due=200).epsilon == loss.at_age(0).epsilon
+    )
 
 
 def test_damaged_forks_are_refused(forked: Path) -> None:
@@ -232,11 +258,16 @@ def test_damaged_forks_are_refused(forked: Path) -> None:
         with sqlite3.connect(forked / "old" / "streams.db") as database:
             database.execute("UPDATE streams SET forks = ?", (forks,))
         database.close()
-        with open_copy(forked, "old") as store, pytest.raises(FenceError, match="forks of stream 'doors' differ"):
+        with (
+            open_copy(forked, "old") as store,
+            pytest.raises(FenceError, match="forks of stream 'doors' differ"),
+        ):
             accepted(store, 3)
 
 
-def test_a_stream_that_has_lost_its_mark_is_refused_also_before_its_first_step(tmp_path: Path) -> None:
+def test_a_stream_that_has_lost_its_mark_is_refused_also_before_its_first_step(
+    tmp_path: Path,
+) -> None:
     with open_copy(tmp_path) as store:
         store.create(describe(), start_tick=1)
     shutil.copytree(tmp_path / "state", tmp_path / "old")
@@ -259,8 +290,12 @@ class _Stop(Checkpoints):
 
 
 @pytest.mark.parametrize("mechanism", [MECHANISM, GAUSSIAN], ids=lambda one: one.kind)
-@pytest.mark.parametrize("step", ["before commit", "committed", "fenced", "before publish", "published"])
-def test_stopping_at_any_step_leaves_a_store_that_opens(backend: Backend, step: str, mechanism: fc.Mechanism) -> None:
+@pytest.mark.parametrize(
+    "step", ["before commit", "committed", "fenced", "before publish", "published"]
+)
+def test_stopping_at_any_step_leaves_a_store_that_opens(
+    backend: Backend, step: str, mechanism: fc.Mechanism
+) -> None:
     with backend.open() as store:
         store.create(describe(mechanism=mechanism), start_tick=1).close_through(3)
         store._checkpoint = _Stop(step)
@@ -271,7 +306,11 @@ def test_stopping_at_any_step_leaves_a_store_that_opens(backend: Backend, step: 
         store.close()
     with backend.open() as store:
         stream = store.open("doors")
-        assert stream.status.published_tick == stream.status.last_tick == (3 if step == "before commit" else 4)
+        assert (
+            stream.status.published_tick
+            == stream.status.last_tick
+            == (3 if step == "before commit" else 4)
+        )
         stream.close_through(5)
 
 
@@ -307,8 +346,12 @@ def test_the_fence_lies_outside_the_store(tmp_path: Path, monkeypatch: pytest.Mo
     assert default_folder() == Path.home() / ".local" / "state" / "fadecount"
 
 
-def test_a_fence_that_is_restored_with_the_store_is_named_or_refused(postgres_url: str, tmp_path: Path) -> None:
-    with SQLiteStore(tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence")) as store:
+def test_a_fence_that_is_restored_with_the_store_is_named_or_refused(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    with SQLiteStore(
+        tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence")
+    ) as store:
         assert "on one file system" in str(store.fence_warning)
     fence = ServerFence(postgres_url)
     with SQLiteStore(tmp_path / "state" / "streams.db", fence=fence) as store:
@@ -336,7 +379,10 @@ def test_the_fence_in_a_second_database(postgres_url: str, tmp_path: Path) -> No
     shutil.copytree(tmp_path / "state", tmp_path / "old")
     with SQLiteStore(tmp_path / "state" / "streams.db", fence=fence) as store:
         store.open("doors").close_through(11)
-    with SQLiteStore(tmp_path / "old" / "streams.db", fence=fence) as store, pytest.raises(FenceError, match="step 11"):
+    with (
+        SQLiteStore(tmp_path / "old" / "streams.db", fence=fence) as store,
+        pytest.raises(FenceError, match="step 11"),
+    ):
         store.open("doors")
     with pytest.raises(FenceError, match="another copy"):
         fence.move("nobody", "other", Mark(commit_id="t", steps=1))

@@ -1,7 +1,9 @@
-"""The rule for several histories against oracles: scipy's linear program for Laplace noise, covariances for Gaussian noise.
+"""The rule for several histories against oracles: scipy's linear program for Laplace noise,
+covariances for Gaussian noise.
 
-Histories share the noise variables drawn before they parted. An event that is in the shared part is the same in all of them;
-one that arrived later may be counted in different steps. The rule takes the earliest of these steps.
+Histories share the noise variables drawn before they parted. An event that is in the shared part is
+the same in all of them; one that arrived later may be counted in different steps. The rule takes
+the earliest of these steps.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ MOST = 24
 
 @dataclass(frozen=True)
 class History:
-    """It parted from the history ``parent`` after step ``parted``, was published up to ``end``, and has the event in ``step``."""
+    """It parted from the history ``parent`` after step ``parted``, was published up to ``end``, and
+    has the event in ``step``."""
 
     parent: int
     parted: int
@@ -46,8 +49,8 @@ def owner(histories: list[History], number: int, drawn: int) -> int:
 
 
 def random_histories(chance: random.Random) -> list[History]:
-    """Two to four. An event in a shared step is in that step everywhere; another one is in the same step or in different ones, of
-    which some were never published."""
+    """Two to four. An event in a shared step is in that step everywhere; another one is in the same
+    step or in different ones, of which some were never published."""
     found = [History(parent=0, parted=0, end=chance.randint(1, MOST), step=chance.randint(1, MOST))]
     for _ in range(chance.randint(1, 3)):
         parent = chance.randrange(len(found))
@@ -56,12 +59,17 @@ def random_histories(chance: random.Random) -> list[History]:
         step = before.step
         if step > parted and chance.random() < 0.6:
             step = chance.randint(parted + 1, MOST + 1)
-        found.append(History(parent=parent, parted=parted, end=chance.randint(max(1, parted), MOST), step=step))
+        found.append(
+            History(
+                parent=parent, parted=parted, end=chance.randint(max(1, parted), MOST), step=step
+            )
+        )
     return found
 
 
 def exact_loss(mechanism: fc.Mechanism, histories: list[History]) -> float:
-    """min sum e |D| subject to: in each history, the shifts in use at step t add up to [t shows the event]."""
+    """min sum e |D| subject to: in each history, the shifts in use at step t add up to [t shows the
+    event]."""
     uses, delay = uses_of(mechanism), delay_of(mechanism)
     drawn: dict[Hashable, int] = {}
     for step in range(1, 1 + max(each.end for each in histories)):
@@ -87,32 +95,48 @@ def exact_loss(mechanism: fc.Mechanism, histories: list[History]) -> float:
     matrix = np.zeros((len(rows), len(costs)))
     for at, row in enumerate(rows):
         matrix[at, row] = 1.0
-    solved = linprog(np.tile(costs, 2), A_eq=np.hstack([matrix, -matrix]), b_eq=wanted, method="highs")
+    solved = linprog(
+        np.tile(costs, 2), A_eq=np.hstack([matrix, -matrix]), b_eq=wanted, method="highs"
+    )
     assert solved.status == 0, solved.message
     value = float(solved.fun or 0.0)
     return value if value < NEVER / 2 else math.inf
 
 
 def random_mechanism(chance: random.Random) -> fc.Mechanism:
-    kind, delay = chance.choice(["designed", "designed", "gradual", "linear", "binary", "refresh"]), chance.choice([0, 0, 1, 3])
+    kind, delay = (
+        chance.choice(["designed", "designed", "gradual", "linear", "binary", "refresh"]),
+        chance.choice([0, 0, 1, 3]),
+    )
     if kind == "designed":
-        budgets = [chance.choice([0.125, 0.5, 2.0, math.inf, chance.uniform(0.05, 2.0)]) for _ in range(chance.randint(1, 5))]
+        budgets = [
+            chance.choice([0.125, 0.5, 2.0, math.inf, chance.uniform(0.05, 2.0)])
+            for _ in range(chance.randint(1, 5))
+        ]
         return fc.Designed(budgets=budgets, delay=delay)
     if kind == "gradual":
-        return fc.Gradual(epsilon=chance.uniform(0.1, 1.0), exponent=chance.choice([0.0, 1.0, 2.0]), delay=delay)
+        return fc.Gradual(
+            epsilon=chance.uniform(0.1, 1.0), exponent=chance.choice([0.0, 1.0, 2.0]), delay=delay
+        )
     if kind == "linear":
         return fc.Linear(epsilon=0.5)
     if kind == "binary":
         return fc.Binary(epsilon=1.0, horizon=MOST)
     return fc.Refresh(
-        window=chance.randint(1, 9), epsilon_current=chance.uniform(0.1, 2.0), epsilon_past=chance.uniform(0.1, 2.0)
+        window=chance.randint(1, 9),
+        epsilon_current=chance.uniform(0.1, 2.0),
+        epsilon_past=chance.uniform(0.1, 2.0),
     )
 
 
 def stated(mechanism: fc.Mechanism, histories: list[History], step: int) -> tuple[float, float]:
     """By the step, and by the age at the end of this history, which is the last one in the list."""
     *others, this = histories
-    loss = StreamLoss(mechanism=mechanism, forks=tuple(Fork(last_step=each.end) for each in others), steps=this.end)
+    loss = StreamLoss(
+        mechanism=mechanism,
+        forks=tuple(Fork(last_step=each.end) for each in others),
+        steps=this.end,
+    )
     age = this.end - step
     return loss.of_step(step).epsilon, loss.at_age(age).epsilon if age >= 0 else math.inf
 
@@ -128,7 +152,8 @@ def test_the_rule_covers_the_exact_loss_of_all_histories(seed: int) -> None:
 
 
 def test_one_history_or_a_later_step_would_state_too_little() -> None:
-    """The cases above need the rule: the loss in one history, and that from a later step on, are often below the exact one."""
+    """The cases above need the rule: the loss in one history, and that from a later step on, are
+    often below the exact one."""
     alone = later = 0
     for seed in range(150):
         chance = random.Random(seed)
@@ -142,14 +167,20 @@ def test_one_history_or_a_later_step_would_state_too_little() -> None:
 
 @pytest.mark.parametrize("seed", range(150))
 def test_the_rule_covers_the_exact_loss_of_gaussian_noise(seed: int) -> None:
-    """The square of mu is a quadratic form in the shifts of all outputs, with the inverse of their covariance."""
+    """The square of mu is a quadratic form in the shifts of all outputs, with the inverse of their
+    covariance."""
     chance = random.Random(seed)
     lives, delay = (chance.choice([64, 30]), 2.5), chance.choice([0, 0, 2])
     mechanism = fc.Gaussian(sigma=4.0, half_lives=lives, weights=(0.01, 0.14, 0.85), delay=delay)
     histories = random_histories(chance)
     ages = np.arange(MOST)
     first, *weights = mechanism.weights
-    falling = np.array([first + sum(w * 2.0 ** (-age / h) for w, h in zip(weights, lives, strict=True)) for age in ages])
+    falling = np.array(
+        [
+            first + sum(w * 2.0 ** (-age / h) for w, h in zip(weights, lives, strict=True))
+            for age in ages
+        ]
+    )
     noise = mechanism.sigma * np.tril(falling[np.abs(ages[:, None] - ages[None, :])])
     outputs: list[tuple[float, ...]] = []
     for number, each in enumerate(histories):
@@ -169,20 +200,30 @@ def test_the_rule_covers_the_exact_loss_of_gaussian_noise(seed: int) -> None:
 
 
 def test_with_a_head_start_the_rule_would_fail_and_no_loss_is_stated() -> None:
-    """The second history alone has the event, in step 14; the first, which ended before, holds the noise that its loss needs."""
+    """The second history alone has the event, in step 14; the first, which ended before, holds the
+    noise that its loss needs."""
     mechanism = fc.Gradual(epsilon=0.25, exponent=0.0, head_start=3)
-    histories = [History(parent=0, parted=0, end=13, step=14), History(parent=0, parted=11, end=18, step=14)]
+    histories = [
+        History(parent=0, parted=0, end=13, step=14),
+        History(parent=0, parted=11, end=18, step=14),
+    ]
     assert exact_loss(mechanism, histories) > mechanism.loss(18 - 14) + 0.01
     assert StreamLoss(mechanism=mechanism, steps=18).of_step(14).epsilon == mechanism.loss(4)
-    with pytest.raises(ParameterError, match="head_start of a stream with other histories must be 0, got 3") as refused:
+    with pytest.raises(
+        ParameterError, match="head_start of a stream with other histories must be 0, got 3"
+    ) as refused:
         StreamLoss(mechanism=mechanism, forks=(Fork(last_step=13),), steps=18)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("lost_fence", [False, True])
-def test_histories_of_a_stream_with_a_head_start_are_not_accepted(tmp_path: Path, lost_fence: bool) -> None:
+def test_histories_of_a_stream_with_a_head_start_are_not_accepted(
+    tmp_path: Path, lost_fence: bool
+) -> None:
     with open_copy(tmp_path) as store:
-        store.create(describe(mechanism=fc.Gradual(epsilon=0.25, head_start=3)), start_tick=1).close_through(10)
+        store.create(
+            describe(mechanism=fc.Gradual(epsilon=0.25, head_start=3)), start_tick=1
+        ).close_through(10)
     shutil.copytree(tmp_path / "state", tmp_path / "old")
     with open_copy(tmp_path) as store:
         store.open("doors").close_through(20)
@@ -190,7 +231,9 @@ def test_histories_of_a_stream_with_a_head_start_are_not_accepted(tmp_path: Path
         shutil.rmtree(tmp_path / "fence")
     with open_copy(tmp_path, "old") as store:
         for number in (1, 2):
-            with pytest.raises(ParameterError, match="head_start of a stream with other histories must be 0"):
+            with pytest.raises(
+                ParameterError, match="head_start of a stream with other histories must be 0"
+            ):
                 store.accept_histories("doors", number)
         assert store.reader().status("doors").forks == ()
         with pytest.raises(FenceError):
@@ -198,7 +241,8 @@ def test_histories_of_a_stream_with_a_head_start_are_not_accepted(tmp_path: Path
 
 
 def test_a_history_that_may_have_begun_with_another_tick_has_an_unknown_end(tmp_path: Path) -> None:
-    """The old copy has no first tick: its steps, counted from tick 50, are not those of the history that began with tick 100."""
+    """The old copy has no first tick: its steps, counted from tick 50, are not those of the history
+    that began with tick 100."""
     with open_copy(tmp_path) as store:
         store.create(describe())
     shutil.copytree(tmp_path / "state", tmp_path / "old")

@@ -1,4 +1,5 @@
-"""Gaussian streams: releases are those of one counter, across restarts, gaps and new keys; losses follow from mu."""
+"""Gaussian streams: releases are those of one counter, across restarts, gaps and new keys; losses
+follow from mu."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ from tests.counters.test_memories import Waves
 from tests.streams.backends import Backend
 from tests.streams.test_contract import released
 
-MECHANISM = fc.Gaussian(sigma=4.0, half_lives=(30, 2.5, 0.75), weights=(0.01, 0.14, 0.25, 0.6), delay=1)
+MECHANISM = fc.Gaussian(
+    sigma=4.0, half_lives=(30, 2.5, 0.75), weights=(0.01, 0.14, 0.25, 0.6), delay=1
+)
 
 
 def describe(unit: Unit) -> Description:

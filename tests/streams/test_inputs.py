@@ -1,4 +1,5 @@
-"""What is accepted: persons up to their cap in every released tick, sources with how far they were read, in few statements."""
+"""What is accepted: persons up to their cap in every released tick, sources with how far they were
+read, in few statements."""
 
 from __future__ import annotations
 
@@ -16,7 +17,18 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import ClockError, InputError, ParameterError
-from fadecount.streams import Batch, Description, ReadPosition, Sealed, SQLiteStore, Store, Stream, Ticks, Unit, inputs
+from fadecount.streams import (
+    Batch,
+    Description,
+    ReadPosition,
+    Sealed,
+    SQLiteStore,
+    Store,
+    Stream,
+    Ticks,
+    Unit,
+    inputs,
+)
 from fadecount.streams.chunks import Chunk
 from fadecount.streams.inputs import person_digest
 from fadecount.streams.stream import close_together
@@ -29,26 +41,41 @@ PERSON = Unit(of="person", events=2)
 
 
 def create(store: Store, unit: Unit = PERSON) -> Stream:
-    return store.create(Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=unit), keys=["a", "b"], start_tick=0)
+    return store.create(
+        Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=unit),
+        keys=["a", "b"],
+        start_tick=0,
+    )
 
 
 def numbers(*values: int) -> NDArray[np.int64]:
     return np.array(values, dtype=np.int64)
 
 
-def test_a_person_is_counted_up_to_the_cap_of_each_released_tick_over_runs_and_restarts(backend: Backend) -> None:
+def test_a_person_is_counted_up_to_the_cap_of_each_released_tick_over_runs_and_restarts(
+    backend: Backend,
+) -> None:
     noise = NamedNoise()
     with backend.open(noise=noise) as store:
         stream = create(store)
         assert stream.add({"a": 1}, person="ann", id="1")
-        assert not stream.add({"a": 1}, person="ann", id="1"), "a repeated batch does not use up the cap"
+        assert not stream.add({"a": 1}, person="ann", id="1"), (
+            "a repeated batch does not use up the cap"
+        )
         assert stream.add_rows(numbers(0, 1, 0), numbers(1, 1, 1), ["bob", "ann", "ann"]) == 2
     with backend.open(noise=noise) as store:
         stream = store.open("doors")
         bob = person_digest("bob", stream.person_key)
         np.testing.assert_array_equal(stream.persons_counted(["ann", bob, "eve"]), [2, 1, 0])
-        assert stream.add({"a": 5, "b": 5}, person="ann"), "the answer does not tell that a cap was reached"
-        assert store.intake("doors").accept_rows(numbers(0), numbers(1), [person_digest("ann", stream.person_key)]) == 0
+        assert stream.add({"a": 5, "b": 5}, person="ann"), (
+            "the answer does not tell that a cap was reached"
+        )
+        assert (
+            store.intake("doors").accept_rows(
+                numbers(0), numbers(1), [person_digest("ann", stream.person_key)]
+            )
+            == 0
+        )
         assert stream.add({"a": 1, "b": 9}, person="bob")
         first = stream.close_through(0)[0].values
         np.testing.assert_array_equal(stream.persons_counted(["ann", "bob"]), [0, 0])
@@ -93,26 +120,35 @@ def test_one_event_adds_at_most_the_amount_of_its_unit_through_every_door(backen
                 wrong()
         assert stream.add({"a": 5, "b": 0}, id="1"), "what was refused has used up no id"
         assert stream.add_rows(numbers(1, 1), numbers(5, 5)) == 2
-        assert stream.add_many([Batch(counts={"a": 1000}, largest_amount=5)]), "a sum of events, none of which has more than 5"
+        assert stream.add_many([Batch(counts={"a": 1000}, largest_amount=5)]), (
+            "a sum of events, none of which has more than 5"
+        )
         values = stream.close_through(0)[0].values
     np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[1005, 10]])))
 
 
 def test_sums_that_do_not_fit_stay_at_the_limit_and_stop_the_stream() -> None:
-    """A sum that wrapped would differ by 2**64 with one event more or less, and no noise hides that."""
+    """A sum that wrapped would differ by 2**64 with one event more or less, and no noise hides
+    that."""
     largest = inputs.LARGEST_SUM
     sums = numbers(0, largest - 3, 5, largest)
     inputs.add_up(sums, numbers(1, 1, 2, 3), numbers(2, 2, 7, 1 << 40))
     np.testing.assert_array_equal(sums, numbers(0, largest, 12, largest))
     for count in (1023, 1024, 2048, 4096):  # at 2048 the plain sum is negative, at 4096 it is 0
         sums = numbers(0)
-        inputs.add_up(sums, np.zeros(count, dtype=np.int64), np.full(count, 1 << 52, dtype=np.int64))
+        inputs.add_up(
+            sums, np.zeros(count, dtype=np.int64), np.full(count, 1 << 52, dtype=np.int64)
+        )
         assert sums[0] == min(largest, count << 52)
-    mechanism = Description(name="big", mechanism=fc.Gradual(epsilon=2.0**-30), ticks=HOURS, unit=Unit(amount=1 << 40))
+    mechanism = Description(
+        name="big", mechanism=fc.Gradual(epsilon=2.0**-30), ticks=HOURS, unit=Unit(amount=1 << 40)
+    )
     with SQLiteStore.in_memory() as store:
         stream = store.create(mechanism, keys=["a"], start_tick=0)
         for _ in range(16):
-            stream.add_rows(np.zeros(1 << 19, dtype=np.int64), np.full(1 << 19, 1 << 40, dtype=np.int64))
+            stream.add_rows(
+                np.zeros(1 << 19, dtype=np.int64), np.full(1 << 19, 1 << 40, dtype=np.int64)
+            )
         with pytest.raises(InputError, match="2\\*\\*62"):
             stream.close_through(0)
 
@@ -164,12 +200,17 @@ ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 3
 
 
 def _counts(rows: list[tuple[int, int, int]], cap: int, most_keys: int = 1) -> NDArray[np.int64]:
-    """Counts by tick and key of rows (tick, key, person) with the noise taken off, through a stream."""
+    """Counts by tick and key of rows (tick, key, person) with the noise taken off, through a
+    stream."""
     with SQLiteStore.in_memory() as store:
         store._noise = NamedNoise()
         unit = Unit(of="person", events=cap, keys=most_keys)
         keys = ["a", "b", "c"]
-        stream = store.create(Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=unit), keys=keys, start_tick=0)
+        stream = store.create(
+            Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=unit),
+            keys=keys,
+            start_tick=0,
+        )
         for tick in range(4):
             for _, key, person in (row for row in rows if row[0] == tick):
                 stream.add_rows(numbers(key), numbers(1), [str(person)])
@@ -190,7 +231,13 @@ def test_all_that_a_person_did_in_a_tick_changes_its_counts_by_at_most_the_cap_a
 
 
 @settings(max_examples=30, deadline=None)
-@given(rows=ROWS, cap=st.integers(1, 3), most_keys=st.integers(2, 3), tick=st.integers(0, 3), person=st.integers(0, 3))
+@given(
+    rows=ROWS,
+    cap=st.integers(1, 3),
+    most_keys=st.integers(2, 3),
+    tick=st.integers(0, 3),
+    person=st.integers(0, 3),
+)
 def test_all_that_a_person_did_in_a_tick_changes_so_many_keys_by_at_most_the_cap_each_and_no_other_tick(
     rows: list[tuple[int, int, int]], cap: int, most_keys: int, tick: int, person: int
 ) -> None:
@@ -201,30 +248,56 @@ def test_all_that_a_person_did_in_a_tick_changes_so_many_keys_by_at_most_the_cap
     assert not np.delete(change, tick, axis=0).any()
     own = [key for at, key, who in rows if (at, who) == (tick, person)]
     kept = list(dict.fromkeys(own))[:most_keys]
-    np.testing.assert_array_equal(change[tick], [min(cap, own.count(key)) if key in kept else 0 for key in range(3)])
+    np.testing.assert_array_equal(
+        change[tick], [min(cap, own.count(key)) if key in kept else 0 for key in range(3)]
+    )
 
 
-def test_a_person_counts_under_the_first_keys_over_runs_restarts_and_ways_in(backend: Backend) -> None:
+def test_a_person_counts_under_the_first_keys_over_runs_restarts_and_ways_in(
+    backend: Backend,
+) -> None:
     noise = NamedNoise()
-    description = Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=Unit(of="person", events=2, keys=2))
+    description = Description(
+        name="doors", mechanism=MECHANISM, ticks=HOURS, unit=Unit(of="person", events=2, keys=2)
+    )
     with backend.open(noise=noise) as store:
         stream = store.create(description, keys=["a", "b", "c"], start_tick=0)
         assert stream.add({"c": 1}, person="ann", id="1")
-        assert not stream.add({"c": 1}, person="ann", id="1"), "a repeated batch does not use up the cap"
-        assert stream.add_rows(numbers(0, 0, 1, 2, 1), numbers(1, 1, 1, 1, 1), ["ann", "ann", "ann", "ann", "bob"]) == 4
+        assert not stream.add({"c": 1}, person="ann", id="1"), (
+            "a repeated batch does not use up the cap"
+        )
+        assert (
+            stream.add_rows(
+                numbers(0, 0, 1, 2, 1), numbers(1, 1, 1, 1, 1), ["ann", "ann", "ann", "ann", "bob"]
+            )
+            == 4
+        )
     with backend.open(noise=noise) as store:
         stream = store.open("doors")
         ann = person_digest("ann", stream.person_key)
         np.testing.assert_array_equal(stream.persons_counted([ann, "bob", "eve"]), [2, 1, 0])
-        np.testing.assert_array_equal(stream.persons_counted([ann, "ann", "ann", "bob"], [0, 1, 2, 1]), [2, 0, 2, 1])
-        assert store.intake("doors").accept_rows(numbers(0, 1, 2), numbers(1, 1, 1), [ann, ann, ann]) == 0
-        assert stream.add({"c": 9, "b": 9, "a": 9}, person="bob"), "two of c, one more of b, and no third key"
+        np.testing.assert_array_equal(
+            stream.persons_counted([ann, "ann", "ann", "bob"], [0, 1, 2, 1]), [2, 0, 2, 1]
+        )
+        assert (
+            store.intake("doors").accept_rows(numbers(0, 1, 2), numbers(1, 1, 1), [ann, ann, ann])
+            == 0
+        )
+        assert stream.add({"c": 9, "b": 9, "a": 9}, person="bob"), (
+            "two of c, one more of b, and no third key"
+        )
         values = stream.close_through(0)[0].values
         assert not backend.query("SELECT person FROM persons")
     np.testing.assert_array_equal(values, expected(MECHANISM, np.array([[2, 2, 4]])))
 
 
-UNITS = st.builds(Unit, of=st.just("person"), amount=st.sampled_from((1, 1, 3)), events=st.integers(1, 4), keys=st.integers(1, 3))
+UNITS = st.builds(
+    Unit,
+    of=st.just("person"),
+    amount=st.sampled_from((1, 1, 3)),
+    events=st.integers(1, 4),
+    keys=st.integers(1, 3),
+)
 SENT = st.tuples(
     st.sampled_from(("ann", "bob")),
     st.sampled_from((None, None, "1", "2")),
@@ -232,8 +305,11 @@ SENT = st.tuples(
 )
 
 
-def _one_by_one(unit: Unit, calls: list[list[tuple[str, str | None, dict[str, int]]]]) -> tuple[dict[str, int], dict[Any, int]]:
-    """The counts by key, and the events that count by person and key: every event by itself, in the order of arrival."""
+def _one_by_one(
+    unit: Unit, calls: list[list[tuple[str, str | None, dict[str, int]]]]
+) -> tuple[dict[str, int], dict[Any, int]]:
+    """The counts by key, and the events that count by person and key: every event by itself, in the
+    order of arrival."""
     sums, counted, seen = dict.fromkeys("abcd", 0), dict[Any, int](), set[str]()
     for person, id_, counts in (batch for batches in calls for batch in batches):
         if id_ in seen:
@@ -247,7 +323,9 @@ def _one_by_one(unit: Unit, calls: list[list[tuple[str, str | None, dict[str, in
             if unit.keys == 1:
                 counts_too = sum(mine.values()) < unit.events
             else:
-                counts_too = mine.get(key, 0) < unit.events and (key in mine or len(mine) < unit.keys)
+                counts_too = mine.get(key, 0) < unit.events and (
+                    key in mine or len(mine) < unit.keys
+                )
             if counts_too:
                 counted[person, key] = counted.get((person, key), 0) + 1
                 sums[key] += amount
@@ -261,7 +339,10 @@ def test_counts_are_capped_as_if_each_event_came_by_itself(
 ) -> None:
     most = unit.amount if unit.amount > 1 else 6
     calls = [
-        [(person, id_, {key: min(number, most) for key, number in counts.items()}) for person, id_, counts in call]
+        [
+            (person, id_, {key: min(number, most) for key, number in counts.items()})
+            for person, id_, counts in call
+        ]
         for call in calls
     ]
     sums, counted = _one_by_one(unit, calls)
@@ -270,10 +351,14 @@ def test_counts_are_capped_as_if_each_event_came_by_itself(
         description = Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=unit)
         stream = store.create(description, keys="abcd", start_tick=0)
         for call in calls:
-            stream.add_many([Batch(counts=counts, id=id_, person=person) for person, id_, counts in call])
+            stream.add_many(
+                [Batch(counts=counts, id=id_, person=person) for person, id_, counts in call]
+            )
         for person in ("ann", "bob"):
             mine = [counted.get((person, key), 0) for key in "abcd"]
-            assert stream.persons_counted([person]) == (sum(mine) if unit.keys == 1 else np.count_nonzero(mine))
+            assert stream.persons_counted([person]) == (
+                sum(mine) if unit.keys == 1 else np.count_nonzero(mine)
+            )
             if unit.keys > 1:
                 assert stream.persons_counted([person] * 4, range(4)).tolist() == mine
         values = stream.close_through(0)[0].values
@@ -281,13 +366,19 @@ def test_counts_are_capped_as_if_each_event_came_by_itself(
 
 
 @pytest.mark.parametrize(("keys", "rows"), [(1, 1), (50, 51)])
-def test_one_large_batch_needs_little_memory_and_few_statements(keys: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_large_batch_needs_little_memory_and_few_statements(
+    keys: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """20,000 keys with a count of 1,000 each are 20,000 entries, not 20 million events."""
     names = [f"key{number}" for number in range(20_000)]
     batch = Batch(counts=dict.fromkeys(names, 1000), person="ann")
     with SQLiteStore.in_memory() as store:
         unit = Unit(of="person", events=1000, keys=keys)
-        stream = store.create(Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=unit), keys=names, start_tick=0)
+        stream = store.create(
+            Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=unit),
+            keys=names,
+            start_tick=0,
+        )
         seen = noted_calls(store, monkeypatch)
         tracemalloc.start()
         stream.add_many([batch])
@@ -296,12 +387,16 @@ def test_one_large_batch_needs_little_memory_and_few_statements(keys: int, rows:
         assert peak < 20e6
         assert len(seen) < 100
         assert store._database.query("SELECT COUNT(*) FROM persons") == [(rows,)]
-        assert store._database.query("SELECT MAX(LENGTH(body)) < 2000 FROM inputs") == [(1,)], "what does not count is not stored"
+        assert store._database.query("SELECT MAX(LENGTH(body)) < 2000 FROM inputs") == [(1,)], (
+            "what does not count is not stored"
+        )
 
 
 def test_what_is_stored_of_a_person_is_bounded() -> None:
     with SQLiteStore.in_memory() as store:
-        description = Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=Unit(of="person", keys=3))
+        description = Description(
+            name="doors", mechanism=MECHANISM, ticks=HOURS, unit=Unit(of="person", keys=3)
+        )
         stream = store.create(description, keys=[str(key) for key in range(100)], start_tick=0)
         for key in range(100):
             stream.add({str(key): 5}, person="ann")
@@ -315,14 +410,20 @@ def test_a_single_event_of_a_capped_person_can_change_two_counts_by_one_each() -
 
 
 def test_a_day_of_25_hours_is_one_tick_with_one_cap() -> None:
-    """Clocks went back in New York on 2026-11-01: ten past midnight and ten to midnight are 24 hours and 40 minutes apart."""
+    """Clocks went back in New York on 2026-11-01: ten past midnight and ten to midnight are 24
+    hours and 40 minutes apart."""
     days = Ticks(tick_seconds=86400, zone="America/New_York")
-    early, late = (datetime.fromisoformat(f"2026-11-01T{at}").timestamp() for at in ("00:10-04:00", "23:50-05:00"))
+    early, late = (
+        datetime.fromisoformat(f"2026-11-01T{at}").timestamp()
+        for at in ("00:10-04:00", "23:50-05:00")
+    )
     assert late - early > 86400
     assert days.at(early) == days.at(late)
     with SQLiteStore.in_memory() as store:
         store._noise = NamedNoise()
-        description = Description(name="doors", mechanism=MECHANISM, ticks=days, unit=Unit(of="person"))
+        description = Description(
+            name="doors", mechanism=MECHANISM, ticks=days, unit=Unit(of="person")
+        )
         stream = store.create(description, start_tick=days.at(early))
         for at in (early, late):
             stream.add({"all": 1}, person="ann", at=at)
@@ -335,7 +436,9 @@ def test_persons_are_stored_under_a_secret_of_the_stream(backend: Backend) -> No
     with backend.open(seal=seal) as store:
         description = Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=PERSON)
         one = store.create(description, start_tick=0)
-        two = store.create(Description(name="gates", mechanism=MECHANISM, ticks=HOURS, unit=PERSON), start_tick=0)
+        two = store.create(
+            Description(name="gates", mechanism=MECHANISM, ticks=HOURS, unit=PERSON), start_tick=0
+        )
         for stream in (one, two):
             stream.add({"all": 1}, person="ann")
         assert one.person_key != two.person_key
@@ -357,14 +460,24 @@ def test_how_far_a_source_was_read_is_stored_with_what_was_read(backend: Backend
     with backend.open(seal=seal, noise=NamedNoise()) as store:
         stream = create(store, Unit())
         assert stream.position("log") is None
-        stream.add_rows(numbers(0, 0), numbers(1, 1), position=ReadPosition(source="log", body=b'{"offset": 20}'))
+        stream.add_rows(
+            numbers(0, 0),
+            numbers(1, 1),
+            position=ReadPosition(source="log", body=b'{"offset": 20}'),
+        )
         stream.add_many([Batch(counts={"b": 1})], position=ReadPosition(source="other", body=b"1"))
-        stream.add_rows(numbers(), numbers(), position=ReadPosition(source="log", body=b'{"offset": 30}'))
+        stream.add_rows(
+            numbers(), numbers(), position=ReadPosition(source="log", body=b'{"offset": 30}')
+        )
         with pytest.raises(InputError):
-            stream.add_rows(numbers(9), numbers(1), position=ReadPosition(source="log", body=b"lost"))
+            stream.add_rows(
+                numbers(9), numbers(1), position=ReadPosition(source="log", body=b"lost")
+            )
         store._database.unlock(stream.status.uid)
         store.rotate(Sealed(b"n" * 32))
-    assert b"offset" not in b"".join(bytes(row[0]) for row in backend.query("SELECT body FROM positions"))
+    assert b"offset" not in b"".join(
+        bytes(row[0]) for row in backend.query("SELECT body FROM positions")
+    )
     with backend.open(seal=Sealed(b"n" * 32), noise=NamedNoise()) as store:
         stream = store.open("doors")
         assert (stream.position("log"), stream.position("other")) == (b'{"offset": 30}', b"1")
@@ -401,7 +514,9 @@ def test_a_deleted_stream_accepts_nothing() -> None:
 
 
 @pytest.mark.parametrize("fold_bytes", [1 << 16, 100])
-def test_what_is_accepted_is_added_up_as_it_comes(monkeypatch: pytest.MonkeyPatch, fold_bytes: int) -> None:
+def test_what_is_accepted_is_added_up_as_it_comes(
+    monkeypatch: pytest.MonkeyPatch, fold_bytes: int
+) -> None:
     monkeypatch.setattr(inputs, "FOLD_BYTES", fold_bytes)
     with SQLiteStore.in_memory() as store:
         store._noise = NamedNoise()
@@ -416,11 +531,19 @@ def test_what_is_accepted_is_added_up_as_it_comes(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "mechanism", [MECHANISM, fc.Gradual(epsilon=1.0, delay=3), fc.Refresh(window=3, epsilon_current=1, epsilon_past=1)]
+    "mechanism",
+    [
+        MECHANISM,
+        fc.Gradual(epsilon=1.0, delay=3),
+        fc.Refresh(window=3, epsilon_current=1, epsilon_past=1),
+    ],
 )
 @pytest.mark.parametrize("unit", [Unit(), PERSON])
 def test_a_closed_tick_needs_at_most_twelve_statements(
-    tmp_path_factory: pytest.TempPathFactory, mechanism: fc.Mechanism, unit: Unit, monkeypatch: pytest.MonkeyPatch
+    tmp_path_factory: pytest.TempPathFactory,
+    mechanism: fc.Mechanism,
+    unit: Unit,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     backend = SQLiteBackend(tmp_path_factory.mktemp("store"))
     with backend.open() as store:
@@ -442,7 +565,9 @@ def noted_calls(store: Store, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name in ("query", "change", "change_many"):
         real = getattr(store._database, name)
 
-        def noted(sql: str, values: Sequence[Any] = (), real: Any = real) -> Any:  # without rows, none is run
+        def noted(
+            sql: str, values: Sequence[Any] = (), real: Any = real
+        ) -> Any:  # without rows, none is run
             seen.extend([sql] if values or sql in ("BEGIN IMMEDIATE", "COMMIT") else [])
             return real(sql, values)
 
@@ -457,7 +582,9 @@ def test_the_ticks_of_many_streams_need_as_few_statements_as_one(
     with SQLiteBackend(tmp_path).open() as store:
         streams = []
         for number in range(40):
-            description = Description(name=f"s{number}", mechanism=MECHANISM, ticks=HOURS, unit=unit)
+            description = Description(
+                name=f"s{number}", mechanism=MECHANISM, ticks=HOURS, unit=unit
+            )
             streams.append(store.create(description, start_tick=0))
             streams[-1].add({"all": 1}, person="ann" if unit.of == "person" else None)
         seen = noted_calls(store, monkeypatch)
@@ -467,7 +594,9 @@ def test_the_ticks_of_many_streams_need_as_few_statements_as_one(
             assert len(seen) <= 12, seen
 
 
-def test_old_batch_ids_are_dropped_in_short_steps_apart_from_the_closing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_batch_ids_are_dropped_in_short_steps_apart_from_the_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """How long a tick takes to close must not depend on how many batches were sent a day ago."""
     monkeypatch.setattr(inputs, "ROWS_AT_ONCE", 5)
     with SQLiteBackend(tmp_path).open() as store:
@@ -482,7 +611,10 @@ def test_old_batch_ids_are_dropped_in_short_steps_apart_from_the_closing(tmp_pat
         stream.add_many([Batch(counts={"a": 1}, id="last")])
         assert [stream.drop_old_rows() for _ in range(4)] == [True, True, False, False]
         assert store._database.query("SELECT COUNT(*) FROM seen") == [(1,)]
-        assert stream.add_many([Batch(counts={"a": 1}, id=each) for each in ("old1", "last")]) == [True, False]
+        assert stream.add_many([Batch(counts={"a": 1}, id=each) for each in ("old1", "last")]) == [
+            True,
+            False,
+        ]
         stream.close_through(60)  # the library does it by itself
         assert store._database.query("SELECT COUNT(*) FROM seen") == [(0,)]
 
@@ -490,7 +622,8 @@ def test_old_batch_ids_are_dropped_in_short_steps_apart_from_the_closing(tmp_pat
 def test_persons_of_a_closed_tick_are_dropped_in_short_steps_apart_from_the_closing(
     backend: Backend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """How long a tick takes to close must not depend on how many persons there were; and their caps begin anew at once."""
+    """How long a tick takes to close must not depend on how many persons there were; and their caps
+    begin anew at once."""
     monkeypatch.setattr(inputs, "ROWS_AT_ONCE", 5)
     with backend.open() as store:
         stream = create(store)

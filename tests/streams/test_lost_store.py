@@ -1,4 +1,5 @@
-"""A store is lost and its fence is not: nothing is published a second time under the names that the lost one has used."""
+"""A store is lost and its fence is not: nothing is published a second time under the names that the
+lost one has used."""
 
 from __future__ import annotations
 
@@ -10,7 +11,16 @@ import pytest
 import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.errors import FenceError
-from fadecount.streams import Description, Fence, FileFence, PostgresStore, ServerFence, SQLiteStore, Store, Ticks
+from fadecount.streams import (
+    Description,
+    Fence,
+    FileFence,
+    PostgresStore,
+    ServerFence,
+    SQLiteStore,
+    Store,
+    Ticks,
+)
 from fadecount.streams.database import Checkpoints
 from tests.streams.backends import Backend, PostgresBackend
 
@@ -54,28 +64,62 @@ def test_a_new_store_in_the_place_of_a_lost_one_is_refused_the_name(backend: Bac
             with pytest.raises(FenceError, match=USED) as refused:
                 store.create(describe(name), start_tick=1)
             said = str(refused.value)
-            assert "\n" not in said and str(backend.fence.folder) in said and "restore that store" in said
+            assert (
+                "\n" not in said
+                and str(backend.fence.folder) in said
+                and "restore that store" in said
+            )
         with pytest.raises(FenceError, match=USED):
             store.open_or_create("doors", tick=Ticks(tick_seconds=60), mechanism=MECHANISM)
         assert store.names() == []
-        assert {path.name: path.read_bytes() for path in backend.fence.folder.glob("*.marks")} == before
+        assert {
+            path.name: path.read_bytes() for path in backend.fence.folder.glob("*.marks")
+        } == before
         publish(store, "others")
     with backend.open() as store, pytest.raises(FenceError, match=USED):
         store.create(describe(), start_tick=1)
 
 
-def test_a_run_is_refused_before_it_releases_anything(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_refused_before_it_releases_anything(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "visits.csv").write_text("at\n2026-03-01T10:10\n2026-03-01T12:30\n")
-    words = ["run", str(tmp_path / "visits.csv"), "--tick", "1h", "--time", "at", "--epsilon", "0.5", "--name", "visits"]
-    words += ["--start", "2026-03-01", "--until", "2026-03-02", "--state", str(tmp_path / "S"), "--fence", str(tmp_path / "F")]
+    words = [
+        "run",
+        str(tmp_path / "visits.csv"),
+        "--tick",
+        "1h",
+        "--time",
+        "at",
+        "--epsilon",
+        "0.5",
+        "--name",
+        "visits",
+    ]
+    words += [
+        "--start",
+        "2026-03-01",
+        "--until",
+        "2026-03-02",
+        "--state",
+        str(tmp_path / "S"),
+        "--fence",
+        str(tmp_path / "F"),
+    ]
     assert main(words) == 0
     shutil.rmtree(tmp_path / "S")
     capsys.readouterr()
     for _ in range(2):
         assert main(words) == 1
         shown = capsys.readouterr()
-        assert shown.out == "" and "'visits' was used at this place" in shown.err and shown.err.count("\n") == 1
-    assert main([*words, "--state", str(tmp_path / "elsewhere")]) == 0, "stores of one user share a fence"
+        assert (
+            shown.out == ""
+            and "'visits' was used at this place" in shown.err
+            and shown.err.count("\n") == 1
+        )
+    assert main([*words, "--state", str(tmp_path / "elsewhere")]) == 0, (
+        "stores of one user share a fence"
+    )
 
 
 def test_a_fence_on_a_server_knows_the_place_too(postgres_url: str, tmp_path: Path) -> None:
@@ -95,7 +139,9 @@ def test_a_fence_on_a_server_knows_the_place_too(postgres_url: str, tmp_path: Pa
 def test_a_server_is_known_by_its_address_and_by_itself(postgres_url: str, tmp_path: Path) -> None:
     with PostgresStore(postgres_url, fence=FileFence(tmp_path / "fence")) as store:
         address, itself = sorted(store._database.places, key=lambda place: "/data" not in place)
-    assert address.endswith(":5432/postgres schema public") and itself.endswith("/postgres schema public")
+    assert address.endswith(":5432/postgres schema public") and itself.endswith(
+        "/postgres schema public"
+    )
     assert address != itself and "password" not in address
 
 
@@ -111,7 +157,9 @@ def test_a_store_that_is_moved_goes_on_and_its_old_place_stays_known(tmp_path: P
             publish(store)
 
 
-def test_another_store_that_is_moved_to_the_place_of_a_lost_one_is_refused_too(tmp_path: Path) -> None:
+def test_another_store_that_is_moved_to_the_place_of_a_lost_one_is_refused_too(
+    tmp_path: Path,
+) -> None:
     with store_in(tmp_path, "lost") as store:
         publish(store)
     shutil.rmtree(tmp_path / "lost")
@@ -162,7 +210,9 @@ def test_a_disk_that_was_not_mounted_comes_back(tmp_path: Path) -> None:
             publish(store, "unused")
 
 
-def test_a_process_whose_store_was_removed_publishes_nothing_beside_its_successor(tmp_path: Path) -> None:
+def test_a_process_whose_store_was_removed_publishes_nothing_beside_its_successor(
+    tmp_path: Path,
+) -> None:
     with store_in(tmp_path) as removed:
         old = removed.create(describe(), start_tick=1)
         shutil.rmtree(tmp_path / "state")
@@ -172,8 +222,11 @@ def test_a_process_whose_store_was_removed_publishes_nothing_beside_its_successo
             old.close_through(1)
 
 
-def test_of_two_stores_that_are_made_at_one_place_at_once_at_most_one_goes_on(tmp_path: Path) -> None:
-    """The second one is made after the first has looked at the fence, and before the first writes its mark."""
+def test_of_two_stores_that_are_made_at_one_place_at_once_at_most_one_goes_on(
+    tmp_path: Path,
+) -> None:
+    """The second one is made after the first has looked at the fence, and before the first writes
+    its mark."""
 
     class Racing(FileFence):
         def marks(self, store: str, places: frozenset[str], name: str | None = None) -> dict:  # type: ignore[type-arg]

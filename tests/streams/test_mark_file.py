@@ -1,4 +1,5 @@
-"""The file of the fence: marks move together, durably or not at all, and what a crash leaves behind is passed over."""
+"""The file of the fence: marks move together, durably or not at all, and what a crash leaves behind
+is passed over."""
 
 from __future__ import annotations
 
@@ -19,14 +20,21 @@ def uid(number: int) -> str:
 
 
 def moves(numbers: range, before: str | None, after: str, steps: int = 1) -> list[Move]:
-    return [Move(uid=uid(each), expected=before, mark=Mark(commit_id=after, steps=steps, name=f"s{each}")) for each in numbers]
+    return [
+        Move(
+            uid=uid(each), expected=before, mark=Mark(commit_id=after, steps=steps, name=f"s{each}")
+        )
+        for each in numbers
+    ]
 
 
 def file_of(folder: Path) -> Path:
     return folder / f"{STORE}.marks"
 
 
-def test_many_marks_are_made_durable_by_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_marks_are_made_durable_by_one_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fence = FileFence(tmp_path)
     assert fence.move_together(moves(range(200), None, "a")) == {}
     synced: list[int] = []
@@ -46,7 +54,9 @@ def test_a_refused_mark_does_not_stop_the_others(tmp_path: Path) -> None:
     assert [fence.read(uid(each)).commit_id for each in range(3)] == ["b", "elsewhere", "b"]  # type: ignore[union-attr]
 
 
-def test_objects_and_processes_that_share_a_folder_see_each_others_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_and_processes_that_share_a_folder_see_each_others_marks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(mark_file, "SMALL_BYTES", 700)  # the file is replaced again and again
     one, two = FileFence(tmp_path), FileFence(tmp_path)
     one.move_together(moves(range(3), None, "0"))
@@ -58,8 +68,11 @@ def test_objects_and_processes_that_share_a_folder_see_each_others_marks(tmp_pat
     assert file_of(tmp_path).stat().st_size < 4 * 700
 
 
-def test_a_file_that_gets_the_number_of_an_earlier_one_is_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """File systems give the number of a removed file to the next one; the last record of the two may be the same."""
+def test_a_file_that_gets_the_number_of_an_earlier_one_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """File systems give the number of a removed file to the next one; the last record of the two
+    may be the same."""
     monkeypatch.setattr(mark_file, "SMALL_BYTES", 0)
     monkeypatch.setattr(mark_file, "_GROWTH", 1)  # written anew at every move
     one, two = FileFence(tmp_path), FileFence(tmp_path)
@@ -73,7 +86,9 @@ def test_a_file_that_gets_the_number_of_an_earlier_one_is_read_anew(tmp_path: Pa
             two.read(uid(0))
 
 
-def test_two_processes_do_not_write_a_large_file_anew_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_processes_do_not_write_a_large_file_anew_in_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(mark_file, "SMALL_BYTES", 700)
     users = FileFence(tmp_path), FileFence(tmp_path)
     users[0].move_together(moves(range(30), None, "0"))
@@ -84,7 +99,9 @@ def test_two_processes_do_not_write_a_large_file_anew_in_turns(tmp_path: Path, m
     assert len(files) == 1
 
 
-def test_a_file_that_cannot_be_written_anew_goes_on_growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_written_anew_goes_on_growing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(mark_file, "SMALL_BYTES", 700)
     fence = FileFence(tmp_path)
     fence.move_together(moves(range(3), None, "0"))
@@ -123,7 +140,10 @@ def test_a_record_that_was_cut_short_is_passed_over(tmp_path: Path) -> None:
     fence.move_together(moves(range(2), "a", "b"))
     content = file_of(tmp_path).read_bytes()
     torn = [content[:at] for at in range(whole, len(content))]
-    torn += [content[: whole + 10] + bytes(30) + content[whole + 40 :], content[:whole] + bytes(len(content) - whole)]
+    torn += [
+        content[: whole + 10] + bytes(30) + content[whole + 40 :],
+        content[:whole] + bytes(len(content) - whole),
+    ]
     for left in torn:
         file_of(tmp_path).write_bytes(left)
         fence = FileFence(tmp_path)
@@ -147,7 +167,9 @@ def test_a_damaged_record_is_refused(tmp_path: Path) -> None:
                 fence.move_together(moves(range(2), "b", "c"))
 
 
-def test_what_could_not_be_synced_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_could_not_be_synced_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fence = FileFence(tmp_path)
     fence.move_together(moves(range(2), None, "a"))
     real = os.fsync
@@ -168,7 +190,9 @@ def test_what_could_not_be_synced_does_not_count(tmp_path: Path, monkeypatch: py
 def test_a_mark_in_a_file_of_its_own_counts_until_it_moves(tmp_path: Path) -> None:
     """Versions before this one had a file for each stream."""
     for number in range(2):
-        (tmp_path / f"{uid(number)}.mark").write_text(Mark(commit_id="a", steps=3).to_json(), encoding="utf-8")
+        (tmp_path / f"{uid(number)}.mark").write_text(
+            Mark(commit_id="a", steps=3).to_json(), encoding="utf-8"
+        )
         (tmp_path / f"{uid(number)}.lock").touch()
     fence = FileFence(tmp_path)
     assert fence.read(uid(0)) == Mark(commit_id="a", steps=3)
@@ -176,7 +200,9 @@ def test_a_mark_in_a_file_of_its_own_counts_until_it_moves(tmp_path: Path) -> No
     assert fence.move_together(moves(range(1), "a", "b", 4)) == {}
     assert [path.name for path in tmp_path.glob("*.mark")] == [f"{uid(1)}.mark"]
     assert not (tmp_path / f"{uid(0)}.lock").exists()
-    assert {key: mark.steps for key, mark in FileFence(tmp_path).marks(STORE, frozenset()).items()} == {uid(0): 4, uid(1): 3}
+    assert {
+        key: mark.steps for key, mark in FileFence(tmp_path).marks(STORE, frozenset()).items()
+    } == {uid(0): 4, uid(1): 3}
     (tmp_path / f"{uid(1)}.mark").write_text("{}", encoding="utf-8")
     with pytest.raises(FenceError, match="fence is damaged"):
         fence.read(uid(1))

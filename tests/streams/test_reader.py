@@ -1,4 +1,5 @@
-"""What readers see: published ticks in any range, with intervals that hold, and what an event has lost."""
+"""What readers see: published ticks in any range, with intervals that hold, and what an event has
+lost."""
 
 from __future__ import annotations
 
@@ -19,24 +20,37 @@ from tests.streams.test_contract import MECHANISMS
 
 
 def describe(mechanism: fc.Mechanism, sensitivity: int = 1) -> Description:
-    return Description(name="doors", mechanism=mechanism, ticks=Ticks(tick_seconds=60), unit=Unit(amount=sensitivity))
+    return Description(
+        name="doors",
+        mechanism=mechanism,
+        ticks=Ticks(tick_seconds=60),
+        unit=Unit(amount=sensitivity),
+    )
 
 
-def read(reader: Reader, since: int | None = None, until: int | None = None, view: Monotone | None = None) -> NDArray[np.int64]:
-    pieces = [piece.values for piece in reader.releases("doors", since=since, until=until, view=view)]
+def read(
+    reader: Reader, since: int | None = None, until: int | None = None, view: Monotone | None = None
+) -> NDArray[np.int64]:
+    pieces = [
+        piece.values for piece in reader.releases("doors", since=since, until=until, view=view)
+    ]
     return np.concatenate(pieces) if pieces else np.empty((0, 1), dtype=np.int64)
 
 
 def test_any_range_of_ticks(backend: Backend) -> None:
     with backend.open() as store:
         stream = store.create(describe(MECHANISMS[0]), start_tick=100)
-        values = np.concatenate([stream.close_through(last)[0].values for last in (104, 105, 106, 150)])
+        values = np.concatenate(
+            [stream.close_through(last)[0].values for last in (104, 105, 106, 150)]
+        )
     with backend.reader() as reader:
         for since in (None, 0, 100, 103, 105, 106, 149, 150, 151):
             for until in (None, 99, 100, 104, 106, 150, 1000):
                 low = max(100, 100 if since is None else since) - 100
                 high = min(151, 151 if until is None else until) - 100
-                np.testing.assert_array_equal(read(reader, since, until), values[low : max(low, high)])
+                np.testing.assert_array_equal(
+                    read(reader, since, until), values[low : max(low, high)]
+                )
         assert reader.names() == ["doors"]
         with pytest.raises(StoreError, match="streams of this store: doors"):
             reader.status("windows")
@@ -74,12 +88,16 @@ def test_a_stream_that_has_not_begun_shows_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda one: one.kind)
 def test_widths_are_the_quantiles_of_each_step(mechanism: fc.Mechanism) -> None:
     for first, count in ((1, 60), (3, 1), (17, 40)):
-        wanted = [quantile_of(mechanism.schedule.budgets_in_use(step), 0.05) for step in range(first, first + count)]
+        wanted = [
+            quantile_of(mechanism.schedule.budgets_in_use(step), 0.05)
+            for step in range(first, first + count)
+        ]
         np.testing.assert_array_equal(half_widths(mechanism, first, count), wanted)
 
 
 def test_widths_hold_with_the_noise_that_is_really_there() -> None:
-    """20,000 keys at one step: the share outside is 5 % at most, within 7 standard errors (false alarm below 1e-11)."""
+    """20,000 keys at one step: the share outside is 5 % at most, within 7 standard errors (false
+    alarm below 1e-11)."""
     mechanism, keys = fc.Gradual(epsilon=0.2), 20_000
     outputs = fc.Counter(mechanism, shape=(keys,)).extend(np.zeros((21, keys), dtype=np.int64))
     for step in (1, 7, 21):
@@ -125,13 +143,17 @@ def test_the_monotone_view_of_a_range_is_part_of_the_whole(tmp_path: Path) -> No
         stream.close_through(60)
         reader = Reader(store._database)
         pieces = [piece.values[:, 0] for piece in reader.releases("doors", view=Monotone())]
-        later = [piece.values[:, 0] for piece in reader.releases("doors", since=20, view=Monotone())]
+        later = [
+            piece.values[:, 0] for piece in reader.releases("doors", since=20, view=Monotone())
+        ]
     np.testing.assert_array_equal(np.concatenate(later), np.concatenate(pieces)[20:])
 
 
 def test_an_interval_belongs_to_what_was_released_also_in_the_monotone_view(tmp_path: Path) -> None:
     with SQLiteStore(tmp_path / "state" / "s.db", fence=FileFence(tmp_path / "fence")) as store:
-        description = Description(name="noisy", mechanism=fc.Gradual(epsilon=0.01), ticks=Ticks(tick_seconds=60))
+        description = Description(
+            name="noisy", mechanism=fc.Gradual(epsilon=0.01), ticks=Ticks(tick_seconds=60)
+        )
         store.create(description, start_tick=1).close_through(50)
         plain = list(store.reader().releases("noisy"))
         seen = list(store.reader().releases("noisy", view=Monotone()))

@@ -20,7 +20,9 @@ HOUR = 60
 
 
 def describe(name: str = "doors", mechanism: fc.Mechanism | None = None) -> Description:
-    return Description(name=name, mechanism=mechanism or fc.Gradual(epsilon=0.5), ticks=Ticks(tick_seconds=60))
+    return Description(
+        name=name, mechanism=mechanism or fc.Gradual(epsilon=0.5), ticks=Ticks(tick_seconds=60)
+    )
 
 
 def released(reader: Reader, since: int | None = None) -> dict[int, list[int]]:
@@ -55,8 +57,12 @@ def test_what_is_old_is_removed_and_losses_stay(backend: Backend) -> None:
         reader = store.reader()
         assert reader.status("doors").kept_from == 501 and reader.status("doors").first_tick == 1
         assert released(reader) == {tick: row for tick, row in before.items() if tick >= 501}
-        assert store._database.query("SELECT MIN(first_tick), SUM(ticks) FROM releases") == [(501, 100)]
-        assert reader.curve("doors", [0, 1, 500, 10**6]) == losses and reader.loss("doors", 3) == loss
+        assert store._database.query("SELECT MIN(first_tick), SUM(ticks) FROM releases") == [
+            (501, 100)
+        ]
+        assert (
+            reader.curve("doors", [0, 1, 500, 10**6]) == losses and reader.loss("doors", 3) == loss
+        )
         assert keep_up(store) == 0
         acts = [(entry.act, entry.details) for entry in store.audit_log.entries()]
         assert (Act.RETENTION_SET, {"seconds": 6000}) in acts
@@ -82,27 +88,39 @@ def test_readers_of_removed_ranges_get_a_clear_answer(backend: Backend) -> None:
         reader = store.reader()
         assert reader.status("doors").kept_tick == 210
         for since in (0, 209):
-            with pytest.raises(RemovedError, match=r"before 1970-01-01T03:30:00Z were removed") as refused:
+            with pytest.raises(
+                RemovedError, match=r"before 1970-01-01T03:30:00Z were removed"
+            ) as refused:
                 list(reader.releases("doors", since=since))
             assert "\n" not in str(refused.value)
         assert min(released(reader, since=210)) == 210
         found = reader.windows("doors", per="1h")
         assert (found.partial.tolist(), found.values[:, 0].tolist()) == ([True, False], [29, 60])
-        assert np.array_equal(found.half_widths[-1:], whole.half_widths[-1:]), "the interval of a whole window is the same"
+        assert np.array_equal(found.half_widths[-1:], whole.half_widths[-1:]), (
+            "the interval of a whole window is the same"
+        )
         with pytest.raises(RemovedError):
             reader.windows("doors", per="1h", until=180)
-        view = [row for piece in reader.releases("doors", view=Monotone()) for row in piece.values.tolist()]
+        view = [
+            row
+            for piece in reader.releases("doors", view=Monotone())
+            for row in piece.values.tolist()
+        ]
         assert len(view) == 90 and view == sorted(view)
 
 
 def test_windows_with_a_delay_need_a_kept_release_before_them(tmp_path: Path) -> None:
     with SQLiteBackend(tmp_path).open() as store:
-        stream = store.create(describe(mechanism=fc.Gradual(epsilon=2.0**14, delay=30)), start_tick=0)
+        stream = store.create(
+            describe(mechanism=fc.Gradual(epsilon=2.0**14, delay=30)), start_tick=0
+        )
         for first in (0, 100, 200):
             list(stream.release(first, np.ones((100, 1), dtype=np.int64)))
         store.retain("doors", 100 * 60)
         keep_up(store)
-        found = store.reader().windows("doors", per="1h")  # releases 200 .. 299 show the counts up to tick 269
+        found = store.reader().windows(
+            "doors", per="1h"
+        )  # releases 200 .. 299 show the counts up to tick 269
         assert found.partial.tolist() == [True, False, True]
         assert found.values[:, 0].tolist() == [180 - 171, 60, 30]
 
@@ -127,10 +145,14 @@ def test_rows_are_joined_and_values_stay(backend: Backend, monkeypatch: pytest.M
         stream.close_through(200)
         store.retain("doors", 30 * 60)
         keep_up(store)
-        assert released(store.reader()) == {tick: row for tick, row in released(store.reader()).items() if tick >= 171}
+        assert released(store.reader()) == {
+            tick: row for tick, row in released(store.reader()).items() if tick >= 171
+        }
 
 
-def test_a_reader_is_not_disturbed_by_rows_that_are_joined_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_is_not_disturbed_by_rows_that_are_joined_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "FRESH_TICKS", 10)
     with SQLiteBackend(tmp_path).open() as store:
         stream = store.create(describe(), start_tick=0)
@@ -140,21 +162,28 @@ def test_a_reader_is_not_disturbed_by_rows_that_are_joined_meanwhile(tmp_path: P
         chunks = read_chunks(store._database, stream.status.id, 0, 199)
         found = {}
         for number, chunk in enumerate(chunks):
-            found.update({chunk.first_tick + at: row for at, row in enumerate(chunk.values.tolist())})
+            found.update(
+                {chunk.first_tick + at: row for at, row in enumerate(chunk.values.tolist())}
+            )
             if number == 70:
                 keep_up(store)
         assert found == before
         assert store._database.query("SELECT COUNT(*) FROM releases")[0][0] < 50
 
 
-def test_the_command_sets_and_applies_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_sets_and_applies_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     backend = SQLiteBackend(tmp_path)
     with backend.open() as store:
         store.create(describe(), start_tick=0).close_through(299)
         store.create(describe("gone"), start_tick=0).close_through(2)
     where = ["--state", str(tmp_path / "state"), "--fence", str(tmp_path / "fence")]
     assert main(["streams", "retain", "doors", "--for", "2h", *where]) == 0
-    assert "doors: releases are kept for 2 hours; those before 1970-01-01T03:00:00Z are removed" in capsys.readouterr().out
+    assert (
+        "doors: releases are kept for 2 hours; those before 1970-01-01T03:00:00Z are removed"
+        in capsys.readouterr().out
+    )
     assert main(["streams", "retain", "doors", "--for", "soon", *where]) == 1
     assert main(["streams", "retain", "nothing", "--for", "2h", *where]) == 1
     assert main(["streams", "retain", "doors", "--for", "ever", *where]) == 0

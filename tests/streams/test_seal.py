@@ -81,7 +81,9 @@ def test_bodies_cannot_be_altered_or_swapped() -> None:
     assert "00" not in repr(seal)
 
 
-def test_keys_come_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_come_from_a_file_or_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("FADECOUNT_KEY", raising=False)
     assert seal_from() == seal_from() or isinstance(seal_from(), Plain)
     raw = os.urandom(32)
@@ -103,7 +105,8 @@ def test_keys_come_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: p
 
 
 def test_every_body_has_a_key_of_its_own() -> None:
-    """Opened with the standard's formulas alone: HKDF by two calls of HMAC, AES-GCM with a nonce of zeros."""
+    """Opened with the standard's formulas alone: HKDF by two calls of HMAC, AES-GCM with a nonce of
+    zeros."""
     key = os.urandom(32)
     bodies = [Sealed(key).close(b"counts", "store/stream/state") for _ in range(200)]
     salts = {body[9:41] for body in bodies}
@@ -116,7 +119,9 @@ def test_every_body_has_a_key_of_its_own() -> None:
         Sealed(key).open(head + bodies[1][9:41] + rest, "store/stream/state")
 
 
-def test_a_rotation_that_fails_keeps_no_lock(tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rotation_that_fails_keeps_no_lock(
+    tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = PostgresBackend(tmp_path, postgres_url, "rotation")
     with backend.open() as one, backend.open() as two:
         for name in ("doors", "windows"):

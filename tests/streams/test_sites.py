@@ -1,4 +1,5 @@
-"""Where streams live: files only their owner may read, state that stays small, servers that lose connections."""
+"""Where streams live: files only their owner may read, state that stays small, servers that lose
+connections."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def test_files_are_private_whatever_the_mask(tmp_path: Path, mask: int) -> None:
             files = [path for path in tmp_path.rglob("*") if path.is_file()]
     finally:
         os.umask(before)
-    assert {"streams.db", "streams.db-wal", "streams.db-shm", "streams.db.lock"} <= {path.name for path in files}
+    assert {"streams.db", "streams.db-wal", "streams.db-shm", "streams.db.lock"} <= {
+        path.name for path in files
+    }
     assert all(stat.S_IMODE(path.stat().st_mode) & 0o177 == 0 for path in files if path.exists())
 
 
@@ -55,22 +58,33 @@ def test_nothing_that_holds_counts_shows_them(backend: Backend) -> None:
         assert "987654321" not in shown
 
 
-def test_other_processes_accept_events_while_one_closes_ticks(tmp_path: Path, postgres_url: str) -> None:
+def test_other_processes_accept_events_while_one_closes_ticks(
+    tmp_path: Path, postgres_url: str
+) -> None:
     backend = PostgresBackend(tmp_path, postgres_url, "several")
     with backend.open(noise=NamedNoise()) as leader, backend.open() as other:
         stream = leader.create(DESCRIPTION, start_tick=0)
         intake = other.intake("doors")
-        assert intake.accept([Batch(counts={"all": 2}, id="a"), Batch(counts={"all": 3})]) == [True, True]
+        assert intake.accept([Batch(counts={"all": 2}, id="a"), Batch(counts={"all": 3})]) == [
+            True,
+            True,
+        ]
         assert stream.add({"all": 2}, id="a") is False
         rows = [stream.close_through(0)[0].values]
-        assert intake.accept([Batch(counts={"all": 4}, id="a"), Batch(counts={"all": 5}, id="b")]) == [False, True]
+        assert intake.accept(
+            [Batch(counts={"all": 4}, id="a"), Batch(counts={"all": 5}, id="b")]
+        ) == [False, True]
         rows.append(stream.close_through(1)[0].values)
         stream.declare(["new"])
-        assert intake.accept([Batch(counts={"new": 1})]) == [True], "keys declared elsewhere are known"
+        assert intake.accept([Batch(counts={"new": 1})]) == [True], (
+            "keys declared elsewhere are known"
+        )
     np.testing.assert_array_equal(np.concatenate(rows), expected(MECHANISM, np.array([[5], [5]])))
 
 
-def test_a_lost_connection_ends_the_writer_and_another_takes_over(tmp_path: Path, postgres_url: str) -> None:
+def test_a_lost_connection_ends_the_writer_and_another_takes_over(
+    tmp_path: Path, postgres_url: str
+) -> None:
     import psycopg
 
     backend = PostgresBackend(tmp_path, postgres_url, "lost")
@@ -99,7 +113,9 @@ def test_a_lost_connection_ends_the_writer_and_another_takes_over(tmp_path: Path
     np.testing.assert_array_equal(values, expected(MECHANISM, inputs))
 
 
-def test_an_unreachable_server_and_a_missing_package_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_server_and_a_missing_package_are_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from fadecount.streams import Reader
 
     pytest.importorskip("psycopg")

@@ -12,7 +12,9 @@ from fadecount.streams import Ticks
 
 
 @pytest.mark.parametrize("seconds", [1, 7, 60, 900, 3600, 86400, 7 * 86400])
-@pytest.mark.parametrize("zone", ["UTC", "Europe/Zurich", "America/Sao_Paulo", "Asia/Kathmandu", "Pacific/Apia"])
+@pytest.mark.parametrize(
+    "zone", ["UTC", "Europe/Zurich", "America/Sao_Paulo", "Asia/Kathmandu", "Pacific/Apia"]
+)
 def test_each_moment_lies_in_its_tick_and_ticks_follow_one_another(seconds: int, zone: str) -> None:
     ticks = Ticks(tick_seconds=seconds, zone=zone)
     moments = np.random.default_rng(1).integers(-(10**9), 2 * 10**9, 300)

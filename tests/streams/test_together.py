@@ -18,7 +18,16 @@ from fadecount.errors import (
     ParameterError,
     StoreError,
 )
-from fadecount.streams import Batch, Description, FileFence, SQLiteStore, Store, Stream, Ticks, stream
+from fadecount.streams import (
+    Batch,
+    Description,
+    FileFence,
+    SQLiteStore,
+    Store,
+    Stream,
+    Ticks,
+    stream,
+)
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark
 from fadecount.streams.inputs import Acceptance, accept_together
@@ -56,7 +65,10 @@ def made(store: Store, mechanism: fc.Mechanism = EXACT) -> list[Stream]:
 
 def released(backend: Backend) -> dict[str, list[int]]:
     with backend.reader() as reader:
-        return {name: [row[0] for piece in reader.releases(name) for row in piece.values.tolist()] for name in NAMES}
+        return {
+            name: [row[0] for piece in reader.releases(name) for row in piece.values.tolist()]
+            for name in NAMES
+        }
 
 
 def test_the_ticks_of_several_streams_are_closed_in_one_transaction(backend: Backend) -> None:
@@ -65,8 +77,16 @@ def test_the_ticks_of_several_streams_are_closed_in_one_transaction(backend: Bac
         streams = made(store)
         noted.seen.clear()
         chunks = close_together([(each, 100 + at) for at, each in enumerate(streams)])
-        assert [len(chunk.values) for chunk in chunks if not isinstance(chunk, FenceError)] == [1, 2, 3]
-        assert [noted.seen.count(step) for step in ("committed", "fenced", "published")] == [1, 1, 1]
+        assert [len(chunk.values) for chunk in chunks if not isinstance(chunk, FenceError)] == [
+            1,
+            2,
+            3,
+        ]
+        assert [noted.seen.count(step) for step in ("committed", "fenced", "published")] == [
+            1,
+            1,
+            1,
+        ]
         assert noted.seen.count("noise drawn") == 3
         with pytest.raises(AlreadyReleasedError, match="moved on"):
             close_together([(streams[0], 101), (streams[2], 100)])
@@ -83,12 +103,16 @@ def test_an_end_before_the_commit_closes_nothing(backend: Backend, step: str) ->
             close_together([(each, 100) for each in streams])
         assert released(backend) == {"a": [], "b": [], "c": []}
         stopping.step = ""
-        close_together([(each, 100) for each in streams])  # the same objects go on: nothing was lost
+        close_together(
+            [(each, 100) for each in streams]
+        )  # the same objects go on: nothing was lost
     assert released(backend) == {"a": [1], "b": [2], "c": [3]}
 
 
 @pytest.mark.parametrize("step", ["committed", "fenced", "before publish"])
-def test_an_end_after_the_commit_is_completed_by_the_next_process(backend: Backend, step: str) -> None:
+def test_an_end_after_the_commit_is_completed_by_the_next_process(
+    backend: Backend, step: str
+) -> None:
     with backend.open() as store:
         store._checkpoint = Stopping(step)
         with pytest.raises(StopError):
@@ -107,7 +131,11 @@ def test_a_stream_that_another_copy_went_on_with_does_not_stop_the_others(backen
         assert fence is not None
         fence.move(before.uid, before.commit_id, Mark(commit_id="another copy", steps=1))
         first, second, third = close_together([(each, 100) for each in streams])
-        assert isinstance(second, FenceError) and not isinstance(first, FenceError) and not isinstance(third, FenceError)
+        assert (
+            isinstance(second, FenceError)
+            and not isinstance(first, FenceError)
+            and not isinstance(third, FenceError)
+        )
         assert released(backend) == {"a": [1], "b": [], "c": [3]}
         with pytest.raises(FenceError, match="another history"):
             streams[1].close_through(101)
@@ -126,15 +154,25 @@ def test_batches_for_several_streams_are_accepted_in_one_transaction(backend: Ba
     """A stream whose open tick is over, or that was deleted, does not stop the others."""
     with backend.open() as store:
         streams = made(store)
-        store.create(Description(name="gone", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), start_tick=100)
+        store.create(
+            Description(name="gone", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), start_tick=100
+        )
         gone = store.intake("gone")
         store.delete("gone")
         store._checkpoint = noted = Stopping()
         intakes = [store.intake(each.description.name) for each in streams]
         batches = [Batch(counts={"all": 10}, id="one"), Batch(counts={"all": 10}, id="one")]
-        wanted = [Acceptance(intakes[2], batches, 100), Acceptance(intakes[1], batches, 101), Acceptance(gone, batches)]
+        wanted = [
+            Acceptance(intakes[2], batches, 100),
+            Acceptance(intakes[1], batches, 101),
+            Acceptance(gone, batches),
+        ]
         last, late, deleted, none = accept_together([*wanted, Acceptance(intakes[0], [])])
-        assert (last, none) == ([True, False], []) and isinstance(late, ClockError) and isinstance(deleted, ParameterError)
+        assert (
+            (last, none) == ([True, False], [])
+            and isinstance(late, ClockError)
+            and isinstance(deleted, ParameterError)
+        )
         assert noted.seen == ["before accept", "accept written", "accept committed"]
         close_together([(each, 100) for each in streams])
     assert released(backend) == {"a": [1], "b": [2], "c": [13]}
@@ -211,7 +249,9 @@ def test_declarations_that_overtake_each_other_and_wrong_keys_are_refused(backen
         assert store.reader().keys("a") == ("all", "x", "y")
 
 
-def test_a_step_that_took_long_is_followed_by_a_shorter_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_took_long_is_followed_by_a_shorter_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     slices, sizes = stream._Slices(5000), []
@@ -228,8 +268,13 @@ def test_keys_in_no_order_write_no_more_than_sorted_ones(tmp_path: Path) -> None
     names = [f"key{number:06d}" for number in range(30_000)]
     written = []
     for order, shuffled in enumerate((names, random.Random(7).sample(names, len(names)))):
-        with SQLiteStore(tmp_path / f"{order}" / "streams.db", fence=FileFence(tmp_path / "fence")) as store:
-            made = store.create(Description(name="wide", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), start_tick=1)
+        with SQLiteStore(
+            tmp_path / f"{order}" / "streams.db", fence=FileFence(tmp_path / "fence")
+        ) as store:
+            made = store.create(
+                Description(name="wide", mechanism=EXACT, ticks=Ticks(tick_seconds=60)),
+                start_tick=1,
+            )
             store._database.change("PRAGMA wal_autocheckpoint = 0")
             made.declare(shuffled)
             assert set(made.keys) == {"all", *names} == set(store.reader().keys("wide"))

@@ -24,11 +24,18 @@ PERSON = Unit(of="person", amount=2, events=3)
         (Unit(of="person"), 1, "one person within a tick, at most 1 event"),
         (Unit(of="person", events=3), 3, "one person within a tick, at most 3 events"),
         (PERSON, 6, "one person within a tick, at most 3 events with an amount up to 2 each"),
-        (Unit(of="person", events=3, keys=4), 12, "one person within a tick, at most 3 events in each of at most 4 keys"),
+        (
+            Unit(of="person", events=3, keys=4),
+            12,
+            "one person within a tick, at most 3 events in each of at most 4 keys",
+        ),
         (
             Unit(of="person", amount=5, keys=4),
             20,
-            "one person within a tick, at most 1 event in each of at most 4 keys, with an amount up to 5 each",
+            (
+                "one person within a tick, at most 1 event in each of at most 4 keys, with an"
+                " amount up to 5 each"
+            ),
         ),
     ],
 )
@@ -64,7 +71,9 @@ def test_what_is_no_unit_is_refused_in_one_line(fields: dict[str, object]) -> No
 
 
 def test_a_damaged_unit_is_refused() -> None:
-    described = json.loads(Description(name="doors", mechanism=fc.Gradual(epsilon=0.1), ticks=HOURS).to_json())
+    described = json.loads(
+        Description(name="doors", mechanism=fc.Gradual(epsilon=0.1), ticks=HOURS).to_json()
+    )
     units: list[object] = [{"of": "nobody"}, {"amount": "5"}, [], None]
     for unit in units:
         with pytest.raises(StoreError, match="damaged"):
@@ -78,14 +87,21 @@ def test_a_stream_is_created_once_and_then_opened_as_it_is(backend: Backend) -> 
     with backend.open() as store:
         with pytest.raises(ParameterError, match="mechanism must be given"):
             store.open_or_create("doors", tick=HOURS)
-        made = store.open_or_create("doors", tick=HOURS, mechanism=mechanism, keys=["a"], unit=PERSON, start_tick=5)
+        made = store.open_or_create(
+            "doors", tick=HOURS, mechanism=mechanism, keys=["a"], unit=PERSON, start_tick=5
+        )
         assert made.description.mechanism == mechanism.for_sensitivity(6)
         assert made.open_tick == 5
     with backend.open() as store:
-        again = store.open_or_create("doors", tick=HOURS, mechanism=mechanism, keys=["a", "b"], unit=PERSON)
+        again = store.open_or_create(
+            "doors", tick=HOURS, mechanism=mechanism, keys=["a", "b"], unit=PERSON
+        )
         assert again.keys == ("a", "b")
     with backend.open() as store:
-        assert store.open_or_create("doors", tick=HOURS, keys=["a", "b"], unit=PERSON).description.unit == PERSON
+        assert (
+            store.open_or_create("doors", tick=HOURS, keys=["a", "b"], unit=PERSON).description.unit
+            == PERSON
+        )
 
 
 @pytest.mark.parametrize(
@@ -104,20 +120,35 @@ def test_a_stream_is_created_once_and_then_opened_as_it_is(backend: Backend) -> 
 )
 def test_a_run_that_differs_is_refused(changes: dict[str, object], message: str) -> None:
     with SQLiteStore.in_memory() as store:
-        asked: dict[str, object] = {"tick": HOURS, "mechanism": fc.Gradual(epsilon=0.6), "keys": ["a"], "unit": PERSON}
+        asked: dict[str, object] = {
+            "tick": HOURS,
+            "mechanism": fc.Gradual(epsilon=0.6),
+            "keys": ["a"],
+            "unit": PERSON,
+        }
         store.open_or_create("doors", **asked)  # type: ignore[arg-type]
         with pytest.raises(ParameterError, match=message):
             store.open_or_create("doors", **{**asked, **changes})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("mechanism", "factor"), [(fc.Gradual(epsilon=0.6), 4), (fc.Gaussian.gradual(14.0), 2)])
-def test_a_promise_holds_for_a_person_with_several_keys(mechanism: fc.Mechanism, factor: int) -> None:
+@pytest.mark.parametrize(
+    ("mechanism", "factor"), [(fc.Gradual(epsilon=0.6), 4), (fc.Gaussian.gradual(14.0), 2)]
+)
+def test_a_promise_holds_for_a_person_with_several_keys(
+    mechanism: fc.Mechanism, factor: int
+) -> None:
     unit = Unit(of="person", events=3, keys=4)
     with SQLiteStore.in_memory() as store:
-        stream = store.open_or_create("doors", tick=HOURS, mechanism=mechanism, unit=unit, keys=["a", "b"], start_tick=0)
+        stream = store.open_or_create(
+            "doors", tick=HOURS, mechanism=mechanism, unit=unit, keys=["a", "b"], start_tick=0
+        )
         loss = stream.status.loss
         ran = stream.description.mechanism
     for age in (0, 1, 100, 10**6):
         assert 0.99 * mechanism.loss(age) < loss.at_age(age).epsilon <= mechanism.loss(age)
-    spread = math.sqrt(ran.mse(1000, resolution_bits=math.inf) / mechanism.mse(1000, resolution_bits=math.inf))
-    assert spread == pytest.approx(3 * factor, rel=1e-2), "k times the noise for Laplace, its root for Gaussian noise"
+    spread = math.sqrt(
+        ran.mse(1000, resolution_bits=math.inf) / mechanism.mse(1000, resolution_bits=math.inf)
+    )
+    assert spread == pytest.approx(3 * factor, rel=1e-2), (
+        "k times the noise for Laplace, its root for Gaussian noise"
+    )

@@ -1,4 +1,5 @@
-"""Counts of windows of time, from releases alone: edges, sums, delays, keys, and the view without negative numbers."""
+"""Counts of windows of time, from releases alone: edges, sums, delays, keys, and the view without
+negative numbers."""
 
 from __future__ import annotations
 
@@ -31,20 +32,28 @@ _OPEN: list[Store] = []
 
 @pytest.fixture(autouse=True)
 def closed() -> Iterator[None]:
-    """Close the stores that :func:`filled` made: from Python 3.13 on, SQLite warns about connections that are left open."""
+    """Close the stores that :func:`filled` made: from Python 3.13 on, SQLite warns about
+    connections that are left open."""
     yield
     while _OPEN:
         _OPEN.pop().close()
 
 
 def filled(
-    counts: np.ndarray, *, first: int, seconds: int = HOUR, zone: str = "UTC", mechanism: fc.Mechanism | None = None
+    counts: np.ndarray,
+    *,
+    first: int,
+    seconds: int = HOUR,
+    zone: str = "UTC",
+    mechanism: fc.Mechanism | None = None,
 ) -> tuple[Store, Reader]:
     store = SQLiteStore.in_memory()
     _OPEN.append(store)
     keys = [f"k{at}" for at in range(counts.shape[1])]
     description = Description(
-        name="s", mechanism=mechanism or fc.Gradual(epsilon=0.5), ticks=Ticks(tick_seconds=seconds, zone=zone)
+        name="s",
+        mechanism=mechanism or fc.Gradual(epsilon=0.5),
+        ticks=Ticks(tick_seconds=seconds, zone=zone),
     )
     stream = store.create(description, keys=keys, start_tick=first)
     list(stream.release(first, counts.astype(np.int64)))
@@ -71,7 +80,9 @@ def test_windows_add_up_to_the_totals_exactly(per: str) -> None:
 def test_days_of_a_zone_have_23_and_25_hours() -> None:
     for day, hours in (("2026-03-29", 23), ("2026-10-25", 25), ("2026-07-01", 24)):
         first = moment(day, BERLIN) // HOUR
-        _, reader = filled(np.ones((hours, 1)), first=first, zone=BERLIN, mechanism=fc.Gradual(epsilon=60.0))
+        _, reader = filled(
+            np.ones((hours, 1)), first=first, zone=BERLIN, mechanism=fc.Gradual(epsilon=60.0)
+        )
         windows = reader.windows("s", per="1d")
         assert (windows.values.tolist(), windows.partial.tolist()) == ([[hours]], [False])
         assert reader.windows("s", per="1d", zone="UTC").partial.any()
@@ -79,7 +90,13 @@ def test_days_of_a_zone_have_23_and_25_hours() -> None:
 
 def test_windows_of_whole_day_ticks() -> None:
     first = Ticks(tick_seconds=86_400, zone=BERLIN).at(moment("2026-03-01", BERLIN))
-    _, reader = filled(np.ones((61, 1)), first=first, seconds=86_400, zone=BERLIN, mechanism=fc.Gradual(epsilon=60.0))
+    _, reader = filled(
+        np.ones((61, 1)),
+        first=first,
+        seconds=86_400,
+        zone=BERLIN,
+        mechanism=fc.Gradual(epsilon=60.0),
+    )
     windows = reader.windows("s", per="1mo")
     assert (windows.values.ravel().tolist(), windows.partial.tolist()) == ([31, 30], [False, False])
 
@@ -104,12 +121,23 @@ def test_keys_declared_later_have_the_error_of_their_total() -> None:
     windows = reader.windows("s", per="1d")
     mechanism = stream.description.mechanism
     assert windows.known.tolist() == [[True, False], [True, True], [True, True]]
-    assert windows.half_widths[1].tolist() == [mechanism.window_interval(24, 48), mechanism.window_interval(0, 48)]
+    assert windows.half_widths[1].tolist() == [
+        mechanism.window_interval(24, 48),
+        mechanism.window_interval(0, 48),
+    ]
     assert windows.half_widths[2].tolist() == [mechanism.window_interval(48, 60)] * 2
 
 
 @pytest.mark.parametrize(
-    ("per", "zone"), [("30m", None), ("1x", None), ("0h", None), ("90m", None), ("1d", "Asia/Kolkata"), ("1d", "Mars/Olympus")]
+    ("per", "zone"),
+    [
+        ("30m", None),
+        ("1x", None),
+        ("0h", None),
+        ("90m", None),
+        ("1d", "Asia/Kolkata"),
+        ("1d", "Mars/Olympus"),
+    ],
 )
 def test_windows_that_do_not_fit_are_refused(per: str, zone: str | None) -> None:
     _, reader = filled(np.ones((60, 1)), first=moment("2026-03-01") // HOUR)
@@ -121,7 +149,10 @@ def test_a_window_that_since_cuts_is_whole_and_one_that_until_cuts_is_partial() 
     _, reader = filled(np.ones((72, 1)), first=moment("2026-03-01") // HOUR)
     first = moment("2026-03-01") // HOUR
     found = reader.windows("s", per="1d", since=first + 30, until=first + 60)
-    assert (found.partial.tolist(), (found.starts // HOUR - first).tolist()) == ([False, True], [24, 48])
+    assert (found.partial.tolist(), (found.starts // HOUR - first).tolist()) == (
+        [False, True],
+        [24, 48],
+    )
     whole = reader.windows("s", per="1d")
     assert found.values[0].tolist() == whole.values[1].tolist()
     assert len(reader.windows("s", per="1d", since=first + 72)) == 0
@@ -129,7 +160,10 @@ def test_a_window_that_since_cuts_is_whole_and_one_that_until_cuts_is_partial() 
 
 def test_windows_of_nothing() -> None:
     with SQLiteStore.in_memory() as store:
-        store.create(Description(name="s", mechanism=fc.Linear(epsilon=1.0), ticks=Ticks(tick_seconds=60)), keys=["a", "b"])
+        store.create(
+            Description(name="s", mechanism=fc.Linear(epsilon=1.0), ticks=Ticks(tick_seconds=60)),
+            keys=["a", "b"],
+        )
         assert len(store.reader().windows("s", per="1d")) == 0
     _, reader = filled(np.ones((3, 1)), first=0)
     assert len(reader.windows("s", per="1h", since=10)) == 0
@@ -140,19 +174,25 @@ def test_windows_of_nothing() -> None:
 
 
 def test_the_view_without_negative_windows_adds_up_and_is_nearer_to_the_truth() -> None:
-    """On a year of hours with nights (as real counts have), the squared error of totals and of days falls."""
+    """On a year of hours with nights (as real counts have), the squared error of totals and of days
+    falls."""
     chance = np.random.default_rng(11)
     hours = np.arange(24 * 120)
     rate = 4.0 * np.clip(np.sin((hours % 24 - 6) * np.pi / 12), 0, None)
     counts = chance.poisson(rate)[:, np.newaxis]
-    _, reader = filled(counts, first=moment("2026-01-01") // HOUR, mechanism=fc.Gradual(epsilon=0.05))
+    _, reader = filled(
+        counts, first=moment("2026-01-01") // HOUR, mechanism=fc.Gradual(epsilon=0.05)
+    )
     plain, view = reader.windows("s", per="1h"), reader.windows("s", per="1h", nonnegative=True)
     assert (plain.values < 0).mean() > 0.1
     assert view.values.min() >= 0 and view.low.min() >= 0
     shown = np.cumsum(view.values, axis=0)
     assert np.all(np.diff(shown, axis=0) >= 0)
     true = np.cumsum(counts, axis=0)
-    for truth, one, other in ((true, np.cumsum(plain.values, axis=0), shown), (counts, plain.values, view.values)):
+    for truth, one, other in (
+        (true, np.cumsum(plain.values, axis=0), shown),
+        (counts, plain.values, view.values),
+    ):
         assert np.mean((other - truth) ** 2.0) < np.mean((one - truth) ** 2.0)
     again = reader.windows("s", per="1h")
     assert np.array_equal(again.values, plain.values), "the view is never fed back"
@@ -181,19 +221,42 @@ def test_frames_have_real_times_in_the_zone(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_exported_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_exported_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "user"))
-    rows = [f"2026-03-0{day}T{hour:02}:30+01:00,{key}" for day in (1, 2, 3) for hour in range(24) for key in "ab"]
+    rows = [
+        f"2026-03-0{day}T{hour:02}:30+01:00,{key}"
+        for day in (1, 2, 3)
+        for hour in range(24)
+        for key in "ab"
+    ]
     (tmp_path / "e.csv").write_text("\n".join(["at,key", *rows]))
-    words = ["--tick", "1h", "--zone", BERLIN, "--time", "at", "--key", "key", "--keys", "a,b", "--epsilon", "60"]
+    words = [
+        "--tick",
+        "1h",
+        "--zone",
+        BERLIN,
+        "--time",
+        "at",
+        "--key",
+        "key",
+        "--keys",
+        "a,b",
+        "--epsilon",
+        "60",
+    ]
     words += ["--per", "1d", "--output", f"days.{kind}"]
     assert main(["run", "e.csv", *words, "--state", "state", "--name", "s"]) == 0
     if kind == "parquet":
         polars = pytest.importorskip("polars")
         frame = polars.read_parquet(f"days.{kind}")
         assert frame.schema["tick"] == polars.Datetime("us", BERLIN)
-        found = [(row["tick"].isoformat(), row["key"], row["value"]) for row in frame.iter_rows(named=True)]
+        found = [
+            (row["tick"].isoformat(), row["key"], row["value"])
+            for row in frame.iter_rows(named=True)
+        ]
     elif kind == "csv":
         found = [
             (row["tick"], row["key"], int(row["value"]))
@@ -201,10 +264,32 @@ def test_exported_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind:
         ]
     else:
         objects = [json.loads(line) for line in (tmp_path / "days.jsonl").read_text().splitlines()]
-        assert list(objects[0]) == ["stream", "tick", "tick_end", "key", "value", "low", "high", "partial"]
+        assert list(objects[0]) == [
+            "stream",
+            "tick",
+            "tick_end",
+            "key",
+            "value",
+            "low",
+            "high",
+            "partial",
+        ]
         found = [(row["tick"], row["key"], row["value"]) for row in objects]
-    assert found == [(f"2026-03-0{day}T00:00:00+01:00", key, 24) for day in (1, 2, 3) for key in "ab"]
-    exported = ["streams", "export", "s", "--state", "state", "--per", "1d", "--nonnegative", "--output", f"again.{kind}"]
+    assert found == [
+        (f"2026-03-0{day}T00:00:00+01:00", key, 24) for day in (1, 2, 3) for key in "ab"
+    ]
+    exported = [
+        "streams",
+        "export",
+        "s",
+        "--state",
+        "state",
+        "--per",
+        "1d",
+        "--nonnegative",
+        "--output",
+        f"again.{kind}",
+    ]
     assert main(exported) == 0
     if kind != "parquet":
         assert (tmp_path / f"again.{kind}").read_text() == (tmp_path / f"days.{kind}").read_text()
@@ -212,7 +297,9 @@ def test_exported_windows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind:
     for wrong in (["--nonnegative"], ["--per", "1d", "--monotone"], ["--per", "20m"]):
         assert main(["streams", "export", "s", "--state", "state", *wrong]) == 1
         assert capsys.readouterr().err.count("\n") == 1
-    assert main(["run", "-", "--tick", "1h", "--format", "csv", "--epsilon", "1", "--per", "1d"]) == 1
+    assert (
+        main(["run", "-", "--tick", "1h", "--format", "csv", "--epsilon", "1", "--per", "1d"]) == 1
+    )
 
 
 def test_csv_times_carry_the_offset_of_the_zone(tmp_path: Path) -> None:
@@ -221,5 +308,9 @@ def test_csv_times_carry_the_offset_of_the_zone(tmp_path: Path) -> None:
     with ReleaseWriter(str(tmp_path / "a.csv"), reader.status("s").description) as writer:
         writer.write(reader.releases("s"), ["k0"])
     ticks = [row["tick"] for row in csv.DictReader((tmp_path / "a.csv").read_text().splitlines())]
-    assert ticks == ["2026-03-28T00:00:00+01:00", "2026-03-29T00:00:00+01:00", "2026-03-30T00:00:00+02:00"]
+    assert ticks == [
+        "2026-03-28T00:00:00+01:00",
+        "2026-03-29T00:00:00+01:00",
+        "2026-03-30T00:00:00+02:00",
+    ]
     assert datetime.fromisoformat(ticks[0]).astimezone(UTC).hour == 23

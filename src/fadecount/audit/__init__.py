@@ -1,4 +1,5 @@
-"""Audit: compares the privacy loss that an outsider can demonstrate for a running mechanism with the claimed loss."""
+"""Audit: compares the privacy loss that an outsider can demonstrate for a running mechanism with
+the claimed loss."""
 
 from fadecount.audit.attack import Finding, audit
 

@@ -1,7 +1,8 @@
 """Clopper-Pearson bounds on a probability, from how often an event was seen.
 
-The chance of at least ``k`` successes in ``n`` trials of probability ``p`` is the regularized incomplete beta function ``I_p(k,
-n - k + 1)``. A bound is the ``p`` at which a chance equals the allowed error, found by bisection.
+The chance of at least ``k`` successes in ``n`` trials of probability ``p`` is the regularized
+incomplete beta function ``I_p(k, n - k + 1)``. A bound is the ``p`` at which a chance equals the
+allowed error, found by bisection.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def at_least(seen: int, trials: int, p: float) -> float:
     a, b = float(seen), float(trials - seen + 1)
     if p <= 0.0 or p >= 1.0:
         return float(p >= 1.0)
-    front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(p) + b * math.log1p(-p)
+    front = (
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(p) + b * math.log1p(-p)
+    )
     if p < (a + 1.0) / (a + b + 2.0):
         return math.exp(front) * _fraction(a, b, p) / a
     return 1.0 - math.exp(front) * _fraction(b, a, 1.0 - p) / b
@@ -47,7 +50,10 @@ def _fraction(a: float, b: float, x: float) -> float:
     result, m, change = d, 0, 0.0
     while abs(change - 1.0) > 1e-15:
         m += 1
-        for step in (m * (b - m) / ((a + 2 * m - 1.0) * (a + 2 * m)), -(a + m) * (a + b + m) / ((a + 2 * m) * (a + 2 * m + 1.0))):
+        for step in (
+            m * (b - m) / ((a + 2 * m - 1.0) * (a + 2 * m)),
+            -(a + m) * (a + b + m) / ((a + 2 * m) * (a + 2 * m + 1.0)),
+        ):
             d, c = 1.0 / _apart(1.0 + step * x * d), _apart(1.0 + step * x / c)
             change = d * c
             result *= change

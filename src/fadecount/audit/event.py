@@ -1,10 +1,11 @@
 """An event that distinguishes two streams well, found on samples of both.
 
-An output sequence gets a *score*: an estimate of its log-likelihood ratio, learnt without knowing how the mechanism works. The
-outputs are decorrelated one after the other (subtracting what the earlier ones predict linearly), the distribution
-of each result is estimated by a histogram on either side, and the logarithms of the ratios are added up. An event is a
-score beyond a threshold. The audit is valid even if the score is bad: a bad score finds less, never too much,
-because the event is tested on samples that were not used to find it.
+An output sequence gets a *score*: an estimate of its log-likelihood ratio, learnt without knowing
+how the mechanism works. The outputs are decorrelated one after the other (subtracting what the
+earlier ones predict linearly), the distribution of each result is estimated by a histogram on
+either side, and the logarithms of the ratios are added up. An event is a score beyond a threshold.
+The audit is valid even if the score is bad: a bad score finds less, never too much, because the
+event is tested on samples that were not used to find it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,25 @@ Outputs = NDArray[np.float64]
 """One row per step, one column per run."""
 
 BINS = 64
-SHARES = (0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05, 0.03, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
+SHARES = (
+    0.7,
+    0.5,
+    0.35,
+    0.25,
+    0.18,
+    0.12,
+    0.08,
+    0.05,
+    0.03,
+    0.02,
+    0.01,
+    0.005,
+    0.002,
+    0.001,
+    0.0005,
+    0.0002,
+    0.0001,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +54,17 @@ class Score:
 
     def __call__(self, outputs: Outputs) -> NDArray[np.float64]:
         total = np.zeros(outputs.shape[1])
-        for row, edges, ratios in zip(self.whitening @ outputs, self.edges, self.ratios, strict=True):
+        for row, edges, ratios in zip(
+            self.whitening @ outputs, self.edges, self.ratios, strict=True
+        ):
             total += ratios[np.searchsorted(edges, row, side="right")]
         return total
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Scores from a threshold on, upwards (likelier with the item) or downwards (likelier without)."""
+    """Scores from a threshold on, upwards (likelier with the item) or downwards (likelier
+    without)."""
 
     score: Score
     threshold: float
@@ -50,33 +72,49 @@ class Event:
 
     def count(self, outputs: Outputs) -> int:
         scores = self.score(outputs)
-        return int(np.count_nonzero(scores >= self.threshold if self.upwards else scores <= self.threshold))
+        return int(
+            np.count_nonzero(scores >= self.threshold if self.upwards else scores <= self.threshold)
+        )
 
 
 def learn(without: Outputs, having: Outputs) -> Score:
     """The score that samples of both streams suggest."""
     covariance = np.atleast_2d(np.cov(without))
-    jitter = 1e-9 * (1.0 + np.trace(covariance)) * np.eye(len(covariance))  # outputs of a delay do not vary
+    jitter = (
+        1e-9 * (1.0 + np.trace(covariance)) * np.eye(len(covariance))
+    )  # outputs of a delay do not vary
     whitening = np.linalg.inv(np.linalg.cholesky(covariance + jitter))
     edges, ratios = [], []
     for before, after in zip(whitening @ without, whitening @ having, strict=True):
-        cuts = np.unique(np.quantile(np.concatenate([before, after]), np.arange(1, BINS) / BINS, method="higher"))
-        counts = [np.bincount(np.searchsorted(cuts, each, side="right"), minlength=len(cuts) + 1) for each in (before, after)]
+        cuts = np.unique(
+            np.quantile(np.concatenate([before, after]), np.arange(1, BINS) / BINS, method="higher")
+        )
+        counts = [
+            np.bincount(np.searchsorted(cuts, each, side="right"), minlength=len(cuts) + 1)
+            for each in (before, after)
+        ]
         edges.append(cuts)
         ratios.append(np.log((counts[1] + 1.0) / (counts[0] + 1.0)))
     return Score(whitening, edges, ratios)
 
 
-def best_event(score: Score, without: Outputs, having: Outputs, error: float, *, gaussian: bool = False) -> Event:
-    """The event that would show about the largest loss (or ``mu``) on these samples, by the normal approximation."""
+def best_event(
+    score: Score, without: Outputs, having: Outputs, error: float, *, gaussian: bool = False
+) -> Event:
+    """The event that would show about the largest loss (or ``mu``) on these samples, by the normal
+    approximation."""
     scores = np.sort(score(without)), np.sort(score(having))
     best, found = -math.inf, Event(score, math.inf, True)
     for share in SHARES:
         for upwards in (True, False):
             likely, rare = scores[::-1] if upwards else scores
-            threshold = float(np.quantile(likely, 1.0 - share if upwards else share, method="nearest"))
+            threshold = float(
+                np.quantile(likely, 1.0 - share if upwards else share, method="nearest")
+            )
             often, seldom = (_beyond(each, threshold, upwards) for each in (likely, rare))
-            shown = math.log(often / max(seldom, 1)) - math.sqrt(2.0 * math.log(1.0 / error) * (1 / often + 1 / max(seldom, 1)))
+            shown = math.log(often / max(seldom, 1)) - math.sqrt(
+                2.0 * math.log(1.0 / error) * (1 / often + 1 / max(seldom, 1))
+            )
             if gaussian:
                 shown = mu_shown(often, seldom, len(likely), error)
             if shown > best:
@@ -85,16 +123,18 @@ def best_event(score: Score, without: Outputs, having: Outputs, error: float, *,
 
 
 def loss_shown(likely: int, rare: int, samples: int, error: float) -> float:
-    """A lower bound on the loss from an event's counts on two streams, too high with chance at most ``error``; never below 0."""
+    """A lower bound on the loss from an event's counts on two streams, too high with chance at most
+    ``error``; never below 0."""
     low, high = lower_bound(likely, samples, 0.5 * error), upper_bound(rare, samples, 0.5 * error)
     return max(0.0, math.log(low / high)) if low else 0.0
 
 
 def mu_shown(likely: int, rare: int, samples: int, error: float) -> float:
-    """A lower bound on ``mu`` from an event's counts on two streams, too high with chance at most ``error``; never below 0.
+    """A lower bound on ``mu`` from an event's counts on two streams, too high with chance at most
+    ``error``; never below 0.
 
-    No test of a ``mu``-Gaussian private mechanism finds an event with chance p on one stream and q on the other such that the
-    normal quantiles of p and q are farther apart than ``mu``.
+    No test of a ``mu``-Gaussian private mechanism finds an event with chance p on one stream and q
+    on the other such that the normal quantiles of p and q are farther apart than ``mu``.
     """
     low, high = lower_bound(likely, samples, 0.5 * error), upper_bound(rare, samples, 0.5 * error)
     return max(0.0, _quantile(low) - _quantile(high)) if low > 0.0 and high < 1.0 else 0.0

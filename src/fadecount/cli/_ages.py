@@ -1,4 +1,5 @@
-"""Ages as people give and read them: in steps, or in human time where the length of a step is known."""
+"""Ages as people give and read them: in steps, or in human time where the length of a step is
+known."""
 
 from __future__ import annotations
 
@@ -14,12 +15,22 @@ if TYPE_CHECKING:
 _OLDEST = 1 << 60
 _HUMAN = (UNITS["m"], UNITS["h"], UNITS["d"], UNITS["w"], UNITS["mo"], UNITS["y"], 10 * UNITS["y"])
 DEFAULT_STEPS = 10**6
-PERIODS = {"second": "1s", "minute": "1m", "hour": "1h", "day": "1d", "week": "1w", "month": "1mo", "year": "1y"}
+PERIODS = {
+    "second": "1s",
+    "minute": "1m",
+    "hour": "1h",
+    "day": "1d",
+    "week": "1w",
+    "month": "1mo",
+    "year": "1y",
+}
 
 
 def add_tick_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--tick", metavar="DURATION", help="length of one step, such as 1m or 1d: ages are then in human time too"
+        "--tick",
+        metavar="DURATION",
+        help="length of one step, such as 1m or 1d: ages are then in human time too",
     )
 
 
@@ -28,28 +39,39 @@ def tick_seconds_from(arguments: argparse.Namespace) -> int | None:
 
 
 def steps_from(
-    text: str, tick_seconds: int | None, *, name: str, minimum: int = 0, rounding: Literal["up", "down"] = "down"
+    text: str,
+    tick_seconds: int | None,
+    *,
+    name: str,
+    minimum: int = 0,
+    rounding: Literal["up", "down"] = "down",
 ) -> int:
-    """A number of steps: written as one, or (with a tick) as a duration, which is rounded to whole steps.
+    """A number of steps: written as one, or (with a tick) as a duration, which is rounded to whole
+    steps.
 
-    ``rounding="down"`` is for ages to look up and for windows: it needs at least one whole step. ``rounding="up"`` is for
-    limits: a limit at a later age is the stricter one.
+    ``rounding="down"`` is for ages to look up and for windows: it needs at least one whole step.
+    ``rounding="up"`` is for limits: a limit at a later age is the stricter one.
     """
     if text.strip().isascii() and text.strip().isdigit():
         steps = int(text)
     elif tick_seconds is None:
-        raise bad_parameter(name, text, "a number of steps", "give --tick to use durations such as 1d")
+        raise bad_parameter(
+            name, text, "a number of steps", "give --tick to use durations such as 1d"
+        )
     else:
         seconds = parse_duration(text, name=name)
         steps = seconds // tick_seconds if rounding == "down" else -(-seconds // tick_seconds)
         minimum = max(minimum, 1)
     if not minimum <= steps < _OLDEST:
-        raise bad_parameter(name, text, f"from {minimum} to 2**60 - 1 steps", "a step is as long as --tick says")
+        raise bad_parameter(
+            name, text, f"from {minimum} to 2**60 - 1 steps", "a step is as long as --tick says"
+        )
     return steps
 
 
 def person_from(text: str | None, tick_seconds: int | None, *, name: str) -> Person | None:
-    """How often a person contributes: ``24`` (ever), or ``24/day`` (in any day, in whole steps, rounded to the stricter side).
+    """How often a person contributes: ``24`` (ever), or ``24/day`` (in any day, in whole steps,
+    rounded to the stricter side).
 
     ``3/tick`` is what a person does in one step: the unit of a stream.
     """
@@ -59,7 +81,9 @@ def person_from(text: str | None, tick_seconds: int | None, *, name: str) -> Per
         return None
     events, slash, period = (part.strip() for part in text.partition("/"))
     if not events.isdecimal() or len(events) > 18 or (slash and not period):
-        raise bad_parameter(name, text, "a number of events, or such a number per time", "such as 24 or 24/day")
+        raise bad_parameter(
+            name, text, "a number of events, or such a number per time", "such as 24 or 24/day"
+        )
     if not slash:
         return Person(events=int(events))
     if period == "tick":
@@ -73,11 +97,16 @@ def person_from(text: str | None, tick_seconds: int | None, *, name: str) -> Per
 
 def default_horizon(tick_seconds: int | None) -> int:
     """A year, or a million steps where the length of a step is not known or longer than a year."""
-    return DEFAULT_STEPS if tick_seconds is None or tick_seconds > UNITS["y"] else UNITS["y"] // tick_seconds
+    return (
+        DEFAULT_STEPS
+        if tick_seconds is None or tick_seconds > UNITS["y"]
+        else UNITS["y"] // tick_seconds
+    )
 
 
 def shown_ages(oldest: int, tick_seconds: int | None) -> list[int]:
-    """The ages to list: 0, one step, then powers of ten, or a minute, an hour, a day ... up to the oldest."""
+    """The ages to list: 0, one step, then powers of ten, or a minute, an hour, a day ... up to the
+    oldest."""
     if tick_seconds is None:
         grown = [10**power for power in range(19)]
     else:
@@ -93,8 +122,12 @@ def age_name(age: int, tick_seconds: int | None) -> str:
 
 
 def lines_of(rows: list[list[str]], *, tick_seconds: int | None) -> str:
-    """Rows as aligned lines, all columns to the right; without a tick the second column, human time, is left out."""
+    """Rows as aligned lines, all columns to the right; without a tick the second column, human
+    time, is left out."""
     if tick_seconds is None:
         rows = [[row[0], *row[2:]] for row in rows]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )

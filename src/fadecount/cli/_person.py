@@ -1,4 +1,5 @@
-"""Someone who comes again and again: how often and how long as options, and what is lost about all of it in words."""
+"""Someone who comes again and again: how often and how long as options, and what is lost about all
+of it in words."""
 
 from __future__ import annotations
 
@@ -22,8 +23,16 @@ DEFAULT_SPAN = "30d"
 
 def add_person_options(parser: Any, about: str) -> None:
     """``--person 1/day --for 30d``."""
-    parser.add_argument("--person", metavar="N/TIME", help=f"someone who comes so often, such as 1/day: {about}")
-    parser.add_argument("--for", dest="span", metavar="LENGTH", default=DEFAULT_SPAN, help="with --person: for so long (30d)")
+    parser.add_argument(
+        "--person", metavar="N/TIME", help=f"someone who comes so often, such as 1/day: {about}"
+    )
+    parser.add_argument(
+        "--for",
+        dest="span",
+        metavar="LENGTH",
+        default=DEFAULT_SPAN,
+        help="with --person: for so long (30d)",
+    )
 
 
 def visits_from(often: str, span: str, tick: int) -> tuple[int, int, int]:
@@ -33,18 +42,31 @@ def visits_from(often: str, span: str, tick: int) -> tuple[int, int, int]:
     assert person is not None
     every = 1 if person.per_step else person.steps or length
     if person.events * -(-length // every) > MOST_VISITS:
-        raise bad_parameter("--person", often, f"at most {MOST_VISITS:,} visits in all", "choose fewer, or a shorter --for")
+        raise bad_parameter(
+            "--person",
+            often,
+            f"at most {MOST_VISITS:,} visits in all",
+            "choose fewer, or a shorter --for",
+        )
     return person.events, every, length
 
 
-def someone(mechanism: Mechanism, arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
+def someone(
+    mechanism: Mechanism, arguments: argparse.Namespace, tick: int | None
+) -> dict[str, Any]:
     """What is lost about someone with these visits, by the time of the last one and a year later.
 
-    ``loss_now`` and ``loss_in_a_year`` hold wherever in the stream the visits are. ``loss_from_the_start`` is the exact loss
-    (:meth:`~fadecount.Mechanism.loss_of`) if the stream began with the first one.
+    ``loss_now`` and ``loss_in_a_year`` hold wherever in the stream the visits are.
+    ``loss_from_the_start`` is the exact loss (:meth:`~fadecount.Mechanism.loss_of`) if the stream
+    began with the first one.
     """
     if tick is None:
-        raise bad_parameter("--person", arguments.person, "given with --tick", "visits are a matter of hours and days")
+        raise bad_parameter(
+            "--person",
+            arguments.person,
+            "given with --tick",
+            "visits are a matter of hours and days",
+        )
     events, every, length = visits_from(arguments.person, arguments.span, tick)
     losses = losses_of(StreamLoss(mechanism=mechanism), events, every * tick, length * tick, tick)
     steps = range(1, length + 1, every)
@@ -55,26 +77,42 @@ def someone(mechanism: Mechanism, arguments: argparse.Namespace, tick: int | Non
         "visits": events * len(steps),
         **{name: loss.epsilon for name, loss in losses.items()},
         "loss_from_the_start": exact,
-        "sentence": someone_words(mechanism, arguments.person, length * tick, losses)
-        + f" If the stream begins with the first visit, the loss by now is exactly ε = {shown_loss(exact)}, rounded up.",
+        "sentence": (
+            someone_words(mechanism, arguments.person, length * tick, losses)
+            + " If the stream begins with the first visit, the loss by now is exactly ε ="
+            f" {shown_loss(exact)}, rounded up."
+        ),
     }
 
 
 def losses_of(
-    stream: StreamLoss, visits: int, every: int, during: int, tick: int, unit: Unit = ONE_EVENT, due: int | None = None
+    stream: StreamLoss,
+    visits: int,
+    every: int,
+    during: int,
+    tick: int,
+    unit: Unit = ONE_EVENT,
+    due: int | None = None,
 ) -> dict[str, Loss]:
-    """The loss of someone who came so often in every so many seconds, for so many seconds until now: by now, and in a year."""
+    """The loss of someone who came so often in every so many seconds, for so many seconds until
+    now: by now, and in a year."""
     return {
-        name: stream.of_person(visits, every=every, during=during, tick_seconds=tick, later=later, unit=unit, due=due)
+        name: stream.of_person(
+            visits, every=every, during=during, tick_seconds=tick, later=later, unit=unit, due=due
+        )
         for name, later in (("loss_now", 0), ("loss_in_a_year", UNITS["y"]))
     }
 
 
-def someone_words(mechanism: Mechanism, often: str, seconds: float, losses: Mapping[str, Loss]) -> str:
+def someone_words(
+    mechanism: Mechanism, often: str, seconds: float, losses: Mapping[str, Loss]
+) -> str:
     """Both losses with their subject, and what they mean for a guess: certainty, and odds."""
     sure_now, sure_later = (_sure(loss) for loss in losses.values())
     now, later = (loss.epsilon for loss in losses.values())
-    fails = f", except with a chance of {mechanism.delta:g}" if isinstance(mechanism, Gaussian) else ""
+    fails = (
+        f", except with a chance of {mechanism.delta:g}" if isinstance(mechanism, Gaussian) else ""
+    )
     words = (
         f"Someone who came {often.strip()} for {format_duration(seconds)} until now: "
         f"at most ε = {shown_loss(now)} is lost by now, "
@@ -84,7 +122,10 @@ def someone_words(mechanism: Mechanism, often: str, seconds: float, losses: Mapp
     )
     if isinstance(mechanism, Gaussian):
         return f"{words}."
-    return f"{words}: its odds rise by a factor of at most {shown_factor(now)} by now, {shown_factor(later)} in a year."
+    return (
+        f"{words}: its odds rise by a factor of at most {shown_factor(now)} by now,"
+        f" {shown_factor(later)} in a year."
+    )
 
 
 def _sure(loss: Loss) -> str:

@@ -1,4 +1,5 @@
-"""A progress bar on standard error, for work that takes longer than a second. Silent without a terminal."""
+"""A progress bar on standard error, for work that takes longer than a second. Silent without a
+terminal."""
 
 from __future__ import annotations
 
@@ -16,9 +17,12 @@ _WIDTH = 30
 
 
 class Progress:
-    """``with Progress("reading", total=10) as bar: bar.advance(1)``; ``bar.note`` is shown behind the bar."""
+    """``with Progress("reading", total=10) as bar: bar.advance(1)``; ``bar.note`` is shown behind
+    the bar."""
 
-    def __init__(self, label: str, *, total: float | None = None, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, label: str, *, total: float | None = None, stream: TextIO | None = None
+    ) -> None:
         self._label = label
         self._total = total
         self._stream = stream if stream is not None else sys.stderr
@@ -31,7 +35,12 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._visible:
             self._draw(time.monotonic())
             self._stream.write("\n")
@@ -42,7 +51,11 @@ class Progress:
         if note is not None:
             self.note = note
         now = time.monotonic()
-        if self._shows and now - self._started > _WAIT_SECONDS and now - self._drawn > _EVERY_SECONDS:
+        if (
+            self._shows
+            and now - self._started > _WAIT_SECONDS
+            and now - self._drawn > _EVERY_SECONDS
+        ):
             self._draw(now)
 
     def _draw(self, now: float) -> None:

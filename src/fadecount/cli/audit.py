@@ -28,14 +28,31 @@ from fadecount.rounding import rounded_up
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_mechanism_options(parser)
-    parser.add_argument("--ages", default="0,1,3,7", metavar="AGE,...", help="ages to audit, in steps (default: %(default)s)")
     parser.add_argument(
-        "--samples", type=int, default=400_000, metavar="N", help="runs on each stream and age (default: %(default)s)"
+        "--ages",
+        default="0,1,3,7",
+        metavar="AGE,...",
+        help="ages to audit, in steps (default: %(default)s)",
     )
     parser.add_argument(
-        "--false-alarm", type=float, default=1e-6, metavar="P", help="chance to refute a true claim (default: %(default)s)"
+        "--samples",
+        type=int,
+        default=400_000,
+        metavar="N",
+        help="runs on each stream and age (default: %(default)s)",
     )
-    parser.add_argument("--running", metavar="FILE", help="JSON file of what really runs, if it is not what is claimed")
+    parser.add_argument(
+        "--false-alarm",
+        type=float,
+        default=1e-6,
+        metavar="P",
+        help="chance to refute a true claim (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--running",
+        metavar="FILE",
+        help="JSON file of what really runs, if it is not what is claimed",
+    )
     parser.add_argument("--plot", metavar="FILE", help="draw claim and bound as .png, .svg or .pdf")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
@@ -63,9 +80,20 @@ def run(arguments: argparse.Namespace) -> int:
         _plot(arguments.plot, findings, mechanism.kind)
     refuted = any(finding.refuted for finding in findings)
     if arguments.json:
-        shown = [{**dataclasses.asdict(finding), "refuted": finding.refuted} for finding in findings]
+        shown = [
+            {**dataclasses.asdict(finding), "refuted": finding.refuted} for finding in findings
+        ]
         claim = json.loads(mechanism.to_json())
-        print(json_text({"mechanism": claim, "false_alarm": arguments.false_alarm, "refuted": refuted, "findings": shown}))
+        print(
+            json_text(
+                {
+                    "mechanism": claim,
+                    "false_alarm": arguments.false_alarm,
+                    "refuted": refuted,
+                    "findings": shown,
+                }
+            )
+        )
     else:
         _print(mechanism, findings, arguments.samples, arguments.false_alarm)
     return 1 if refuted else 0
@@ -75,16 +103,24 @@ def _ages(text: str) -> list[int]:
     try:
         return [int(each) for each in text.split(",")]
     except ValueError:
-        raise bad_parameter("--ages", text, "whole numbers with commas between", "such as 0,1,3,7") from None
+        raise bad_parameter(
+            "--ages", text, "whole numbers with commas between", "such as 0,1,3,7"
+        ) from None
 
 
 def _print(mechanism: object, findings: list[Any], samples: int, false_alarm: float) -> None:
-    print(f"{mechanism}\n{samples:,} runs on each of two streams per age; false alarm at most {false_alarm:g}\n")
+    print(
+        f"{mechanism}\n{samples:,} runs on each of two streams per age; false alarm at most"
+        f" {false_alarm:g}\n"
+    )
     print(f"{'age':>5}  {'position':>8}  {'claimed':>8}  {'shown':>8}  {'share':>6}  verdict")
     for one in findings:
         share = f"{one.shown / one.claimed:.0%}" if one.claimed else "-"
         verdict = "REFUTED" if one.refuted else "holds"
-        print(f"{one.age:>5}  {one.position:>8}  {rounded_up(one.claimed, 4):>8}  {one.shown:>8.4f}  {share:>6}  {verdict}")
+        print(
+            f"{one.age:>5}  {one.position:>8}  {rounded_up(one.claimed, 4):>8}  {one.shown:>8.4f} "
+            f" {share:>6}  {verdict}"
+        )
 
 
 def _plot(path: str, findings: list[Any], kind: str) -> None:

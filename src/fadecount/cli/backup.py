@@ -21,7 +21,11 @@ from fadecount.cli._options import FILE_NAME, add_store_options, place_store
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the backup; it must not exist")
-    parser.add_argument("--check", action="store_true", help="make nothing: read the backup that is there, and check it")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="make nothing: read the backup that is there, and check it",
+    )
     add_store_options(parser)
 
 
@@ -46,9 +50,15 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             source = SQLiteDatabase(Path(arguments.state) / FILE_NAME, writes=False)
         try:
-            found = make_backup(source, arguments.file, audit_log=AuditLog.in_folder(arguments.state or default_folder()))
+            found = make_backup(
+                source,
+                arguments.file,
+                audit_log=AuditLog.in_folder(arguments.state or default_folder()),
+            )
         finally:
             source.close()
-    names = f"{len(found.streams)} streams, {found.content_bytes:,} bytes, format {found.store_format}"
+    names = (
+        f"{len(found.streams)} streams, {found.content_bytes:,} bytes, format {found.store_format}"
+    )
     print(f"{found.path}: {names}, sha256 {found.sha256}")
     return 0

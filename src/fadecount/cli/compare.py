@@ -40,24 +40,50 @@ from fadecount.mechanisms.comparison import what_refreshing_is
 from fadecount.rounding import rounded_up, shown_loss
 
 FAR_APART = 8.0
-"""Curves that end so many times apart are drawn on a logarithmic axis: on a linear one the lower could not be read."""
+"""Curves that end so many times apart are drawn on a logarithmic axis: on a linear one the lower
+could not be read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--window", metavar="W", help="time between two refreshes: 1d, 1w, 1mo, 1y (default: 1d), or steps")
+    parser.add_argument(
+        "--window",
+        metavar="W",
+        help="time between two refreshes: 1d, 1w, 1mo, 1y (default: 1d), or steps",
+    )
     fading = parser.add_argument_group("the fading counter, if it is given")
     fading.add_argument("--plan", metavar="FILE", help="the fading mechanism from a JSON file")
-    fading.add_argument("--epsilon", type=float, metavar="E", help="gradual expiration with this loss at first")
-    fading.add_argument("--exponent", type=float, default=1.0, metavar="K", help="how fast the fading loss grows (default: 1)")
     fading.add_argument(
-        "--delay", type=int, default=0, metavar="STEPS", help="steps by which the fading outputs lag (default: 0)"
+        "--epsilon", type=float, metavar="E", help="gradual expiration with this loss at first"
+    )
+    fading.add_argument(
+        "--exponent",
+        type=float,
+        default=1.0,
+        metavar="K",
+        help="how fast the fading loss grows (default: 1)",
+    )
+    fading.add_argument(
+        "--delay",
+        type=int,
+        default=0,
+        metavar="STEPS",
+        help="steps by which the fading outputs lag (default: 0)",
     )
     refresh = parser.add_argument_group("the refresh, if it is given")
-    refresh.add_argument("--epsilon-current", type=float, metavar="E", help="budget of the running round")
     refresh.add_argument(
-        "--epsilon-past", type=float, metavar="E", help="budget for all earlier rounds (default: what loses least by the horizon)"
+        "--epsilon-current", type=float, metavar="E", help="budget of the running round"
     )
-    parser.add_argument("--horizon", metavar="N", help="steps over which the errors are equal (default: a year, or 10^6 steps)")
+    refresh.add_argument(
+        "--epsilon-past",
+        type=float,
+        metavar="E",
+        help="budget for all earlier rounds (default: what loses least by the horizon)",
+    )
+    parser.add_argument(
+        "--horizon",
+        metavar="N",
+        help="steps over which the errors are equal (default: a year, or 10^6 steps)",
+    )
     add_tick_option(parser)
     parser.add_argument("--plot", metavar="FILE", help="draw both curves as .png, .svg or .pdf")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
@@ -74,22 +100,41 @@ def run(arguments: argparse.Namespace) -> int:
     found = [(age, refresh.loss(age), fading.loss(age)) for age in shown_ages(horizon, tick)]
     verdict = _verdict(refresh, fading, crossing, horizon, tick)
     if isinstance(fading, Gaussian):
-        verdict += f" Each fading loss holds except with a chance of {fading.delta:g}; refreshing has no such exception."
+        verdict += (
+            f" Each fading loss holds except with a chance of {fading.delta:g}; refreshing has no"
+            " such exception."
+        )
     after = age_name(horizon, tick) if tick else f"{horizon:,} steps"
     least = f"its budget split to lose least after {after}"
-    verdict += f" {what_refreshing_is(least if arguments.epsilon_past is None else 'its budget split as given')}"
+    split = least if arguments.epsilon_past is None else "its budget split as given"
+    verdict += f" {what_refreshing_is(split)}"
     if arguments.json:
         losses = [
-            {"age": age, "seconds": age * tick if tick else None, "refresh": ours, "fading": new} for age, ours, new in found
+            {"age": age, "seconds": age * tick if tick else None, "refresh": ours, "fading": new}
+            for age, ours, new in found
         ]
-        about = {"refresh": json.loads(refresh.to_json()), "fading": json.loads(fading.to_json()), "horizon": horizon}
+        about = {
+            "refresh": json.loads(refresh.to_json()),
+            "fading": json.loads(fading.to_json()),
+            "horizon": horizon,
+        }
         errors = {"mse": mse, "fading_mse": fading.mse(horizon)}
-        print(json_text({**about, **errors, "crossing_age": crossing, "sentence": verdict, "losses": losses}))
+        print(
+            json_text(
+                {**about, **errors, "crossing_age": crossing, "sentence": verdict, "losses": losses}
+            )
+        )
         return 0
     table = [["age (steps)", "age", "refreshing loses", "fading loses"]]
-    table += [[f"{age:,}", age_name(age, tick), rounded_up(ours, 4), rounded_up(new, 4)] for age, ours, new in found]
+    table += [
+        [f"{age:,}", age_name(age, tick), rounded_up(ours, 4), rounded_up(new, 4)]
+        for age, ours, new in found
+    ]
     print(f"refreshing: {refresh}\nfading:     {fading}")
-    print(f"{_errors(mse, fading.mse(horizon))} over {_named(horizon, tick)}\n\n{lines_of(table, tick_seconds=tick)}\n")
+    print(
+        f"{_errors(mse, fading.mse(horizon))} over"
+        f" {_named(horizon, tick)}\n\n{lines_of(table, tick_seconds=tick)}\n"
+    )
     print(textwrap.fill(verdict, 88))
     return 0
 
@@ -99,8 +144,13 @@ def _window(arguments: argparse.Namespace, tick: int | None) -> int:
     if arguments.window is not None:
         return steps_from(arguments.window, tick, name="--window", minimum=1)
     if tick is None:
-        raise ParameterError("--window must be given where --tick is not; it is the number of steps between two refreshes")
-    return next((UNITS[unit] // tick for unit in ("d", "w", "mo", "y") if UNITS[unit] >= 2 * tick), 2)
+        raise ParameterError(
+            "--window must be given where --tick is not; it is the number of steps between two"
+            " refreshes"
+        )
+    return next(
+        (UNITS[unit] // tick for unit in ("d", "w", "mo", "y") if UNITS[unit] >= 2 * tick), 2
+    )
 
 
 def _horizon(arguments: argparse.Namespace, tick: int | None, window: int) -> int:
@@ -110,24 +160,44 @@ def _horizon(arguments: argparse.Namespace, tick: int | None, window: int) -> in
     horizon = steps_from(arguments.horizon, tick, name="--horizon")
     if horizon <= window:
         raise bad_parameter(
-            "--horizon", horizon, f"more steps than the window, {window}", "a budget never refreshed adds nothing up"
+            "--horizon",
+            horizon,
+            f"more steps than the window, {window}",
+            "a budget never refreshed adds nothing up",
         )
     return horizon
 
 
-def _both(arguments: argparse.Namespace, tick: int | None, window: int, horizon: int) -> tuple[Refresh, Mechanism]:
-    """One of the two is given, the other gets its error. If both are given, both stay as they are."""
+def _both(
+    arguments: argparse.Namespace, tick: int | None, window: int, horizon: int
+) -> tuple[Refresh, Mechanism]:
+    """One of the two is given, the other gets its error. If both are given, both stay as they
+    are."""
     if arguments.plan and arguments.epsilon is not None:
         raise ParameterError("--epsilon must be left out with --plan; the plan holds the mechanism")
-    current, past, fading = arguments.epsilon_current, arguments.epsilon_past, _given(arguments, tick)
+    current, past, fading = (
+        arguments.epsilon_current,
+        arguments.epsilon_past,
+        _given(arguments, tick),
+    )
     if current is None:
         if fading is None:
-            raise ParameterError("--plan, --epsilon or --epsilon-current must be given: the other counter gets its error")
+            raise ParameterError(
+                "--plan, --epsilon or --epsilon-current must be given: the other counter gets its"
+                " error"
+            )
         if past is not None:
-            raise ParameterError("--epsilon-current must be given with --epsilon-past; they are the budgets of one refresh")
+            raise ParameterError(
+                "--epsilon-current must be given with --epsilon-past; they are the budgets of one"
+                " refresh"
+            )
         return refresh_with_error_of(fading, window=window, horizon=horizon), fading
     share = Refresh.best_ratio(window=window, horizon=horizon)
-    refresh = Refresh(window=window, epsilon_current=current, epsilon_past=share * current if past is None else past)
+    refresh = Refresh(
+        window=window,
+        epsilon_current=current,
+        epsilon_past=share * current if past is None else past,
+    )
     return refresh, fading or Gradual.for_mse(
         refresh.mse(horizon), horizon=horizon, exponent=arguments.exponent, delay=arguments.delay
     )
@@ -148,17 +218,24 @@ def _same(refreshing: float, fading: float) -> bool:
 def _errors(refreshing: float, fading: float) -> str:
     if _same(refreshing, fading):
         return f"both have a typical error of {refreshing**0.5:,.3g}"
-    return f"refreshing has a typical error of {refreshing**0.5:,.3g}, fading of {fading**0.5:,.3g},"
+    return (
+        f"refreshing has a typical error of {refreshing**0.5:,.3g}, fading of {fading**0.5:,.3g},"
+    )
 
 
-def _verdict(refresh: Refresh, fading: Mechanism, crossing: int | None, horizon: int, tick: int | None) -> str:
+def _verdict(
+    refresh: Refresh, fading: Mechanism, crossing: int | None, horizon: int, tick: int | None
+) -> str:
     """Which one loses less, from which age on, and both losses at the horizon."""
     same = _same(refresh.mse(horizon), fading.mse(horizon))
     begin = "At the same typical error" if same else "Their errors differ. As they are"
     when = which_loses_less(crossing, ours="fading", tick_seconds=tick)
     there, here = shown_loss(refresh.loss(horizon)), shown_loss(fading.loss(horizon))
     after = age_name(horizon, tick) if tick else f"{horizon:,} steps"
-    return f"{begin}, {when}. After {after} the loss of one event is ε ≤ {here} with fading and ε ≤ {there} with refreshing."
+    return (
+        f"{begin}, {when}. After {after} the loss of one event is ε ≤ {here} with fading and ε ≤"
+        f" {there} with refreshing."
+    )
 
 
 def _named(steps: int, tick: int | None) -> str:
@@ -166,19 +243,49 @@ def _named(steps: int, tick: int | None) -> str:
 
 
 def _label(arguments: argparse.Namespace, refresh: Refresh, fading: Mechanism, horizon: int) -> str:
-    return "same error" if _same(refresh.mse(horizon), fading.mse(horizon)) else "as planned" if arguments.plan else "as given"
+    return (
+        "same error"
+        if _same(refresh.mse(horizon), fading.mse(horizon))
+        else "as planned"
+        if arguments.plan
+        else "as given"
+    )
 
 
-def _plot(arguments: argparse.Namespace, refresh: Refresh, fading: Mechanism, horizon: int, tick: int | None) -> None:
+def _plot(
+    arguments: argparse.Namespace,
+    refresh: Refresh,
+    fading: Mechanism,
+    horizon: int,
+    tick: int | None,
+) -> None:
     from fadecount.plots import Curve, draw_curves, new_figure, save_figure
 
     curves = [
         Curve.of(
-            refresh, horizon=horizon + 1, label=f"refreshing every {_named(refresh.window, tick)}", kind="baseline", group=1
+            refresh,
+            horizon=horizon + 1,
+            label=f"refreshing every {_named(refresh.window, tick)}",
+            kind="baseline",
+            group=1,
         ),
-        Curve.of(fading, horizon=horizon + 1, label=f"fading, {_label(arguments, refresh, fading, horizon)}", group=0),
+        Curve.of(
+            fading,
+            horizon=horizon + 1,
+            label=f"fading, {_label(arguments, refresh, fading, horizon)}",
+            group=0,
+        ),
     ]
     figure = new_figure()
-    apart = max(refresh.loss(horizon), fading.loss(horizon)) > FAR_APART * min(refresh.loss(horizon), fading.loss(horizon))
-    draw_curves(figure, curves, tick_seconds=tick, columns=2, logarithmic=apart, title="What is lost about one event")
+    apart = max(refresh.loss(horizon), fading.loss(horizon)) > FAR_APART * min(
+        refresh.loss(horizon), fading.loss(horizon)
+    )
+    draw_curves(
+        figure,
+        curves,
+        tick_seconds=tick,
+        columns=2,
+        logarithmic=apart,
+        title="What is lost about one event",
+    )
     save_figure(figure, arguments.plot)

@@ -67,10 +67,16 @@ def bash(found: list[Level]) -> str:
     lines = [
         "# bash completion for fadecount",
         "_fadecount() {",
-        "    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} path='' word words='' options=''",
+        (
+            "    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} path=''"
+            " word words='' options=''"
+        ),
         '    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do',
         '        case "$path/$word" in',
-        f"            {'|'.join('/' + '/'.join(level.path) for level in found[1:])}) path=$path/$word ;;",
+        (
+            f"            {'|'.join('/' + '/'.join(level.path) for level in found[1:])})"
+            " path=$path/$word ;;"
+        ),
         "        esac",
         "    done",
         "    COMPREPLY=()",
@@ -81,7 +87,10 @@ def bash(found: list[Level]) -> str:
         for option, choices in level.values.items():
             if choices:
                 words = shlex.quote(" ".join(choices))
-                lines.append(f"        '{place} {option}') COMPREPLY=($(compgen -W {words} -- \"$current\")); return ;;")
+                lines.append(
+                    f"        '{place} {option}') COMPREPLY=($(compgen -W {words} --"
+                    ' "$current")); return ;;'
+                )
         free = [f"'{place} {option}'" for option, choices in level.values.items() if not choices]
         if free:
             lines.append(f"        {'|'.join(free)}) compopt -o default; return ;;")
@@ -92,7 +101,10 @@ def bash(found: list[Level]) -> str:
         lines.append(f"        '{place}') words={words} options={options} ;;")
     lines += [
         "    esac",
-        "    if [[ $current == -* ]]; then words=$options; elif [[ -z $words ]]; then compopt -o default; return; fi",
+        (
+            "    if [[ $current == -* ]]; then words=$options; elif [[ -z $words ]]; then compopt"
+            " -o default; return; fi"
+        ),
         '    COMPREPLY=($(compgen -W "$words" -- "$current"))',
         "}",
         "complete -F _fadecount fadecount",
@@ -109,7 +121,10 @@ def zsh(found: list[Level]) -> str:
         "    local -a actions flags",
         "    for word in ${words[2,CURRENT-1]}; do",
         '        case "$place/$word" in',
-        f"            {'|'.join('/' + '/'.join(level.path) for level in found[1:])}) place=$place/$word ;;",
+        (
+            f"            {'|'.join('/' + '/'.join(level.path) for level in found[1:])})"
+            " place=$place/$word ;;"
+        ),
         "        esac",
         "    done",
         '    case "$place $before" in',
@@ -151,14 +166,19 @@ def fish(found: list[Level]) -> str:
         unseen = [f"not __fish_seen_subcommand_from {' '.join(level.words)}"] if level.words else []
         condition = shlex.quote("; and ".join([*seen, *unseen]))
         for word, about in level.words.items():
-            lines.append(f"complete -c fadecount -n {condition} -a {shlex.quote(word)} -d {shlex.quote(about)}")
+            lines.append(
+                f"complete -c fadecount -n {condition} -a {shlex.quote(word)} -d"
+                f" {shlex.quote(about)}"
+            )
         for option, about in level.options.items():
             kind = f"-l {option[2:]}" if option.startswith("--") else f"-s {option[1:]}"
             value = ""
             if option in level.values:
                 choices = level.values[option]
                 value = f" -x -a {shlex.quote(' '.join(choices))}" if choices else " -r -F"
-            lines.append(f"complete -c fadecount -n {condition} {kind}{value} -d {shlex.quote(about)}")
+            lines.append(
+                f"complete -c fadecount -n {condition} {kind}{value} -d {shlex.quote(about)}"
+            )
         if level.path and not level.words:
             lines.append(f"complete -c fadecount -n {shlex.quote('; and '.join(seen))} -F")
     return "\n".join(lines)

@@ -39,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_mechanism_options(parser)
     add_tick_option(parser)
     parser.add_argument(
-        "--until", metavar="AGE", help="oldest age, in steps or (with --tick) as 1y (default: a year, or 10^6 steps)"
+        "--until",
+        metavar="AGE",
+        help="oldest age, in steps or (with --tick) as 1y (default: a year, or 10^6 steps)",
     )
     parser.add_argument("--ages", metavar="AGE,...", help="these ages instead of a selection")
     add_person_options(parser, "what is lost about all their visits")
@@ -50,7 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     tick = tick_seconds_from(arguments)
     mechanism = mechanism_from(arguments, tick_seconds=tick)
-    oldest = default_horizon(tick) if arguments.until is None else steps_from(arguments.until, tick, name="--until")
+    oldest = (
+        default_horizon(tick)
+        if arguments.until is None
+        else steps_from(arguments.until, tick, name="--until")
+    )
     if arguments.ages:
         ages = [steps_from(text, tick, name="--ages") for text in arguments.ages.split(",")]
         oldest = max(oldest, *ages) if arguments.until else max(ages)
@@ -63,16 +69,27 @@ def run(arguments: argparse.Namespace) -> int:
         _plot(arguments, mechanism, oldest, tick)
     if arguments.json:
         losses = [
-            {"age": age, "seconds": age * tick if tick else None, "loss": loss, "paper": paper} for age, loss, paper in found
+            {"age": age, "seconds": age * tick if tick else None, "loss": loss, "paper": paper}
+            for age, loss, paper in found
         ]
-        about = {"mechanism": json.loads(mechanism.to_json()), "root_mean_squared_error": error, "losses": losses}
+        about = {
+            "mechanism": json.loads(mechanism.to_json()),
+            "root_mean_squared_error": error,
+            "losses": losses,
+        }
         print(json_text(about if person is None else {**about, "someone": person}))
         return 0
     table = [["age (steps)", "age", "loss", "paper's bound"]]
-    table += [[f"{age:,}", age_name(age, tick), rounded_up(loss, 4), rounded_up(paper, 4)] for age, loss, paper in found]
+    table += [
+        [f"{age:,}", age_name(age, tick), rounded_up(loss, 4), rounded_up(paper, 4)]
+        for age, loss, paper in found
+    ]
     if not _in_the_paper(mechanism, oldest):
         table = [row[:-1] for row in table]
-    print(f"{mechanism}\ntypical error over {max(1, oldest):,} steps: {error:,.3g}\n\n{lines_of(table, tick_seconds=tick)}")
+    print(
+        f"{mechanism}\ntypical error over {max(1, oldest):,} steps:"
+        f" {error:,.3g}\n\n{lines_of(table, tick_seconds=tick)}"
+    )
     if isinstance(mechanism, Gaussian):
         print(f"\nEach loss holds except with a chance of {mechanism.delta:g}.")
     if person is not None:
@@ -81,11 +98,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _in_the_paper(mechanism: Mechanism, oldest: int) -> bool:
-    """Whether the paper bounds its loss: not for Gaussian noise, and not where a level has no noise of its own."""
+    """Whether the paper bounds its loss: not for Gaussian noise, and not where a level has no noise
+    of its own."""
     return not isinstance(mechanism, Gaussian) and math.isfinite(mechanism.paper_loss(oldest))
 
 
-def _plot(arguments: argparse.Namespace, mechanism: Mechanism, oldest: int, tick: int | None) -> None:
+def _plot(
+    arguments: argparse.Namespace, mechanism: Mechanism, oldest: int, tick: int | None
+) -> None:
     from fadecount.plots import Curve, draw_curves, new_figure, save_figure
 
     curves = [
@@ -93,5 +113,11 @@ def _plot(arguments: argparse.Namespace, mechanism: Mechanism, oldest: int, tick
         Curve.of(mechanism, horizon=oldest + 1, label="the paper's bound", kind="paper"),
     ][: 2 if _in_the_paper(mechanism, oldest) else 1]
     figure = new_figure()
-    draw_curves(figure, curves, tick_seconds=tick, columns=2, title=f"What is lost about one event: {mechanism.kind}")
+    draw_curves(
+        figure,
+        curves,
+        tick_seconds=tick,
+        columns=2,
+        title=f"What is lost about one event: {mechanism.kind}",
+    )
     save_figure(figure, arguments.plot)

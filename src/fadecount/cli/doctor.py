@@ -67,7 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         width = max(len(each.name) for each in findings)
         for each in findings:
-            print(f"{'FAILED' if each.verdict == 'failed' else each.verdict:<6}  {each.name:<{width}}  {each.text}")
+            print(
+                f"{'FAILED' if each.verdict == 'failed' else each.verdict:<6}  {each.name:<{width}}"
+                f"  {each.text}"
+            )
     return 0 if healthy else FAILED
 
 
@@ -97,14 +100,21 @@ def _guarded(name: str, check: Callable[[], tuple[Verdict, str]]) -> Finding:
 
 
 def _installation() -> tuple[Verdict, str]:
-    parts = [f"fadecount {fadecount.__version__}", f"Python {platform.python_version()}", f"SQLite {sqlite3.sqlite_version}"]
+    parts = [
+        f"fadecount {fadecount.__version__}",
+        f"Python {platform.python_version()}",
+        f"SQLite {sqlite3.sqlite_version}",
+    ]
     parts += [f"{package} {version(package)}" for package in ("numpy", "cryptography")]
     supported = sys.version_info >= (3, 11)
-    return ("ok" if supported else "failed"), ", ".join(parts) + ("" if supported else "; Python must be 3.11 or newer")
+    return ("ok" if supported else "failed"), ", ".join(parts) + (
+        "" if supported else "; Python must be 3.11 or newer"
+    )
 
 
 def _extras() -> Iterator[Finding]:
-    """The optional parts: with their versions, or with the command that installs them. None of them is needed."""
+    """The optional parts: with their versions, or with the command that installs them. None of them
+    is needed."""
     for extra in sorted(set(EXTRAS.values())):
         found, missing = [], []
         for package in (name for name, belongs in EXTRAS.items() if belongs == extra):
@@ -137,7 +147,13 @@ def _clock() -> tuple[Verdict, str]:
     if not _RELEASED < now < _FAR:
         return "failed", f"the clock says {shown}; set it, ticks are closed by it"
     if drift > 1.0:
-        return "failed", f"the clock says {shown} and jumped by {drift:.1f} s while it was looked at; let one time service set it"
+        return (
+            "failed",
+            (
+                f"the clock says {shown} and jumped by {drift:.1f} s while it was looked at; let"
+                " one time service set it"
+            ),
+        )
     return "ok", f"it is {shown} (UTC) by this machine; compare it with another clock"
 
 
@@ -155,7 +171,11 @@ def _settings(arguments: argparse.Namespace) -> tuple[Verdict, str]:
     configuration({}, os.environ)  # all of them, as serve does
     place_store(arguments, keep=True)
     where = "a PostgreSQL database" if arguments.database else str(arguments.state)
-    sealed = "sealed with a key" if arguments.key_file or os.environ.get("FADECOUNT_KEY") else "not sealed (--key-file seals it)"
+    sealed = (
+        "sealed with a key"
+        if arguments.key_file or os.environ.get("FADECOUNT_KEY")
+        else "not sealed (--key-file seals it)"
+    )
     return "ok", f"store in {where}, {sealed}"
 
 
@@ -190,7 +210,11 @@ def _store(arguments: argparse.Namespace) -> Iterator[Finding]:
 
     where = "the database" if arguments.database else str(Path(arguments.state) / FILE_NAME)
     if not arguments.database and not Path(where).exists():
-        yield Finding(name="store", verdict="note", text=f"{where} does not exist yet; run or serve creates it")
+        yield Finding(
+            name="store",
+            verdict="note",
+            text=f"{where} does not exist yet; run or serve creates it",
+        )
         reader = None
     else:
         try:
@@ -201,7 +225,9 @@ def _store(arguments: argparse.Namespace) -> Iterator[Finding]:
     try:
         names = [] if reader is None else reader.names()
         if reader is not None:
-            yield Finding(name="store", verdict="ok", text=f"{where} opens; streams: {len(names):,}")
+            yield Finding(
+                name="store", verdict="ok", text=f"{where} opens; streams: {len(names):,}"
+            )
             yield _guarded("ticks and clock", lambda: _ticks(reader, names))
         try:
             fence = fence_from(arguments.fence)
@@ -224,19 +250,38 @@ def _ticks(reader: Reader, names: list[str]) -> tuple[Verdict, str]:
         tick = status.published_tick
         if tick is not None and status.description.ticks.start_seconds(tick) > now:
             shown = status.description.ticks.shown(tick)
-            return "note", f"stream {name!r} has released the tick of {shown}, which is in the future; is this clock behind?"
+            return (
+                "note",
+                (
+                    f"stream {name!r} has released the tick of {shown}, which is in the future; is"
+                    " this clock behind?"
+                ),
+            )
     return "ok", "no stream is ahead of the clock"
 
 
-def _fence(arguments: argparse.Namespace, reader: Reader, names: list[str], fence: Fence) -> tuple[Verdict, str]:
+def _fence(
+    arguments: argparse.Namespace, reader: Reader, names: list[str], fence: Fence
+) -> tuple[Verdict, str]:
     from fadecount.streams.fence import FileFence, in_order, shared_fate
 
     for name in names:
         uid = reader.status(name).uid
-        looks = ((fence.read(uid), reader.status(name)) for _ in range(5))  # a running service moves both meanwhile
+        looks = (
+            (fence.read(uid), reader.status(name)) for _ in range(5)
+        )  # a running service moves both meanwhile
         if not any(in_order(status, mark) for mark, status in looks):
-            raise StoreError(f"stream {name!r} does not agree with the fence at {fence.where}; see docs/operations.md, restore")
+            raise StoreError(
+                f"stream {name!r} does not agree with the fence at {fence.where}; see"
+                " docs/operations.md, restore"
+            )
     store = Path(arguments.state) / FILE_NAME if arguments.database is None else None
-    warning = shared_fate(store, fence) if store is not None and isinstance(fence, FileFence) else None
-    text = f"{fence.where} agrees with the store" if names else f"{fence.where}; the store has no streams yet"
+    warning = (
+        shared_fate(store, fence) if store is not None and isinstance(fence, FileFence) else None
+    )
+    text = (
+        f"{fence.where} agrees with the store"
+        if names
+        else f"{fence.where}; the store has no streams yet"
+    )
     return ("ok", text) if warning is None else ("note", f"{text}; {warning}")

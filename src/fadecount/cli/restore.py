@@ -26,7 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from fadecount.streams.audit_log import AuditLog
-    from fadecount.streams.backup import lost_streams, restore_file, restore_server, restored_streams
+    from fadecount.streams.backup import (
+        lost_streams,
+        restore_file,
+        restore_server,
+        restored_streams,
+    )
     from fadecount.streams.fence import default_folder, fence_from
     from fadecount.streams.migration import migrate
     from fadecount.streams.sqlite import SQLiteDatabase
@@ -38,7 +43,12 @@ def run(arguments: argparse.Namespace) -> int:
 
         database = PostgresDatabase(arguments.database, writes=True)
         try:
-            found = restore_server(arguments.file, database, folder=Path(arguments.file).resolve().parent, audit_log=log)
+            found = restore_server(
+                arguments.file,
+                database,
+                folder=Path(arguments.file).resolve().parent,
+                audit_log=log,
+            )
         finally:
             database.close()
     else:
@@ -50,13 +60,22 @@ def run(arguments: argparse.Namespace) -> int:
         finally:
             store.close()
     fence = fence_from(arguments.fence)
-    print(f"{len(found.streams)} streams restored. The fence at {fence.where} is unchanged: rollback protection still holds.")
+    print(
+        f"{len(found.streams)} streams restored. The fence at {fence.where} is unchanged: rollback"
+        " protection still holds."
+    )
     with open_reader(arguments) as reader:
-        streams, lost = restored_streams(reader.database, fence), lost_streams(reader.database, fence)
+        streams, lost = (
+            restored_streams(reader.database, fence),
+            lost_streams(reader.database, fence),
+        )
     for stream in streams:
         print(stream.text)
     for name in lost:
-        print(f"{name}: was published here, and is not in the backup. Its name cannot be used again at this place")
+        print(
+            f"{name}: was published here, and is not in the backup. Its name cannot be used again"
+            " at this place"
+        )
     if any(not stream.may_go_on for stream in streams):
         print("Where a newer store exists, use that one instead: it costs no extra loss.")
     return 0

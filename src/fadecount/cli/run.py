@@ -55,28 +55,52 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("input", metavar="INPUT", help="a .csv, .jsonl or .parquet file, or - for standard input")
     parser.add_argument(
-        "--follow", action="store_true", help="count events as they come, by the clock, until interrupted; a restart goes on"
+        "input", metavar="INPUT", help="a .csv, .jsonl or .parquet file, or - for standard input"
     )
-    parser.add_argument("--check", action="store_true", help="release nothing: name the first row of a file that cannot be read")
+    parser.add_argument(
+        "--follow",
+        action="store_true",
+        help="count events as they come, by the clock, until interrupted; a restart goes on",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="release nothing: name the first row of a file that cannot be read",
+    )
     add_event_options(parser)
     add_mechanism_options(parser)
     add_store_options(parser, default="FADECOUNT_STATE, else none: a one-off run, nothing is kept")
     group = parser.add_argument_group("releases")
-    group.add_argument("--name", metavar="STREAM", help="name of the stream (default: from the name of the file)")
     group.add_argument(
-        "--output", metavar="FILE", default="-", help=".csv, .jsonl or .parquet (default: -, CSV on standard output)"
+        "--name", metavar="STREAM", help="name of the stream (default: from the name of the file)"
     )
-    group.add_argument("--force", action="store_true", help="replace the file of releases that is there")
-    group.add_argument("--append", action="store_true", help="write behind what the file of releases (.csv, .jsonl) holds")
     group.add_argument(
-        "--start", metavar="TIME", help="when a new stream begins (default: with its first event, which this reveals)"
+        "--output",
+        metavar="FILE",
+        default="-",
+        help=".csv, .jsonl or .parquet (default: -, CSV on standard output)",
+    )
+    group.add_argument(
+        "--force", action="store_true", help="replace the file of releases that is there"
+    )
+    group.add_argument(
+        "--append",
+        action="store_true",
+        help="write behind what the file of releases (.csv, .jsonl) holds",
+    )
+    group.add_argument(
+        "--start",
+        metavar="TIME",
+        help="when a new stream begins (default: with its first event, which this reveals)",
     )
     group.add_argument(
         "--until",
         metavar="TIME",
-        help="release ticks that end by this time (default: up to the last event, which this reveals)",
+        help=(
+            "release ticks that end by this time (default: up to the last event, which this"
+            " reveals)"
+        ),
     )
     add_monotone_option(group)
     add_window_options(group)
@@ -94,7 +118,13 @@ def run(arguments: argparse.Namespace) -> int:
         return _check(arguments, options)
     source = None if piped else arguments.input
     columns = COLUMNS if arguments.per is None else WINDOW_COLUMNS
-    check_output(arguments.output, source=source, force=arguments.force, append=arguments.append, columns=columns)
+    check_output(
+        arguments.output,
+        source=source,
+        force=arguments.force,
+        append=arguments.append,
+        columns=columns,
+    )
     view = None if arguments.monotone is None else monotone_view(arguments.monotone)
     check_window_options(arguments)
     if arguments.per is not None:
@@ -102,7 +132,10 @@ def run(arguments: argparse.Namespace) -> int:
 
         WindowCalendar(per=arguments.per, zone=zone)
         if arguments.follow or arguments.time is None:
-            raise ParameterError("--per must be given with a history; for a live stream, use fadecount streams export --per")
+            raise ParameterError(
+                "--per must be given with a history; for a live stream, use fadecount streams"
+                " export --per"
+            )
     given = any(getattr(arguments, each) is not None for each in GIVEN)
     start, until = (
         None if text is None else parse_time(text, zone, name=option)
@@ -116,13 +149,18 @@ def run(arguments: argparse.Namespace) -> int:
     with open_store(arguments) as store:
         person = None if arguments.plan is None else read_planned_person(arguments.plan)
         if person is not None:
-            require_planned_person(person, None if options.person is None else options.per_person, options.keys_per_person)
+            require_planned_person(
+                person,
+                None if options.person is None else options.per_person,
+                options.keys_per_person,
+            )
         mechanism = None
         new = name not in store.names()
         if new and not given and (others := store.names()):
             known = ", ".join(sorted(others)[:5]) + ", ..." * (len(others) > 5)
             raise ParameterError(
-                f"--name must name a stream of this store ({known}), got {name!r}; to begin {name!r}, give --epsilon or --plan"
+                f"--name must name a stream of this store ({known}), got {name!r}; to begin"
+                f" {name!r}, give --epsilon or --plan"
             )
         if given or new:
             mechanism = mechanism_from(arguments, tick_seconds=options.tick_seconds)
@@ -154,7 +192,9 @@ def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
     return 0
 
 
-def _release(arguments: argparse.Namespace, under_way: Run, view: Monotone | None, columns: Sequence[str]) -> int:
+def _release(
+    arguments: argparse.Namespace, under_way: Run, view: Monotone | None, columns: Sequence[str]
+) -> int:
     from fadecount.cli._progress import Progress, waiting
     from fadecount.streams.export import ReleaseWriter
 
@@ -189,7 +229,10 @@ def _release(arguments: argparse.Namespace, under_way: Run, view: Monotone | Non
                 bar.advance(len(piece.values), note=f"{under_way.stream.status.steps:,} ticks")
             if first is not None:
                 windows = under_way.reader.windows(
-                    description.name, per=arguments.per, since=first, nonnegative=arguments.nonnegative
+                    description.name,
+                    per=arguments.per,
+                    since=first,
+                    nonnegative=arguments.nonnegative,
                 )
                 writer.write_windows(windows, keys, description.ticks.zone)
     finally:
@@ -202,14 +245,18 @@ def _report(under_way: Run, *, kept: bool, stopped: bool) -> None:
     for line in under_way.report.lines():
         _say(line)
     if under_way.shows_range:
-        _say("the first and last tick show when the first and last events were; --start and --until decide that instead")
+        _say(
+            "the first and last tick show when the first and last events were; --start and --until"
+            " decide that instead"
+        )
     status = under_way.stream.status
     if stopped and status.published_tick is not None:
         end = status.description.ticks.local(status.published_tick + 1)
         _say(f"stopped; released up to {end}{'; all of it is committed' if kept else ''}")
     if not kept:
         _say(
-            "a one-off run, nothing is kept: another run on the same data has new noise, and losses add up; --state DIR keeps it"
+            "a one-off run, nothing is kept: another run on the same data has new noise, and losses"
+            " add up; --state DIR keeps it"
         )
     _say(under_way.summary())
 
@@ -219,7 +266,8 @@ def _say(line: str) -> None:
 
 
 def _standard_input() -> BinaryIO:
-    """Standard input with its own buffer: a thread may still be reading when Python closes the buffer of ``sys.stdin``."""
+    """Standard input with its own buffer: a thread may still be reading when Python closes the
+    buffer of ``sys.stdin``."""
     try:
         return open(sys.stdin.fileno(), "rb", closefd=False)
     except (OSError, ValueError):  # a replacement that is not a file

@@ -26,7 +26,9 @@ from fadecount.service.configuration import FILE_VARIABLE, SETTINGS, Setting, co
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", metavar="FILE", help=f"settings in TOML (default: {FILE_VARIABLE}, if set)")
+    parser.add_argument(
+        "--config", metavar="FILE", help=f"settings in TOML (default: {FILE_VARIABLE}, if set)"
+    )
     for setting in SETTINGS:
         add_setting(parser, setting)
 
@@ -46,7 +48,9 @@ def add_setting(parser: argparse.ArgumentParser, setting: Setting) -> None:
 
 
 def _help(setting: Setting) -> str:
-    shown = setting.shown_default or (None if setting.default in (None, (), False) else str(setting.default))
+    shown = setting.shown_default or (
+        None if setting.default in (None, (), False) else str(setting.default)
+    )
     return setting.about if shown is None else f"{setting.about} (default: {shown})"
 
 
@@ -79,7 +83,14 @@ def run(arguments: argparse.Namespace) -> int:
     )
     hint = ""
     with contextlib.suppress(OSError):  # the store reports these more clearly
-        if not settings.storage.tokens().grants():  # a damaged file is reported now, not at the first request
+        if (
+            not settings.storage.tokens().grants()
+        ):  # a damaged file is reported now, not at the first request
             state = "" if arguments.state is None else f" --state {arguments.state}"
-            hint = f"\nthere is no token yet; in another terminal: fadecount token create --role admin{state}"
-    return serve(settings, chosen.host, chosen.port, announce=lambda line: print(line + hint, flush=True))
+            hint = (
+                "\nthere is no token yet; in another terminal: fadecount token create --role"
+                f" admin{state}"
+            )
+    return serve(
+        settings, chosen.host, chosen.port, announce=lambda line: print(line + hint, flush=True)
+    )

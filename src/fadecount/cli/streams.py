@@ -66,14 +66,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("show", "one stream, or what has been lost about an event at a time"),
         ("curve", "what is lost about an event, by its age"),
         ("export", "write published releases to a file"),
-        ("plot", "draw the totals, or the counts per hour, day, ..., with their intervals of 95 percent"),
+        (
+            "plot",
+            "draw the totals, or the counts per hour, day, ..., with their intervals of 95 percent",
+        ),
         ("catch-up", "release all ticks that are over, after the clock seemed to be too far ahead"),
-        ("accept-history", "let a stream go on after an old backup or a lost fence: once, and every loss grows"),
-        ("retain", "keep releases for a time and remove older ones; no loss changes: observers keep what they have seen"),
+        (
+            "accept-history",
+            "let a stream go on after an old backup or a lost fence: once, and every loss grows",
+        ),
+        (
+            "retain",
+            (
+                "keep releases for a time and remove older ones; no loss changes: observers keep"
+                " what they have seen"
+            ),
+        ),
         ("delete", "remove a stream; what observers have seen, they keep"),
         ("rotate", "seal the state of a store with another key"),
-        ("migrate", "bring a store of an older version to the current format; run and serve do the same when they start"),
-        ("audit-log", "print the administrative acts on a store, and check that no line was changed"),
+        (
+            "migrate",
+            (
+                "bring a store of an older version to the current format; run and serve do the same"
+                " when they start"
+            ),
+        ),
+        (
+            "audit-log",
+            "print the administrative acts on a store, and check that no line was changed",
+        ),
     ):
         one = made[name] = actions.add_parser(name, help=text, description=text)
         if name not in ("list", "rotate", "migrate", "audit-log"):
@@ -82,38 +103,76 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if name in ("list", "show", "curve", "audit-log"):
             one.add_argument("--json", action="store_true", help="figures as JSON")
     made["show"].add_argument(
-        "--item", metavar="TIME", help="a moment: what has been lost about an event then, now and in a year"
+        "--item",
+        metavar="TIME",
+        help="a moment: what has been lost about an event then, now and in a year",
     )
     add_person_options(made["show"], "what is lost, by now")
     for name in ("export", "plot"):
-        made[name].add_argument("--since", metavar="TIME", help="only ticks that begin at this time or later")
-        made[name].add_argument("--until", metavar="TIME", help="only ticks that begin before this time")
+        made[name].add_argument(
+            "--since", metavar="TIME", help="only ticks that begin at this time or later"
+        )
+        made[name].add_argument(
+            "--until", metavar="TIME", help="only ticks that begin before this time"
+        )
         add_window_options(made[name])
-        made[name].add_argument("--zone", metavar="ZONE", help="with --per: where days begin (default: the stream's zone)")
-    made["plot"].add_argument("--key", action="append", metavar="KEY", help="only this key; repeatable (default: up to 24 keys)")
+        made[name].add_argument(
+            "--zone",
+            metavar="ZONE",
+            help="with --per: where days begin (default: the stream's zone)",
+        )
     made["plot"].add_argument(
-        "-o", "--output", metavar="FILE", required=True, help="the picture: .png, .svg, .pdf or .html, by its ending"
+        "--key",
+        action="append",
+        metavar="KEY",
+        help="only this key; repeatable (default: up to 24 keys)",
     )
-    made["export"].add_argument("--output", metavar="FILE", default="-", help=".csv, .jsonl or .parquet (default: -)")
-    made["export"].add_argument("--force", action="store_true", help="replace the file that is there")
+    made["plot"].add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        required=True,
+        help="the picture: .png, .svg, .pdf or .html, by its ending",
+    )
+    made["export"].add_argument(
+        "--output", metavar="FILE", default="-", help=".csv, .jsonl or .parquet (default: -)"
+    )
+    made["export"].add_argument(
+        "--force", action="store_true", help="replace the file that is there"
+    )
     add_monotone_option(made["export"])
     made["retain"].add_argument(
-        "--for", dest="span", metavar="LENGTH", required=True, help="how long releases are kept: 90d, 1y, ..., or ever"
+        "--for",
+        dest="span",
+        metavar="LENGTH",
+        required=True,
+        help="how long releases are kept: 90d, 1y, ..., or ever",
     )
     made["delete"].add_argument("--yes", action="store_true", help="do it without asking")
-    made["catch-up"].add_argument("--yes", action="store_true", help="the clock of this machine is right")
+    made["catch-up"].add_argument(
+        "--yes", action="store_true", help="the clock of this machine is right"
+    )
     made["accept-history"].add_argument(
         "--other-histories",
         metavar="N",
         type=int,
         required=True,
-        help="how many other histories of the stream were published, all in all; every loss includes them",
+        help=(
+            "how many other histories of the stream were published, all in all; every loss includes"
+            " them"
+        ),
     )
-    made["accept-history"].add_argument("--yes", action="store_true", help="the extra loss is accepted")
+    made["accept-history"].add_argument(
+        "--yes", action="store_true", help="the extra loss is accepted"
+    )
     made["audit-log"].add_argument(
-        "--contains", metavar="HASH", help="fail unless the log still has the line of this hash, which you noted earlier"
+        "--contains",
+        metavar="HASH",
+        help="fail unless the log still has the line of this hash, which you noted earlier",
     )
-    made["rotate"].add_argument("--new-key-file", metavar="FILE", help="the new key (default: no key, state is not sealed)")
+    made["rotate"].add_argument(
+        "--new-key-file", metavar="FILE", help="the new key (default: no key, state is not sealed)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -144,12 +203,23 @@ def _list(arguments: argparse.Namespace) -> None:
         print(json_text([_summary(status) for status in statuses]))
         return
     for status in statuses:
-        until = "nothing released yet" if status.published_tick is None else f"released up to {_released_until(status)}"
+        until = (
+            "nothing released yet"
+            if status.published_tick is None
+            else f"released up to {_released_until(status)}"
+        )
         tick = format_duration(status.description.ticks.tick_seconds)
         print(f"{status.description.name}: {status.published_steps:,} ticks of {tick}, {until}")
     for name, steps, moment in deleted:
-        when = "" if moment is None else f" on {datetime.fromtimestamp(moment, ZoneInfo('UTC')).date().isoformat()}"
-        print(f"{name}: deleted{when}{'' if steps is None else f', after {steps:,} ticks'}; its name stays taken")
+        when = (
+            ""
+            if moment is None
+            else f" on {datetime.fromtimestamp(moment, ZoneInfo('UTC')).date().isoformat()}"
+        )
+        print(
+            f"{name}: deleted{when}{'' if steps is None else f', after {steps:,} ticks'}; its name"
+            " stays taken"
+        )
 
 
 def _show(arguments: argparse.Namespace) -> None:
@@ -176,14 +246,22 @@ _LABELS = {"error_95": "a total is right, in 95 of 100 cases, to within"}
 
 
 def _released_until(status: Status) -> str | None:
-    return None if status.published_tick is None else status.description.ticks.local(status.published_tick + 1)
+    return (
+        None
+        if status.published_tick is None
+        else status.description.ticks.local(status.published_tick + 1)
+    )
 
 
 def _summary(status: Status) -> dict[str, Any]:
     from fadecount.mechanisms.noise_law import half_widths
 
     description, steps = status.description, status.published_steps
-    end = None if status.published_tick is None else description.ticks.shown(status.published_tick + 1)
+    end = (
+        None
+        if status.published_tick is None
+        else description.ticks.shown(status.published_tick + 1)
+    )
     summary: dict[str, Any] = {
         "name": description.name,
         "tick": format_duration(description.ticks.tick_seconds),
@@ -195,7 +273,9 @@ def _summary(status: Status) -> dict[str, Any]:
         "released_until": end,
         "error_95": int(half_widths(description.mechanism, steps, 1)[0]) if steps else None,
         "other_histories": len(status.forks),
-        "releases_kept_for": "ever" if status.retain_seconds is None else format_duration(status.retain_seconds),
+        "releases_kept_for": (
+            "ever" if status.retain_seconds is None else format_duration(status.retain_seconds)
+        ),
     }
     return summary
 
@@ -228,12 +308,18 @@ def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
     tick = ticks.at(parse_time(text, ticks.zone, name="--item").timestamp())
     now, later = reader.loss(name, tick), reader.loss(name, tick, at=time.time() + _YEAR)
     sentence = (
-        f"An event in the tick of {ticks.local(tick)}: "
-        f"at most {shown_loss(now)} is lost now, at most {shown_loss(later)} in a year. "
-        f"Someone who sees all releases can raise or lower the odds of any guess about it by a factor of at most "
-        f"{shown_factor(now)} now, {shown_factor(later)} in a year{_except(status)}."
+        f"An event in the tick of {ticks.local(tick)}: at most {shown_loss(now)} is lost now, at"
+        f" most {shown_loss(later)} in a year. Someone who sees all releases can raise or lower the"
+        f" odds of any guess about it by a factor of at most {shown_factor(now)} now,"
+        f" {shown_factor(later)} in a year{_except(status)}."
     )
-    return {"stream": name, "tick": ticks.shown(tick), "loss_now": now, "loss_in_a_year": later, "sentence": sentence}
+    return {
+        "stream": name,
+        "tick": ticks.shown(tick),
+        "loss_now": now,
+        "loss_in_a_year": later,
+        "sentence": sentence,
+    }
 
 
 def _except(status: Status) -> str:
@@ -243,18 +329,30 @@ def _except(status: Status) -> str:
 
 
 def _someone(status: Status, often: str, span: str) -> dict[str, Any]:
-    """The loss of a person with these visits until now: all visits together, wherever in their time they were."""
+    """The loss of a person with these visits until now: all visits together, wherever in their time
+    they were."""
     tick = status.description.ticks.tick_seconds
     events, every, length = visits_from(often, span, tick)
-    seen = length if status.forks else min(length, status.published_steps)  # nothing came before the stream began
-    losses = losses_of(status.loss, events, every * tick, seen * tick, tick, status.description.unit, _due(status))
+    seen = (
+        length if status.forks else min(length, status.published_steps)
+    )  # nothing came before the stream began
+    losses = losses_of(
+        status.loss, events, every * tick, seen * tick, tick, status.description.unit, _due(status)
+    )
     sentence = someone_words(status.description.mechanism, often, length * tick, losses)
     shown = {name: loss.epsilon for name, loss in losses.items()}
-    return {"stream": status.description.name, "person": often, "for": span, **shown, "sentence": sentence}
+    return {
+        "stream": status.description.name,
+        "person": often,
+        "for": span,
+        **shown,
+        "sentence": sentence,
+    }
 
 
 def _due(status: Status) -> int:
-    """The last released step that is over by the clock: releases ahead of it make every event that much older."""
+    """The last released step that is over by the clock: releases ahead of it make every event that
+    much older."""
     return min(status.loss.steps, status.step_of(status.description.ticks.at(time.time()) - 1))
 
 
@@ -264,12 +362,18 @@ def _curve(arguments: argparse.Namespace) -> None:
         tick = status.description.ticks.tick_seconds
         ages = sorted({0, *(max(1, UNITS[unit] // tick) for unit in _AGES), 10 * _YEAR // tick})
         losses = [status.loss.at_age(age, due=_due(status)).epsilon for age in ages]
-    rows = [{"age": age, "time": format_duration(age * tick), "loss": loss} for age, loss in zip(ages, losses, strict=True)]
+    rows = [
+        {"age": age, "time": format_duration(age * tick), "loss": loss}
+        for age, loss in zip(ages, losses, strict=True)
+    ]
     if arguments.json:
         print(json_text(rows))
         return
     for row in rows:
-        print(f"{row['time'] if row['age'] else 'at once':>24}  at most {rounded_up(float(str(row['loss'])), 4)}")
+        print(
+            f"{row['time'] if row['age'] else 'at once':>24}  at most"
+            f" {rounded_up(float(str(row['loss'])), 4)}"
+        )
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -281,7 +385,9 @@ def _export(arguments: argparse.Namespace) -> None:
         ticks = description.ticks
         since, until = _span(arguments, ticks)
         columns = COLUMNS if arguments.per is None else WINDOW_COLUMNS
-        with ReleaseWriter(arguments.output, description, force=arguments.force, columns=columns) as writer:
+        with ReleaseWriter(
+            arguments.output, description, force=arguments.force, columns=columns
+        ) as writer:
             if arguments.per is not None:
                 zone = arguments.zone or ticks.zone
                 writer.write_windows(_windows(reader, arguments, since, until), keys, zone)
@@ -293,15 +399,26 @@ def _export(arguments: argparse.Namespace) -> None:
 def _span(arguments: argparse.Namespace, ticks: Ticks) -> tuple[int | None, int | None]:
     """The first tick that --since names, and the one before which --until ends."""
     since, until = (
-        None if text is None else ticks.first_from(parse_time(text, ticks.zone, name=option).timestamp())
+        (
+            None
+            if text is None
+            else ticks.first_from(parse_time(text, ticks.zone, name=option).timestamp())
+        )
         for text, option in ((arguments.since, "--since"), (arguments.until, "--until"))
     )
     return since, until
 
 
-def _windows(reader: Reader, arguments: argparse.Namespace, since: int | None, until: int | None) -> Windows:
+def _windows(
+    reader: Reader, arguments: argparse.Namespace, since: int | None, until: int | None
+) -> Windows:
     return reader.windows(
-        arguments.name, per=arguments.per, zone=arguments.zone, since=since, until=until, nonnegative=arguments.nonnegative
+        arguments.name,
+        per=arguments.per,
+        zone=arguments.zone,
+        since=since,
+        until=until,
+        nonnegative=arguments.nonnegative,
     )
 
 
@@ -315,27 +432,51 @@ def _plot(arguments: argparse.Namespace) -> None:
         wanted = arguments.key or list(keys)
         for key in wanted:
             if key not in keys:
-                raise bad_parameter("--key", key, f"a key of stream {arguments.name!r}", "fadecount streams show lists them")
+                raise bad_parameter(
+                    "--key",
+                    key,
+                    f"a key of stream {arguments.name!r}",
+                    "fadecount streams show lists them",
+                )
         if len(wanted) > MOST_PANELS:
             raise ParameterError(
-                f"--key must choose at most {MOST_PANELS} keys to draw, the stream has {len(keys)}; repeat --key"
+                f"--key must choose at most {MOST_PANELS} keys to draw, the stream has {len(keys)};"
+                " repeat --key"
             )
         panels = _panels(reader, arguments, ticks, keys, wanted)
     if not panels or not len(panels[0].times):
-        raise ParameterError(f"stream {arguments.name!r} has released nothing in that time; there is nothing to draw")
+        raise ParameterError(
+            f"stream {arguments.name!r} has released nothing in that time; there is nothing to draw"
+        )
     figure = new_figure(7.2, max(3.6, 2.2 * -(-len(panels) // (1 if len(panels) < 4 else 2))))
-    title = f"{arguments.name}: {'running total' if arguments.per is None else f'per {arguments.per}'}"
-    draw_panels(figure, panels, bars=arguments.per is not None, zone=arguments.zone or ticks.zone, title=title)
+    title = (
+        f"{arguments.name}: {'running total' if arguments.per is None else f'per {arguments.per}'}"
+    )
+    draw_panels(
+        figure,
+        panels,
+        bars=arguments.per is not None,
+        zone=arguments.zone or ticks.zone,
+        title=title,
+    )
     save_figure(figure, arguments.output)
 
 
-def _panels(reader: Reader, arguments: argparse.Namespace, ticks: Ticks, keys: tuple[str, ...], wanted: list[str]) -> list[Panel]:
+def _panels(
+    reader: Reader,
+    arguments: argparse.Namespace,
+    ticks: Ticks,
+    keys: tuple[str, ...],
+    wanted: list[str],
+) -> list[Panel]:
     from fadecount.plots import Panel
     from fadecount.streams.export import releases_table, windows_table
 
     zone, (since, until) = ZoneInfo(arguments.zone or ticks.zone), _span(arguments, ticks)
     if arguments.per is None:
-        table = releases_table(reader.releases(arguments.name, since=since, until=until), keys, ticks)
+        table = releases_table(
+            reader.releases(arguments.name, since=since, until=until), keys, ticks
+        )
     else:
         table = windows_table(_windows(reader, arguments, since, until), keys)
     panels = []
@@ -345,14 +486,24 @@ def _panels(reader: Reader, arguments: argparse.Namespace, ticks: Ticks, keys: t
         columns = {name: table[name][here] for name in ("value", "low", "high")}
         partial = table["partial"][here] if "partial" in table else None
         panels.append(
-            Panel(key=key, times=times, values=columns["value"], low=columns["low"], high=columns["high"], partial=partial)
+            Panel(
+                key=key,
+                times=times,
+                values=columns["value"],
+                low=columns["low"],
+                high=columns["high"],
+                partial=partial,
+            )
         )
     return panels
 
 
 def _catch_up(arguments: argparse.Namespace) -> None:
     if not arguments.yes:
-        raise ParameterError("--yes must be given: it says that the clock is right; released ticks cannot be taken back")
+        raise ParameterError(
+            "--yes must be given: it says that the clock is right; released ticks cannot be taken"
+            " back"
+        )
     open_reader(arguments).close()
     with open_store(arguments) as store:
         closed = store.open(arguments.name).catch_up(time.time())
@@ -361,17 +512,24 @@ def _catch_up(arguments: argparse.Namespace) -> None:
 
 def _accept_history(arguments: argparse.Namespace) -> None:
     if not arguments.yes:
-        raise ParameterError("--yes must be given: other histories make every loss of the stream larger, for ever")
+        raise ParameterError(
+            "--yes must be given: other histories make every loss of the stream larger, for ever"
+        )
     with open_reader(arguments) as reader:
         before = reader.status(arguments.name).loss
         number = arguments.other_histories
-        _by_leader(arguments, "accept-history", lambda store: store.accept_histories(arguments.name, number), number)
+        _by_leader(
+            arguments,
+            "accept-history",
+            lambda store: store.accept_histories(arguments.name, number),
+            number,
+        )
         status = reader.status(arguments.name)
     day = max(1, UNITS["d"] // status.description.ticks.tick_seconds)
     print(
-        f"{arguments.name} goes on. Other histories of it: {len(status.forks)}. What is lost about an event after a day: at most "
-        f"ε = {shown_loss(status.loss.at_age(day).epsilon)}; "
-        f"with this history alone it was at most {shown_loss(before.at_age(day).epsilon)}."
+        f"{arguments.name} goes on. Other histories of it: {len(status.forks)}. What is lost about"
+        f" an event after a day: at most ε = {shown_loss(status.loss.at_age(day).epsilon)}; with"
+        f" this history alone it was at most {shown_loss(before.at_age(day).epsilon)}."
     )
 
 
@@ -386,22 +544,37 @@ def _retain(arguments: argparse.Namespace) -> None:
 
         _by_leader(arguments, "retain", retain, seconds)
         kept = reader.status(arguments.name)
-    since = "" if kept.kept_tick is None else f"; those before {kept.description.ticks.local(kept.kept_tick)} are removed"
-    print(f"{arguments.name}: releases are kept for {'ever' if seconds is None else format_duration(seconds)}{since}")
+    since = (
+        ""
+        if kept.kept_tick is None
+        else f"; those before {kept.description.ticks.local(kept.kept_tick)} are removed"
+    )
+    print(
+        f"{arguments.name}: releases are kept for"
+        f" {'ever' if seconds is None else format_duration(seconds)}{since}"
+    )
 
 
 def _delete(arguments: argparse.Namespace) -> None:
     if not arguments.yes:
-        raise ParameterError("--yes must be given to delete a stream; its releases are removed, its name stays taken")
+        raise ParameterError(
+            "--yes must be given to delete a stream; its releases are removed, its name stays taken"
+        )
     open_reader(arguments).close()
     _by_leader(arguments, "delete", lambda store: store.delete(arguments.name), None)
     print(
-        f"{arguments.name}: deleted. Observers keep what they have seen, so its name stays taken. A stream of another name that "
-        "counts the same events is a further release: the losses of both add up."
+        f"{arguments.name}: deleted. Observers keep what they have seen, so its name stays taken. A"
+        " stream of another name that counts the same events is a further release: the losses of"
+        " both add up."
     )
 
 
-def _by_leader(arguments: argparse.Namespace, action: Action, work: Callable[[Store], object], number: int | None) -> None:
+def _by_leader(
+    arguments: argparse.Namespace,
+    action: Action,
+    work: Callable[[Store], object],
+    number: int | None,
+) -> None:
     """Do it here; or, if a service leads the stream, let the service do it."""
     from fadecount.streams.database import Database
     from fadecount.streams.requests import Request, ask_leader
@@ -430,14 +603,18 @@ def _rotate(arguments: argparse.Namespace) -> None:
 
     open_reader(arguments).close()
     with open_store(arguments) as store:
-        store.rotate(Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file))
+        store.rotate(
+            Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file)
+        )
 
 
 def _migrate(arguments: argparse.Namespace) -> None:
     from fadecount.streams.database import FORMAT
 
     if arguments.state is not None and not (Path(arguments.state) / FILE_NAME).is_file():
-        raise bad_parameter("--state", arguments.state, "the folder of a store", "there is nothing to migrate")
+        raise bad_parameter(
+            "--state", arguments.state, "the folder of a store", "there is nothing to migrate"
+        )
     with open_store(arguments) as store:
         print(f"the store has the current format, {FORMAT}; it holds {len(store.names())} streams")
 
@@ -448,11 +625,21 @@ def _audit_log(arguments: argparse.Namespace) -> None:
 
     entries = list(AuditLog.in_folder(arguments.state or default_folder()).entries())
     if arguments.contains is not None and arguments.contains not in [each.hash for each in entries]:
-        raise bad_parameter("--contains", arguments.contains, "the hash of a line of the log", "the log was cut off or replaced")
+        raise bad_parameter(
+            "--contains",
+            arguments.contains,
+            "the hash of a line of the log",
+            "the log was cut off or replaced",
+        )
     if arguments.json:
         print(json_text([asdict(each) for each in entries]))
         return
     for each in entries:
-        details = "".join(f", {name.replace('_', ' ')} {value}" for name, value in each.details.items())
+        details = "".join(
+            f", {name.replace('_', ' ')} {value}" for name, value in each.details.items()
+        )
         print(f"{each.time}  {each.actor}: {each.act}: {each.object}{details}")
-    print(f"{len(entries):,} lines, none changed" + (f"; the last hash is {entries[-1].hash}" if entries else ""))
+    print(
+        f"{len(entries):,} lines, none changed"
+        + (f"; the last hash is {entries[-1].hash}" if entries else "")
+    )

@@ -28,29 +28,60 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    create = actions.add_parser("create", help="make a token and print it", description="make a token and print it")
-    create.add_argument("--role", choices=("writer", "reader", "admin"), required=True, help="what it is for")
+    create = actions.add_parser(
+        "create", help="make a token and print it", description="make a token and print it"
+    )
+    create.add_argument(
+        "--role", choices=("writer", "reader", "admin"), required=True, help="what it is for"
+    )
     create.add_argument("--stream", metavar="NAME", help="only for this stream (default: for all)")
-    create.add_argument("--label", metavar="TEXT", default="", help="what it is for, in your words; the audit log names it")
-    create.add_argument("--expires", metavar="LENGTH", help="refused after this time, such as 90d (default: never)")
+    create.add_argument(
+        "--label",
+        metavar="TEXT",
+        default="",
+        help="what it is for, in your words; the audit log names it",
+    )
+    create.add_argument(
+        "--expires", metavar="LENGTH", help="refused after this time, such as 90d (default: never)"
+    )
     group = create.add_argument_group("limits of this token")
-    group.add_argument("--rate", type=float, metavar="N", help="requests a second (default: no limit)")
-    group.add_argument("--connections", type=int, metavar="N", help="connections in use at once (default: no limit)")
-    group.add_argument("--live-readers", type=int, metavar="N", help="live readers at once (default: no limit)")
+    group.add_argument(
+        "--rate", type=float, metavar="N", help="requests a second (default: no limit)"
+    )
+    group.add_argument(
+        "--connections",
+        type=int,
+        metavar="N",
+        help="connections in use at once (default: no limit)",
+    )
+    group.add_argument(
+        "--live-readers", type=int, metavar="N", help="live readers at once (default: no limit)"
+    )
     text = "show the tokens, without their secrets"
     listing = actions.add_parser("list", help=text, description=text)
     listing.add_argument("--json", action="store_true", help="as JSON")
-    revoke = actions.add_parser("revoke", help="make a token useless", description="make a token useless")
+    revoke = actions.add_parser(
+        "revoke", help="make a token useless", description="make a token useless"
+    )
     revoke.add_argument("id", help="the id that list shows")
     for each in (create, listing, revoke):
-        each.add_argument("--state", type=Path, metavar="DIR", help=f"folder of the service (default: {STATE_DEFAULT})")
+        each.add_argument(
+            "--state",
+            type=Path,
+            metavar="DIR",
+            help=f"folder of the service (default: {STATE_DEFAULT})",
+        )
 
 
 def run(arguments: argparse.Namespace) -> int:
     from fadecount.service.settings import Storage, default_folder
     from fadecount.service.tokens import Role
 
-    expires = None if getattr(arguments, "expires", None) is None else parse_duration(arguments.expires, name="--expires")
+    expires = (
+        None
+        if getattr(arguments, "expires", None) is None
+        else parse_duration(arguments.expires, name="--expires")
+    )
     storage = Storage(folder=arguments.state or default_folder())
     tokens = storage.tokens()
     if arguments.action == "create" or storage.folder.exists():
@@ -77,17 +108,37 @@ def run(arguments: argparse.Namespace) -> int:
 def _show(tokens: TokenFile, *, as_json: bool) -> None:
     used = tokens.last_uses()
     rows = [
-        _row(each, tokens.has_expired(each), used[each.id].isoformat() if each.id in used else None) for each in tokens.grants()
+        _row(each, tokens.has_expired(each), used[each.id].isoformat() if each.id in used else None)
+        for each in tokens.grants()
     ]
     if as_json:
         print(json.dumps(rows))
         return
     for row in rows:
-        until = "expired" if row["expired"] else "until " + row["expires"] if row["expires"] else "no expiry"
-        limits = ", ".join(f"{name.replace('_', ' ')} {row[name]:g}" for name in _LIMITS if row[name] is not None)
+        until = (
+            "expired"
+            if row["expired"]
+            else "until " + row["expires"]
+            if row["expires"]
+            else "no expiry"
+        )
+        limits = ", ".join(
+            f"{name.replace('_', ' ')} {row[name]:g}" for name in _LIMITS if row[name] is not None
+        )
         last = f"last used {row['last_used']}" if row["last_used"] else "not used yet"
-        words = [f"{row['id']}  {row['role']:<6}  {row['stream'] or 'all streams':<24}  {row['created']}", until, last]
-        print("  ".join([*words, *([limits] if limits else []), *([row["label"]] if row["label"] else [])]))
+        words = [
+            (
+                f"{row['id']}  {row['role']:<6}  {row['stream'] or 'all streams':<24} "
+                f" {row['created']}"
+            ),
+            until,
+            last,
+        ]
+        print(
+            "  ".join(
+                [*words, *([limits] if limits else []), *([row["label"]] if row["label"] else [])]
+            )
+        )
 
 
 _LIMITS = ("rate", "connections", "live_readers")

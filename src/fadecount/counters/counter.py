@@ -26,16 +26,17 @@ Row = Sequence[int] | Sequence[float] | NDArray[np.integer] | NDArray[np.floatin
 class Counter:
     """A private running count of a stream, or a vector of them (one per key).
 
-    ``step`` takes the input of one step and returns the noisy sum of the inputs so far; ``extend`` does many steps at
-    once, with the same law and the same state afterwards. Inputs are integers (numbers of events), or, with
-    ``resolution_bits``, reals in [0, 1].
+    ``step`` takes the input of one step and returns the noisy sum of the inputs so far; ``extend``
+    does many steps at once, with the same law and the same state afterwards. Inputs are integers
+    (numbers of events), or, with ``resolution_bits``, reals in [0, 1].
 
-    Guarantees: the outputs have the privacy loss that ``mechanism.loss`` states, for streams that differ by at most 1 in
-    one step of one key. Noise comes from the operating system's entropy, each variable is drawn once and never again, also
-    across :meth:`save` and :meth:`resume`; a forked child process is refused with a ``ForkedError``. A call that raises
-    changes nothing. Calls from several threads are serialized. Assumes: a saved state is resumed at most once; two counters
-    that continue from one state reveal more than stated. Costs: O(1) draws per step on average; O(delay + log(time)) memory
-    per key. Proof: docs/theory.md, section 2.
+    Guarantees: the outputs have the privacy loss that ``mechanism.loss`` states, for streams that
+    differ by at most 1 in one step of one key. Noise comes from the operating system's entropy,
+    each variable is drawn once and never again, also across :meth:`save` and :meth:`resume`; a
+    forked child process is refused with a ``ForkedError``. A call that raises changes nothing.
+    Calls from several threads are serialized. Assumes: a saved state is resumed at most once; two
+    counters that continue from one state reveal more than stated. Costs: O(1) draws per step on
+    average; O(delay + log(time)) memory per key. Proof: docs/theory.md, section 2.
 
     >>> import fadecount as fc
     >>> counter = fc.Counter(fc.Gradual(epsilon=0.5, exponent=2.0))
@@ -44,39 +45,87 @@ class Counter:
     100
     """
 
-    __slots__ = ("_delay", "_delayed", "_exact", "_grid", "_horizon", "_lineage", "_lock", "_mechanism", "_path", "_total")
+    __slots__ = (
+        "_delay",
+        "_delayed",
+        "_exact",
+        "_grid",
+        "_horizon",
+        "_lineage",
+        "_lock",
+        "_mechanism",
+        "_path",
+        "_total",
+    )
 
-    def __init__(self, mechanism: Mechanism, *, shape: tuple[()] | tuple[int] = (), resolution_bits: int | None = None) -> None:
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        *,
+        shape: tuple[()] | tuple[int] = (),
+        resolution_bits: int | None = None,
+    ) -> None:
         self._prepare(mechanism, _width(shape), resolution_bits, SystemNoise())
 
     @classmethod
     def _with_noise(
-        cls, mechanism: Mechanism, source: NoiseSource, *, width: int | None = None, resolution_bits: int | None = None
+        cls,
+        mechanism: Mechanism,
+        source: NoiseSource,
+        *,
+        width: int | None = None,
+        resolution_bits: int | None = None,
     ) -> Counter:
-        """The private constructor behind the public one: a counter on a given noise source, for tests."""
+        """The private constructor behind the public one: a counter on a given noise source, for
+        tests."""
         counter = cls.__new__(cls)
         counter._prepare(mechanism, width, resolution_bits, source)
         return counter
 
-    def _prepare(self, mechanism: Mechanism, width: int | None, resolution_bits: int | None, source: NoiseSource) -> None:
+    def _prepare(
+        self,
+        mechanism: Mechanism,
+        width: int | None,
+        resolution_bits: int | None,
+        source: NoiseSource,
+    ) -> None:
         if not isinstance(mechanism, Mechanism):
-            raise bad_parameter("mechanism", mechanism, "a fadecount mechanism", "such as fadecount.Gradual(epsilon=0.1)")
+            raise bad_parameter(
+                "mechanism",
+                mechanism,
+                "a fadecount mechanism",
+                "such as fadecount.Gradual(epsilon=0.1)",
+            )
         if resolution_bits is not None:
             remedy = "inputs are rounded to multiples of 2**-resolution_bits"
             resolution_bits = require_integer(
-                "resolution_bits", resolution_bits, minimum=0, maximum=LARGEST_RESOLUTION, remedy=remedy
+                "resolution_bits",
+                resolution_bits,
+                minimum=0,
+                maximum=LARGEST_RESOLUTION,
+                remedy=remedy,
             )
         schedule = mechanism.schedule
         if mechanism.loss(schedule.delay) == np.inf:
-            raise ParameterError("mechanism must have a finite loss, got inf; make the first budget finite")
+            raise ParameterError(
+                "mechanism must have a finite loss, got inf; make the first budget finite"
+            )
         self._grid = Grid(resolution_bits, width)
         self._exact = (-self._grid.largest_sum, self._grid.largest_sum)
         memories, bits = schedule.memories, self._grid.bits
         if memories is not None and bits > memories.unit_bits:
-            raise bad_parameter("resolution_bits", resolution_bits, f"at most {memories.unit_bits}", "the noise is no finer")
+            raise bad_parameter(
+                "resolution_bits",
+                resolution_bits,
+                f"at most {memories.unit_bits}",
+                "the noise is no finer",
+            )
         if scale_of(min((*schedule.budgets, schedule.carry_budget)), bits) > LARGEST_SCALE:
             raise bad_parameter(
-                "resolution_bits", resolution_bits, "coarser for a budget so small", "use fewer bits or a larger budget"
+                "resolution_bits",
+                resolution_bits,
+                "coarser for a budget so small",
+                "use fewer bits or a larger budget",
             )
         self._mechanism = mechanism
         self._delay, self._horizon = schedule.delay, schedule.horizon
@@ -120,7 +169,8 @@ class Counter:
     @overload
     def step(self, item: Row) -> NDArray[np.int64] | NDArray[np.float64]: ...
     def step(self, item: float | Row) -> float | NDArray[np.int64] | NDArray[np.float64]:
-        """Count one step's input and return the output: an int (a float with ``resolution_bits``), or an array over the keys."""
+        """Count one step's input and return the output: an int (a float with ``resolution_bits``),
+        or an array over the keys."""
         if self._lineage is not Lineage.current:
             require_lineage(self._lineage)
         grid, (least, largest) = self._grid, self._exact
@@ -136,7 +186,9 @@ class Counter:
             delay = self._delay
             if delay and len(self._delayed) < delay:
                 self._delayed.append(counted)
-                return self._output(0 if grid.width is None else np.zeros(grid.width, dtype=np.int64))
+                return self._output(
+                    0 if grid.width is None else np.zeros(grid.width, dtype=np.int64)
+                )
             total = self._total + (self._delayed[0] if delay else counted)
             if not plain or not least <= total <= largest:
                 grid.require_exact(total)
@@ -154,7 +206,8 @@ class Counter:
         return released
 
     def extend(self, items: ArrayLike) -> NDArray[np.int64] | NDArray[np.float64]:
-        """Count the inputs of many steps, in the shape (steps,) or (steps, keys), and return as many outputs."""
+        """Count the inputs of many steps, in the shape (steps,) or (steps, keys), and return as
+        many outputs."""
         require_lineage(self._lineage)
         grid = self._grid
         array = grid.many(items)
@@ -173,7 +226,9 @@ class Counter:
                 self._total = total
             if self._delay:
                 rest = waiting[shown:]
-                self._delayed = deque(rest.tolist() if grid.width is None else [row.copy() for row in rest])
+                self._delayed = deque(
+                    rest.tolist() if grid.width is None else [row.copy() for row in rest]
+                )
         result: NDArray[np.int64] | NDArray[np.float64] = grid.output(released)
         return result
 
@@ -185,11 +240,15 @@ class Counter:
             )
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to copy or pickle: two counters that continue with the same noise reveal more than stated."""
-        raise TypeError("a counter cannot be copied; save() it, and let one counter go on from there")
+        """Refuse to copy or pickle: two counters that continue with the same noise reveal more than
+        stated."""
+        raise TypeError(
+            "a counter cannot be copied; save() it, and let one counter go on from there"
+        )
 
     def save(self) -> bytes:
-        """The state as versioned bytes, to continue without drawing any noise again. It holds true sums: keep it secret."""
+        """The state as versioned bytes, to continue without drawing any noise again. It holds true
+        sums: keep it secret."""
         require_lineage(self._lineage)
         width = self._grid.width
         empty = np.empty((0,) if width is None else (0, width), dtype=np.int64)
@@ -206,14 +265,17 @@ class Counter:
 
     @classmethod
     def resume(cls, blob: bytes) -> Counter:
-        """The counter that :meth:`save` described. Damaged, foreign or newer bytes are refused with a ``SavedStateError``."""
+        """The counter that :meth:`save` described. Damaged, foreign or newer bytes are refused with
+        a ``SavedStateError``."""
         return cls._resume_with_noise(blob, SystemNoise())
 
     @classmethod
     def _resume_with_noise(cls, blob: bytes, source: NoiseSource) -> Counter:
         state = SavedState.from_bytes(blob)
         try:
-            counter = cls._with_noise(state.mechanism, source, width=state.width, resolution_bits=state.resolution_bits)
+            counter = cls._with_noise(
+                state.mechanism, source, width=state.width, resolution_bits=state.resolution_bits
+            )
         except ParameterError as error:
             raise damaged() from error
         scalar = state.width is None
@@ -250,8 +312,12 @@ def _width(shape: tuple[()] | tuple[int]) -> int | None:
     if shape == ():
         return None
     if not isinstance(shape, tuple) or len(shape) != 1:
-        raise bad_parameter("shape", shape, "() or (keys,)", "a counter has one running count, or one per key")
-    return require_integer("shape[0]", shape[0], minimum=1, maximum=1 << 40, remedy="it is the number of keys")
+        raise bad_parameter(
+            "shape", shape, "() or (keys,)", "a counter has one running count, or one per key"
+        )
+    return require_integer(
+        "shape[0]", shape[0], minimum=1, maximum=1 << 40, remedy="it is the number of keys"
+    )
 
 
 def _stacked(waiting: list[Any], array: NDArray[np.int64]) -> NDArray[np.int64]:

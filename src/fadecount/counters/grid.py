@@ -1,9 +1,9 @@
 """Inputs as exact integers, and sums as outputs.
 
-Without a resolution, inputs are integers and so are outputs. With ``resolution_bits = k``, inputs are reals in [0,
-1]; each is rounded on its own onto the grid of ``2**-k``, so that two inputs that differ by at most 1 differ by at
-most ``2**k`` grid units, and outputs are floats on that grid. Sums stay within a bound below which they (and the
-noise on top) are exact.
+Without a resolution, inputs are integers and so are outputs. With ``resolution_bits = k``, inputs
+are reals in [0, 1]; each is rounded on its own onto the grid of ``2**-k``, so that two inputs that
+differ by at most 1 differ by at most ``2**k`` grid units, and outputs are floats on that grid. Sums
+stay within a bound below which they (and the noise on top) are exact.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Grid:
     bits: int = field(init=False)
     plain: bool = field(init=False)
     largest_sum: int = field(init=False)
-    """2**62 leaves room in int64 for noise; a float64 on the grid is exact below 2**53, and half of that leaves room too."""
+    """2**62 leaves room in int64 for noise; a float64 on the grid is exact below 2**53, and half of
+    that leaves room too."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bits", self.resolution_bits or 0)
@@ -42,17 +43,28 @@ class Grid:
         array = _as_array(item)
         wanted = () if self.width is None else (self.width,)
         if array.shape != wanted:
-            raise InputError(f"input must have the shape {wanted}, got {array.shape}; use extend for many steps")
+            raise InputError(
+                f"input must have the shape {wanted}, got {array.shape}; use extend for many steps"
+            )
         numbers = self._numbers(array[np.newaxis])
-        return int(numbers[0]) if self.width is None else numbers[0].copy()  # a delay may keep it while callers reuse theirs
+        return (
+            int(numbers[0]) if self.width is None else numbers[0].copy()
+        )  # a delay may keep it while callers reuse theirs
 
     def many(self, items: Any) -> NDArray[np.int64]:
         """Many inputs as an int64 array of the shape (steps,) or (steps, counts)."""
         array = _as_array(items)
         wanted = "(steps,)" if self.width is None else f"(steps, {self.width})"
-        fits = array.ndim == 1 if self.width is None else array.ndim == 2 and array.shape[1] == self.width
+        fits = (
+            array.ndim == 1
+            if self.width is None
+            else array.ndim == 2 and array.shape[1] == self.width
+        )
         if not fits and array.shape != (0,):
-            raise InputError(f"input must have the shape {wanted}, got {array.shape}; give one number per step and count")
+            raise InputError(
+                f"input must have the shape {wanted}, got {array.shape}; give one number per step"
+                " and count"
+            )
         if array.size == 0:
             return np.empty(0 if self.width is None else (0, self.width), dtype=np.int64)
         return self._numbers(array)
@@ -64,34 +76,54 @@ class Grid:
         if array.dtype == object:
             array = self._from_objects(array)
         if array.dtype.kind not in "iu":
-            raise InputError(f"input must be an integer, got {array.dtype.name}; count events, or set resolution_bits for reals")
+            raise InputError(
+                f"input must be an integer, got {array.dtype.name}; count events, or set"
+                " resolution_bits for reals"
+            )
         if int(array.max()) > self.largest_sum or int(array.min()) < -self.largest_sum:
             raise _too_large()
         return array.astype(np.int64, copy=False)
 
     def _from_objects(self, array: NDArray[Any]) -> NDArray[np.int64]:
-        """Python integers that NumPy did not take as one type; too large ones are refused, booleans too."""
+        """Python integers that NumPy did not take as one type; too large ones are refused, booleans
+        too."""
         try:
-            plain = [operator.index(each) for each in array.flat if not isinstance(each, bool | np.bool)]
+            plain = [
+                operator.index(each) for each in array.flat if not isinstance(each, bool | np.bool)
+            ]
         except TypeError:
             plain = []
         if len(plain) != array.size:
-            raise InputError("input must be an integer, got other objects; count events, or set resolution_bits for reals")
+            raise InputError(
+                "input must be an integer, got other objects; count events, or set resolution_bits"
+                " for reals"
+            )
         if max(plain) > self.largest_sum or min(plain) < -self.largest_sum:
             raise _too_large()
         return np.array(plain, dtype=np.int64).reshape(array.shape)
 
     def _on_grid(self, array: NDArray[Any]) -> NDArray[np.int64]:
         if array.dtype.kind not in "iuf":
-            raise InputError(f"input must be a real number in [0, 1], got {array.dtype.name}; scale the inputs first")
+            raise InputError(
+                f"input must be a real number in [0, 1], got {array.dtype.name}; scale the inputs"
+                " first"
+            )
         reals = array.astype(np.float64)
         if not bool(np.all((reals >= 0.0) & (reals <= 1.0))):
-            raise InputError("input must be a real number in [0, 1], got one outside (or NaN); scale the inputs first")
+            raise InputError(
+                "input must be a real number in [0, 1], got one outside (or NaN); scale the inputs"
+                " first"
+            )
         return np.rint(np.ldexp(reals, self.bits)).astype(np.int64)
 
-    def running(self, total: Any, items: NDArray[np.int64], out: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The running sums after each step, written to ``out``; refused as a whole if one would leave the exact range."""
-        farthest = max(int(np.max(total)), -int(np.min(total))) + len(items) * max(int(items.max()), -int(items.min()))
+    def running(
+        self, total: Any, items: NDArray[np.int64], out: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The running sums after each step, written to ``out``; refused as a whole if one would
+        leave the exact range."""
+        farthest = max(int(np.max(total)), -int(np.min(total))) + len(items) * max(
+            int(items.max()), -int(items.min())
+        )
         if farthest > self.largest_sum:
             exact = np.cumsum(items.astype(object), axis=0) + np.asarray(total).astype(object)
             if np.any(np.abs(exact) > self.largest_sum):
@@ -105,7 +137,8 @@ class Grid:
         return out
 
     def require_exact(self, total: Any) -> None:
-        """Refuse a sum outside the exact range. A sum of two numbers within 2**62 that wrapped in int64 is outside it too."""
+        """Refuse a sum outside the exact range. A sum of two numbers within 2**62 that wrapped in
+        int64 is outside it too."""
         smallest, largest = (total, total) if self.width is None else (total.min(), total.max())
         if largest > self.largest_sum or smallest < -self.largest_sum:
             raise _sum_too_large(self.largest_sum)
@@ -114,15 +147,23 @@ class Grid:
         """The released form of a noisy sum: the integer itself, or a float on the grid."""
         if self.resolution_bits is None:
             return value
-        return np.ldexp(value, -self.bits) if self.width is not None or np.ndim(value) else float(value) / (1 << self.bits)
+        return (
+            np.ldexp(value, -self.bits)
+            if self.width is not None or np.ndim(value)
+            else float(value) / (1 << self.bits)
+        )
 
 
 def _as_array(items: Any) -> NDArray[Any]:
-    """The items as a NumPy array; rows of different lengths, and booleans among numbers, are refused."""
+    """The items as a NumPy array; rows of different lengths, and booleans among numbers, are
+    refused."""
     try:
         array = np.asarray(items)
     except ValueError:
-        raise InputError("input must be an array of numbers, got rows of different lengths; give one number per count") from None
+        raise InputError(
+            "input must be an array of numbers, got rows of different lengths; give one number per"
+            " count"
+        ) from None
     if _holds_bool(items):
         raise InputError("input must hold numbers, got a boolean among them; give 0 or 1")
     return array
@@ -144,4 +185,6 @@ def _too_large() -> InputError:
 
 def _sum_too_large(bound: int) -> SumOverflowError:
     exponent = bound.bit_length() - 1
-    return SumOverflowError(f"sum would pass +-2**{exponent} and lose exactness; start a new counter")
+    return SumOverflowError(
+        f"sum would pass +-2**{exponent} and lose exactness; start a new counter"
+    )

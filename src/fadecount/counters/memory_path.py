@@ -1,14 +1,17 @@
-"""The noise of a running Gaussian counter, step by step or in blocks: integers that store decaying sums of noise (memories).
+"""The noise of a running Gaussian counter, step by step or in blocks: integers that store decaying
+sums of noise (memories).
 
-:mod:`fadecount.mechanisms.memories` defines a step. A block of steps has the same result, bit by bit. Within an epoch of
-a memory there is no rounding, so its values are cumulative sums. From one epoch to the next, ``y' = (y + sum) >> shift``.
-As floors of floors are floors, several such steps are one: ``(y + d_0 + 2**s d_1 + 4**s d_2 + ...) >> (n s)``. That
-recurrence over groups is repeated for all groups at once until nothing changes. This takes few repetitions: each one reduces
-the remaining error by ``2**(n s)``.
+:mod:`fadecount.mechanisms.memories` defines a step. A block of steps has the same result, bit by
+bit. Within an epoch of a memory there is no rounding, so its values are cumulative sums. From one
+epoch to the next, ``y' = (y + sum) >> shift``. As floors of floors are floors, several such steps
+are one: ``(y + d_0 + 2**s d_1 + 4**s d_2 + ...) >> (n s)``. That recurrence over groups is repeated
+for all groups at once until nothing changes. This takes few repetitions: each one reduces the
+remaining error by ``2**(n s)``.
 
-Overflow is always detected. If no product exceeds 2**61 and no value of a memory exceeds its limit, then by induction over the
-steps every sum is the true one: a step changes a value by less than 2**61, so the first true value beyond its limit would still
-be computed correctly, and detected. Where a limit is exceeded, the block is computed again in Python's unbounded integers.
+Overflow is always detected. If no product exceeds 2**61 and no value of a memory exceeds its limit,
+then by induction over the steps every sum is the true one: a step changes a value by less than
+2**61, so the first true value beyond its limit would still be computed correctly, and detected.
+Where a limit is exceeded, the block is computed again in Python's unbounded integers.
 """
 
 from __future__ import annotations
@@ -34,13 +37,26 @@ _WIDE_BLOCK = 1 << 19
 class MemoryPath:
     """The memories of one counter (``width`` None) or of a vector of counters (one count each).
 
-    ``shown`` counts the steps that the path has noise for. All changes are made at the end of a call: a call that fails changes
-    nothing.
+    ``shown`` counts the steps that the path has noise for. All changes are made at the end of a
+    call: a call that fails changes nothing.
     """
 
-    __slots__ = ("_bounds", "_down", "_half", "_law", "_memories", "_plan", "_source", "_state", "_width", "shown")
+    __slots__ = (
+        "_bounds",
+        "_down",
+        "_half",
+        "_law",
+        "_memories",
+        "_plan",
+        "_source",
+        "_state",
+        "_width",
+        "shown",
+    )
 
-    def __init__(self, memories: Memories, source: NoiseSource, *, width: int | None, resolution_bits: int) -> None:
+    def __init__(
+        self, memories: Memories, source: NoiseSource, *, width: int | None, resolution_bits: int
+    ) -> None:
         self._memories = memories
         self._law = RoundedGaussian(memories.deviation)
         self._source = source
@@ -51,7 +67,10 @@ class MemoryPath:
             memories.kept,
             memories.kept_dropped,
             memories.kept_down,
-            [(each, each.epoch, each.dropped, each.down, each.shift, each.listed) for each in memories.memories],
+            [
+                (each, each.epoch, each.dropped, each.down, each.shift, each.listed)
+                for each in memories.memories
+            ],
         )
         self.shown = 0
         zero: Any = 0 if width is None else np.zeros(width, dtype=np.int64)
@@ -72,12 +91,15 @@ class MemoryPath:
         self._state, self._bounds = list(tails), None
 
     def step(self) -> Any:
-        """The noise of the next step: an int, or an array over the counts (not to be written to)."""
+        """The noise of the next step: an int, or an array over the counts (not to be written
+        to)."""
         step = self.shown
         if self._width is None:
             noise, self._state = self._stepped(step, self._source.one(self._law, 0, 0, step + 1))
         else:
-            row = self._source.many(self._law, 0, range(1), range(step + 1, step + 2), self._width)[0]
+            row = self._source.many(self._law, 0, range(1), range(step + 1, step + 2), self._width)[
+                0
+            ]
             sums = np.zeros_like(row)
             self._state = self._block(step, row, sums)
             noise = sums[0]
@@ -104,15 +126,20 @@ class MemoryPath:
         return (drawn + (terms >> 6) + self._half) >> self._down, after
 
     def add_to(self, sums: NDArray[np.int64]) -> None:
-        """Add the noise of the next ``len(sums)`` steps, block by block. Writes nothing but ``sums`` if it fails."""
+        """Add the noise of the next ``len(sums)`` steps, block by block. Writes nothing but
+        ``sums`` if it fails."""
         width, before, done = self._width or 1, self._state, 0
         limit = max(1, (BLOCK if width < _VERY_WIDE else _WIDE_BLOCK) // width)
         try:
             while done < len(sums):
                 count = min(limit, len(sums) - done)
                 first = self.shown + done
-                drawn = self._source.many(self._law, 0, range(1), range(first + 1, first + count + 1), width)[0]
-                self._state = self._block(first, drawn, sums[done : done + count].reshape(count, width))
+                drawn = self._source.many(
+                    self._law, 0, range(1), range(first + 1, first + count + 1), width
+                )[0]
+                self._state = self._block(
+                    first, drawn, sums[done : done + count].reshape(count, width)
+                )
                 done += count
         except BaseException:
             self._state, self._bounds = before, None
@@ -120,18 +147,22 @@ class MemoryPath:
         self.shown += done
 
     def _block(self, first: int, drawn: NDArray[np.int64], sums: NDArray[np.int64]) -> list[Any]:
-        """Add the noise of some steps to sums in the shape (steps, counts); returns the state after them."""
+        """Add the noise of some steps to sums in the shape (steps, counts); returns the state after
+        them."""
         scalar = self._width is None
         state = [np.reshape(np.asarray(row), (1, -1)) for row in self._state]
         last = None
         if not any(row.dtype == object for row in state):
-            last = (self._wide if drawn.shape[1] >= _VERY_WIDE else self._fast)(first, drawn, state, sums)
+            last = (self._wide if drawn.shape[1] >= _VERY_WIDE else self._fast)(
+                first, drawn, state, sums
+            )
         if last is None:
             return self._slow(first, drawn, sums)
         return [int(row[0]) if scalar else row for row in last]
 
     def _fast(self, first: int, drawn: Rows, state: list[Rows], sums: Rows) -> list[Rows] | None:
-        """A block in 64-bit integers, or None (and ``sums`` as they were) if one of them would not fit."""
+        """A block in 64-bit integers, or None (and ``sums`` as they were) if one of them would not
+        fit."""
         plan = self._memories
         largest = max(int(drawn.max()), -int(drawn.min()))
         noise = np.empty_like(drawn)
@@ -168,10 +199,16 @@ class MemoryPath:
         return last
 
     def _wide(self, first: int, drawn: Rows, state: list[Rows], sums: Rows) -> list[Rows] | None:
-        """A block of many counts, row by row, and some columns at a time, so that they stay in cache."""
-        plan, factors = self._memories, [memory.factors(first, len(drawn)) for memory in self._memories.memories]
+        """A block of many counts, row by row, and some columns at a time, so that they stay in
+        cache."""
+        plan, factors = (
+            self._memories,
+            [memory.factors(first, len(drawn)) for memory in self._memories.memories],
+        )
         bounds = self._bounded(first, drawn, factors, self._bounds) if self._bounds else None
-        bounds = bounds or self._bounded(first, drawn, factors, [max(int(row.max()), -int(row.min())) for row in state])
+        bounds = bounds or self._bounded(
+            first, drawn, factors, [max(int(row.max()), -int(row.min())) for row in state]
+        )
         if bounds is None:
             self._bounds = None
             return self._fast(first, drawn, state, sums)
@@ -181,12 +218,16 @@ class MemoryPath:
             columns = slice(start, start + _COLUMNS)
             before, now = [row[0, columns] for row in state], [row[columns] for row in after]
             part, out = room[: len(now[0])], noise[: len(now[0])]
-            for at, (row, summed) in enumerate(zip(drawn[:, columns], sums[:, columns], strict=True)):
+            for at, (row, summed) in enumerate(
+                zip(drawn[:, columns], sums[:, columns], strict=True)
+            ):
                 np.right_shift(before[0], plan.kept_dropped, out=out)
                 out *= plan.kept
                 out >>= plan.kept_down
                 np.add(before[0], row, out=now[0])
-                for memory, (grown, read), old, new in zip(plan.memories, factors, before[1:], now[1:], strict=True):
+                for memory, (grown, read), old, new in zip(
+                    plan.memories, factors, before[1:], now[1:], strict=True
+                ):
                     np.right_shift(old, memory.dropped, out=part)
                     part *= read[at]
                     part >>= memory.down
@@ -204,16 +245,23 @@ class MemoryPath:
         self._bounds = bounds
         return after
 
-    def _bounded(self, first: int, drawn: Rows, factors: list[tuple[Rows, Rows]], bounds: list[int]) -> list[int] | None:
-        """Bounds of all numbers after a block, from bounds before it; None if one might pass its limit on the way."""
+    def _bounded(
+        self, first: int, drawn: Rows, factors: list[tuple[Rows, Rows]], bounds: list[int]
+    ) -> list[int] | None:
+        """Bounds of all numbers after a block, from bounds before it; None if one might pass its
+        limit on the way."""
         plan, bounds = self._memories, list(bounds)
         limits = [plan.kept_limit_bits, *(memory.limit_bits for memory in plan.memories)]
         for at, row in enumerate(drawn):
             largest = max(int(row.max()), -int(row.min()))
             bounds[0] += largest
-            for place, (memory, (grown, _read)) in enumerate(zip(plan.memories, factors, strict=True), 1):
+            for place, (memory, (grown, _read)) in enumerate(
+                zip(plan.memories, factors, strict=True), 1
+            ):
                 ended = (first + at) % memory.epoch == 0
-                halved = (bounds[place] >> memory.shift) + 1 if ended else bounds[place]  # a floor may be further from 0 by one
+                halved = (
+                    (bounds[place] >> memory.shift) + 1 if ended else bounds[place]
+                )  # a floor may be further from 0 by one
                 bounds[place] = halved + largest * int(grown[at])
             if any(bound >> bits for bound, bits in zip(bounds, limits, strict=True)):
                 return None
@@ -226,7 +274,9 @@ class MemoryPath:
             if self._width is not None:
                 self._state = [row.astype(object) for row in before]
             for at, row in enumerate(drawn):
-                value, self._state = self._stepped(first + at, int(row[0]) if self._width is None else row.astype(object))
+                value, self._state = self._stepped(
+                    first + at, int(row[0]) if self._width is None else row.astype(object)
+                )
                 noise[at] = value
             after = self._state if self._width is None else [_narrow(row) for row in self._state]
         finally:
@@ -236,7 +286,8 @@ class MemoryPath:
 
 
 def _remember(memory: Memory, first: int, start: Rows, values: Rows) -> None:
-    """Turn what is added at each step into the values of a memory after each step, beginning with ``start``."""
+    """Turn what is added at each step into the values of a memory after each step, beginning with
+    ``start``."""
     count, epoch, nothing = len(values), memory.epoch, np.zeros_like(values[:1])
     if epoch == 1:
         values += _halved(start, np.concatenate([nothing, values[:-1]]), memory.shift)

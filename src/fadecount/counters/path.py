@@ -1,14 +1,15 @@
 """The noise of a running counter, step by step or in blocks.
 
-At clock ``u`` the noise in an output is the sum over the levels of the variable in use. A step renews the levels ``0
-.. n`` for some ``n`` and keeps the higher ones, so only the *tails* are needed: for each level ``l`` the
-sum of the variables in use on the levels ``>= l``, carry included. They are listed from the highest level (above all
-that are in use: the carry alone) to level 0, whose tail is the output noise. Renewing means dropping the last ``n +
-1`` and rebuilding them from the one before.
+At clock ``u`` the noise in an output is the sum over the levels of the variable in use. A step
+renews the levels ``0 .. n`` for some ``n`` and keeps the higher ones, so only the *tails* are
+needed: for each level ``l`` the sum of the variables in use on the levels ``>= l``, carry included.
+They are listed from the highest level (above all that are in use: the carry alone) to level 0,
+whose tail is the output noise. Renewing means dropping the last ``n + 1`` and rebuilding them from
+the one before.
 
-A block of steps is built top-down by doubling: the tails of level ``l + 1`` over the block, each repeated for its two
-halves, plus the new variables of level ``l``. That is two additions and two draws per step, whatever the number of
-levels.
+A block of steps is built top-down by doubling: the tails of level ``l + 1`` over the block, each
+repeated for its two halves, plus the new variables of level ``l``. That is two additions and two
+draws per step, whatever the number of levels.
 """
 
 from __future__ import annotations
@@ -31,15 +32,28 @@ Rooms = list[NDArray[np.int64]]
 
 
 class NoisePath:
-    """The noise variables in use by one counter (``width`` None) or by a vector of counters (one count each).
+    """The noise variables in use by one counter (``width`` None) or by a vector of counters (one
+    count each).
 
-    ``shown`` counts the steps that the path has noise for. All changes are made at the end of a call: a call that fails changes
-    nothing.
+    ``shown`` counts the steps that the path has noise for. All changes are made at the end of a
+    call: a call that fails changes nothing.
     """
 
-    __slots__ = ("_draw", "_length", "_place", "_plan", "_skipped", "_source", "_tails", "_width", "shown")
+    __slots__ = (
+        "_draw",
+        "_length",
+        "_place",
+        "_plan",
+        "_skipped",
+        "_source",
+        "_tails",
+        "_width",
+        "shown",
+    )
 
-    def __init__(self, schedule: Schedule, source: NoiseSource, *, width: int | None, resolution_bits: int) -> None:
+    def __init__(
+        self, schedule: Schedule, source: NoiseSource, *, width: int | None, resolution_bits: int
+    ) -> None:
         self._plan = _plan(schedule, resolution_bits)
         self._length = schedule.round_length
         self._place = schedule.place
@@ -66,7 +80,8 @@ class NoisePath:
         self._tails = tails[::-1]
 
     def step(self) -> Any:
-        """The noise of the next step: an int, or an array over the counts (not to be written to)."""
+        """The noise of the next step: an int, or an array over the counts (not to be written
+        to)."""
         shown = self.shown + 1
         clock, round_number, tails = shown + self._skipped, 0, self._tails
         if self._length is not None:
@@ -95,21 +110,28 @@ class NoisePath:
         return kept
 
     def add_to(self, sums: NDArray[np.int64]) -> None:
-        """Add the noise of the next ``len(sums)`` steps, block by block. Writes nothing but ``sums`` if it fails."""
+        """Add the noise of the next ``len(sums)`` steps, block by block. Writes nothing but
+        ``sums`` if it fails."""
         tails, done, length = self._tails, 0, self._length
         limit = min(max(1, _BLOCK // (self._width or 1)), len(sums))
-        rooms = [np.empty(limit * (self._width or 1), dtype=np.int64) for _ in range(2)]  # for two levels, used in turn
+        rooms = [
+            np.empty(limit * (self._width or 1), dtype=np.int64) for _ in range(2)
+        ]  # for two levels, used in turn
         while done < len(sums):
             left = min(limit, len(sums) - done)
             round_number, clock = self._place(self.shown + done + 1)
             begins = clock == 1 and round_number > 0
             if begins and length is not None and left >= 2 * length:
-                noise, tails = self._rounds(range(round_number, round_number + left // length), rooms)
+                noise, tails = self._rounds(
+                    range(round_number, round_number + left // length), rooms
+                )
             else:
                 if begins:
                     tails = self._carry(round_number)
                 part = left if length is None else min(left, length - clock + 1)
-                noise, tails = self._tree(range(round_number, round_number + 1), clock, part, tails, rooms)
+                noise, tails = self._tree(
+                    range(round_number, round_number + 1), clock, part, tails, rooms
+                )
             noise = noise.reshape(-1, *sums.shape[1:])
             sums[done : done + len(noise)] += noise
             done += len(noise)
@@ -117,15 +139,19 @@ class NoisePath:
         self.shown += done
 
     def _rounds(self, rounds: range, rooms: Rooms) -> tuple[NDArray[np.int64], list[Any]]:
-        """Whole rounds at once: their noise in the shape (rounds, steps, width), and the tails after the last."""
+        """Whole rounds at once: their noise in the shape (rounds, steps, width), and the tails
+        after the last."""
         assert self._length is not None and self._plan.carry is not None
         carry = self._source.many(self._plan.carry, CARRY, rounds, range(1), self._width or 1)
         noise, tails = self._tree(rounds, 1, self._length, [carry], rooms)
         tails[0] = self._last_of(carry)
         return noise, tails
 
-    def _tree(self, rounds: range, first: int, count: int, tails: list[Any], rooms: Rooms) -> tuple[NDArray[np.int64], list[Any]]:
-        """The noise of ``count`` clock readings from ``first`` on in each of some rounds, and the tails of the last round."""
+    def _tree(
+        self, rounds: range, first: int, count: int, tails: list[Any], rooms: Rooms
+    ) -> tuple[NDArray[np.int64], list[Any]]:
+        """The noise of ``count`` clock readings from ``first`` on in each of some rounds, and the
+        tails of the last round."""
         last = first + count - 1
         highest = highest_change(first - 1, last)
         width = self._width or 1
@@ -138,18 +164,36 @@ class NoisePath:
             begun = start << level < first
             if begun:
                 halves[:, 0] = np.reshape(tails[max(0, len(tails) - 1 - level)], (-1, width))
-            self._fill(halves[:, 1:] if begun else halves, path, level, rounds, range(start + begun, end + 1), start >> 1)
+            self._fill(
+                halves[:, 1:] if begun else halves,
+                path,
+                level,
+                rounds,
+                range(start + begun, end + 1),
+                start >> 1,
+            )
             path = halves
             kept.append(self._last_of(path))
         return path, kept
 
     def _fill(
-        self, halves: NDArray[np.int64], above: NDArray[np.int64], level: int, rounds: range, nodes: range, at: int
+        self,
+        halves: NDArray[np.int64],
+        above: NDArray[np.int64],
+        level: int,
+        rounds: range,
+        nodes: range,
+        at: int,
     ) -> None:
-        """The tails of new nodes: those of the nodes above (which are numbered from ``at`` on) plus the new variables."""
+        """The tails of new nodes: those of the nodes above (which are numbered from ``at`` on) plus
+        the new variables."""
         law, alternating = self._plan.laws[level], self._plan.alternating
         new = range(nodes.start | 1, nodes.stop, 2) if alternating else nodes
-        draws = self._source.many(law, level, rounds, new, halves.shape[-1]) if law is not None and len(new) else None
+        draws = (
+            self._source.many(law, level, rounds, new, halves.shape[-1])
+            if law is not None and len(new)
+            else None
+        )
         for odd in (0, 1):
             skip = (nodes.start + odd) & 1
             target = halves[:, skip::2]
@@ -169,15 +213,20 @@ class NoisePath:
         return [self._draw(self._plan.carry, CARRY, round_number, 0)]
 
 
-def _row(source: NoiseSource, width: int, law: DiscreteLaplace, level: int, round_number: int, node: int) -> NDArray[np.int64]:
+def _row(
+    source: NoiseSource, width: int, law: DiscreteLaplace, level: int, round_number: int, node: int
+) -> NDArray[np.int64]:
     """One variable for each count, as ``NoiseSource.one`` is for a single count."""
-    row: NDArray[np.int64] = source.many(law, level, range(round_number, round_number + 1), range(node, node + 1), width)[0, 0]
+    row: NDArray[np.int64] = source.many(
+        law, level, range(round_number, round_number + 1), range(node, node + 1), width
+    )[0, 0]
     return row
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The laws of a schedule's slots (None: no noise), and what a step draws for each highest level that it renews, downwards."""
+    """The laws of a schedule's slots (None: no noise), and what a step draws for each highest level
+    that it renews, downwards."""
 
     laws: tuple[DiscreteLaplace | None, ...]
     carry: DiscreteLaplace | None
@@ -189,10 +238,15 @@ class _Plan:
 def _plan(schedule: Schedule, resolution_bits: int) -> _Plan:
     laws = tuple(law_of(budget, resolution_bits) for budget in schedule.budgets)
     renewed = tuple(
-        tuple((level, laws[level] if level == newest or not schedule.alternating else None) for level in range(newest, -1, -1))
+        tuple(
+            (level, laws[level] if level == newest or not schedule.alternating else None)
+            for level in range(newest, -1, -1)
+        )
         for newest in range(len(laws))
     )
-    return _Plan(laws, law_of(schedule.carry_budget, resolution_bits), schedule.alternating, renewed)
+    return _Plan(
+        laws, law_of(schedule.carry_budget, resolution_bits), schedule.alternating, renewed
+    )
 
 
 @lru_cache(maxsize=1024)

@@ -1,14 +1,15 @@
 """A counter's state: as bytes and back, and in parts that a store can write one by one.
 
-Layout of the bytes: the marker ``FADECNT`` and one byte for the version; the length of the header (4 bytes, big endian); the
-header, JSON (mechanism, width, resolution, time, number of arrays); then int64 arrays, little endian, of one count
-per key each: the sum, the inputs still delayed, the noise tails; at the end a SHA-256 digest of all before it.
-Nothing in it is executed when read. The digest detects damage, not attacks: anyone who can write the state can also
-release whatever they choose.
+Layout of the bytes: the marker ``FADECNT`` and one byte for the version; the length of the header
+(4 bytes, big endian); the header, JSON (mechanism, width, resolution, time, number of arrays); then
+int64 arrays, little endian, of one count per key each: the sum, the inputs still delayed, the noise
+tails; at the end a SHA-256 digest of all before it. Nothing in it is executed when read. The digest
+detects damage, not attacks: anyone who can write the state can also release whatever they choose.
 
-Parts let a store write only what a step changed. A keyed counter is its time, one sum per key, the inputs still delayed, and
-the noise tails (see :mod:`fadecount.counters.path`), one array over the keys per level. A step replaces two of the tails on
-average. The parts hold the true sums, so they stay inside fadecount.
+Parts let a store write only what a step changed. A keyed counter is its time, one sum per key, the
+inputs still delayed, and the noise tails (see :mod:`fadecount.counters.path`), one array over the
+keys per level. A step replaces two of the tails on average. The parts hold the true sums, so they
+stay inside fadecount.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ _MARKER = b"FADECNT"
 _VERSION = 1
 _DIGEST = 32
 _LARGEST_SUM = 1 << 62
-_LARGEST_NOISE = 1 << 60  # far above what 62 levels of the largest scale reach; together with a sum still an int64
+_LARGEST_NOISE = (
+    1 << 60
+)  # far above what 62 levels of the largest scale reach; together with a sum still an int64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +68,26 @@ class SavedState:
     @classmethod
     def from_bytes(cls, blob: bytes) -> SavedState:
         if not isinstance(blob, bytes | bytearray | memoryview):
-            raise SavedStateError(f"saved state must be bytes, got {type(blob).__name__}; give what Counter.save returned")
+            raise SavedStateError(
+                f"saved state must be bytes, got {type(blob).__name__}; give what Counter.save"
+                " returned"
+            )
         blob = bytes(blob)
         if blob[: len(_MARKER)] != _MARKER:
-            raise SavedStateError("saved state must begin with FADECNT, got other bytes; give what Counter.save returned")
+            raise SavedStateError(
+                "saved state must begin with FADECNT, got other bytes; give what Counter.save"
+                " returned"
+            )
         version = blob[len(_MARKER)] if len(blob) > len(_MARKER) else 0
         if version > _VERSION:
-            raise SavedStateError(f"saved state must have version <= {_VERSION}, got {version}; upgrade fadecount to read it")
+            raise SavedStateError(
+                f"saved state must have version <= {_VERSION}, got {version}; upgrade fadecount to"
+                " read it"
+            )
         if len(blob) < 12 + _DIGEST or hashlib.sha256(blob[:-_DIGEST]).digest() != blob[-_DIGEST:]:
-            raise SavedStateError("saved state must be whole, got truncated or altered bytes; take an intact copy")
+            raise SavedStateError(
+                "saved state must be whole, got truncated or altered bytes; take an intact copy"
+            )
         try:
             return cls._parsed(blob[12:-_DIGEST], int.from_bytes(blob[8:12], "big"))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -105,11 +119,15 @@ class SavedState:
 
 
 def damaged() -> SavedStateError:
-    return SavedStateError("saved state must hold a consistent counter, got a damaged one; take an intact copy")
+    return SavedStateError(
+        "saved state must hold a consistent counter, got a damaged one; take an intact copy"
+    )
 
 
 def _integer(value: object, *, minimum: int) -> int:
-    return require_integer("saved number", value, minimum=minimum, maximum=LONGEST, remedy="take an intact copy")
+    return require_integer(
+        "saved number", value, minimum=minimum, maximum=LONGEST, remedy="take an intact copy"
+    )
 
 
 def _within(numbers: NDArray[np.int64], bound: int) -> bool:
@@ -138,12 +156,15 @@ class Parts:
     tails: Sequence[Row]
 
 
-def widened(mechanism: Mechanism, parts: Parts, extra: int, source: NoiseSource | None = None) -> Parts:
+def widened(
+    mechanism: Mechanism, parts: Parts, extra: int, source: NoiseSource | None = None
+) -> Parts:
     """The parts with ``extra`` more keys that have counted nothing so far.
 
-    The new keys get a fresh variable for each noise slot in use. So they have the same law as if they had existed from the
-    beginning: variables of intervals that are over are not needed. Memories of Gaussian noise begin empty: the promise is the
-    same, because it holds for a stream that begins at any step, and their first outputs have less noise.
+    The new keys get a fresh variable for each noise slot in use. So they have the same law as if
+    they had existed from the beginning: variables of intervals that are over are not needed.
+    Memories of Gaussian noise begin empty: the promise is the same, because it holds for a stream
+    that begins at any step, and their first outputs have less noise.
     """
     tails = _new_tails(mechanism, parts.time, extra, source or SystemNoise())
     zeros = np.zeros(extra, dtype=np.int64)
@@ -170,7 +191,9 @@ def _new_tails(mechanism: Mechanism, time: int, width: int, source: NoiseSource)
         row: Row = source.many(law, level, rounds, nodes, width)[0, 0]
         return row
 
-    above = draw(schedule.carry_budget, CARRY, 0) if round_number else np.zeros(width, dtype=np.int64)
+    above = (
+        draw(schedule.carry_budget, CARRY, 0) if round_number else np.zeros(width, dtype=np.int64)
+    )
     tails = [above]
     for level in range(clock.bit_length() - 1, -1, -1):
         if not schedule.alternating or clock >> level & 1:
@@ -182,6 +205,8 @@ def _new_tails(mechanism: Mechanism, time: int, width: int, source: NoiseSource)
 def check_parts(mechanism: Mechanism, parts: Parts) -> None:
     schedule, width = mechanism.schedule, len(parts.total)
     shown = max(0, parts.time - schedule.delay)
-    whole = len(parts.delayed) == min(parts.time, schedule.delay) and len(parts.tails) == schedule.rows(shown)
+    whole = len(parts.delayed) == min(parts.time, schedule.delay) and len(
+        parts.tails
+    ) == schedule.rows(shown)
     if not whole or any(len(row) != width for row in (*parts.delayed, *parts.tails)):
         raise SavedStateError("state must fit its time, got a damaged one; take an intact copy")

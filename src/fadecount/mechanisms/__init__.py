@@ -3,7 +3,12 @@
 from fadecount.checks import LONGEST
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import Binary
-from fadecount.mechanisms.comparison import crossing_age, minimum_error, refresh_with_error_of, which_loses_less
+from fadecount.mechanisms.comparison import (
+    crossing_age,
+    minimum_error,
+    refresh_with_error_of,
+    which_loses_less,
+)
 from fadecount.mechanisms.designed import Designed
 from fadecount.mechanisms.gaussian import Gaussian
 from fadecount.mechanisms.gradual import Gradual

@@ -1,7 +1,7 @@
 """The interface of every mechanism: its loss, its error, its schedule, and its JSON.
 
-A mechanism is a description: frozen, comparable, without state or entropy. A subclass defines its schedule and its loss;
-everything else is derived from these here.
+A mechanism is a description: frozen, comparable, without state or entropy. A subclass defines its
+schedule and its loss; everything else is derived from these here.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ _LEFT_OUT = {"planned_tick_seconds": None, "head_start": 0}
 class Mechanism(ABC):
     """A way of releasing a running count, and what it costs.
 
-    Guarantees: ``loss`` is the exact privacy loss of the noise that a counter really adds, or an upper bound on it, rounded up to
-    the next float64. ``variance`` and ``mse`` are those of that noise.
+    Guarantees: ``loss`` is the exact privacy loss of the noise that a counter really adds, or an
+    upper bound on it, rounded up to the next float64. ``variance`` and ``mse`` are those of that
+    noise.
     """
 
     __slots__ = ()
@@ -59,8 +60,8 @@ class Mechanism(ABC):
         if "kind" in cls.__dict__:
             Mechanism._kinds[cls.kind] = cls
 
-    # What a mechanism must say ---------------------------------------------------------------------------------------------
-
+    # What a mechanism must say
+    # --------------------------------------------------------------------------------------------
     @property
     @abstractmethod
     def schedule(self) -> Schedule:
@@ -80,26 +81,39 @@ class Mechanism(ABC):
 
     @property
     def planned_tick_seconds(self) -> float | None:
-        """The length of a step for which a plan chose this mechanism; None if it came from no plan, or fits any length."""
+        """The length of a step for which a plan chose this mechanism; None if it came from no plan,
+        or fits any length."""
         return None
 
-    # Privacy ---------------------------------------------------------------------------------------------------------------
-
+    # Privacy
+    # --------------------------------------------------------------------------------------------
     @overload
     def loss(self, age: int, *, position: int | None = None) -> float: ...
     @overload
-    def loss(self, age: ArrayLike, *, position: ArrayLike | None = None) -> float | NDArray[np.float64]: ...
-    def loss(self, age: ArrayLike, *, position: ArrayLike | None = None) -> float | NDArray[np.float64]:
+    def loss(
+        self, age: ArrayLike, *, position: ArrayLike | None = None
+    ) -> float | NDArray[np.float64]: ...
+    def loss(
+        self, age: ArrayLike, *, position: ArrayLike | None = None
+    ) -> float | NDArray[np.float64]:
         """The privacy loss of an item of a given age: what all outputs so far can reveal about it.
 
-        ``age`` 0 is the step of the item itself. Without ``position`` the result holds for every item. With it, the result is
-        the loss of the item at that step (from 1), which is at most the former. Scalars and arrays, up to 2**60 - 1.
-        Guarantees: no event at any output set is more than ``exp(loss)`` times likelier with the item than without it.
+        ``age`` 0 is the step of the item itself. Without ``position`` the result holds for every
+        item. With it, the result is the loss of the item at that step (from 1), which is at most
+        the former. Scalars and arrays, up to 2**60 - 1. Guarantees: no event at any output set is
+        more than ``exp(loss)`` times likelier with the item than without it.
         """
-        ages = require_whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
+        ages = require_whole(
+            "age",
+            age,
+            minimum=0,
+            remedy="the age of an item is the number of steps since it was streamed",
+        )
         if position is None:
             return shaped(self._worst_loss(ages), ages)
-        places = require_whole("position", position, minimum=1, remedy="the first item of a stream is at position 1")
+        places = require_whole(
+            "position", position, minimum=1, remedy="the first item of a stream is at position 1"
+        )
         if isinstance(ages, np.ndarray) or isinstance(places, np.ndarray):
             ages, places = broadcast(ages, places)
         return shaped(self._position_loss(ages, places), ages)
@@ -110,25 +124,39 @@ class Mechanism(ABC):
     def paper_loss(self, age: ArrayLike) -> float | NDArray[np.float64]: ...
     def paper_loss(self, age: ArrayLike) -> float | NDArray[np.float64]:
         """The published upper bound on the loss at an age: never below :meth:`loss`."""
-        ages = require_whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
+        ages = require_whole(
+            "age",
+            age,
+            minimum=0,
+            remedy="the age of an item is the number of steps since it was streamed",
+        )
         return shaped(self._paper_loss(ages), ages)
 
     def loss_of(self, positions: ArrayLike, now: int) -> float:
-        """The loss of one person who contributed at all these positions, given all outputs up to step ``now``.
+        """The loss of one person who contributed at all these positions, given all outputs up to
+        step ``now``.
 
-        A position that occurs twice counts twice (two events in one step); one after ``now`` costs nothing yet.
-        Guarantees: an upper bound for any change by at most 1 per contribution, and exact for adding or removing the
-        person. Both are the sum of the losses of the single contributions, rounded up: since each noise variable is in
-        use at consecutive steps, the losses of several contributions never overlap (docs/planning.md has the proof).
+        A position that occurs twice counts twice (two events in one step); one after ``now`` costs
+        nothing yet. Guarantees: an upper bound for any change by at most 1 per contribution, and
+        exact for adding or removing the person. Both are the sum of the losses of the single
+        contributions, rounded up: since each noise variable is in use at consecutive steps, the
+        losses of several contributions never overlap (docs/planning.md has the proof).
 
         >>> import fadecount as fc
         >>> fc.Gradual(epsilon=0.5).loss_of([2, 3, 3], now=3)
         1.5
         """
-        now = require_integer("now", now, minimum=1, maximum=LONGEST, remedy="it is the step of the last output seen")
+        now = require_integer(
+            "now", now, minimum=1, maximum=LONGEST, remedy="it is the step of the last output seen"
+        )
         places: Whole = np.zeros(0, dtype=np.int64)
         if np.size(positions):
-            places = require_whole("positions", positions, minimum=1, remedy="the first item of a stream is at position 1")
+            places = require_whole(
+                "positions",
+                positions,
+                minimum=1,
+                remedy="the first item of a stream is at position 1",
+            )
         streamed = np.atleast_1d(np.asarray(places)).ravel()
         streamed = streamed[streamed <= now]
         if not streamed.size:
@@ -137,62 +165,96 @@ class Mechanism(ABC):
         losses = np.asarray(self._position_loss(now - distinct, distinct), dtype=np.float64)
         return sum_rounded_up(losses[inverse].tolist())
 
-    def composed_loss(self, age: ArrayLike, *, units: int = 1, sensitivity: int = 1, keys: int = 1, histories: int = 1) -> Loss:
-        """The loss at an age of a unit that changes up to ``keys`` counts by up to ``sensitivity`` each, after ``histories``.
+    def composed_loss(
+        self,
+        age: ArrayLike,
+        *,
+        units: int = 1,
+        sensitivity: int = 1,
+        keys: int = 1,
+        histories: int = 1,
+    ) -> Loss:
+        """The loss at an age of a unit that changes up to ``keys`` counts by up to ``sensitivity``
+        each, after ``histories``.
 
-        With several ages, of one person with so many ``units`` of each age, all together. Counts of different keys have
-        independent noise, so their losses add up. Histories of outputs share the noise drawn before they diverged and have
-        their own after it (see :mod:`fadecount.streams.forks`).
-        Guarantees: an upper bound, rounded up once; equal to :meth:`loss` for one history, one key and a sensitivity of 1.
+        With several ages, of one person with so many ``units`` of each age, all together. Counts of
+        different keys have independent noise, so their losses add up. Histories of outputs share
+        the noise drawn before they diverged and have their own after it (see
+        :mod:`fadecount.streams.forks`). Guarantees: an upper bound, rounded up once; equal to
+        :meth:`loss` for one history, one key and a sensitivity of 1.
         """
         losses, times = np.unique(self.loss(age), return_counts=True)
         factor = units * sensitivity * keys * histories
-        return Loss.together((Loss(loss), count * factor) for loss, count in zip(losses.tolist(), times.tolist(), strict=True))
+        return Loss.together(
+            (Loss(loss), count * factor)
+            for loss, count in zip(losses.tolist(), times.tolist(), strict=True)
+        )
 
     def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
-        """The same promise for a unit that can change up to ``keys`` counts of a step by up to ``sensitivity`` each.
+        """The same promise for a unit that can change up to ``keys`` counts of a step by up to
+        ``sensitivity`` each.
 
-        Guarantees: ``sensitivity * keys`` times the loss of the result is at most the loss of this mechanism, at every age and
-        position. All budgets are divided by that product and rounded down until each noise budget fits, exactly.
+        Guarantees: ``sensitivity * keys`` times the loss of the result is at most the loss of this
+        mechanism, at every age and position. All budgets are divided by that product and rounded
+        down until each noise budget fits, exactly.
 
         >>> import fadecount as fc
         >>> fc.Gradual(epsilon=1.0, exponent=2.0).for_sensitivity(4)
         Gradual(epsilon=0.25, exponent=2.0, delay=0, head_start=0)
         """
         remedy = "it is by how much one unit can change the count of a step"
-        divisor = require_integer("sensitivity", sensitivity, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy)
+        divisor = require_integer(
+            "sensitivity", sensitivity, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy
+        )
         divisor *= require_keys(keys)
         found, lowered = self, 0
         while divisor > 1 and not _fits(found.schedule, self.schedule, divisor):
             assert dataclasses.is_dataclass(self)
-            smaller: dict[str, Any] = {name: _divided(getattr(self, name), divisor, lowered) for name in self._budget_fields}
+            smaller: dict[str, Any] = {
+                name: _divided(getattr(self, name), divisor, lowered)
+                for name in self._budget_fields
+            }
             found, lowered = dataclasses.replace(self, **smaller), lowered + 1
         return found
 
-    # Error -----------------------------------------------------------------------------------------------------------------
+    # Error
+    # --------------------------------------------------------------------------------------------
+    def variance(
+        self, step: ArrayLike, *, resolution_bits: float = 0
+    ) -> float | NDArray[np.float64]:
+        """The variance of the noise in the output of a step (from 1), in squared counts; scalar or
+        array.
 
-    def variance(self, step: ArrayLike, *, resolution_bits: float = 0) -> float | NDArray[np.float64]:
-        """The variance of the noise in the output of a step (from 1), in squared counts; scalar or array.
-
-        ``resolution_bits`` is that of the counter; ``math.inf`` gives the continuous noise of the paper.
+        ``resolution_bits`` is that of the counter; ``math.inf`` gives the continuous noise of the
+        paper.
         """
-        steps = require_whole("step", step, minimum=1, remedy="the first step of a stream is step 1")
+        steps = require_whole(
+            "step", step, minimum=1, remedy="the first step of a stream is step 1"
+        )
         bits = require_resolution(resolution_bits)
         if not isinstance(steps, np.ndarray):
             return sum(variance_of(budget, bits) for budget in self.schedule.budgets_in_use(steps))
         distinct, inverse = np.unique(steps, return_inverse=True)
-        values = [sum(variance_of(budget, bits) for budget in self.schedule.budgets_in_use(int(one))) for one in distinct]
+        values = [
+            sum(variance_of(budget, bits) for budget in self.schedule.budgets_in_use(int(one)))
+            for one in distinct
+        ]
         return np.array(values, dtype=np.float64)[inverse].reshape(steps.shape)
 
     def mse(self, horizon: int, *, resolution_bits: float = 0) -> float:
-        """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the delay's bias is not in it)."""
-        return self.schedule.mean_variance(require_horizon(horizon), require_resolution(resolution_bits))
+        """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the
+        delay's bias is not in it)."""
+        return self.schedule.mean_variance(
+            require_horizon(horizon), require_resolution(resolution_bits)
+        )
 
     def window_variance(self, start: int, end: int, *, resolution_bits: float = 0) -> float:
-        """The variance of the noise in the difference of the outputs of two steps, ``start < end``; ``start`` may be 0.
+        """The variance of the noise in the difference of the outputs of two steps, ``start < end``;
+        ``start`` may be 0.
 
-        The difference is the count of a window of time. A noise variable in use at both steps cancels, so the variance is the
-        sum over the variables in use at one of them only: at most that of both outputs, and less for short windows.
+        The difference is the count of a window of time. A noise variable in use at both steps
+        cancels, so the variance is the sum over the variables in use at one of them only: at most
+        that of both outputs, and less for short windows.
 
         >>> import fadecount as fc
         >>> hourly = fc.Gradual(epsilon=0.5)
@@ -201,75 +263,145 @@ class Mechanism(ABC):
         """
         first, last = require_window(start, end)
         bits = require_resolution(resolution_bits)
-        return sum(variance_of(budget, bits) for budget in self.schedule.budgets_between(first, last))
+        return sum(
+            variance_of(budget, bits) for budget in self.schedule.budgets_between(first, last)
+        )
 
     def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
-        """How far the difference of the outputs of two steps is from the true one at most, except with probability ``beta``.
+        """How far the difference of the outputs of two steps is from the true one at most, except
+        with probability ``beta``.
 
-        Exact: the quantile of the law of the noise that does not cancel (docs/windows.md). It costs no privacy.
+        Exact: the quantile of the law of the noise that does not cancel (docs/windows.md). It costs
+        no privacy.
         """
-        return quantile_of(self.schedule.budgets_between(*require_window(start, end)), require_beta(beta))
+        return quantile_of(
+            self.schedule.budgets_between(*require_window(start, end)), require_beta(beta)
+        )
 
-    def error_bound(self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0) -> float:
+    def error_bound(
+        self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
+    ) -> float:
         """A bound on the error of one output that fails with probability at most ``beta``.
 
-        With a delay the last ``delay`` inputs are missing from the output: ``largest_input`` bounds each of them. An input that
-        is not on the grid of ``resolution_bits`` is rounded to it, which adds up to half a grid step each.
+        With a delay the last ``delay`` inputs are missing from the output: ``largest_input`` bounds
+        each of them. An input that is not on the grid of ``resolution_bits`` is rounded to it,
+        which adds up to half a grid step each.
         """
-        step = require_integer("step", step, minimum=1, maximum=LONGEST, remedy="the first step of a stream is step 1")
+        step = require_integer(
+            "step", step, minimum=1, maximum=LONGEST, remedy="the first step of a stream is step 1"
+        )
         used = self.schedule.budgets_in_use(step)
-        return self._bound(used, min(step, self.schedule.delay), require_beta(beta), largest_input, resolution_bits)
+        return self._bound(
+            used, min(step, self.schedule.delay), require_beta(beta), largest_input, resolution_bits
+        )
 
-    def max_error_bound(self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0) -> float:
-        """A bound on the errors of all outputs ``1 .. horizon`` that fails with probability at most ``beta`` (union bound)."""
+    def max_error_bound(
+        self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
+    ) -> float:
+        """A bound on the errors of all outputs ``1 .. horizon`` that fails with probability at most
+        ``beta`` (union bound)."""
         horizon = require_horizon(horizon)
         used = self.schedule.budgets_ever_in_use(horizon) if horizon > self.schedule.delay else []
         each = require_beta(beta) / horizon
-        return self._bound(used, min(horizon, self.schedule.delay), each, largest_input, resolution_bits)
+        return self._bound(
+            used, min(horizon, self.schedule.delay), each, largest_input, resolution_bits
+        )
 
-    def _bound(self, used: list[float], missing: int, beta: float, largest_input: float, resolution_bits: float) -> float:
-        largest = require_real("largest_input", largest_input, low=0.0, high=2.0**62, remedy="it bounds the inputs still delayed")
+    def _bound(
+        self,
+        used: list[float],
+        missing: int,
+        beta: float,
+        largest_input: float,
+        resolution_bits: float,
+    ) -> float:
+        largest = require_real(
+            "largest_input",
+            largest_input,
+            low=0.0,
+            high=2.0**62,
+            remedy="it bounds the inputs still delayed",
+        )
         return tail_bound(used, beta, require_resolution(resolution_bits)) + missing * largest
 
-    # As a picture ----------------------------------------------------------------------------------------------------------
-
+    # As a picture
+    # --------------------------------------------------------------------------------------------
     def _repr_html_(self) -> str:
-        """For notebooks: the parameters, and the loss by age as a picture and in figures, rounded up."""
+        """For notebooks: the parameters, and the loss by age as a picture and in figures, rounded
+        up."""
         from fadecount.mechanisms.picture import loss_picture
 
         return loss_picture(self)
 
-    # As text ---------------------------------------------------------------------------------------------------------------
-
+    # As text
+    # --------------------------------------------------------------------------------------------
     def to_json(self) -> str:
-        """The mechanism as one line of versioned JSON that :meth:`from_json` reads back, equal to the last bit."""
+        """The mechanism as one line of versioned JSON that :meth:`from_json` reads back, equal to
+        the last bit."""
         assert dataclasses.is_dataclass(self)
-        fields = {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
-        fields = {name: value for name, value in fields.items() if name not in _LEFT_OUT or value != _LEFT_OUT[name]}
-        return json.dumps({"fadecount": "mechanism", "version": JSON_VERSION, "kind": self.kind, **fields}, allow_nan=False)
+        fields = {
+            field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)
+        }
+        fields = {
+            name: value
+            for name, value in fields.items()
+            if name not in _LEFT_OUT or value != _LEFT_OUT[name]
+        }
+        return json.dumps(
+            {"fadecount": "mechanism", "version": JSON_VERSION, "kind": self.kind, **fields},
+            allow_nan=False,
+        )
 
     @staticmethod
     def from_json(text: str | bytes) -> Mechanism:
-        """The mechanism that :meth:`to_json` described, or that a plan file holds (its section ``plan`` is ignored).
+        """The mechanism that :meth:`to_json` described, or that a plan file holds (its section
+        ``plan`` is ignored).
 
         Anything else is refused with a :class:`ParameterError`.
         """
         try:
             fields = json.loads(text)
-            marker, version, kind = fields.pop("fadecount"), fields.pop("version"), fields.pop("kind")
+            marker, version, kind = (
+                fields.pop("fadecount"),
+                fields.pop("version"),
+                fields.pop("kind"),
+            )
             fields.pop("plan", None)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ParameterError("mechanism JSON must hold fadecount, version and kind; write it with to_json()") from error
-        if marker != "mechanism" or type(version) is not int or version < 1 or not isinstance(kind, str):
-            raise ParameterError('mechanism JSON must say "fadecount": "mechanism"; write it with to_json()')
+            raise ParameterError(
+                "mechanism JSON must hold fadecount, version and kind; write it with to_json()"
+            ) from error
+        if (
+            marker != "mechanism"
+            or type(version) is not int
+            or version < 1
+            or not isinstance(kind, str)
+        ):
+            raise ParameterError(
+                'mechanism JSON must say "fadecount": "mechanism"; write it with to_json()'
+            )
         if version > JSON_VERSION:
-            raise bad_parameter("mechanism version", version, f"at most {JSON_VERSION}", "upgrade fadecount to read it")
+            raise bad_parameter(
+                "mechanism version",
+                version,
+                f"at most {JSON_VERSION}",
+                "upgrade fadecount to read it",
+            )
         if kind not in Mechanism._kinds:
-            raise bad_parameter("mechanism kind", kind, f"one of {', '.join(sorted(Mechanism._kinds))}", "check the spelling")
+            raise bad_parameter(
+                "mechanism kind",
+                kind,
+                f"one of {', '.join(sorted(Mechanism._kinds))}",
+                "check the spelling",
+            )
         try:
-            return Mechanism._kinds[kind](**{name: _from_plain(value) for name, value in fields.items()})
+            return Mechanism._kinds[kind](
+                **{name: _from_plain(value) for name, value in fields.items()}
+            )
         except TypeError as error:
-            raise ParameterError(f"mechanism JSON does not fit kind {kind!r}; write it with to_json()") from error
+            raise ParameterError(
+                f"mechanism JSON does not fit kind {kind!r}; write it with to_json()"
+            ) from error
 
 
 def require_keys(value: int) -> int:
@@ -279,14 +411,25 @@ def require_keys(value: int) -> int:
 
 
 def require_window(start: int, end: int) -> tuple[int, int]:
-    first = require_integer("start", start, minimum=0, maximum=LONGEST, remedy="a window from 0 on is the whole count")
-    return first, require_integer("end", end, minimum=first + 1, maximum=LONGEST, remedy="a window ends after it starts")
+    first = require_integer(
+        "start", start, minimum=0, maximum=LONGEST, remedy="a window from 0 on is the whole count"
+    )
+    return first, require_integer(
+        "end", end, minimum=first + 1, maximum=LONGEST, remedy="a window ends after it starts"
+    )
 
 
 def _fits(schedule: Schedule, whole: Schedule, divisor: int) -> bool:
-    """Whether each budget of a schedule is at most that of ``whole`` divided by ``divisor``: then so is each loss."""
-    pairs = zip((*schedule.budgets, schedule.carry_budget), (*whole.budgets, whole.carry_budget), strict=True)
-    return all(math.isinf(large) or Fraction(small) * divisor <= Fraction(large) for small, large in pairs)
+    """Whether each budget of a schedule is at most that of ``whole`` divided by ``divisor``: then
+    so is each loss."""
+    pairs = zip(
+        (*schedule.budgets, schedule.carry_budget),
+        (*whole.budgets, whole.carry_budget),
+        strict=True,
+    )
+    return all(
+        math.isinf(large) or Fraction(small) * divisor <= Fraction(large) for small, large in pairs
+    )
 
 
 def _divided(value: Any, divisor: int, lowered: int) -> Any:

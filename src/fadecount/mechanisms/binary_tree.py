@@ -1,10 +1,12 @@
-"""The binary mechanism, the classical counter without expiration, and the tree of nodes that it publishes.
+"""The binary mechanism, the classical counter without expiration, and the tree of nodes that it
+publishes.
 
-At step ``t`` the output holds one node per set bit of ``t``: for bit ``l`` the node that ends at ``t`` with its lower
-``l`` bits cleared. Each step begins exactly one new node, so the shift that turns one output sequence into its
-neighbour is unique: one for each published node that holds the changed step. The exact loss is therefore the node
-budget times the number of published nodes that hold the step and have ended. A node of level ``l`` that holds step
-``p`` is published if bit ``l`` of ``p - 1`` is 0.
+At step ``t`` the output holds one node per set bit of ``t``: for bit ``l`` the node that ends at
+``t`` with its lower ``l`` bits cleared. Each step begins exactly one new node, so the shift that
+turns one output sequence into its neighbour is unique: one for each published node that holds the
+changed step. The exact loss is therefore the node budget times the number of published nodes that
+hold the step and have ended. A node of level ``l`` that holds step ``p`` is published if bit ``l``
+of ``p - 1`` is 0.
 """
 
 from __future__ import annotations
@@ -26,10 +28,12 @@ from fadecount.mechanisms.schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class Binary(Mechanism):
-    """A running count over a known number of steps that promises the same loss ``epsilon`` at all ages (Chan, Shi and Song 2011).
+    """A running count over a known number of steps that promises the same loss ``epsilon`` at all
+    ages (Chan, Shi and Song 2011).
 
-    Each of the ``horizon.bit_length()`` levels gets an equal share of ``epsilon``. The promise is ``epsilon`` at
-    every age. The exact loss, given by ``loss``, grows to it with the number of nodes published.
+    Each of the ``horizon.bit_length()`` levels gets an equal share of ``epsilon``. The promise is
+    ``epsilon`` at every age. The exact loss, given by ``loss``, grows to it with the number of
+    nodes published.
 
     >>> import fadecount as fc
     >>> fc.Binary(epsilon=1.0, horizon=255).loss(0), fc.Binary(epsilon=1.0, horizon=255).loss(254)
@@ -44,7 +48,9 @@ class Binary(Mechanism):
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", require_budget("epsilon", self.epsilon))
         remedy = "it is the number of steps the counter will ever take"
-        horizon = require_integer("horizon", self.horizon, minimum=1, maximum=LONGEST, remedy=remedy)
+        horizon = require_integer(
+            "horizon", self.horizon, minimum=1, maximum=LONGEST, remedy=remedy
+        )
         object.__setattr__(self, "horizon", horizon)
         require_budget("epsilon per level", self._share)
 
@@ -58,14 +64,21 @@ class Binary(Mechanism):
 
     @property
     def schedule(self) -> Schedule:
-        return Schedule(budgets=(self._share,) * self._levels, alternating=True, horizon=self.horizon)
+        return Schedule(
+            budgets=(self._share,) * self._levels, alternating=True, horizon=self.horizon
+        )
 
     def _worst_loss(self, age: Whole) -> Number:
         return times(np.minimum(bit_length(age + 1), self._levels), self._share).rounded_up()
 
     def _position_loss(self, age: Whole, position: Whole) -> Number:
         if np.max(position, initial=1) > self.horizon:
-            raise bad_parameter("position", int(np.max(position)), f"at most the horizon, {self.horizon}", "no later item exists")
+            raise bad_parameter(
+                "position",
+                int(np.max(position)),
+                f"at most the horizon, {self.horizon}",
+                "no later item exists",
+            )
         last = np.minimum(position + age, self.horizon)
         return times(nodes_seen(position, last, self._levels), self._share).rounded_up()
 
@@ -74,12 +87,16 @@ class Binary(Mechanism):
 
     @classmethod
     def for_mse(cls, mse: float, *, horizon: int, resolution_bits: float = 0) -> Self:
-        """The most private one for this many steps whose mean squared error over them is at most ``mse``."""
-        return smallest_meeting(lambda factor: cls(epsilon=factor, horizon=horizon), mse, horizon, resolution_bits)
+        """The most private one for this many steps whose mean squared error over them is at most
+        ``mse``."""
+        return smallest_meeting(
+            lambda factor: cls(epsilon=factor, horizon=horizon), mse, horizon, resolution_bits
+        )
 
 
 def node_budget(epsilon: float, levels: int) -> float:
-    """An equal share of a budget for each level, rounded down so that all levels together stay within it."""
+    """An equal share of a budget for each level, rounded down so that all levels together stay
+    within it."""
     share = epsilon / levels
     return share if Fraction(share) * levels <= Fraction(epsilon) else nextafter(share, -inf)
 
@@ -107,10 +124,10 @@ def bit_length(number: Whole) -> Whole:
 def most_nodes_seen(earliest: int, window: int) -> int:
     """The largest ``nodes_seen(step, window)`` over the steps ``earliest .. window``.
 
-    Let ``u = step - 1`` and ``h`` the highest bit in which ``u`` and ``window`` differ. The nodes of the levels above
-    ``h`` end too late; below, each zero bit of ``u`` counts. So look for the ``u >= earliest - 1`` with the fewest
-    ones below ``h``: either a smaller ``h`` with only zeros below it, or the same ``h`` with the fewest ones that
-    still reach ``earliest - 1``.
+    Let ``u = step - 1`` and ``h`` the highest bit in which ``u`` and ``window`` differ. The nodes
+    of the levels above ``h`` end too late; below, each zero bit of ``u`` counts. So look for the
+    ``u >= earliest - 1`` with the fewest ones below ``h``: either a smaller ``h`` with only zeros
+    below it, or the same ``h`` with the fewest ones that still reach ``earliest - 1``.
     """
     before = earliest - 1
     split = (before ^ window).bit_length() - 1

@@ -13,16 +13,32 @@ from fadecount.mechanisms.base import Mechanism
 Built = TypeVar("Built", bound=Mechanism)
 
 
-def smallest_meeting(build: Callable[[float], Built], mse: float, horizon: int, resolution_bits: float) -> Built:
-    """The mechanism ``build(factor)`` with the smallest factor whose error over the horizon is at most ``mse``.
+def smallest_meeting(
+    build: Callable[[float], Built], mse: float, horizon: int, resolution_bits: float
+) -> Built:
+    """The mechanism ``build(factor)`` with the smallest factor whose error over the horizon is at
+    most ``mse``.
 
-    The error of ``build(factor)`` must fall as the factor grows. With continuous noise it falls as ``1 / factor**2``, which gives
-    the starting point; discrete noise has less variance, so bisection looks below it, down to the last bit.
+    The error of ``build(factor)`` must fall as the factor grows. With continuous noise it falls as
+    ``1 / factor**2``, which gives the starting point; discrete noise has less variance, so
+    bisection looks below it, down to the last bit.
     """
-    mse = require_real("mse", mse, low=0.0, high=1e30, open_ends=True, remedy="it is a squared error in counts, such as 1000")
+    mse = require_real(
+        "mse",
+        mse,
+        low=0.0,
+        high=1e30,
+        open_ends=True,
+        remedy="it is a squared error in counts, such as 1000",
+    )
     unit = build(1.0).mse(horizon, resolution_bits=math.inf)
     if unit == 0.0:
-        raise bad_parameter("horizon", horizon, "greater than the delay", "outputs within the delay hold no noise to calibrate")
+        raise bad_parameter(
+            "horizon",
+            horizon,
+            "greater than the delay",
+            "outputs within the delay hold no noise to calibrate",
+        )
 
     def meets(factor: float) -> bool:
         try:
@@ -36,7 +52,12 @@ def smallest_meeting(build: Callable[[float], Built], mse: float, horizon: int, 
             high *= attempt
             break
     else:
-        raise bad_parameter("mse", mse, "within reach of the budgets allowed", "a larger error needs a smaller budget, and back")
+        raise bad_parameter(
+            "mse",
+            mse,
+            "within reach of the budgets allowed",
+            "a larger error needs a smaller budget, and back",
+        )
     low = 0.5 * high
     while meets(low):
         low *= 0.5

@@ -14,10 +14,12 @@ from fadecount.mechanisms.refresh import Refresh
 
 
 def crossing_age(first: Mechanism, second: Mechanism) -> int | None:
-    """The age from which on ``first`` never loses less than ``second``, or None if it loses less at the greatest age.
+    """The age from which on ``first`` never loses less than ``second``, or None if it loses less at
+    the greatest age.
 
-    Exact over all ages up to 2**60. Curves never fall, so a whole range of ages is decided once ``first`` at its
-    beginning has lost as much as ``second`` at its end; undecided ranges are halved.
+    Exact over all ages up to 2**60. Curves never fall, so a whole range of ages is decided once
+    ``first`` at its beginning has lost as much as ``second`` at its end; undecided ranges are
+    halved.
 
     >>> import fadecount as fc
     >>> crossing_age(fc.Linear(epsilon=0.1), fc.Gradual(epsilon=0.1))
@@ -36,10 +38,12 @@ def crossing_age(first: Mechanism, second: Mechanism) -> int | None:
 
 
 def refresh_with_error_of(mechanism: Mechanism, *, window: int, horizon: int) -> Refresh:
-    """The paper's budget refresh with that window whose mean squared error over the horizon is that of the mechanism.
+    """The paper's budget refresh with that window whose mean squared error over the horizon is that
+    of the mechanism.
 
-    Its budget is split so that it loses least by the horizon. Another split loses less about young events, and other
-    constructions lose less about old ones: :func:`what_refreshing_is` says so beside every comparison.
+    Its budget is split so that it loses least by the horizon. Another split loses less about young
+    events, and other constructions lose less about old ones: :func:`what_refreshing_is` says so
+    beside every comparison.
 
     >>> import fadecount as fc
     >>> fading = fc.Gradual(epsilon=0.125)
@@ -51,7 +55,8 @@ def refresh_with_error_of(mechanism: Mechanism, *, window: int, horizon: int) ->
 
 
 def which_loses_less(crossing: int | None, *, ours: str, tick_seconds: float | None) -> str:
-    """A clause that says which of the two loses less and from which age on, from the ``crossing_age`` of the refresh with ours.
+    """A clause that says which of the two loses less and from which age on, from the
+    ``crossing_age`` of the refresh with ours.
 
     >>> which_loses_less(48, ours="fading", tick_seconds=3600)
     'refreshing can lose less for events younger than about 2 days; for older events fading loses less, or as much'
@@ -60,40 +65,61 @@ def which_loses_less(crossing: int | None, *, ours: str, tick_seconds: float | N
         return f"{ours} loses less, or as much, at every age"
     if crossing is None:
         return f"there is no age from which on {ours} loses less"
-    age = f"{crossing:,} steps" if tick_seconds is None else f"about {format_duration(crossing * tick_seconds)}"
-    return f"refreshing can lose less for events younger than {age}; for older events {ours} loses less, or as much"
+    age = (
+        f"{crossing:,} steps"
+        if tick_seconds is None
+        else f"about {format_duration(crossing * tick_seconds)}"
+    )
+    return (
+        f"refreshing can lose less for events younger than {age}; for older events {ours} loses"
+        " less, or as much"
+    )
 
 
 def what_refreshing_is(split: str) -> str:
-    """Sentences that name the compared construction, and those that can do better; ``split`` says how its budget is split."""
+    """Sentences that name the compared construction, and those that can do better; ``split`` says
+    how its budget is split."""
     return (
-        "Refreshing is the paper's baseline here: a binary tree in each period, the sum of all earlier periods published "
-        f"again in every period, and {split}. Another split can lose less for young events. Adding up noisy periods, instead "
-        "of publishing their sum again, can lose less than both for old ones."
+        "Refreshing is the paper's baseline here: a binary tree in each period, the sum of all"
+        f" earlier periods published again in every period, and {split}. Another split can lose"
+        " less for young events. Adding up noisy periods, instead of publishing their sum again,"
+        " can lose less than both for old ones."
     )
 
 
 _FEWEST, _MOST = 1 << 6, 1 << 12
 
 
-def minimum_error(loss: Mechanism | Callable[[NDArray[np.int64]], NDArray[np.float64]], horizon: int) -> int:
-    """The least error that an integer-valued counter can keep at all of ``horizon`` steps with probability 2/3, or 0 if unknown.
+def minimum_error(
+    loss: Mechanism | Callable[[NDArray[np.int64]], NDArray[np.float64]], horizon: int
+) -> int:
+    """The least error that an integer-valued counter can keep at all of ``horizon`` steps with
+    probability 2/3, or 0 if unknown.
 
-    ``loss`` is a mechanism, or a function from an array of ages to their losses. By Theorem 4.1 of the paper an error
-    of at most C at every step implies ``sum of loss(age) over age < 2 C  >=  ln(horizon / (6 C))``. The left side
-    grows with C and the right side falls, so the result is the smallest C that satisfies it.
+    ``loss`` is a mechanism, or a function from an array of ages to their losses. By Theorem 4.1 of
+    the paper an error of at most C at every step implies ``sum of loss(age) over age < 2 C  >=
+    ln(horizon / (6 C))``. The left side grows with C and the right side falls, so the result is the
+    smallest C that satisfies it.
 
     >>> import fadecount as fc
     >>> fc.minimum_error(fc.Gradual(epsilon=0.1), horizon=10**6)
     13
     """
-    horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST, remedy="it is the number of outputs looked at")
+    horizon = require_integer(
+        "horizon",
+        horizon,
+        minimum=1,
+        maximum=LONGEST,
+        remedy="it is the number of outputs looked at",
+    )
     curve = loss.loss if isinstance(loss, Mechanism) else loss
     spent, error, chunk = 0.0, 0, _FEWEST
     while 6 * (error + 1) < horizon:
         candidates = np.arange(error + 1, error + 1 + chunk)
         ages = np.arange(2 * error, 2 * (error + chunk))
-        sums = spent + np.cumsum(np.asarray(curve(ages), dtype=np.float64).reshape(-1, 2).sum(axis=1))
+        sums = spent + np.cumsum(
+            np.asarray(curve(ages), dtype=np.float64).reshape(-1, 2).sum(axis=1)
+        )
         enough = sums >= np.log(horizon / (6.0 * candidates))
         if enough.any():
             least = int(candidates[np.argmax(enough)])

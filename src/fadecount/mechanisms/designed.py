@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Self
 
-from fadecount.checks import LONGEST, planned_tick, require_budget, require_head_start, require_integer
+from fadecount.checks import (
+    LONGEST,
+    planned_tick,
+    require_budget,
+    require_head_start,
+    require_integer,
+)
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.level_budgets import LevelMechanism
@@ -15,16 +21,20 @@ from fadecount.mechanisms.schedule import LEVELS
 
 @dataclass(frozen=True, slots=True)
 class Designed(LevelMechanism):
-    """A running count with any level budgets: level ``l`` has noise of scale ``1 / budgets[l]``; the last one continues.
+    """A running count with any level budgets: level ``l`` has noise of scale ``1 / budgets[l]``;
+    the last one continues.
 
-    ``math.inf`` is allowed: that level adds no noise, and the levels below pay for a shift of it. An infinite first budget
-    leaves the first output without noise: its loss is infinite, and no counter runs it.
+    ``math.inf`` is allowed: that level adds no noise, and the levels below pay for a shift of it.
+    An infinite first budget leaves the first output without noise: its loss is infinite, and no
+    counter runs it.
 
-    ``head_start=m`` starts the clock at ``2**m``: the levels ``0 .. m`` are in use from the first step on. So the first outputs
-    have the noise of later ones. In return every item loses less, for the same noise later on: no item is alone in a small
-    interval, and shifts of larger ones are shared. The stream is still unbounded.
+    ``head_start=m`` starts the clock at ``2**m``: the levels ``0 .. m`` are in use from the first
+    step on. So the first outputs have the noise of later ones. In return every item loses less, for
+    the same noise later on: no item is alone in a small interval, and shifts of larger ones are
+    shared. The stream is still unbounded.
 
-    Formal guarantee and proof as for ``Gradual``: the exact loss of docs/theory.md, section 4, holds for any budgets.
+    Formal guarantee and proof as for ``Gradual``: the exact loss of docs/theory.md, section 4,
+    holds for any budgets.
 
     >>> import fadecount as fc
     >>> fc.Designed(budgets=(0.5, 0.25)).loss(6)
@@ -43,11 +53,16 @@ class Designed(LevelMechanism):
         remedy = "give one budget per level, lowest first; the last one continues upward"
         if isinstance(self.budgets, str | bytes) or not hasattr(self.budgets, "__iter__"):
             raise bad_parameter("budgets", self.budgets, "a sequence of numbers", remedy)
-        budgets = tuple(require_budget(f"budgets[{at}]", each, infinite=True) for at, each in enumerate(self.budgets))
+        budgets = tuple(
+            require_budget(f"budgets[{at}]", each, infinite=True)
+            for at, each in enumerate(self.budgets)
+        )
         if not 1 <= len(budgets) <= LEVELS:
             raise bad_parameter("number of budgets", len(budgets), f"from 1 to {LEVELS}", remedy)
         object.__setattr__(self, "budgets", budgets)
-        delay = require_integer("delay", self.delay, minimum=0, maximum=LONGEST, remedy="0 means no delay")
+        delay = require_integer(
+            "delay", self.delay, minimum=0, maximum=LONGEST, remedy="0 means no delay"
+        )
         object.__setattr__(self, "delay", delay)
         object.__setattr__(self, "head_start", require_head_start(self.head_start))
         object.__setattr__(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
@@ -74,11 +89,14 @@ class Designed(LevelMechanism):
         head_start: int = 0,
         resolution_bits: float = 0,
     ) -> Self:
-        """The most private one whose budgets are in the given proportion and whose error over the horizon is at most ``mse``."""
+        """The most private one whose budgets are in the given proportion and whose error over the
+        horizon is at most ``mse``."""
         shape = cls(budgets=budgets, delay=delay, head_start=head_start).budgets
 
         def build(factor: float) -> Any:
-            return cls(budgets=tuple(factor * each for each in shape), delay=delay, head_start=head_start)
+            return cls(
+                budgets=tuple(factor * each for each in shape), delay=delay, head_start=head_start
+            )
 
         result: Self = smallest_meeting(build, mse, horizon, resolution_bits)
         return result

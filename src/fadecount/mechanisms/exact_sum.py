@@ -1,10 +1,11 @@
 """Sums of floats that are exact, and rounded up once at the very end.
 
-Level budgets are float64 numbers taken as exact. A loss is a minimum over sums of them, and must never be shown too small. Each
-:class:`ExactSum` carries an unevaluated pair ``high + low`` (Knuth's two-sum); any multiple of a unit ``u`` below ``2**105 * u``
-is held exactly. With budgets between ``2**-30`` and ``2**14`` and at most 64 levels that covers every sum of level budgets.
-Where a sum leaves this range (a level without noise doubles the cost of the level above it), ``low`` is rounded *up*, so that the
-result stays an upper bound.
+Level budgets are float64 numbers taken as exact. A loss is a minimum over sums of them, and must
+never be shown too small. Each :class:`ExactSum` carries an unevaluated pair ``high + low`` (Knuth's
+two-sum); any multiple of a unit ``u`` below ``2**105 * u`` is held exactly. With budgets between
+``2**-30`` and ``2**14`` and at most 64 levels that covers every sum of level budgets. Where a sum
+leaves this range (a level without noise doubles the cost of the level above it), ``low`` is rounded
+*up*, so that the result stays an upper bound.
 
 The same code runs on floats and on arrays: one age is fast, and a million ages need no Python loop.
 """
@@ -20,12 +21,14 @@ import numpy as np
 from fadecount.checks import Number, Whole
 
 INFINITE = 2.0**1000
-"""Stands for an infinite cost inside sums, where a real infinity would turn differences into NaN."""
+"""Stands for an infinite cost inside sums, where a real infinity would turn differences into
+NaN."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExactSum:
-    """The exact number ``high + low`` with ``|low| <= ulp(high) / 2``; both parts floats, or arrays of one shape."""
+    """The exact number ``high + low`` with ``|low| <= ulp(high) / 2``; both parts floats, or arrays
+    of one shape."""
 
     high: Any
     low: Any = 0.0
@@ -48,7 +51,9 @@ class ExactSum:
 
     def where(self, condition: Any, otherwise: ExactSum) -> ExactSum:
         """This sum where the condition holds, the other one elsewhere."""
-        return ExactSum(_where(condition, self.high, otherwise.high), _where(condition, self.low, otherwise.low))
+        return ExactSum(
+            _where(condition, self.high, otherwise.high), _where(condition, self.low, otherwise.low)
+        )
 
     def rounded_up(self) -> Number:
         """The smallest float at or above the exact sum."""
@@ -58,9 +63,11 @@ class ExactSum:
 
 
 def times(count: Whole, budget: float) -> ExactSum:
-    """``count * budget`` for an integer count in [0, 2**60]: exact below 2**52, beyond it rounded up in the last bits of ``low``.
+    """``count * budget`` for an integer count in [0, 2**60]: exact below 2**52, beyond it rounded
+    up in the last bits of ``low``.
 
-    The count is cut into pieces of 20 bits and the budget into halves of at most 27 bits, so that each product is exact.
+    The count is cut into pieces of 20 bits and the budget into halves of at most 27 bits, so that
+    each product is exact.
     """
     if budget >= INFINITE:
         return ExactSum(_where(count > 0, INFINITE, 0.0))
@@ -93,7 +100,11 @@ def _add_up(left: Any, right: Any) -> Any:
 
 
 def _next_up(value: Any) -> Any:
-    return np.nextafter(value, np.inf) if isinstance(value, np.ndarray) else math.nextafter(value, math.inf)
+    return (
+        np.nextafter(value, np.inf)
+        if isinstance(value, np.ndarray)
+        else math.nextafter(value, math.inf)
+    )
 
 
 def _where(condition: Any, left: Any, right: Any) -> Any:

@@ -49,21 +49,26 @@ _UP = 1.0 + 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Gaussian(Mechanism):
-    """A running count with correlated Gaussian noise that decays over time; its loss is an epsilon at a delta.
+    """A running count with correlated Gaussian noise that decays over time; its loss is an epsilon
+    at a delta.
 
-    ``sigma`` is the standard deviation of the fresh noise at each step, in counts. ``half_lives`` are in steps, longest
-    first. ``weights`` add up to 1: the first is the part of the noise that never decays, the others are the parts that are
-    halved every half-life. They are stored as the counter uses them, in units of ``2**-44``. A half-life is a whole number of
-    steps, or such a number divided by 2, 3 or 4.
+    ``sigma`` is the standard deviation of the fresh noise at each step, in counts. ``half_lives``
+    are in steps, longest first. ``weights`` add up to 1: the first is the part of the noise that
+    never decays, the others are the parts that are halved every half-life. They are stored as the
+    counter uses them, in units of ``2**-44``. A half-life is a whole number of steps, or such a
+    number divided by 2, 3 or 4.
 
-    Formal guarantee: for streams that differ by at most 1 in one step, all outputs up to an age are ``mu(age)``-Gaussian
-    differentially private, also if inputs are chosen after seeing outputs. ``loss(age)`` is the exact epsilon of that at
-    ``delta``. Both hold for the integers that run, with their rounding. Proof: docs/gaussian.md.
+    Formal guarantee: for streams that differ by at most 1 in one step, all outputs up to an age are
+    ``mu(age)``-Gaussian differentially private, also if inputs are chosen after seeing outputs.
+    ``loss(age)`` is the exact epsilon of that at ``delta``. Both hold for the integers that run,
+    with their rounding. Proof: docs/gaussian.md.
 
     >>> import fadecount as fc
-    >>> mechanism = fc.Gaussian(sigma=16.0, half_lives=(8192, 32, 1), weights=(2**-14, 3 * 2**-10, 0.25, 0.7470093))
-    >>> round(mechanism.loss(0), 4), round(mechanism.loss(525_600), 4), round(mechanism.loss(525_600, delta=1e-6), 4)
-    (0.3281, 4.3589, 3.4147)
+    >>> weights = (2**-14, 3 * 2**-10, 0.25, 0.7470093)
+    >>> mechanism = fc.Gaussian(sigma=16.0, half_lives=(8192, 32, 1), weights=weights)
+    >>> year = 525_600
+    >>> [round(x, 4) for x in (mechanism.loss(0), mechanism.loss(year), mechanism.loss(year, delta=1e-6))]
+    [0.3281, 4.3589, 3.4147]
     """
 
     sigma: float
@@ -78,16 +83,27 @@ class Gaussian(Mechanism):
     def __post_init__(self) -> None:
         remedy = "it is the standard deviation of the noise at each step, in counts"
         set_field = object.__setattr__
-        set_field(self, "sigma", require_real("sigma", self.sigma, low=SMALLEST_SIGMA, high=LARGEST_SIGMA, remedy=remedy))
+        set_field(
+            self,
+            "sigma",
+            require_real(
+                "sigma", self.sigma, low=SMALLEST_SIGMA, high=LARGEST_SIGMA, remedy=remedy
+            ),
+        )
         set_field(self, "delta", require_delta(self.delta))
         set_field(self, "half_lives", _half_lives(self.half_lives))
         set_field(self, "weights", _weights(self.weights, len(self.half_lives)))
-        delay = require_integer("delay", self.delay, minimum=0, maximum=LONGEST, remedy="0 means no delay")
+        delay = require_integer(
+            "delay", self.delay, minimum=0, maximum=LONGEST, remedy="0 means no delay"
+        )
         set_field(self, "delay", delay)
         set_field(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
         if memories_of(self.sigma, self._epochs, tuple(self.weights)) is None:
             raise bad_parameter(
-                "sigma", self.sigma, "smaller for half-lives so long", "64-bit integers end there; shorten the longest half-life"
+                "sigma",
+                self.sigma,
+                "smaller for half-lives so long",
+                "64-bit integers end there; shorten the longest half-life",
             )
 
     @property
@@ -105,43 +121,66 @@ class Gaussian(Mechanism):
         return _schedule(self)
 
     def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
-        """The same promise when one unit can change up to ``keys`` counts by up to ``sensitivity`` each.
+        """The same promise when one unit can change up to ``keys`` counts by up to ``sensitivity``
+        each.
 
-        The noise is wider by the sensitivity and by the square root of the keys.
-        Guarantees: the loss of such a unit under the result is at most the loss of a unit of 1 under this mechanism, up to an age
-        of 2**30 steps. Later, where the rounding of integers is most of the bound, each mechanism states its own.
+        The noise is wider by the sensitivity and by the square root of the keys. Guarantees: the
+        loss of such a unit under the result is at most the loss of a unit of 1 under this
+        mechanism, up to an age of 2**30 steps. Later, where the rounding of integers is most of the
+        bound, each mechanism states its own.
         """
         remedy = "it is by how much one unit can change the count of a step"
-        factor = require_integer("sensitivity", sensitivity, minimum=1, maximum=1 << 32, remedy=remedy)
+        factor = require_integer(
+            "sensitivity", sensitivity, minimum=1, maximum=1 << 32, remedy=remedy
+        )
         root = math.sqrt(require_keys(keys))
         if factor == keys == 1:
             return self
         ages = self.delay + np.array([0, *(1 << np.arange(31))])
         found, worst = self._like(self.sigma * factor * root), math.inf
         while worst > 1.0:
-            worst = _ratio(np.asarray(found._mu(ages, float(factor))) * root * _UP, np.asarray(self._mu(ages)))
+            worst = _ratio(
+                np.asarray(found._mu(ages, float(factor))) * root * _UP, np.asarray(self._mu(ages))
+            )
             found = self._like(found.sigma * worst * (1.0 + 1e-9)) if worst > 1.0 else found
         return found
 
     def _like(self, sigma: float) -> Self:
         return replace(self, sigma=sigma)
 
-    def composed_loss(self, age: ArrayLike, *, units: int = 1, sensitivity: int = 1, keys: int = 1, histories: int = 1) -> Loss:
-        """The loss at an age of a unit that changes up to ``keys`` counts by up to ``sensitivity`` each, after ``histories``.
+    def composed_loss(
+        self,
+        age: ArrayLike,
+        *,
+        units: int = 1,
+        sensitivity: int = 1,
+        keys: int = 1,
+        histories: int = 1,
+    ) -> Loss:
+        """The loss at an age of a unit that changes up to ``keys`` counts by up to ``sensitivity``
+        each, after ``histories``.
 
-        With several ages, of one person with so many ``units`` of each age: their ``mu`` add up. ``mu`` grows in proportion
-        to the sensitivity, and with the square roots of the numbers of keys and of histories: squares of ``mu`` add up,
-        because keys have independent noise, and histories share the noise drawn before they diverged and have their own after
-        it (docs/gaussian.md).
+        With several ages, of one person with so many ``units`` of each age: their ``mu`` add up.
+        ``mu`` grows in proportion to the sensitivity, and with the square roots of the numbers of
+        keys and of histories: squares of ``mu`` add up, because keys have independent noise, and
+        histories share the noise drawn before they diverged and have their own after it
+        (docs/gaussian.md).
         """
-        ages = require_whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
+        ages = require_whole(
+            "age",
+            age,
+            minimum=0,
+            remedy="the age of an item is the number of steps since it was streamed",
+        )
         mu = float(np.sum(self._mu(ages, float(sensitivity)))) * units * math.sqrt(keys * histories)
         return Loss(mu * _UP, self.delta)
 
-    # Privacy ---------------------------------------------------------------------------------------------------------------
-
+    # Privacy
+    # --------------------------------------------------------------------------------------------
     @overload
-    def loss(self, age: int, *, position: int | None = None, delta: float | None = None) -> float: ...
+    def loss(
+        self, age: int, *, position: int | None = None, delta: float | None = None
+    ) -> float: ...
     @overload
     def loss(
         self, age: ArrayLike, *, position: ArrayLike | None = None, delta: float | None = None
@@ -149,28 +188,40 @@ class Gaussian(Mechanism):
     def loss(
         self, age: ArrayLike, *, position: ArrayLike | None = None, delta: float | None = None
     ) -> float | NDArray[np.float64]:
-        """The privacy loss (epsilon) of an item of a given age, at the mechanism's delta or at another one; see ``Mechanism``."""
+        """The privacy loss (epsilon) of an item of a given age, at the mechanism's delta or at
+        another one; see ``Mechanism``."""
         if delta is None or require_delta(delta) == self.delta:
             return Mechanism.loss(self, age, position=position)
         return Mechanism.loss(replace(self, delta=delta), age, position=position)
 
     def mu(self, age: ArrayLike) -> float | NDArray[np.float64]:
-        """The loss of an item of a given age as a ``mu`` of Gaussian differential privacy, rounded up: it gives every epsilon.
+        """The loss of an item of a given age as a ``mu`` of Gaussian differential privacy, rounded
+        up: it gives every epsilon.
 
         ``Phi(mu / 2)`` is the chance that the best guess about the item is right.
         """
-        ages = require_whole("age", age, minimum=0, remedy="the age of an item is the number of steps since it was streamed")
+        ages = require_whole(
+            "age",
+            age,
+            minimum=0,
+            remedy="the age of an item is the number of steps since it was streamed",
+        )
         return shaped(self._mu(ages), ages)
 
     def rho(self, age: ArrayLike) -> float | NDArray[np.float64]:
-        """The loss of an item of a given age as the ``rho`` of zero-concentrated differential privacy: ``mu**2 / 2``."""
+        """The loss of an item of a given age as the ``rho`` of zero-concentrated differential
+        privacy: ``mu**2 / 2``."""
         found: float | NDArray[np.float64] = 0.5 * np.square(self.mu(age)) * _UP
         return float(found) if np.ndim(found) == 0 else found
 
     def _mu(self, age: Whole, size: float = 1.0) -> Number:
         memories, shown = self._memories, np.maximum(np.asarray(age) - self.delay, 0)
-        length = size * np.sqrt(memories.response.loss_square(shown)) + memories.shift_bound(shown, size)
-        return np.where(np.asarray(age) >= self.delay, length / (self.sigma * memories.shrink) * _UP, 0.0)
+        length = size * np.sqrt(memories.response.loss_square(shown)) + memories.shift_bound(
+            shown, size
+        )
+        return np.where(
+            np.asarray(age) >= self.delay, length / (self.sigma * memories.shrink) * _UP, 0.0
+        )
 
     def _worst_loss(self, age: Whole) -> Number:
         found: Number = epsilon_at(self._mu(age), self.delta)
@@ -183,16 +234,25 @@ class Gaussian(Mechanism):
         return self._worst_loss(age)
 
     def mu_of(self, positions: ArrayLike, now: int) -> float:
-        """The ``mu`` of one person who contributed at all these positions, given all outputs up to step ``now``.
+        """The ``mu`` of one person who contributed at all these positions, given all outputs up to
+        step ``now``.
 
-        A position that occurs twice counts twice. Guarantees: an upper bound for any change by at most 1 per contribution, and
-        for adding or removing the person exact but for the rounding of the integers. Between two contributions what shows of the
-        person is a sum of falling exponentials, so that the squares are summed in closed form.
+        A position that occurs twice counts twice. Guarantees: an upper bound for any change by at
+        most 1 per contribution, and for adding or removing the person exact but for the rounding of
+        the integers. Between two contributions what shows of the person is a sum of falling
+        exponentials, so that the squares are summed in closed form.
         """
-        now = require_integer("now", now, minimum=1, maximum=LONGEST, remedy="it is the step of the last output seen")
+        now = require_integer(
+            "now", now, minimum=1, maximum=LONGEST, remedy="it is the step of the last output seen"
+        )
         places: Whole = np.zeros(0, dtype=np.int64)
         if np.size(positions):
-            places = require_whole("positions", positions, minimum=1, remedy="the first item of a stream is at position 1")
+            places = require_whole(
+                "positions",
+                positions,
+                minimum=1,
+                remedy="the first item of a stream is at position 1",
+            )
         streamed = np.atleast_1d(np.asarray(places)).ravel()
         last = now - self.delay
         distinct, counts = np.unique(streamed[streamed <= last], return_counts=True)
@@ -209,56 +269,85 @@ class Gaussian(Mechanism):
             positive = np.maximum(rates, 1e-300)
             sums = np.where(rates > 0.0, np.expm1(-positive * gap) / np.expm1(-positive), gap)
             first = count * response.first
-            square += float(amplitudes @ sums @ amplitudes) + first * (2.0 * float(amplitudes.sum()) + first)
+            square += float(amplitudes @ sums @ amplitudes) + first * (
+                2.0 * float(amplitudes.sum()) + first
+            )
             amplitudes = amplitudes * np.exp(-response.decays * gap)
         total = int(counts.sum())
         added = float(memories.shift_bound(last - int(distinct[0]), float(total)))
         return (math.sqrt(square) * _UP + added) / (self.sigma * memories.shrink) * _UP
 
     def loss_of(self, positions: ArrayLike, now: int) -> float:
-        """The loss (epsilon at the mechanism's delta) of one person who contributed at all these positions; see ``mu_of``."""
+        """The loss (epsilon at the mechanism's delta) of one person who contributed at all these
+        positions; see ``mu_of``."""
         return float(epsilon_at(self.mu_of(positions, now), self.delta))
 
-    # Error -----------------------------------------------------------------------------------------------------------------
-
-    def variance(self, step: ArrayLike, *, resolution_bits: float = 0) -> float | NDArray[np.float64]:
-        """The variance of the noise in the output of a step (from 1), in squared counts; see ``Mechanism``."""
-        steps = require_whole("step", step, minimum=1, remedy="the first step of a stream is step 1")
+    # Error
+    # --------------------------------------------------------------------------------------------
+    def variance(
+        self, step: ArrayLike, *, resolution_bits: float = 0
+    ) -> float | NDArray[np.float64]:
+        """The variance of the noise in the output of a step (from 1), in squared counts; see
+        ``Mechanism``."""
+        steps = require_whole(
+            "step", step, minimum=1, remedy="the first step of a stream is step 1"
+        )
         shown = np.maximum(np.asarray(steps) - self.delay, 0)
         whole = self.sigma**2 * self._memories.response.variance(shown) + _rounding(resolution_bits)
         return shaped(np.where(shown > 0, whole, 0.0), steps)
 
     def mse(self, horizon: int, *, resolution_bits: float = 0) -> float:
-        """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the delay's bias is not in it)."""
+        """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the
+        delay's bias is not in it)."""
         shown = require_horizon(horizon) - self.delay
         if shown <= 0:
             return 0.0
-        mean = self.sigma**2 * self._memories.response.mean_variance(shown) + _rounding(resolution_bits)
+        mean = self.sigma**2 * self._memories.response.mean_variance(shown) + _rounding(
+            resolution_bits
+        )
         return mean * (shown / horizon)
 
     def window_variance(self, start: int, end: int, *, resolution_bits: float = 0) -> float:
-        """The variance of the noise in the difference of the outputs of two steps; see ``Mechanism``."""
+        """The variance of the noise in the difference of the outputs of two steps; see
+        ``Mechanism``."""
         first, last = (max(0, each - self.delay) for each in require_window(start, end))
         rounding = _rounding(resolution_bits) * ((first > 0) + (last > 0))
-        return self.sigma**2 * float(self._memories.response.window_variance(first, last)) + rounding
+        return (
+            self.sigma**2 * float(self._memories.response.window_variance(first, last)) + rounding
+        )
 
     def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
-        """How far the difference of the outputs of two steps is from the true one at most, except with probability ``beta``."""
+        """How far the difference of the outputs of two steps is from the true one at most, except
+        with probability ``beta``."""
         steps = np.array([require_window(start, end)], dtype=np.int64)
         return int(window_half_widths(self, steps[:, 0], steps[:, 1], beta=require_beta(beta))[0])
 
-    def error_bound(self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0) -> float:
-        """A bound on the error of one output that fails with probability at most ``beta``; see ``Mechanism``."""
-        step = require_integer("step", step, minimum=1, maximum=LONGEST, remedy="the first step of a stream is step 1")
+    def error_bound(
+        self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
+    ) -> float:
+        """A bound on the error of one output that fails with probability at most ``beta``; see
+        ``Mechanism``."""
+        step = require_integer(
+            "step", step, minimum=1, maximum=LONGEST, remedy="the first step of a stream is step 1"
+        )
         return self._error(step, require_beta(beta), largest_input, resolution_bits)
 
-    def max_error_bound(self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0) -> float:
-        """A bound on the errors of all outputs ``1 .. horizon`` that fails with probability at most ``beta`` (union bound)."""
+    def max_error_bound(
+        self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
+    ) -> float:
+        """A bound on the errors of all outputs ``1 .. horizon`` that fails with probability at most
+        ``beta`` (union bound)."""
         horizon = require_horizon(horizon)
         return self._error(horizon, require_beta(beta) / horizon, largest_input, resolution_bits)
 
     def _error(self, step: int, beta: float, largest_input: float, resolution_bits: float) -> float:
-        largest = require_real("largest_input", largest_input, low=0.0, high=2.0**62, remedy="it bounds the inputs still delayed")
+        largest = require_real(
+            "largest_input",
+            largest_input,
+            low=0.0,
+            high=2.0**62,
+            remedy="it bounds the inputs still delayed",
+        )
         bits = require_resolution(resolution_bits)
         shown = max(0, step - self.delay)
         missing = min(step, self.delay) * largest
@@ -267,36 +356,64 @@ class Gaussian(Mechanism):
         half = 0.0 if math.isinf(bits) else math.ldexp(0.5, -int(bits))
         return self._memories.farthest(shown, beta) + half + missing
 
-    # Ways to one -----------------------------------------------------------------------------------------------------------
-
+    # Ways to one
+    # --------------------------------------------------------------------------------------------
     @classmethod
-    def gradual(cls, sigma: float, *, growth: float = 0.0, horizon: int = 1 << 28, delta: float = 1e-9, delay: int = 0) -> Self:
-        """A ready-made mechanism for streams of any length: half-lives 1, 16, 256, ... up to the horizon.
+    def gradual(
+        cls,
+        sigma: float,
+        *,
+        growth: float = 0.0,
+        horizon: int = 1 << 28,
+        delta: float = 1e-9,
+        delay: int = 0,
+    ) -> Self:
+        """A ready-made mechanism for streams of any length: half-lives 1, 16, 256, ... up to the
+        horizon.
 
-        ``growth`` 0 has the best balance of error and loss. With a larger growth the loss is smaller when an item is young and
-        grows faster, as the square root of ``log(age)**(1 + 2 growth)``. Below -1/2 see :meth:`bounded`.
+        ``growth`` 0 has the best balance of error and loss. With a larger growth the loss is
+        smaller when an item is young and grows faster, as the square root of ``log(age)**(1 + 2
+        growth)``. Below -1/2 see :meth:`bounded`.
 
         >>> import fadecount as fc
         >>> mechanism = fc.Gaussian.gradual(13.5065)
         >>> [round(mechanism.loss(age), 2) for age in (0, 10, 1000, 10**6 - 1)]
         [0.39, 0.52, 0.7, 0.93]
         """
-        growth = require_real("growth", growth, low=-0.5, high=4.0, remedy="0 is the best balance; 1/2 and 1 favour young items")
+        growth = require_real(
+            "growth",
+            growth,
+            low=-0.5,
+            high=4.0,
+            remedy="0 is the best balance; 1/2 and 1 favour young items",
+        )
         return cls(sigma=sigma, delta=delta, delay=delay, **_family(growth, horizon, endless=False))
 
     @classmethod
-    def bounded(cls, sigma: float, *, growth: float = -0.6, horizon: int = 1 << 28, delta: float = 1e-9, delay: int = 0) -> Self:
-        """A mechanism whose loss stays bounded on an unbounded stream, with a state of a few numbers; its error grows instead.
+    def bounded(
+        cls,
+        sigma: float,
+        *,
+        growth: float = -0.6,
+        horizon: int = 1 << 28,
+        delta: float = 1e-9,
+        delay: int = 0,
+    ) -> Self:
+        """A mechanism whose loss stays bounded on an unbounded stream, with a state of a few
+        numbers; its error grows instead.
 
-        Half-lives 1, 16, 256, ... up to the horizon, and a part that never decays. The ideal loss is bounded over all ages; the
-        loss of the integers is within a few percent of it up to the horizon (``mu`` has the exact figures).
+        Half-lives 1, 16, 256, ... up to the horizon, and a part that never decays. The ideal loss
+        is bounded over all ages; the loss of the integers is within a few percent of it up to the
+        horizon (``mu`` has the exact figures).
 
         >>> import fadecount as fc
         >>> mechanism = fc.Gaussian.bounded(20.0)
         >>> [round(mechanism.loss(age), 2) for age in (0, 10**3, 10**6, 10**8)]
         [0.26, 0.32, 0.34, 0.35]
         """
-        growth = require_real("growth", growth, low=-4.0, high=-0.5, open_ends=True, remedy="-0.6 is a good balance")
+        growth = require_real(
+            "growth", growth, low=-4.0, high=-0.5, open_ends=True, remedy="-0.6 is a good balance"
+        )
         return cls(sigma=sigma, delta=delta, delay=delay, **_family(growth, horizon, endless=True))
 
     @classmethod
@@ -312,28 +429,51 @@ class Gaussian(Mechanism):
         delay: int = 0,
         resolution_bits: float = 0,
     ) -> Self:
-        """The most private one of given half-lives and weights (or of a growth) whose error over the horizon is ``mse``."""
+        """The most private one of given half-lives and weights (or of a growth) whose error over
+        the horizon is ``mse``."""
         if (half_lives is None) != (weights is None):
-            raise bad_parameter("weights", weights, "given together with half_lives", "give both, or a growth alone")
-        mse = require_real("mse", mse, low=0.0, high=1e30, open_ends=True, remedy="it is a squared error in counts, such as 1000")
+            raise bad_parameter(
+                "weights", weights, "given together with half_lives", "give both, or a growth alone"
+            )
+        mse = require_real(
+            "mse",
+            mse,
+            low=0.0,
+            high=1e30,
+            open_ends=True,
+            remedy="it is a squared error in counts, such as 1000",
+        )
         horizon = require_horizon(horizon)
         if half_lives is None or weights is None:
-            shape = cls.gradual(1.0, growth=growth, horizon=max(16, horizon), delta=delta, delay=delay)
+            shape = cls.gradual(
+                1.0, growth=growth, horizon=max(16, horizon), delta=delta, delay=delay
+            )
         else:
             shape = cls(sigma=1.0, half_lives=half_lives, weights=weights, delta=delta, delay=delay)
         unit = shape.mse(horizon, resolution_bits=math.inf)
         if unit == 0.0:
             raise bad_parameter(
-                "horizon", horizon, "greater than the delay", "outputs within the delay hold no noise to calibrate"
+                "horizon",
+                horizon,
+                "greater than the delay",
+                "outputs within the delay hold no noise to calibrate",
             )
         rounding = _rounding(resolution_bits) * (1.0 - delay / horizon)
         if mse <= rounding:
             raise bad_parameter(
-                "mse", mse, f"above {rounding:.6g}, what rounding causes", "use resolution_bits, or a larger error"
+                "mse",
+                mse,
+                f"above {rounding:.6g}, what rounding causes",
+                "use resolution_bits, or a larger error",
             )
         sigma = math.sqrt((mse - rounding) / unit)
         if not SMALLEST_SIGMA <= sigma <= LARGEST_SIGMA:
-            raise bad_parameter("mse", mse, "within reach of the sigma allowed", "sigma is between 0.5 and 2**32 counts")
+            raise bad_parameter(
+                "mse",
+                mse,
+                "within reach of the sigma allowed",
+                "sigma is between 0.5 and 2**32 counts",
+            )
         found = shape._like(sigma)
         while found.mse(horizon, resolution_bits=resolution_bits) > mse:
             found = shape._like(math.nextafter(found.sigma, 0.0))
@@ -342,7 +482,10 @@ class Gaussian(Mechanism):
 
 def require_delta(value: float) -> float:
     """A delta as a float, or a ``ParameterError``."""
-    remedy = "it is the chance that the promise may fail, far below one in the number of people, such as 1e-9"
+    remedy = (
+        "it is the chance that the promise may fail, far below one in the number of people, such as"
+        " 1e-9"
+    )
     return require_real("delta", value, low=SMALLEST_DELTA, high=0.5, open_ends=True, remedy=remedy)
 
 
@@ -353,7 +496,9 @@ def _half_lives(values: Any) -> tuple[float, ...]:
     found = []
     for at, each in enumerate(values):
         name = f"half_lives[{at}]"
-        number = require_real(name, each, low=1.0 / LARGEST_SHIFT, high=float(LONGEST_HALF_LIFE), remedy=remedy)
+        number = require_real(
+            name, each, low=1.0 / LARGEST_SHIFT, high=float(LONGEST_HALF_LIFE), remedy=remedy
+        )
         epoch, shift = as_epoch(number)
         if abs(Fraction(epoch, shift) - Fraction(number)) > Fraction(number) * Fraction(1, 1 << 50):
             raise bad_parameter(name, each, "a whole number of steps", remedy)
@@ -366,25 +511,38 @@ def _half_lives(values: Any) -> tuple[float, ...]:
 
 
 def _weights(values: Any, half_lives: int) -> tuple[float, ...]:
-    remedy = "give what is kept for ever (0 for nothing), then one weight per half-life; they add up to 1"
+    remedy = (
+        "give what is kept for ever (0 for nothing), then one weight per half-life; they add up"
+        " to 1"
+    )
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
         raise bad_parameter("weights", values, "a sequence of numbers", remedy)
     found = tuple(
-        require_real(f"weights[{at}]", each, low=0.0 if at == 0 else 2.0**-43, high=1.0, remedy=remedy)
+        require_real(
+            f"weights[{at}]", each, low=0.0 if at == 0 else 2.0**-43, high=1.0, remedy=remedy
+        )
         for at, each in enumerate(values)
     )
     if len(found) != half_lives + 1:
-        raise bad_parameter("number of weights", len(found), f"{half_lives + 1}, one more than half_lives", remedy)
+        raise bad_parameter(
+            "number of weights", len(found), f"{half_lives + 1}, one more than half_lives", remedy
+        )
     if abs(math.fsum(found) - 1.0) > 1e-6:
         raise bad_parameter("sum of weights", math.fsum(found), "1", remedy)
     exact = resolved(found)
     if exact[-1] < 2.0**-43:
-        raise bad_parameter(f"weights[{half_lives}]", found[-1], "at least 2**-43 once the others are rounded", remedy)
+        raise bad_parameter(
+            f"weights[{half_lives}]",
+            found[-1],
+            "at least 2**-43 once the others are rounded",
+            remedy,
+        )
     return exact
 
 
 def _family(growth: float, horizon: int, *, endless: bool) -> dict[str, Any]:
-    """Half-lives 16**i, weights in proportion to ``4**-i (1 + i ln 16)**-growth``; later ones never decay, or are left out."""
+    """Half-lives 16**i, weights in proportion to ``4**-i (1 + i ln 16)**-growth``; later ones never
+    decay, or are left out."""
     remedy = "it is the number of steps up to which the loss follows the family"
     horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST, remedy=remedy)
     count = min(11, 1 + (horizon.bit_length() + 2) // 4)
@@ -396,7 +554,10 @@ def _family(growth: float, horizon: int, *, endless: bool) -> dict[str, Any]:
     beyond = math.fsum(weight(level) for level in range(count, 60)) if endless else 0.0
     total = math.fsum(inside) + beyond
     weights = [beyond / total, *(each / total for each in inside[::-1])]
-    return {"half_lives": tuple(16**level for level in range(count - 1, -1, -1)), "weights": tuple(weights)}
+    return {
+        "half_lives": tuple(16**level for level in range(count - 1, -1, -1)),
+        "weights": tuple(weights),
+    }
 
 
 def _ratio(values: NDArray[np.float64], others: NDArray[np.float64]) -> float:

@@ -1,18 +1,19 @@
 """The loss and the tails of a Gaussian mechanism: formulas of Gaussian differential privacy.
 
-A mechanism is ``mu``-Gaussian differentially private if telling two neighbouring inputs apart by its outputs is at least as
-hard as telling N(0, 1) from N(mu, 1) by one draw (Dong, Roth and Su 2022). This one number gives an exact ``epsilon`` for every
-``delta``, by
+A mechanism is ``mu``-Gaussian differentially private if telling two neighbouring inputs apart by
+its outputs is at least as hard as telling N(0, 1) from N(mu, 1) by one draw (Dong, Roth and Su
+2022). This one number gives an exact ``epsilon`` for every ``delta``, by
 
     delta = Phi(-epsilon / mu + mu / 2) - exp(epsilon) Phi(-epsilon / mu - mu / 2),
 
 and the chance that the best guess between the two inputs is right, ``Phi(mu / 2)``.
 
-The arithmetic. With ``a = epsilon / mu - mu / 2``, ``b = a + mu`` and Mills' ratio ``M(x) = Phi(-x) / phi(x)`` the formula
-becomes ``phi(a) (M(a) - M(b))``, which cancels no more than ``M`` falls from ``a`` to ``b``: the relative error of ``delta`` is
-below ``2**-44 (1 + a / mu)``, which moves epsilon by less than ``2**-43``. Newton's method on ``ln delta``, which is concave in
-epsilon, comes from above and never passes the root; the result is raised by more than these errors. Near a delta of 1 the
-logarithm has no digits left: a mechanism takes deltas below 1/2.
+The arithmetic. With ``a = epsilon / mu - mu / 2``, ``b = a + mu`` and Mills' ratio ``M(x) = Phi(-x)
+/ phi(x)`` the formula becomes ``phi(a) (M(a) - M(b))``, which cancels no more than ``M`` falls from
+``a`` to ``b``: the relative error of ``delta`` is below ``2**-44 (1 + a / mu)``, which moves
+epsilon by less than ``2**-43``. Newton's method on ``ln delta``, which is concave in epsilon, comes
+from above and never passes the root; the result is raised by more than these errors. Near a delta
+of 1 the logarithm has no digits left: a mechanism takes deltas below 1/2.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ def upper_tail(x: float) -> float:
 
 
 def certainty(mu: float) -> float:
-    """The chance that the best guess between two neighbouring inputs is right: 1/2 is a blind guess."""
+    """The chance that the best guess between two neighbouring inputs is right: 1/2 is a blind
+    guess."""
     return max(upper_tail(-0.5 * mu), math.nextafter(0.5, 1.0)) if mu > 0.0 else 0.5
 
 
 def normal_quantile(chance: float) -> float:
-    """The ``x`` with ``Phi(-x) = chance`` for a chance in (0, 1/2], never below it by more than a few units in the last place.
+    """The ``x`` with ``Phi(-x) = chance`` for a chance in (0, 1/2], never below it by more than a
+    few units in the last place.
 
     >>> round(normal_quantile(0.025), 10), normal_quantile(0.5)
     (1.9599639845, 0.0)
@@ -53,7 +56,8 @@ def normal_quantile(chance: float) -> float:
 
 
 def epsilon_at(mu: Any, delta: float) -> Any:
-    """The ``epsilon`` at which a ``mu``-Gaussian mechanism has this ``delta`` (up to 1/2), rounded up; a number or an array.
+    """The ``epsilon`` at which a ``mu``-Gaussian mechanism has this ``delta`` (up to 1/2), rounded
+    up; a number or an array.
 
     >>> round(epsilon_at(0.672131690080813, 1e-9), 9)
     4.0
@@ -72,13 +76,16 @@ def epsilon_at(mu: Any, delta: float) -> Any:
         if np.all(closer >= epsilon * (1.0 - 1e-14)):
             break
         epsilon = closer
-    nothing = np.asarray(_erf(some / (2.0 * _ROOT_TWO)), dtype=np.float64) <= delta * (1.0 - 1e-12)  # delta at an epsilon of 0
+    nothing = np.asarray(_erf(some / (2.0 * _ROOT_TWO)), dtype=np.float64) <= delta * (
+        1.0 - 1e-12
+    )  # delta at an epsilon of 0
     found[plain] = np.where(nothing, 0.0, epsilon * (1.0 + 1e-12) + 1e-12)
     return found.reshape(np.shape(mu)) if np.ndim(mu) else float(found[0])
 
 
 def mu_at(epsilon: float, delta: float) -> float:
-    """The largest ``mu`` whose ``epsilon_at`` this ``delta`` is at most ``epsilon``: what a promise allows.
+    """The largest ``mu`` whose ``epsilon_at`` this ``delta`` is at most ``epsilon``: what a promise
+    allows.
 
     >>> round(mu_at(4.0, 1e-9), 9)
     0.67213169
@@ -102,8 +109,14 @@ def _log_delta(epsilon: Reals, mu: Reals) -> tuple[Reals, Reals]:
 def _mills(x: Reals) -> Reals:
     """``Phi(-x) / phi(x)``, growing without bound on the left: capped where a float ends."""
     inner = np.clip(x, -_FAR, _FAR)
-    exact = np.asarray(_erfc(inner / _ROOT_TWO), dtype=np.float64) * (0.5 * _ROOT_TWO_PI) * np.exp(0.5 * inner * inner)
+    exact = (
+        np.asarray(_erfc(inner / _ROOT_TWO), dtype=np.float64)
+        * (0.5 * _ROOT_TWO_PI)
+        * np.exp(0.5 * inner * inner)
+    )
     square = 1.0 / np.maximum(x, _FAR) ** 2
-    series = (1.0 - square * (1.0 - 3.0 * square * (1.0 - 5.0 * square * (1.0 - 7.0 * square)))) * np.sqrt(square)
+    series = (
+        1.0 - square * (1.0 - 3.0 * square * (1.0 - 5.0 * square * (1.0 - 7.0 * square)))
+    ) * np.sqrt(square)
     left = _ROOT_TWO_PI * np.exp(np.minimum(0.5 * x * x, 700.0))
     return np.where(x > _FAR, series, np.where(x < -_FAR, left, exact))

@@ -28,17 +28,19 @@ from fadecount.mechanisms.schedule import LEVELS
 
 @dataclass(frozen=True, slots=True)
 class Gradual(LevelMechanism):
-    """A running count whose loss grows like a power of the logarithm of the age: ``epsilon * O(log(age)**exponent)``.
+    """A running count whose loss grows like a power of the logarithm of the age: ``epsilon *
+    O(log(age)**exponent)``.
 
-    ``epsilon`` is the loss at the first output that shows the item, ``exponent`` (lambda in the paper) how fast it grows
-    afterwards, ``delay`` (B) how many steps outputs lag behind; during the delay an item loses nothing. Noise of level ``l`` has
-    scale ``(1 + l)**(1 - exponent) / epsilon``. With ``head_start=m`` the first step has the noise of step ``2**m``: early
-    outputs have more noise, and all items lose less (see :class:`Designed`). With an exponent above 3/2 the squared error stays
-    bounded; 1 gives a loss of ``epsilon * (floor(log2(age + 1)) + 1)``.
+    ``epsilon`` is the loss at the first output that shows the item, ``exponent`` (lambda in the
+    paper) how fast it grows afterwards, ``delay`` (B) how many steps outputs lag behind; during the
+    delay an item loses nothing. Noise of level ``l`` has scale ``(1 + l)**(1 - exponent) /
+    epsilon``. With ``head_start=m`` the first step has the noise of step ``2**m``: early outputs
+    have more noise, and all items lose less (see :class:`Designed`). With an exponent above 3/2 the
+    squared error stays bounded; 1 gives a loss of ``epsilon * (floor(log2(age + 1)) + 1)``.
 
-    Formal guarantee: epsilon-differential privacy with expiration ``g(age) = loss(age) / epsilon`` (Definition 1 of
-    the paper), for streams that differ by at most 1 in one step. Proof: docs/theory.md, sections 2 and 4. Test:
-    tests/mechanisms/test_exact_loss.py.
+    Formal guarantee: epsilon-differential privacy with expiration ``g(age) = loss(age) / epsilon``
+    (Definition 1 of the paper), for streams that differ by at most 1 in one step. Proof:
+    docs/theory.md, sections 2 and 4. Test: tests/mechanisms/test_exact_loss.py.
 
     >>> import fadecount as fc
     >>> [fc.Gradual(1.0, exponent=2.0).loss(age) for age in (0, 1, 3, 7, 10, 100, 10**9)]
@@ -56,9 +58,13 @@ class Gradual(LevelMechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", require_budget("epsilon", self.epsilon))
-        exponent = require_real("exponent", self.exponent, low=0.0, high=64.0, remedy="1 gives logarithmic fading")
+        exponent = require_real(
+            "exponent", self.exponent, low=0.0, high=64.0, remedy="1 gives logarithmic fading"
+        )
         object.__setattr__(self, "exponent", exponent)
-        delay = require_integer("delay", self.delay, minimum=0, maximum=LONGEST, remedy="0 means no delay")
+        delay = require_integer(
+            "delay", self.delay, minimum=0, maximum=LONGEST, remedy="0 means no delay"
+        )
         object.__setattr__(self, "delay", delay)
         object.__setattr__(self, "head_start", require_head_start(self.head_start))
         object.__setattr__(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
@@ -76,10 +82,12 @@ class Gradual(LevelMechanism):
         return min(self.epsilon * rounded_power(1 + level, self.exponent - 1.0), LARGEST_BUDGET)
 
     def paper_closed_form(self, age: ArrayLike) -> float | NDArray[np.float64]:
-        """The closed form of the paper's bound: epsilon * 2 (1 + ((log2(d + 1) + 1)**k - 1) / k), never below :meth:`loss`.
+        """The closed form of the paper's bound: epsilon * 2 (1 + ((log2(d + 1) + 1)**k - 1) / k),
+        never below :meth:`loss`.
 
-        Here ``d`` is the age past the delay and ``k`` the exponent; for ``k = 0`` the fraction is the natural logarithm. It
-        replaces the sum of :meth:`paper_loss` by an integral, so it is above that sum for exponents up to 1 only.
+        Here ``d`` is the age past the delay and ``k`` the exponent; for ``k = 0`` the fraction is
+        the natural logarithm. It replaces the sum of :meth:`paper_loss` by an integral, so it is
+        above that sum for exponents up to 1 only.
         """
         self.paper_loss(age)  # refuses an invalid age
         shown = np.asarray(age, dtype=np.int64) - self.delay
@@ -91,9 +99,17 @@ class Gradual(LevelMechanism):
 
     @classmethod
     def for_mse(
-        cls, mse: float, *, horizon: int, exponent: float = 1.0, delay: int = 0, head_start: int = 0, resolution_bits: float = 0
+        cls,
+        mse: float,
+        *,
+        horizon: int,
+        exponent: float = 1.0,
+        delay: int = 0,
+        head_start: int = 0,
+        resolution_bits: float = 0,
     ) -> Self:
-        """The most private one (smallest epsilon) whose mean squared error over the horizon is at most ``mse``."""
+        """The most private one (smallest epsilon) whose mean squared error over the horizon is at
+        most ``mse``."""
 
         def build(factor: float) -> Any:
             return cls(epsilon=factor, exponent=exponent, delay=delay, head_start=head_start)
@@ -104,10 +120,11 @@ class Gradual(LevelMechanism):
 
 @lru_cache(maxsize=1 << 14)
 def rounded_power(base: int, exponent: float, *, digits: int = 40) -> float:
-    """``base**exponent`` rounded to the nearest float64: the same number on every machine, which ``math.pow`` does not promise.
+    """``base**exponent`` rounded to the nearest float64: the same number on every machine, which
+    ``math.pow`` does not promise.
 
-    A rational power is computed exactly. Any other is irrational, so it lies strictly between two neighbouring candidates,
-    and arithmetic with enough digits tells which is nearer.
+    A rational power is computed exactly. Any other is irrational, so it lies strictly between two
+    neighbouring candidates, and arithmetic with enough digits tells which is nearer.
 
     >>> rounded_power(4, -0.5), rounded_power(9, 1.5), rounded_power(3, 0.25)
     (0.5, 27.0, 1.3160740129524924)
@@ -119,7 +136,9 @@ def rounded_power(base: int, exponent: float, *, digits: int = 40) -> float:
     while True:
         context = Context(prec=digits, rounding=ROUND_HALF_EVEN)
         power = context.exp(context.multiply(context.ln(Decimal(base)), Decimal(exponent)))
-        slack = context.multiply(power, Decimal(1).scaleb(4 - digits))  # three roundings; the exponent is below 300
+        slack = context.multiply(
+            power, Decimal(1).scaleb(4 - digits)
+        )  # three roundings; the exponent is below 300
         low, high = float(context.subtract(power, slack)), float(context.add(power, slack))
         if low == high:
             return low

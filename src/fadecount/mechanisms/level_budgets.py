@@ -1,19 +1,24 @@
-"""Mechanisms with one budget per level of dyadic intervals (Gradual, Designed, Linear), and their exact loss.
+"""Mechanisms with one budget per level of dyadic intervals (Gradual, Designed, Linear), and their
+exact loss.
 
-Each interval ``I`` of level ``l`` owns one noise variable of budget ``e_l`` (scale ``1 / e_l``). The exact loss of the item shown
-first at clock ``j``, given all outputs up to clock ``t``, is the value of
+Each interval ``I`` of level ``l`` owns one noise variable of budget ``e_l`` (scale ``1 / e_l``).
+The exact loss of the item shown first at clock ``j``, given all outputs up to clock ``t``, is the
+value of
 
-    minimize  sum of e_l(I) * |D_I|   subject to   sum of D_I over I containing s  =  [s >= j]   for every s <= t,
+    minimize  sum of e_l(I) * |D_I|   subject to   sum of D_I over I containing s  =  [s >= j]   for
+    every s <= t,
 
-the cheapest way to shift the noise so that one output sequence turns into the other. Proofs are in docs/theory.md: the value is
-attained (so it is no mere bound), integral shifts suffice, and the first item is the worst unless there is a head start (see
-:mod:`fadecount.mechanisms.head_start`). Two ways to compute it in O(log t):
+the cheapest way to shift the noise so that one output sequence turns into the other. Proofs are in
+docs/theory.md: the value is attained (so it is no mere bound), integral shifts suffice, and the
+first item is the worst unless there is a head start (see :mod:`fadecount.mechanisms.head_start`).
+Two ways to compute it in O(log t):
 
-:func:`worst_case` uses the closed form for the first item. With ``F_0 = e_0``, ``F_l = min(e_l, 2 F_{l-1})`` (shifting a whole
-interval of level l) the trees ``[1], [2, 3], [4..7], ...`` cost ``F_l`` each, and the last one, seen in part, a running minimum.
+:func:`worst_case` uses the closed form for the first item. With ``F_0 = e_0``, ``F_l = min(e_l, 2
+F_{l-1})`` (shifting a whole interval of level l) the trees ``[1], [2, 3], [4..7], ...`` cost
+``F_l`` each, and the last one, seen in part, a running minimum.
 
-:func:`at_position` climbs from ``j`` and from ``t`` and keeps two costs per node: given that the intervals above
-contribute 0 or 1.
+:func:`at_position` climbs from ``j`` and from ``t`` and keeps two costs per node: given that the
+intervals above contribute 0 or 1.
 """
 
 from __future__ import annotations
@@ -35,7 +40,8 @@ from fadecount.mechanisms.schedule import LEVELS, Schedule
 
 
 class LevelMechanism(Mechanism):
-    """A mechanism given by level budgets and a delay; its loss is exact for any budgets (docs/theory.md, section 4)."""
+    """A mechanism given by level budgets and a delay; its loss is exact for any budgets
+    (docs/theory.md, section 4)."""
 
     __slots__ = ()
 
@@ -57,14 +63,17 @@ class LevelMechanism(Mechanism):
 
     def _worst_loss(self, age: Whole) -> Number:
         shown = age - self._delay
-        return _since(shown, worst_case(self.schedule.budgets, _at_least(shown, 0), self._head_start))
+        return _since(
+            shown, worst_case(self.schedule.budgets, _at_least(shown, 0), self._head_start)
+        )
 
     def _position_loss(self, age: Whole, position: Whole) -> Number:
         shown, first = age - self._delay, position + self.schedule.skipped
         return _since(shown, at_position(self.schedule.budgets, first, first + _at_least(shown, 0)))
 
     def _paper_loss(self, age: Whole) -> Number:
-        """Twice the sum of the budgets of all levels reached: the paper covers an age by at most two intervals per level."""
+        """Twice the sum of the budgets of all levels reached: the paper covers an age by at most
+        two intervals per level."""
         shown = age - self._delay
         levels_reached = bit_length(_at_least(shown, 0) + 1)
         paid: Number = _paper_sums(self)[levels_reached]
@@ -107,7 +116,8 @@ def whole_costs(budgets: Sequence[float]) -> list[float]:
 
 
 def worst_case(budgets: Sequence[float], age: Whole, head_start: int = 0) -> Number:
-    """The largest loss over all positions at an age counted from the first output that shows the item, rounded up."""
+    """The largest loss over all positions at an age counted from the first output that shows the
+    item, rounded up."""
     if head_start:
         return worst_from(budgets, head_start, age)
     finite = [min(budget, INFINITE) for budget in budgets]
@@ -123,7 +133,8 @@ def worst_case(budgets: Sequence[float], age: Whole, head_start: int = 0) -> Num
 
 
 def at_position(budgets: Sequence[float], first: Whole, last: Whole) -> Number:
-    """The loss of the item first shown at clock ``first``, given all outputs up to clock ``last >= first``, rounded up."""
+    """The loss of the item first shown at clock ``first``, given all outputs up to clock ``last >=
+    first``, rounded up."""
     finite = [min(budget, INFINITE) for budget in budgets]
     whole = whole_costs(finite)
     zero = ExactSum(0.0 * first)
@@ -140,10 +151,15 @@ def at_position(budgets: Sequence[float], first: Whole, last: Whole) -> Number:
         ones_beside = cost * (_not(joined) & _not(odd))
         alone = (left[0] + ones_beside, left[1] + cost * odd)
         above = tuple(one.where(meet, other) for one, other in zip(met, alone, strict=True))
-        new_left = tuple(one.where(climbs, other) for one, other in zip(_own(above, budget), left, strict=True))
+        new_left = tuple(
+            one.where(climbs, other) for one, other in zip(_own(above, budget), left, strict=True)
+        )
 
         end_above = (right[0] + cost * end_odd, right[1])
-        new_right = tuple(one.where(end_climbs, other) for one, other in zip(_own(end_above, budget), right, strict=True))
+        new_right = tuple(
+            one.where(end_climbs, other)
+            for one, other in zip(_own(end_above, budget), right, strict=True)
+        )
 
         passed = (node < 1) & (end > 1)
         between = (between + cost).where(passed, between)
@@ -161,7 +177,11 @@ def _own(costs: Any, budget: float) -> tuple[ExactSum, ExactSum]:
 
 
 def _levels(reach: Whole) -> int:
-    return int(np.max(reach, initial=1)).bit_length() if isinstance(reach, np.ndarray) else reach.bit_length()
+    return (
+        int(np.max(reach, initial=1)).bit_length()
+        if isinstance(reach, np.ndarray)
+        else reach.bit_length()
+    )
 
 
 def _not(condition: Any) -> Any:

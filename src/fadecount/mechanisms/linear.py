@@ -13,9 +13,11 @@ from fadecount.mechanisms.level_budgets import LevelMechanism
 
 @dataclass(frozen=True, slots=True)
 class Linear(LevelMechanism):
-    """A running count with a delay of one step and fresh noise of scale ``1 / epsilon`` at every step: loss ``epsilon * age``.
+    """A running count with a delay of one step and fresh noise of scale ``1 / epsilon`` at every
+    step: loss ``epsilon * age``.
 
-    It is the schedule with noise on level 0 only and a delay of one step, and its loss follows from the same exact formula.
+    It is the schedule with noise on level 0 only and a delay of one step, and its loss follows from
+    the same exact formula.
 
     >>> import fadecount as fc
     >>> [fc.Linear(epsilon=0.5).loss(age) for age in (0, 1, 2, 10)]

@@ -14,10 +14,12 @@ _UP = 1.0 + 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What everything published can reveal about one unit, or about several contributions of one person.
+    """What everything published can reveal about one unit, or about several contributions of one
+    person.
 
-    ``amount`` adds up: it is ``epsilon`` for pure noise (``delta`` is None), and ``mu`` for Gaussian noise. An epsilon at a
-    delta does not add up: it is 0 where ``mu`` is small, and many such losses together are large. Nothing is ``Loss(0.0)``.
+    ``amount`` adds up: it is ``epsilon`` for pure noise (``delta`` is None), and ``mu`` for
+    Gaussian noise. An epsilon at a delta does not add up: it is 0 where ``mu`` is small, and many
+    such losses together are large. Nothing is ``Loss(0.0)``.
 
     >>> Loss(0.25).epsilon, Loss(0.0).certainty, Loss.together([(Loss(0.25), 2), (Loss(0.5), 1)])
     (0.25, 0.5, Loss(amount=1.0, delta=None))
@@ -36,14 +38,20 @@ class Loss:
 
     @property
     def certainty(self) -> float:
-        """How often a best guess from a fifty-fifty start is right, at most: ``1 / (1 + exp(-epsilon))``, or ``Phi(mu / 2)``."""
+        """How often a best guess from a fifty-fifty start is right, at most: ``1 / (1 +
+        exp(-epsilon))``, or ``Phi(mu / 2)``."""
         if self.delta is not None:
             return certainty(self.amount)
-        return max(1.0 / (1.0 + math.exp(-self.amount)), math.nextafter(0.5, 1.0)) if self.amount else 0.5
+        return (
+            max(1.0 / (1.0 + math.exp(-self.amount)), math.nextafter(0.5, 1.0))
+            if self.amount
+            else 0.5
+        )
 
     @classmethod
     def together(cls, losses: Iterable[tuple[Loss, int]]) -> Loss:
-        """A bound on the loss of one person: the losses of single contributions, each so many times. Rounded up once."""
+        """A bound on the loss of one person: the losses of single contributions, each so many
+        times. Rounded up once."""
         parts = list(losses)
         delta = next((loss.delta for loss, _ in parts if loss.delta is not None), None)
         if any(math.isinf(loss.amount) for loss, _ in parts):

@@ -1,19 +1,24 @@
-"""Memories: decaying sums of past noise, in integers, and the exact computation of their privacy loss.
+"""Memories: decaying sums of past noise, in integers, and the exact computation of their privacy
+loss.
 
-The output at step t (from 0) is the sum of the inputs plus ``b_0 z_t + b_1 z_(t-1) + ...``, where ``z`` is fresh noise and
+The output at step t (from 0) is the sum of the inputs plus ``b_0 z_t + b_1 z_(t-1) + ...``, where
+``z`` is fresh noise and
 
-    b_k = w_0 + w_1 2**(-k / h_1) + ... + w_K 2**(-k / h_K),     weights adding up to 1, so that b_0 = 1.
+    b_k = w_0 + w_1 2**(-k / h_1) + ... + w_K 2**(-k / h_K),     weights adding up to 1, so that b_0
+    = 1.
 
-Weight ``w_0`` never decays, weight ``w_i`` is halved every ``h_i`` steps. The sequence ``c`` with ``B(x) C(x) = 1 / (1 -
-x)`` says how much of one input shows in the noise that an observer can compute from the outputs. :class:`Response` has both in
-closed form.
+Weight ``w_0`` never decays, weight ``w_i`` is halved every ``h_i`` steps. The sequence ``c`` with
+``B(x) C(x) = 1 / (1 - x)`` says how much of one input shows in the noise that an observer can
+compute from the outputs. :class:`Response` has both in closed form.
 
-:class:`Memories` is the integer arithmetic that a counter really runs. Its ``slack`` bounds, at every age, by how much
-the integers can deviate from the ideal formulas. docs/gaussian.md has the proof.
+:class:`Memories` is the integer arithmetic that a counter really runs. Its ``slack`` bounds, at
+every age, by how much the integers can deviate from the ideal formulas. docs/gaussian.md has the
+proof.
 
-Each half-life is ``epoch / shift``: a memory is divided by ``2**shift`` once per epoch of whole steps, by an exact bit shift, and
-what is added to it within an epoch is weighted by growing powers of two instead. Floors of floors are floors: a
-memory is always the floor of the exact number, however long it has run.
+Each half-life is ``epoch / shift``: a memory is divided by ``2**shift`` once per epoch of whole
+steps, by an exact bit shift, and what is added to it within an epoch is weighted by growing powers
+of two instead. Floors of floors are floors: a memory is always the floor of the exact number,
+however long it has run.
 """
 
 from __future__ import annotations
@@ -59,10 +64,10 @@ def as_epoch(half_life: float) -> tuple[int, int]:
 class Response:
     """The sequences ``b`` and ``c`` of some half-lives and weights, in closed form.
 
-    ``b_k = sum of weights[i] exp(-rates[i] k)``, the first rate being 0. ``c_k = sum of parts[i] exp(-decays[i] k)``, plus
-    ``first`` at k = 0.
-    All terms are positive: B has positive residues, so that one zero of ``(1 - x) B(x)`` lies between any two neighbouring poles.
-    The zeros are found by bisection in 60 digits; each number below is off by a few units in its last place.
+    ``b_k = sum of weights[i] exp(-rates[i] k)``, the first rate being 0. ``c_k = sum of parts[i]
+    exp(-decays[i] k)``, plus ``first`` at k = 0. All terms are positive: B has positive residues,
+    so that one zero of ``(1 - x) B(x)`` lies between any two neighbouring poles. The zeros are
+    found by bisection in 60 digits; each number below is off by a few units in its last place.
     """
 
     rates: Reals
@@ -71,24 +76,35 @@ class Response:
     parts: Reals
     first: float
     reach: Reals
-    """For each half-life, a bound on the sum of the absolute coefficients of ``w_i (1 - x) C(x) / (1 - p_i x)``."""
+    """For each half-life, a bound on the sum of the absolute coefficients of ``w_i (1 - x) C(x) /
+    (1 - p_i x)``."""
 
     def loss_square(self, age: int | Integers) -> Reals:
         """``c_0**2 + ... + c_age**2``."""
-        sums = _geometric(self.decays[:, None] + self.decays[None, :], np.asarray(age, dtype=np.float64)[..., None, None] + 1.0)
+        sums = _geometric(
+            self.decays[:, None] + self.decays[None, :],
+            np.asarray(age, dtype=np.float64)[..., None, None] + 1.0,
+        )
         pairs = np.einsum("i,j,...ij->...", self.parts, self.parts, sums)
         found: Reals = pairs + self.first * (2.0 * self.parts.sum() + self.first)
         return found
 
     def variance(self, steps: int | Integers) -> Reals:
         """``b_0**2 + ...``, as many terms as steps."""
-        sums = _geometric(self.rates[:, None] + self.rates[None, :], np.asarray(steps, dtype=np.float64)[..., None, None])
+        sums = _geometric(
+            self.rates[:, None] + self.rates[None, :],
+            np.asarray(steps, dtype=np.float64)[..., None, None],
+        )
         found: Reals = np.einsum("i,j,...ij->...", self.weights, self.weights, sums)
         return found
 
     def window_variance(self, starts: int | Integers, ends: int | Integers) -> Reals:
-        """The same for the difference of two steps: ``(b_k - b_(k + length))**2`` over the earlier noise, and the new noise."""
-        first, length = np.asarray(starts, dtype=np.float64), np.asarray(ends, dtype=np.float64) - np.asarray(starts)
+        """The same for the difference of two steps: ``(b_k - b_(k + length))**2`` over the earlier
+        noise, and the new noise."""
+        first, length = (
+            np.asarray(starts, dtype=np.float64),
+            np.asarray(ends, dtype=np.float64) - np.asarray(starts),
+        )
         faded = -np.expm1(-self.rates * length[..., None]) * self.weights
         sums = _geometric(self.rates[:, None] + self.rates[None, :], first[..., None, None])
         found: Reals = np.einsum("...i,...j,...ij->...", faded, faded, sums) + self.variance(length)
@@ -113,7 +129,8 @@ def _geometric(rates: Reals, count: Reals) -> Reals:
 
 
 def _mean_geometric(rates: Reals, horizon: float) -> Reals:
-    """The mean of ``_geometric(rates, t)`` over t = 1 .. horizon; a series where the closed form would cancel."""
+    """The mean of ``_geometric(rates, t)`` over t = 1 .. horizon; a series where the closed form
+    would cancel."""
     small = rates * horizon < 1e-4
     plain = np.where(small, 1.0, rates)
     decayed = np.exp(-plain) * np.expm1(-plain * horizon) / np.expm1(-plain)
@@ -123,10 +140,14 @@ def _mean_geometric(rates: Reals, horizon: float) -> Reals:
 
 @lru_cache(maxsize=256)
 def response(epochs: tuple[tuple[int, int], ...], weights: tuple[float, ...]) -> Response:
-    """The closed forms for half-lives (longest first, as epochs and shifts) and weights (first the one that never decays)."""
+    """The closed forms for half-lives (longest first, as epochs and shifts) and weights (first the
+    one that never decays)."""
     context = _EXACT
     log_two = context.ln(Decimal(2))
-    poles = [context.divide(context.multiply(log_two, Decimal(shift)), Decimal(epoch)) for epoch, shift in epochs]
+    poles = [
+        context.divide(context.multiply(log_two, Decimal(shift)), Decimal(epoch))
+        for epoch, shift in epochs
+    ]
     exact = [Decimal.from_float(weight) for weight in weights]
     kept = [context.exp(context.minus(pole)) for pole in poles]
     decays: list[Decimal] = []
@@ -146,7 +167,9 @@ def response(epochs: tuple[tuple[int, int], ...], weights: tuple[float, ...]) ->
         bound = Decimal(1)
         for decay, part in zip(decays, parts, strict=True):
             if decay:  # a zero at 1 is cancelled by the factor 1 - x
-                bound = context.add(bound, context.divide(part, _abs(_one_less_exp(context.subtract(decay, pole)))))
+                bound = context.add(
+                    bound, context.divide(part, _abs(_one_less_exp(context.subtract(decay, pole))))
+                )
         reach.append(float(context.multiply(weight, bound)) * _SAFE)
     return Response(
         np.array([0.0, *map(float, poles)]),
@@ -159,7 +182,8 @@ def response(epochs: tuple[tuple[int, int], ...], weights: tuple[float, ...]) ->
 
 
 def _zero(low: Decimal, high: Decimal, kept: list[Decimal], weights: list[Decimal]) -> Decimal:
-    """The rate between two poles at which ``w_0 + sum of w_i (1 - x) / (1 - p_i x)`` vanishes for ``x = exp(rate)``: it falls."""
+    """The rate between two poles at which ``w_0 + sum of w_i (1 - x) / (1 - p_i x)`` vanishes for
+    ``x = exp(rate)``: it falls."""
     context = _EXACT
     width = context.subtract(high, low)
     for _ in range(180):
@@ -194,7 +218,8 @@ def _abs(value: Decimal) -> Decimal:
 
 @dataclass(frozen=True)
 class Memory:
-    """One memory: its epoch and shift, the bits of its weights inside an epoch, and how it is read."""
+    """One memory: its epoch and shift, the bits of its weights inside an epoch, and how it is
+    read."""
 
     epoch: int
     shift: int
@@ -207,14 +232,19 @@ class Memory:
     """A memory stays below ``2**limit_bits``, 32 standard deviations; a counter checks it."""
 
     def __post_init__(self) -> None:
-        """Refuse factors that are not positive, or do not grow and fall as powers of two do: then the loss would be false."""
+        """Refuse factors that are not positive, or do not grow and fall as powers of two do: then
+        the loss would be false."""
         places = np.unique(np.linspace(0, self.epoch - 1, _CHECKED).astype(np.int64))
         grown, read = self.grown(places), self.read(places)
         if min(grown[0], read[-1]) <= 0 or np.any(np.diff(grown) < 0) or np.any(np.diff(read) > 0):
-            raise ArithmeticError(f"factors of a half-life of {self.epoch}/{self.shift} steps do not fit 64-bit integers")
+            raise ArithmeticError(
+                f"factors of a half-life of {self.epoch}/{self.shift} steps do not fit 64-bit"
+                " integers"
+            )
 
     def grown(self, places: Integers) -> Integers:
-        """What noise at these places of an epoch is multiplied by: ``2**(grown_bits + shift * place / epoch)``, rounded."""
+        """What noise at these places of an epoch is multiplied by: ``2**(grown_bits + shift * place
+        / epoch)``, rounded."""
         bits = _POWER_BITS - self.grown_bits
         return (self._powers(places) + (1 << bits >> 1)) >> bits
 
@@ -224,7 +254,8 @@ class Memory:
         return (_product(self._powers(self.epoch - 1 - places), self.mantissa, bits - 1) + 1) >> 1
 
     def factors(self, first: int, count: int) -> tuple[Integers, Integers]:
-        """For ``count`` steps from ``first`` on (from 0): what multiplies their noise, and the memory that each of them reads."""
+        """For ``count`` steps from ``first`` on (from 0): what multiplies their noise, and the
+        memory that each of them reads."""
         if self.epoch <= _DIRECT:
             grown, read = self._tiled
             start = first % self.epoch
@@ -238,7 +269,9 @@ class Memory:
         """The factors of a short epoch, repeated so that a block of steps is a slice of them."""
         places = np.arange(self.epoch)
         repeats = 1 + -(-BLOCK // self.epoch)
-        return np.tile(self.grown(places), repeats), np.tile(self.read((places - 1) % self.epoch), repeats)
+        return np.tile(self.grown(places), repeats), np.tile(
+            self.read((places - 1) % self.epoch), repeats
+        )
 
     def factors_at(self, step: int) -> tuple[int, int]:
         """The same for one step, as plain integers."""
@@ -254,7 +287,8 @@ class Memory:
         return list(zip(grown.tolist(), read.tolist(), strict=True))
 
     def _powers(self, places: Integers) -> Integers:
-        """``2**30 2**(shift * place / epoch)``, off by less than 4 parts in 2**30: integers, the same on every machine."""
+        """``2**30 2**(shift * place / epoch)``, off by less than 4 parts in 2**30: integers, the
+        same on every machine."""
         first, *rest = _power_tables(self.epoch, self.shift)
         size = len(first)
         found: Integers = first[places % size]
@@ -266,7 +300,8 @@ class Memory:
 
 
 def _product(left: Integers, right: Integers | int, bits: int) -> Integers:
-    """``(left * right) >> bits`` for factors of up to 2**36 and ``bits >= 18``: no number on the way reaches 2**55."""
+    """``(left * right) >> bits`` for factors of up to 2**36 and ``bits >= 18``: no number on the
+    way reaches 2**55."""
     low = 18
     upper: Integers = left * (right >> low) + ((left * (right & ((1 << low) - 1))) >> low)
     return upper >> (bits - low)
@@ -274,7 +309,8 @@ def _product(left: Integers, right: Integers | int, bits: int) -> Integers:
 
 @lru_cache(maxsize=64)
 def _power_tables(epoch: int, shift: int) -> tuple[Integers, ...]:
-    """Tables of ``2**30 2**(shift * stride * k / epoch)`` for strides 1, 2**14, 2**28; one is enough for a short epoch."""
+    """Tables of ``2**30 2**(shift * stride * k / epoch)`` for strides 1, 2**14, 2**28; one is
+    enough for a short epoch."""
     tables, stride = [], 1
     while stride < epoch:
         count = min(_DIRECT, -(-epoch // stride))
@@ -291,12 +327,14 @@ def _power_tables(epoch: int, shift: int) -> tuple[Integers, ...]:
 
 @dataclass(frozen=True)
 class Memories:
-    """The integers that a counter runs: ``2**unit_bits`` units per count, one sum of all noise, one memory per half-life.
+    """The integers that a counter runs: ``2**unit_bits`` units per count, one sum of all noise, one
+    memory per half-life.
 
-    Step t = 0, 1, ...: with the memories Q as they are (at first 0), the remembered noise is F = (sum of terms) >> 6 units,
-    where a half-life adds ``read[(t - 1) mod epoch] * (Q >> dropped) >> down``, and the part that never decays adds
-    ``kept * (Q_0 >> kept_dropped) >> kept_down``. Then ``Q >>= shift`` if t is a multiple of the epoch. Fresh noise z of
-    ``deviation`` units is drawn, ``Q_0 += z`` and ``Q += grown[t mod epoch] * z``. The noise in the output is z + F units,
+    Step t = 0, 1, ...: with the memories Q as they are (at first 0), the remembered noise is F =
+    (sum of terms) >> 6 units, where a half-life adds ``read[(t - 1) mod epoch] * (Q >> dropped) >>
+    down``, and the part that never decays adds ``kept * (Q_0 >> kept_dropped) >> kept_down``. Then
+    ``Q >>= shift`` if t is a multiple of the epoch. Fresh noise z of ``deviation`` units is drawn,
+    ``Q_0 += z`` and ``Q += grown[t mod epoch] * z``. The noise in the output is z + F units,
     rounded to whole counts (or grid steps).
     """
 
@@ -323,11 +361,13 @@ class Memories:
         return response(tuple((each.epoch, each.shift) for each in self.memories), self._weights)
 
     def shift_bound(self, age: Integers | int, size: float = 1.0) -> Reals:
-        """A bound on the length of the noise that hides an input of this size (or a group of inputs), from the ideal one.
+        """A bound on the length of the noise that hides an input of this size (or a group of
+        inputs), from the ideal one.
 
-        Returns what must be added to the ideal length ``size * sqrt(c_0**2 + ... + c_age**2)``, before division by
-        ``shrink``, for the integers that run: the smaller of two bounds (docs/gaussian.md). Infinite where neither closes, at
-        ages beyond about 2**30 with half-lives of that size and large weight.
+        Returns what must be added to the ideal length ``size * sqrt(c_0**2 + ... + c_age**2)``,
+        before division by ``shrink``, for the integers that run: the smaller of two bounds
+        (docs/gaussian.md). Infinite where neither closes, at ages beyond about 2**30 with
+        half-lives of that size and large weight.
         """
         unit = 2.0**self.unit_bits
         floors = 1.0 + self.rows / 64.0
@@ -345,40 +385,68 @@ class Memories:
         reach = float(self.response.reach.sum()) * _SAFE
         grown = (1.0 + reach) * max(self._growth_errors, default=0.0) * sums / kept
         error = np.minimum(
-            _closed(floors + read_error * unit * size * (1.0 + sums * self._weight_error / kept), 2.0 * read_error * sums / kept),
-            _closed(floors + read_error * unit * size * (1.0 + grown), read_error * (reach + 2.0 * grown)),
+            _closed(
+                floors + read_error * unit * size * (1.0 + sums * self._weight_error / kept),
+                2.0 * read_error * sums / kept,
+            ),
+            _closed(
+                floors + read_error * unit * size * (1.0 + grown),
+                read_error * (reach + 2.0 * grown),
+            ),
         )
         added: Reals = 2.0 * error / unit * np.sqrt(np.asarray(age, dtype=np.float64) + 1.0) * _SAFE
         return added
 
     def farthest(self, steps: int, beta: float) -> float:
-        """A bound that the noise after ``steps`` steps, before rounding, exceeds with probability at most ``beta``."""
+        """A bound that the noise after ``steps`` steps, before rounding, exceeds with probability
+        at most ``beta``."""
         return float(self._farthest(steps, beta))
 
     def half_widths(self, steps: Integers, beta: float) -> Integers:
-        """For each number of steps, a whole number that the error of an output exceeds with probability at most ``beta``."""
-        return np.where(steps > 0, np.ceil(self._farthest(np.maximum(steps, 1), beta) - 0.5), 0.0).astype(np.int64)
+        """For each number of steps, a whole number that the error of an output exceeds with
+        probability at most ``beta``."""
+        return np.where(
+            steps > 0, np.ceil(self._farthest(np.maximum(steps, 1), beta) - 0.5), 0.0
+        ).astype(np.int64)
 
     def window_half_widths(self, starts: Integers, ends: Integers, beta: float) -> Integers:
-        """For each pair of steps, a whole number that the error of the difference exceeds with probability at most ``beta``.
+        """For each pair of steps, a whole number that the error of the difference exceeds with
+        probability at most ``beta``.
 
         Each output is rounded to a whole count, which moves the difference by at most 1.
         """
         spread = (
-            math.ldexp(self.deviation, -self.unit_bits) * np.sqrt(self.response.window_variance(starts, ends)) * (1 + 2.0**-9)
+            math.ldexp(self.deviation, -self.unit_bits)
+            * np.sqrt(self.response.window_variance(starts, ends))
+            * (1 + 2.0**-9)
         )
-        farthest = spread * normal_quantile(0.5 * beta) + math.ldexp(8.0 * (self.rows + 1), -self.unit_bits) + 1.0
+        farthest = (
+            spread * normal_quantile(0.5 * beta)
+            + math.ldexp(8.0 * (self.rows + 1), -self.unit_bits)
+            + 1.0
+        )
         return np.where(ends > 0, np.floor(farthest), 0.0).astype(np.int64)
 
     def _farthest(self, steps: int | Integers, beta: float) -> Reals:
-        """A normal quantile, with what rounded weights (2**-9) and floors (four units a term) can add."""
-        spread = math.ldexp(self.deviation, -self.unit_bits) * np.sqrt(self.response.variance(steps)) * (1.0 + 2.0**-9)
-        return np.asarray(spread * normal_quantile(0.5 * beta) + math.ldexp(4.0 * (self.rows + 1), -self.unit_bits))
+        """A normal quantile, with what rounded weights (2**-9) and floors (four units a term) can
+        add."""
+        spread = (
+            math.ldexp(self.deviation, -self.unit_bits)
+            * np.sqrt(self.response.variance(steps))
+            * (1.0 + 2.0**-9)
+        )
+        return np.asarray(
+            spread * normal_quantile(0.5 * beta)
+            + math.ldexp(4.0 * (self.rows + 1), -self.unit_bits)
+        )
 
     @cached_property
     def _growth_errors(self) -> tuple[float, ...]:
         """The relative errors of the weights inside an epoch; none where an epoch is one step."""
-        return tuple(2.0 ** -(each.grown_bits + 1) + 2.0**-27 if each.epoch > 1 else 0.0 for each in self.memories)
+        return tuple(
+            2.0 ** -(each.grown_bits + 1) + 2.0**-27 if each.epoch > 1 else 0.0
+            for each in self.memories
+        )
 
     @cached_property
     def _weight_error(self) -> float:
@@ -386,7 +454,8 @@ class Memories:
 
     @cached_property
     def shrink(self) -> float:
-        """One minus the relative amount that rounded weights can add to the noise that hides an input."""
+        """One minus the relative amount that rounded weights can add to the noise that hides an
+        input."""
         return (1.0 - self._weight_error) * (1.0 - 1e-12)
 
 
@@ -396,22 +465,35 @@ def _closed(errors: Reals, share: Reals) -> Reals:
 
 
 def resolved(weights: tuple[float, ...]) -> tuple[float, ...]:
-    """The weights in units of 2**-44 that add up to 1 exactly; the one that never decays has 12 significant bits."""
+    """The weights in units of 2**-44 that add up to 1 exactly; the one that never decays has 12
+    significant bits."""
     whole = 1 << WEIGHT_BITS
     kept = round(weights[0] * whole)
     coarse = max(0, kept.bit_length() - 12)
-    units = [(kept + (1 << coarse >> 1)) >> coarse << coarse, *(round(each * whole) for each in weights[1:-1])]
+    units = [
+        (kept + (1 << coarse >> 1)) >> coarse << coarse,
+        *(round(each * whole) for each in weights[1:-1]),
+    ]
     return tuple(each / whole for each in [*units, whole - sum(units)])
 
 
 @lru_cache(maxsize=256)
-def memories_of(sigma: float, epochs: tuple[tuple[int, int], ...], weights: tuple[float, ...]) -> Memories | None:
-    """The arithmetic for these numbers, as fine as 64-bit integers allow (32 standard deviations fit), or None if none does."""
+def memories_of(
+    sigma: float, epochs: tuple[tuple[int, int], ...], weights: tuple[float, ...]
+) -> Memories | None:
+    """The arithmetic for these numbers, as fine as 64-bit integers allow (32 standard deviations
+    fit), or None if none does."""
     spreads = []
     for epoch, shift in epochs:
         squares = -math.expm1(-2.0 * math.log(2.0) * shift / epoch)
         spreads.append(math.log2(32.0 * sigma) - 0.5 * math.log2(squares) + shift)
-    finest = min([FINEST, 40 - math.ceil(math.log2(sigma)), *(_ROOM - _LEAST_WEIGHT_BITS - math.ceil(each) for each in spreads)])
+    finest = min(
+        [
+            FINEST,
+            40 - math.ceil(math.log2(sigma)),
+            *(_ROOM - _LEAST_WEIGHT_BITS - math.ceil(each) for each in spreads),
+        ]
+    )
     unit_bits = min(finest, max(24, min(_ROOM - 20 - math.ceil(each) for each in spreads)))
     if unit_bits < COARSEST:
         return None
@@ -421,10 +503,14 @@ def memories_of(sigma: float, epochs: tuple[tuple[int, int], ...], weights: tupl
         exponent = _MANTISSA_BITS - math.frexp(weight)[1]
         mantissa = round(math.ldexp(weight, exponent))
         limit_bits = math.ceil(spread) + unit_bits + grown_bits
-        read_bits = min(28, max(16, math.floor((61 - math.ceil(spread) - shift - math.log2(weight)) / 2)))  # balances two errors
+        read_bits = min(
+            28, max(16, math.floor((61 - math.ceil(spread) - shift - math.log2(weight)) / 2))
+        )  # balances two errors
         dropped = max(0, limit_bits + read_bits + shift - 62)
         down = exponent - _MANTISSA_BITS + read_bits + shift + grown_bits - dropped - _ROUGH
-        memories.append(Memory(epoch, shift, grown_bits, dropped, mantissa, read_bits, down, limit_bits))
+        memories.append(
+            Memory(epoch, shift, grown_bits, dropped, mantissa, read_bits, down, limit_bits)
+        )
     kept, kept_dropped, kept_down = 0, 0, 0
     if weights[0]:
         units = round(weights[0] * (1 << WEIGHT_BITS))
@@ -432,4 +518,12 @@ def memories_of(sigma: float, epochs: tuple[tuple[int, int], ...], weights: tupl
         zeros = min((units & -units).bit_length() - 1, WEIGHT_BITS - _ROUGH - kept_dropped)
         kept = units >> zeros
         kept_down = WEIGHT_BITS - zeros - kept_dropped - _ROUGH
-    return Memories(math.ldexp(sigma, unit_bits), unit_bits, kept, kept_dropped, kept_down, tuple(memories), weights)
+    return Memories(
+        math.ldexp(sigma, unit_bits),
+        unit_bits,
+        kept,
+        kept_dropped,
+        kept_down,
+        tuple(memories),
+        weights,
+    )

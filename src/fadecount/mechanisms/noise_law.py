@@ -1,20 +1,24 @@
-"""The law of the noise in an output: its scale, variance, tail, exact quantiles and error intervals.
+"""The law of the noise in an output: its scale, variance, tail, exact quantiles and error
+intervals.
 
-On the integers, ``Pr[z] ~ exp(-|z| / scale)``. A shift by one costs ``1 / scale``, so a budget ``e`` on a grid of ``2**-bits``
-needs ``scale = 2**bits / e`` grid units. ``resolution_bits=math.inf`` means the limit of ever finer grids, which is the
-continuous Laplace noise of the paper.
+On the integers, ``Pr[z] ~ exp(-|z| / scale)``. A shift by one costs ``1 / scale``, so a budget
+``e`` on a grid of ``2**-bits`` needs ``scale = 2**bits / e`` grid units.
+``resolution_bits=math.inf`` means the limit of ever finer grids, which is the continuous Laplace
+noise of the paper.
 
-Quantiles come from Fourier inversion, rounded outward. The noise in one output is a sum ``Z`` of independent discrete Laplace
-variables. The characteristic function of one of scale ``s`` is ``1 / (1 + (sin(x / 2) / sinh(1 / (2 s)))**2)``, real and
-positive, so that of the sum is their product. The discrete Fourier transform of its values at ``N`` points gives the law of
-``Z`` modulo ``N``, which differs from the law of ``Z`` by at most ``Pr[|Z| >= N / 2]`` in total. ``N`` is taken so large that
-Chernoff's inequality bounds this by 1e-13; the transform itself is off by less than 1e-12. The quantile is taken at ``beta -
-1e-11``, which covers both: it is never too small.
+Quantiles come from Fourier inversion, rounded outward. The noise in one output is a sum ``Z`` of
+independent discrete Laplace variables. The characteristic function of one of scale ``s`` is ``1 /
+(1 + (sin(x / 2) / sinh(1 / (2 s)))**2)``, real and positive, so that of the sum is their product.
+The discrete Fourier transform of its values at ``N`` points gives the law of ``Z`` modulo ``N``,
+which differs from the law of ``Z`` by at most ``Pr[|Z| >= N / 2]`` in total. ``N`` is taken so
+large that Chernoff's inequality bounds this by 1e-13; the transform itself is off by less than
+1e-12. The quantile is taken at ``beta - 1e-11``, which covers both: it is never too small.
 
-Wide noise is first made coarser. A discrete Laplace variable of scale ``s`` has the law of ``floor(E) - floor(E')`` for two
-exponential variables of scale ``s``, and ``floor(E / c) - floor(E' / c)`` the law of scale ``s / c``. As ``floor(E)`` lies
-between ``c floor(E / c)`` and that plus ``c - 1``, the sum of ``k`` variables and ``c`` times the sum of the coarser ones
-differ by at most ``k (c - 1)``.
+Wide noise is first made coarser. A discrete Laplace variable of scale ``s`` has the law of
+``floor(E) - floor(E')`` for two exponential variables of scale ``s``, and ``floor(E / c) - floor(E'
+/ c)`` the law of scale ``s / c``. As ``floor(E)`` lies between ``c floor(E / c)`` and that plus ``c
+- 1``, the sum of ``k`` variables and ``c`` times the sum of the coarser ones differ by at most ``k
+(c - 1)``.
 """
 
 from __future__ import annotations
@@ -36,9 +40,10 @@ if TYPE_CHECKING:
 def scale_of(budget: float, resolution_bits: int) -> float:
     """The noise scale in grid units that a level budget needs (0 for an infinite budget: no noise).
 
-    It is larger than needed by a relative ``2**-46``, give or take two roundings. So the loss of the noise that runs is below
-    the loss computed from the budgets by at least a relative ``2**-47``: what :mod:`fadecount.rounding` needs to show six
-    times 0.1 as 0.6, although float64 has no 0.1.
+    It is larger than needed by a relative ``2**-46``, give or take two roundings. So the loss of
+    the noise that runs is below the loss computed from the budgets by at least a relative
+    ``2**-47``: what :mod:`fadecount.rounding` needs to show six times 0.1 as 0.6, although float64
+    has no 0.1.
     """
     if math.isinf(budget):
         return 0.0
@@ -46,7 +51,8 @@ def scale_of(budget: float, resolution_bits: int) -> float:
 
 
 def variance_of(budget: float, resolution_bits: float) -> float:
-    """The variance of one noise variable, in squared counts: 2p / (1 - p)**2 grid units with p = exp(-1 / scale)."""
+    """The variance of one noise variable, in squared counts: 2p / (1 - p)**2 grid units with p =
+    exp(-1 / scale)."""
     if math.isinf(budget):
         return 0.0
     if math.isinf(resolution_bits):
@@ -57,12 +63,14 @@ def variance_of(budget: float, resolution_bits: float) -> float:
 
 
 def tail_bound(budgets: Iterable[float], beta: float, resolution_bits: float) -> float:
-    """A bound on the absolute sum of independent noise variables that fails with probability at most ``beta``.
+    """A bound on the absolute sum of independent noise variables that fails with probability at
+    most ``beta``.
 
-    Chernoff's inequality with the true moment generating function of the noise, at its best exponent. The function of
-    a discrete Laplace variable of scale ``s`` at ``x`` is ``1 / (1 - (sinh(x/2) / sinh(1/(2s)))**2)`` for ``|x| <
-    1/s``, never above that of the continuous one, ``1 / (1 - (x s)**2)``. The closed form of the paper, nu * sqrt(8
-    ln(2 / beta)), is what one fixed exponent gives; the best exponent is never worse.
+    Chernoff's inequality with the true moment generating function of the noise, at its best
+    exponent. The function of a discrete Laplace variable of scale ``s`` at ``x`` is ``1 / (1 -
+    (sinh(x/2) / sinh(1/(2s)))**2)`` for ``|x| < 1/s``, never above that of the continuous one, ``1
+    / (1 - (x s)**2)``. The closed form of the paper, nu * sqrt(8 ln(2 / beta)), is what one fixed
+    exponent gives; the best exponent is never worse.
     """
     finite = [budget for budget in budgets if math.isfinite(budget)]
     if not finite:
@@ -75,7 +83,11 @@ def tail_bound(budgets: Iterable[float], beta: float, resolution_bits: float) ->
         exponent = fraction * smallest
         total = needed
         for budget in finite:
-            ratio = exponent / budget if math.isinf(resolution_bits) else _sinh_ratio(exponent, budget, unit)
+            ratio = (
+                exponent / budget
+                if math.isinf(resolution_bits)
+                else _sinh_ratio(exponent, budget, unit)
+            )
             total -= math.log1p(-ratio * ratio)
         return total / exponent
 
@@ -83,12 +95,15 @@ def tail_bound(budgets: Iterable[float], beta: float, resolution_bits: float) ->
     golden = (math.sqrt(5.0) - 1.0) / 2.0
     for _ in range(80):
         width = golden * (high - low)
-        low, high = (low, low + width) if bound(high - width) < bound(low + width) else (high - width, high)
+        low, high = (
+            (low, low + width) if bound(high - width) < bound(low + width) else (high - width, high)
+        )
     return bound(0.5 * (low + high)) * (1.0 + 1e-12)
 
 
 def _sinh_ratio(exponent: float, budget: float, unit: float) -> float:
-    """sinh(exponent * unit / 2) / sinh(budget * unit / 2) for 0 < exponent < budget, without overflow."""
+    """sinh(exponent * unit / 2) / sinh(budget * unit / 2) for 0 < exponent < budget, without
+    overflow."""
     small, large = 0.5 * exponent * unit, 0.5 * budget * unit
     return math.exp(small - large) * math.expm1(-2.0 * small) / math.expm1(-2.0 * large)
 
@@ -99,10 +114,11 @@ _SMALLEST_EXACT = 1e-6
 
 
 def quantile_of(budgets: Iterable[float], beta: float) -> int:
-    """An integer that the absolute sum of noise variables of these budgets exceeds with probability at most ``beta``.
+    """An integer that the absolute sum of noise variables of these budgets exceeds with probability
+    at most ``beta``.
 
-    The smallest such integer while the noise is narrow; within about one part in 4,000 per variable otherwise. A ``beta``
-    below 1e-6 gets Chernoff's bound, which is larger.
+    The smallest such integer while the noise is narrow; within about one part in 4,000 per variable
+    otherwise. A ``beta`` below 1e-6 gets Chernoff's bound, which is larger.
 
     >>> quantile_of([0.5], 0.05), quantile_of([0.5, 0.25, 0.25], 0.05)
     (6, 17)
@@ -130,12 +146,15 @@ def _quantile(budgets: tuple[float, ...], beta: float) -> int:
     return coarse * found + len(budgets) * (coarse - 1)
 
 
-def half_widths(mechanism: Mechanism, first_step: int, count: int, *, beta: float = 0.05) -> NDArray[np.int64]:
-    """For each of ``count`` steps from ``first_step`` on, how far the released count may be from the true one.
+def half_widths(
+    mechanism: Mechanism, first_step: int, count: int, *, beta: float = 0.05
+) -> NDArray[np.int64]:
+    """For each of ``count`` steps from ``first_step`` on, how far the released count may be from
+    the true one.
 
-    Guarantees: it is farther away with probability at most ``beta``, for each step separately. Stores, exports, the service
-    and Spark all use this function for error intervals. With a delay, the true count is the one ``delay`` steps earlier: the
-    output shows nothing later.
+    Guarantees: it is farther away with probability at most ``beta``, for each step separately.
+    Stores, exports, the service and Spark all use this function for error intervals. With a delay,
+    the true count is the one ``delay`` steps earlier: the output shows nothing later.
     """
     schedule = mechanism.schedule
     shown = np.arange(first_step, first_step + count, dtype=np.int64) - schedule.delay
@@ -144,7 +163,11 @@ def half_widths(mechanism: Mechanism, first_step: int, count: int, *, beta: floa
     length = schedule.round_length
     rounds = shown * 0 if length is None else (shown - 1) // length
     clock = shown - rounds * (length or 0) + schedule.skipped
-    levels = np.bitwise_count(np.maximum(clock, 0)) if schedule.alternating else np.frexp(np.maximum(clock, 0).astype(float))[1]
+    levels = (
+        np.bitwise_count(np.maximum(clock, 0))
+        if schedule.alternating
+        else np.frexp(np.maximum(clock, 0).astype(float))[1]
+    )
     kinds = np.where(shown <= 0, -1, 2 * levels.astype(np.int64) + (rounds > 0))
     distinct, first, inverse = np.unique(kinds, return_index=True, return_inverse=True)
     widths = [
@@ -159,7 +182,8 @@ def window_half_widths(
 ) -> NDArray[np.int64]:
     """:meth:`Mechanism.window_interval` for many windows at once.
 
-    Windows in whose difference the same slots are renewed have the same law; there are few such kinds, so each is computed once.
+    Windows in whose difference the same slots are renewed have the same law; there are few such
+    kinds, so each is computed once.
     """
     schedule = mechanism.schedule
     if schedule.memories is not None:
@@ -175,14 +199,24 @@ def window_half_widths(
         kinds += [rounds, clock]
     (first_rounds, first), (last_rounds, last) = kinds[:2], kinds[2:]
     if schedule.alternating:  # all levels have one budget: only the number of variables matters
-        kept = np.where(first_rounds == last_rounds, np.bitwise_count(first & last & ~_below(first ^ last)), 0)
-        count = np.bitwise_count(first).astype(np.int64) + np.bitwise_count(last) - 2 * kept.astype(np.int64)
-        renewed = (first_rounds != last_rounds) * ((first_rounds > 0).astype(np.int64) + (last_rounds > 0))
+        kept = np.where(
+            first_rounds == last_rounds, np.bitwise_count(first & last & ~_below(first ^ last)), 0
+        )
+        count = (
+            np.bitwise_count(first).astype(np.int64)
+            + np.bitwise_count(last)
+            - 2 * kept.astype(np.int64)
+        )
+        renewed = (first_rounds != last_rounds) * (
+            (first_rounds > 0).astype(np.int64) + (last_rounds > 0)
+        )
         law = np.stack([count, renewed])
     else:
         law = np.stack([_length(first), _length(last), _length(first ^ last)])
     _, first_at, inverse = np.unique(law, axis=1, return_index=True, return_inverse=True)
-    widths = [mechanism.window_interval(int(starts[at]), int(ends[at]), beta) for at in first_at.tolist()]
+    widths = [
+        mechanism.window_interval(int(starts[at]), int(ends[at]), beta) for at in first_at.tolist()
+    ]
     return np.array(widths, dtype=np.int64)[inverse.ravel()]
 
 

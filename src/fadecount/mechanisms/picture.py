@@ -1,4 +1,5 @@
-"""A mechanism in a notebook: its parameters and its loss curve, as HTML with an inline SVG picture."""
+"""A mechanism in a notebook: its parameters and its loss curve, as HTML with an inline SVG
+picture."""
 
 from __future__ import annotations
 
@@ -38,17 +39,22 @@ def loss_picture(mechanism: Mechanism) -> str:
         for age in named
     )
     return (
-        f"<figure><figcaption><code>{html.escape(repr(mechanism))}</code></figcaption>"
-        f"{_svg(ages, losses, named)}"
-        f"<table><thead><tr><th>age of an event</th><th>privacy loss (ε), at most</th></tr></thead><tbody>{rows}</tbody></table>"
-        "</figure>"
+        f"<figure><figcaption><code>{html.escape(repr(mechanism))}</code></figcaption>{_svg(ages, losses, named)}<table><thead><tr><th>age"
+        " of an event</th><th>privacy loss (ε), at"
+        f" most</th></tr></thead><tbody>{rows}</tbody></table></figure>"
     )
 
 
 def _ages(oldest: int) -> list[int]:
-    """Enough ages for a smooth line on a logarithmic axis, with both sides of every jump at a power of two."""
-    grown = {math.floor(2.0 ** (place / _PER_OCTAVE)) for place in range(_PER_OCTAVE * oldest.bit_length() + 1)}
-    jumps = {(1 << octave) - 1 + side for octave in range(oldest.bit_length() + 1) for side in (-1, 0)}
+    """Enough ages for a smooth line on a logarithmic axis, with both sides of every jump at a power
+    of two."""
+    grown = {
+        math.floor(2.0 ** (place / _PER_OCTAVE))
+        for place in range(_PER_OCTAVE * oldest.bit_length() + 1)
+    }
+    jumps = {
+        (1 << octave) - 1 + side for octave in range(oldest.bit_length() + 1) for side in (-1, 0)
+    }
     return sorted(age for age in {0, oldest, *grown, *jumps} if 0 <= age <= oldest)
 
 
@@ -56,14 +62,21 @@ def _age_text(age: int, tick_seconds: float | None) -> str:
     if age == 0:
         return "0 (at once)"
     steps = f"{age:,} step{'s' if age > 1 else ''}"
-    return steps if tick_seconds is None else f"{steps} ({format_duration(max(1, round(age * tick_seconds)))})"
+    return (
+        steps
+        if tick_seconds is None
+        else f"{steps} ({format_duration(max(1, round(age * tick_seconds)))})"
+    )
 
 
 def _svg(ages: list[int], losses: list[float], named: list[int]) -> str:
     finite = [(age, loss) for age, loss in zip(ages, losses, strict=True) if math.isfinite(loss)]
     top = max([loss for _, loss in finite], default=0.0)
     first, last = short_loss(losses[0]), short_loss(losses[-1])
-    label = f"Privacy loss of one event by its age: at most {first} at once, {last} at {ages[-1]:,} steps"
+    label = (
+        f"Privacy loss of one event by its age: at most {first} at once, {last} at {ages[-1]:,}"
+        " steps"
+    )
     right, base = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
 
     def across(age: int) -> float:
@@ -72,16 +85,31 @@ def _svg(ages: list[int], losses: list[float], named: list[int]) -> str:
     def up(loss: float) -> float:
         return base - (base - _TOP) * loss / (top or 1.0)
 
-    path = "".join(f"{'M' if at == 0 else 'L'}{across(age):.1f} {up(loss):.1f}" for at, (age, loss) in enumerate(finite))
-    marks = "".join(
-        _text(across(age), base + 15.0, f"{age:,}" if age < 1000 else f"10^{len(str(age)) - 1}", "middle") for age in named
+    path = "".join(
+        f"{'M' if at == 0 else 'L'}{across(age):.1f} {up(loss):.1f}"
+        for at, (age, loss) in enumerate(finite)
     )
-    levels = "".join(_text(_LEFT - 6.0, up(loss) + 4.0, short_loss(loss), "end") for loss in ({0.0, top} if finite else set()))
+    marks = "".join(
+        _text(
+            across(age),
+            base + 15.0,
+            f"{age:,}" if age < 1000 else f"10^{len(str(age)) - 1}",
+            "middle",
+        )
+        for age in named
+    )
+    levels = "".join(
+        _text(_LEFT - 6.0, up(loss) + 4.0, short_loss(loss), "end")
+        for loss in ({0.0, top} if finite else set())
+    )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" width="{_WIDTH:g}" role="img"'
-        f' aria-label="{html.escape(label)}" font-family="sans-serif" font-size="11" fill="currentColor">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}"'
+        f' width="{_WIDTH:g}" role="img"'
+        f' aria-label="{html.escape(label)}" font-family="sans-serif" font-size="11"'
+        ' fill="currentColor">'
         f"<title>{html.escape(label)}</title>"
-        f'<path d="M{_LEFT:g} {_TOP:g}V{base:g}H{right:g}" fill="none" stroke="currentColor" opacity="0.5"/>'
+        f'<path d="M{_LEFT:g} {_TOP:g}V{base:g}H{right:g}" fill="none" stroke="currentColor"'
+        ' opacity="0.5"/>'
         f'<path d="{path}" fill="none" stroke="#0072B2" stroke-width="2"/>{marks}{levels}'
         f"{_text((_LEFT + right) / 2.0, _HEIGHT - 4.0, 'age of an event, in steps', 'middle')}"
         f"{_text(_LEFT, _TOP - 4.0, 'privacy loss (ε)', 'start')}</svg>"

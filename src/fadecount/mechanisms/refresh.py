@@ -9,7 +9,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fadecount.checks import LONGEST, Number, Whole, require_budget, require_horizon, require_integer, require_real
+from fadecount.checks import (
+    LONGEST,
+    Number,
+    Whole,
+    require_budget,
+    require_horizon,
+    require_integer,
+    require_real,
+)
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import bit_length, most_nodes_seen, node_budget, nodes_seen
 from fadecount.mechanisms.calibration import smallest_meeting
@@ -19,12 +27,13 @@ from fadecount.mechanisms.schedule import Schedule
 
 @dataclass(frozen=True, slots=True)
 class Refresh(Mechanism):
-    """A running count in rounds of ``window`` steps, each with a fresh budget: the loss grows linearly in the age, without bound.
+    """A running count in rounds of ``window`` steps, each with a fresh budget: the loss grows
+    linearly in the age, without bound.
 
-    Within a round the binary mechanism spends ``epsilon_current``; each later round publishes the sum of all earlier
-    rounds once more, for ``epsilon_past``. ``loss`` is exact; ``paper_loss`` is the account of the paper, which also
-    charges for nodes that are never published. Proof: docs/theory.md, section 3. Test:
-    tests/mechanisms/test_exact_loss.py.
+    Within a round the binary mechanism spends ``epsilon_current``; each later round publishes the
+    sum of all earlier rounds once more, for ``epsilon_past``. ``loss`` is exact; ``paper_loss`` is
+    the account of the paper, which also charges for nodes that are never published. Proof:
+    docs/theory.md, section 3. Test: tests/mechanisms/test_exact_loss.py.
 
     >>> import fadecount as fc
     >>> refresh = fc.Refresh(window=7, epsilon_current=0.75, epsilon_past=0.25)
@@ -42,7 +51,9 @@ class Refresh(Mechanism):
         remedy = "it is the number of steps between two refreshes of the budget"
         window = require_integer("window", self.window, minimum=1, maximum=LONGEST, remedy=remedy)
         object.__setattr__(self, "window", window)
-        object.__setattr__(self, "epsilon_current", require_budget("epsilon_current", self.epsilon_current))
+        object.__setattr__(
+            self, "epsilon_current", require_budget("epsilon_current", self.epsilon_current)
+        )
         object.__setattr__(self, "epsilon_past", require_budget("epsilon_past", self.epsilon_past))
         require_budget("epsilon_current per level", self._share)
 
@@ -57,10 +68,16 @@ class Refresh(Mechanism):
     @property
     def schedule(self) -> Schedule:
         budgets = (self._share,) * self._levels
-        return Schedule(budgets=budgets, alternating=True, round_length=self.window, carry_budget=self.epsilon_past)
+        return Schedule(
+            budgets=budgets,
+            alternating=True,
+            round_length=self.window,
+            carry_budget=self.epsilon_past,
+        )
 
     def _later_round(self, offset: int) -> ExactSum:
-        """The loss from a later round seen up to an offset: shift its carry, or the nodes seen that begin the round."""
+        """The loss from a later round seen up to an offset: shift its carry, or the nodes seen that
+        begin the round."""
         return times(offset.bit_length(), self._share).minimum(self.epsilon_past)
 
     def _whole_rounds(self, count: Any) -> ExactSum:
@@ -70,30 +87,41 @@ class Refresh(Mechanism):
         return times(np.asarray(count), self.epsilon_past)
 
     def _worst_loss(self, age: Whole) -> Number:
-        """At age ``a * window + b``: the best of both cases below for ``b``, plus a whole round for each of ``a - 1``."""
+        """At age ``a * window + b``: the best of both cases below for ``b``, plus a whole round for
+        each of ``a - 1``."""
         rounds, rest = age // self.window, age % self.window
         started = np.minimum(rounds, 1) * self.window + rest
         distinct, inverse = np.unique(started, return_inverse=True)
         tables = [self._worst_within_two_rounds(int(one)) for one in distinct]
-        high = np.array([one.high for one in tables], dtype=np.float64)[inverse].reshape(np.shape(age))
-        low = np.array([one.low for one in tables], dtype=np.float64)[inverse].reshape(np.shape(age))
+        high = np.array([one.high for one in tables], dtype=np.float64)[inverse].reshape(
+            np.shape(age)
+        )
+        low = np.array([one.low for one in tables], dtype=np.float64)[inverse].reshape(
+            np.shape(age)
+        )
         return (ExactSum(high, low) + self._whole_rounds(np.maximum(rounds - 1, 0))).rounded_up()
 
     def _worst_within_two_rounds(self, age: int) -> ExactSum:
-        """The largest loss at an age below twice the window, over the positions of the first round (whose items lose most).
+        """The largest loss at an age below twice the window, over the positions of the first round
+        (whose items lose most).
 
-        Either the item is young enough for its round to be still running (then the first position is the worst), or
-        ``later`` whole rounds and a part of ``offset`` steps of the next one have passed, and the position with the
-        most nodes is taken for each number of nodes that the part can show.
+        Either the item is young enough for its round to be still running (then the first position
+        is the worst), or ``later`` whole rounds and a part of ``offset`` steps of the next one have
+        passed, and the position with the most nodes is taken for each number of nodes that the part
+        can show.
         """
         window, share = self.window, self._share
         worst = times((min(age, window - 1) + 1).bit_length(), share)
         for later in (0, 1):
             for level in range(self._levels):
-                earliest = max(1, (later + 1) * window + (1 << level) - age)  # the first position that shows so many nodes
+                earliest = max(
+                    1, (later + 1) * window + (1 << level) - age
+                )  # the first position that shows so many nodes
                 if earliest <= window:
                     seen = times(most_nodes_seen(earliest, window), share)
-                    rounds = self._later_round(1 << level) + (self._later_round(window) if later else 0.0)
+                    rounds = self._later_round(1 << level) + (
+                        self._later_round(window) if later else 0.0
+                    )
                     worst = worst.maximum(seen + rounds)
         return worst
 
@@ -101,7 +129,8 @@ class Refresh(Mechanism):
         earlier, step = (position - 1) // self.window, (position - 1) % self.window + 1
         last: Any = np.minimum(step + age, self.window)
         seen: Any = nodes_seen(step, last, self._levels)
-        # From the second round on one may shift the carry: the nodes [1, 2**l] before the item then cost, those after do not.
+        # From the second round on one may shift the carry: the nodes [1, 2**l] before the item then
+        # cost, those after do not.
         before, after = bit_length(step - 1), bit_length(last)
         plain = times(np.asarray(seen), self._share)
         shifted = times(np.asarray(seen - after + 2 * before), self._share) + self.epsilon_past
@@ -113,10 +142,12 @@ class Refresh(Mechanism):
         return (own + part + self._whole_rounds(np.maximum(begun - 1, 0))).rounded_up()
 
     def _paper_loss(self, age: Whole) -> Number:
-        """The worst position of the paper's account: every node that holds the item and has ended, and one past budget a round.
+        """The worst position of the paper's account: every node that holds the item and has ended,
+        and one past budget a round.
 
-        At age ``a * window + b`` either the item at the largest power of two has all its nodes and ``a`` rounds
-        behind it, or one of the last ``b`` items of a round has ``a + 1``, and the nodes that end within the round.
+        At age ``a * window + b`` either the item at the largest power of two has all its nodes and
+        ``a`` rounds behind it, or one of the last ``b`` items of a round has ``a + 1``, and the
+        nodes that end within the round.
         """
         rounds, rest = age // self.window, age % self.window
         nodes: Any = 0 * age
@@ -128,25 +159,46 @@ class Refresh(Mechanism):
 
     @classmethod
     def best_ratio(cls, *, window: int, horizon: int) -> float:
-        """The ``epsilon_past / epsilon_current`` with which the first round loses least by the horizon, at a given error.
+        """The ``epsilon_past / epsilon_current`` with which the first round loses least by the
+        horizon, at a given error.
 
-        The first round accumulates ``epsilon_current + (rounds - 1) * epsilon_past``. If the error is ``V_tree /
-        epsilon_current**2 + V_past / epsilon_past**2``, the least such loss is at ``(V_past / (V_tree * (rounds - 1)))**(1/3)``.
+        The first round accumulates ``epsilon_current + (rounds - 1) * epsilon_past``. If the error
+        is ``V_tree / epsilon_current**2 + V_past / epsilon_past**2``, the least such loss is at
+        ``(V_past / (V_tree * (rounds - 1)))**(1/3)``.
         """
         rounds = math.ceil(require_horizon(horizon) / window)
         past = 2.0 * max(0, horizon - window) / horizon
-        tree = cls(window=window, epsilon_current=1.0, epsilon_past=1.0).mse(horizon, resolution_bits=math.inf) - past
+        tree = (
+            cls(window=window, epsilon_current=1.0, epsilon_past=1.0).mse(
+                horizon, resolution_bits=math.inf
+            )
+            - past
+        )
         return (past / (tree * (rounds - 1))) ** (1.0 / 3.0) if rounds > 1 else 1.0
 
     @classmethod
-    def for_mse(cls, mse: float, *, horizon: int, window: int, ratio: float | None = None, resolution_bits: float = 0) -> Self:
+    def for_mse(
+        cls,
+        mse: float,
+        *,
+        horizon: int,
+        window: int,
+        ratio: float | None = None,
+        resolution_bits: float = 0,
+    ) -> Self:
         """The most private one whose mean squared error over the horizon is at most ``mse``.
 
         ``ratio`` is ``epsilon_past / epsilon_current``, by default :meth:`best_ratio`.
         """
         if ratio is None:
             ratio = cls.best_ratio(window=window, horizon=horizon)
-        share = require_real("ratio", ratio, low=1e-6, high=1e6, remedy="it is epsilon_past / epsilon_current, such as 0.1")
+        share = require_real(
+            "ratio",
+            ratio,
+            low=1e-6,
+            high=1e6,
+            remedy="it is epsilon_past / epsilon_current, such as 0.1",
+        )
 
         def build(factor: float) -> Any:
             return cls(window=window, epsilon_current=factor, epsilon_past=share * factor)

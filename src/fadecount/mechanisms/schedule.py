@@ -1,18 +1,20 @@
 """The schedule of a mechanism: which noise slots are in use at a step, and which are renewed.
 
-Every mechanism of fadecount releases the running sum plus the noise variables in use. A schedule says which these are, as plain
-data, so that one counter runs them all:
+Every mechanism of fadecount releases the running sum plus the noise variables in use. A schedule
+says which these are, as plain data, so that one counter runs them all:
 
-* The first ``delay`` outputs are 0; afterwards the output at step ``t`` shows the inputs up to ``t - delay``.
-* A *clock* starts at ``2**head_start`` with the first shown step (1 without a head start), and at 1 with each round (if there are
-  rounds, there is no head start).
-* Slot ``l`` belongs to level ``l`` of the dyadic intervals of the clock (see :mod:`fadecount.intervals`): one
-  variable per interval, drawn when the interval begins. An ``alternating`` schedule uses the intervals with an odd
-  number only.
-* The *carry* slot (rounds only) holds one variable per round for the sum of all earlier rounds, from the second round
-  on.
+* The first ``delay`` outputs are 0; afterwards the output at step ``t`` shows the inputs up to ``t
+  - delay``.
+* A *clock* starts at ``2**head_start`` with the first shown step (1 without a head start), and at 1
+  with each round (if there are rounds, there is no head start).
+* Slot ``l`` belongs to level ``l`` of the dyadic intervals of the clock (see
+  :mod:`fadecount.intervals`): one variable per interval, drawn when the interval begins. An
+  ``alternating`` schedule uses the intervals with an odd number only.
+* The *carry* slot (rounds only) holds one variable per round for the sum of all earlier rounds,
+  from the second round on.
 
-A variable has the name ``(level, round, node)``, level ``CARRY`` for the carry slot. No two variables share a name.
+A variable has the name ``(level, round, node)``, level ``CARRY`` for the carry slot. No two
+variables share a name.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ CARRY = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When noise is drawn, from which budget, and how long it is used. See the module for the rules."""
+    """When noise is drawn, from which budget, and how long it is used. See the module for the
+    rules."""
 
     budgets: tuple[float, ...]
     delay: int = 0
@@ -65,17 +68,21 @@ class Schedule:
         return rounds, offset + 1
 
     def budgets_in_use(self, step: int) -> list[float]:
-        """The budgets of the noise variables in the output of a step, none while the delay lasts."""
+        """The budgets of the noise variables in the output of a step, none while the delay
+        lasts."""
         if step <= self.delay:
             return []
         rounds, clock = self.place(step - self.delay)
         used = [
-            budget for level, budget in enumerate(self.budgets) if clock >> level and (not self.alternating or clock >> level & 1)
+            budget
+            for level, budget in enumerate(self.budgets)
+            if clock >> level and (not self.alternating or clock >> level & 1)
         ]
         return [*used, self.carry_budget] if rounds else used
 
     def budgets_between(self, start: int, end: int) -> list[float]:
-        """The budgets of the noise variables in the difference of two outputs: those in use at one of the two steps only.
+        """The budgets of the noise variables in the difference of two outputs: those in use at one
+        of the two steps only.
 
         ``start`` may be 0, the empty output before the first step.
         """

@@ -1,4 +1,5 @@
-"""Exact discrete Laplace and rounded Gaussian noise, and its generator. No other package uses entropy."""
+"""Exact discrete Laplace and rounded Gaussian noise, and its generator. No other package uses
+entropy."""
 
 from fadecount.noise.entropy import unpredictable
 from fadecount.noise.gaussian import LARGEST_DEVIATION, SMALLEST_DEVIATION, RoundedGaussian

@@ -1,4 +1,5 @@
-"""Unpredictable bytes that are not noise: unguessable names, nonces, tokens. Here, so that one package uses entropy."""
+"""Unpredictable bytes that are not noise: unguessable names, nonces, tokens. Here, so that one
+package uses entropy."""
 
 from __future__ import annotations
 

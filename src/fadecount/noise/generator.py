@@ -1,8 +1,9 @@
 """Unpredictable 64-bit words: AES-256 in counter mode, keyed by the operating system.
 
-Guarantees: words are indistinguishable from independent uniform ones for anyone who does not hold the key; no two threads and
-no two processes share a key. Each thread has its own generator. A forked child drops what it inherited (by a hook that
-Python runs in the child, and by a check of the process id), and a new key is taken after every 2**30 bytes.
+Guarantees: words are indistinguishable from independent uniform ones for anyone who does not hold
+the key; no two threads and no two processes share a key. Each thread has its own generator. A
+forked child drops what it inherited (by a hook that Python runs in the child, and by a check of the
+process id), and a new key is taken after every 2**30 bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ _ZEROS = bytes(_CHUNK_BYTES)
 
 
 class Lineage:
-    """Distinguishes a process from its forked children: ``current`` is a new object in every child."""
+    """Distinguishes a process from its forked children: ``current`` is a new object in every
+    child."""
 
     current: object = object()
 
@@ -34,9 +36,13 @@ class Lineage:
 
 
 def require_lineage(lineage: object) -> None:
-    """Refuse an object made before a fork: the parent may use the same noise, and both together reveal more than stated."""
+    """Refuse an object made before a fork: the parent may use the same noise, and both together
+    reveal more than stated."""
     if lineage is not Lineage.current:
-        raise ForkedError("counter must stay in its process, got a forked child; save() it before, and resume it in one process")
+        raise ForkedError(
+            "counter must stay in its process, got a forked child; save() it before, and resume it"
+            " in one process"
+        )
 
 
 os.register_at_fork(after_in_child=Lineage.renew)
@@ -51,14 +57,17 @@ class _Stream:
         self.lineage = Lineage.current
         self.process = os.getpid()
         self._left = _REKEY_BYTES
-        self._cipher: CipherContext = Cipher(AES256(os.urandom(32)), CTR(os.urandom(16))).encryptor()
+        self._cipher: CipherContext = Cipher(
+            AES256(os.urandom(32)), CTR(os.urandom(16))
+        ).encryptor()
 
     @property
     def usable(self) -> bool:
         return self._left > 0 and self.lineage is Lineage.current and self.process == os.getpid()
 
     def fill(self, target: memoryview) -> None:
-        """Overwrite ``target`` with key stream; it must be longer than needed by one AES block less one byte."""
+        """Overwrite ``target`` with key stream; it must be longer than needed by one AES block less
+        one byte."""
         size = len(target) - 15
         for start in range(0, size, _CHUNK_BYTES):
             part = min(_CHUNK_BYTES, size - start)

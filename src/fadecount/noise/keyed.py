@@ -1,27 +1,31 @@
-"""Noise derived from a secret: each variable is a function of its name, the same on every machine and after every crash.
+"""Noise derived from a secret: each variable is a function of its name, the same on every machine
+and after every crash.
 
-A job that is executed again must publish the same values again. So the word behind a noise variable is taken from AES-256 in
-counter mode at a place that its name determines:
+A job that is executed again must publish the same values again. So the word behind a noise variable
+is taken from AES-256 in counter mode at a place that its name determines:
 
-    stream key     K  = HKDF-SHA256(secret, salt = epoch, info = "fadecount keyed noise 1", stream, mechanism)
-    key's tag      T  = first 128 bits of HMAC-SHA256(K, "key", name of the key)
-    level's key    A  = HMAC-SHA256(K, "level", level, round, scale)
-    n-th word         = first 64 bits of AES-256(A, T xor (node, n))
+    stream key     K  = HKDF-SHA256(secret, salt = epoch, info = "fadecount keyed noise 1", stream,
+    mechanism) key's tag      T  = first 128 bits of HMAC-SHA256(K, "key", name of the key) level's
+    key    A  = HMAC-SHA256(K, "level", level, round, scale) n-th word         = first 64 bits of
+    AES-256(A, T xor (node, n))
 
-``n`` is 0 for the word itself, and 1, 2, ... for the further words of the few draws that need them. All texts carry
-their lengths, so that no two different lists of names give the same bytes.
+``n`` is 0 for the word itself, and 1, 2, ... for the further words of the few draws that need them.
+All texts carry their lengths, so that no two different lists of names give the same bytes.
 
-Why the words are as good as independent, for anyone without the secret. HKDF and HMAC-SHA256 are pseudorandom functions: the
-stream keys of different (secret, epoch, stream, mechanism), and the tags and AES keys below them, are as good as independent and
-uniform. Under one AES key every block has a different input, unless two keys have tags with ``T xor T' = (node xor node', n xor
-n')``. For k keys and nodes below 2**m that happens with probability at most k**2 / 2 * 2**m / 2**128: 2**-39 for 2**30
-keys and 2**30 nodes, and the names of the keys cannot be chosen to bring it about, for tags depend on the secret. Encryptions
-of q different blocks under a pseudorandom permutation, cut to their first half, differ from uniform words by at most about q /
-2**96. The law of the noise is that of :mod:`fadecount.noise.laplace` or
-:mod:`fadecount.noise.gaussian`, exactly, with these words.
+Why the words are as good as independent, for anyone without the secret. HKDF and HMAC-SHA256 are
+pseudorandom functions: the stream keys of different (secret, epoch, stream, mechanism), and the
+tags and AES keys below them, are as good as independent and uniform. Under one AES key every block
+has a different input, unless two keys have tags with ``T xor T' = (node xor node', n xor n')``. For
+k keys and nodes below 2**m that happens with probability at most k**2 / 2 * 2**m / 2**128: 2**-39
+for 2**30 keys and 2**30 nodes, and the names of the keys cannot be chosen to bring it about, for
+tags depend on the secret. Encryptions of q different blocks under a pseudorandom permutation, cut
+to their first half, differ from uniform words by at most about q / 2**96. The law of the noise is
+that of :mod:`fadecount.noise.laplace` or :mod:`fadecount.noise.gaussian`, exactly, with these
+words.
 
-Limits: the same noise on *changed* inputs reveals the change exactly. A caller must freeze the inputs of a step
-before noise is added to them, and must take a new epoch for every new run of a stream.
+Limits: the same noise on *changed* inputs reveals the change exactly. A caller must freeze the
+inputs of a step before noise is added to them, and must take a new epoch for every new run of a
+stream.
 """
 
 from __future__ import annotations
@@ -49,11 +53,13 @@ _BLOCKS = 1 << 15
 
 
 class KeyedNoise:
-    """The noise variables of some keys of a stream, derived from a secret. The module describes the method and its limits.
+    """The noise variables of some keys of a stream, derived from a secret. The module describes the
+    method and its limits.
 
-    Guarantees: a variable depends on the secret, the epoch, the stream, the mechanism, its key and its name, and on nothing else:
-    not on the other keys, their order, or on what was drawn before. Assumes: once noise was added to inputs, these never change
-    within an epoch. Costs: one AES block per draw.
+    Guarantees: a variable depends on the secret, the epoch, the stream, the mechanism, its key and
+    its name, and on nothing else: not on the other keys, their order, or on what was drawn before.
+    Assumes: once noise was added to inputs, these never change within an epoch. Costs: one AES
+    block per draw.
     """
 
     __slots__ = ("_stream_key", "tags")
@@ -63,7 +69,9 @@ class KeyedNoise:
         self.tags = tags
 
     @classmethod
-    def derive(cls, secret: bytes, *, epoch: str, stream: str, mechanism: str, keys: Sequence[str]) -> KeyedNoise:
+    def derive(
+        cls, secret: bytes, *, epoch: str, stream: str, mechanism: str, keys: Sequence[str]
+    ) -> KeyedNoise:
         """The noise of a list of keys, in this order; ``mechanism`` is its JSON."""
         stream_key = derive_stream_key(secret, epoch=epoch, stream=stream, mechanism=mechanism)
         return cls(stream_key, tags_of(stream_key, keys))
@@ -75,9 +83,14 @@ class KeyedNoise:
         one_round, one_node = range(round_number, round_number + 1), range(node, node + 1)
         return int(self.many(law, level, one_round, one_node, 1)[0, 0, 0])
 
-    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+    def many(
+        self, law: Law, level: int, rounds: range, nodes: range, width: int
+    ) -> NDArray[np.int64]:
         if width != len(self.tags):
-            raise ParameterError(f"width must be the number of keys, {len(self.tags)}, got {width}; give one key per count")
+            raise ParameterError(
+                f"width must be the number of keys, {len(self.tags)}, got {width}; give one key per"
+                " count"
+            )
         draws = np.empty((len(rounds), len(nodes), width), dtype=np.int64)
         at_once = max(1, _BLOCKS // width)
         for place, round_number in enumerate(rounds):
@@ -104,21 +117,27 @@ class KeyedNoise:
         words = np.ascontiguousarray(_encrypted(key, blocks).reshape(-1, 2)[:, 0], dtype=np.uint64)
         if isinstance(law, RoundedGaussian):
             return law.from_words(words, further).reshape(len(nodes), width)
-        return law.from_words(words, lambda at, asked: int(further(np.array([at]), asked)[0])).reshape(len(nodes), width)
+        return law.from_words(
+            words, lambda at, asked: int(further(np.array([at]), asked)[0])
+        ).reshape(len(nodes), width)
 
 
 def derive_stream_key(secret: bytes, *, epoch: str, stream: str, mechanism: str) -> bytes:
     """The 256-bit key of one stream of one epoch under one mechanism."""
     require_secret(secret)
     info = _joined(_PURPOSE, stream.encode(), mechanism.encode())
-    return HKDF(algorithm=SHA256(), length=32, salt=_joined(epoch.encode()), info=info).derive(secret)
+    return HKDF(algorithm=SHA256(), length=32, salt=_joined(epoch.encode()), info=info).derive(
+        secret
+    )
 
 
 def require_secret(secret: bytes) -> None:
     """Refuse a secret that is too short; the message shows its length, never the secret."""
     if len(secret) < SHORTEST_SECRET:
         remedy = "make one with: openssl rand -hex 32"
-        raise ParameterError(f"secret must have at least {SHORTEST_SECRET} bytes, got {len(secret)}; {remedy}")
+        raise ParameterError(
+            f"secret must have at least {SHORTEST_SECRET} bytes, got {len(secret)}; {remedy}"
+        )
 
 
 def tags_of(stream_key: bytes, keys: Sequence[str]) -> NDArray[np.uint64]:
@@ -139,11 +158,13 @@ def _level_key(stream_key: bytes, level: int, round_number: int, scale: float) -
 
 
 def _encrypted(key: bytes, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Each 128-bit block on its own: the key stream of counter mode, at any places. No block occurs twice under a key."""
+    """Each 128-bit block on its own: the key stream of counter mode, at any places. No block occurs
+    twice under a key."""
     encryptor = Cipher(AES256(key), ECB()).encryptor()  # noqa: S305 - the blocks are counters, not messages
     return np.frombuffer(encryptor.update(blocks.tobytes()), dtype="<u8")
 
 
 def _joined(*parts: bytes) -> bytes:
-    """Several byte strings as one, each preceded by its length: different lists never give the same bytes."""
+    """Several byte strings as one, each preceded by its length: different lists never give the same
+    bytes."""
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)

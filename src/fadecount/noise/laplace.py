@@ -1,44 +1,51 @@
-"""Exact discrete Laplace noise: Pr[z] proportional to exp(-|z| / scale) on the integers, from uniform 64-bit words.
+"""Exact discrete Laplace noise: Pr[z] proportional to exp(-|z| / scale) on the integers, from
+uniform 64-bit words.
 
 The law. Let q = exp(-1 / s). For a uniform real U in (0, 1) and a fair sign,
 
     |z| = floor( s * (-ln U) + s * ln(2 / (1 + q)) )
 
-has Pr[|z| >= m] = Pr[U <= 2 q**m / (1 + q)] = 2 q**m / (1 + q) for every integer m >= 1: exactly the discrete Laplace
-law, no rejection.
+has Pr[|z| >= m] = Pr[U <= 2 q**m / (1 + q)] = 2 q**m / (1 + q) for every integer m >= 1: exactly
+the discrete Laplace law, no rejection.
 
-The arithmetic. A word gives the sign (its lowest bit) and the first 63 bits B of U: U lies in [B, B + 1) / 2**63. In
-float64 we compute
+The arithmetic. A word gives the sign (its lowest bit) and the first 63 bits B of U: U lies in [B, B
++ 1) / 2**63. In float64 we compute
 
     x = a - s * ln(B),    a = s * (63 ln 2 + ln(2 / (1 + q))), rounded to nearest from 50 digits.
 
-Let u = 2**-53 be the unit roundoff and assume that the logarithm at hand is good to 4 ulp (tests/noise/test_exactness.py measures
-it against an independent library). Then, for 1 <= B < 2**63, with |ln B| < 44 and |a| < 45 s:
-  converting B to float64 moves ln B by at most u (1 + u);       the logarithm is off by at most 4 ulp <= 4 * 2**-47 = 2**-45;
-  the product is off by u * 44 s, the constant a (and the margin added to it) by u * 90 s, the difference by u * |x| <= u * 90 s.
-Altogether |x - exact| <= s * (2**-45 + 230 * 2**-53) < s * 2**-44. The unknown further bits of U lower the exact value by at
-most s * ln(1 + 1/B) <= s / B. So the true argument of the floor lies in [x - s * 2**-44 - s / B, x + s * 2**-44]: if no
-integer lies inside, the floor is known, and it is the one that exact arithmetic would give. Otherwise, or if B is below a
-threshold where s / B is large, the draw is *settled*: further bits of U are taken and the bounds are computed in decimal
-arithmetic of growing precision, until the integer is determined. So every draw has exactly the stated law; the fast path
-only decides how soon it is known.
+Let u = 2**-53 be the unit roundoff and assume that the logarithm at hand is good to 4 ulp
+(tests/noise/test_exactness.py measures it against an independent library). Then, for 1 <= B <
+2**63, with |ln B| < 44 and |a| < 45 s:
+  converting B to float64 moves ln B by at most u (1 + u);       the logarithm is off by at most 4
+  ulp <= 4 * 2**-47 = 2**-45; the product is off by u * 44 s, the constant a (and the margin added
+  to it) by u * 90 s, the difference by u * |x| <= u * 90 s.
+Altogether |x - exact| <= s * (2**-45 + 230 * 2**-53) < s * 2**-44. The unknown further bits of U
+lower the exact value by at most s * ln(1 + 1/B) <= s / B. So the true argument of the floor lies in
+[x - s * 2**-44 - s / B, x + s * 2**-44]: if no integer lies inside, the floor is known, and it is
+the one that exact arithmetic would give. Otherwise, or if B is below a threshold where s / B is
+large, the draw is *settled*: further bits of U are taken and the bounds are computed in decimal
+arithmetic of growing precision, until the integer is determined. So every draw has exactly the
+stated law; the fast path only decides how soon it is known.
 
 The scale is a float64 number taken as exact.
 
-The table. It holds what the first 16 bits of a draw determine: most draws of a moderate scale need no arithmetic at all.
+The table. It holds what the first 16 bits of a draw determine: most draws of a moderate scale need
+no arithmetic at all.
 
-A draw is a sign and a uniform number U; its magnitude is ``m`` where ``U_(m+1) < U <= U_m``, with the boundaries
-``U_m = 2 q**m / (1 + q)`` for ``m >= 1`` and ``q = exp(-1 / s)`` as above. A *prefix* is 16 bits: 15 bits ``c``,
-which say that U lies in ``[c, c + 1) / 2**15``, and, lowest, the sign. If no boundary lies in that cell, the prefix
-determines the draw; else the draw is made from a whole word that begins with the prefix. Either way it has exactly
-the law of a draw from a whole word: the table only decides how soon it is known.
+A draw is a sign and a uniform number U; its magnitude is ``m`` where ``U_(m+1) < U <= U_m``, with
+the boundaries ``U_m = 2 q**m / (1 + q)`` for ``m >= 1`` and ``q = exp(-1 / s)`` as above. A
+*prefix* is 16 bits: 15 bits ``c``, which say that U lies in ``[c, c + 1) / 2**15``, and, lowest,
+the sign. If no boundary lies in that cell, the prefix determines the draw; else the draw is made
+from a whole word that begins with the prefix. Either way it has exactly the law of a draw from a
+whole word: the table only decides how soon it is known.
 
-``2**15 U_m`` is computed in float64 as ``2**16 / (1 + q) * exp(-m / s)``. Let u = 2**-53 be the unit
-roundoff and assume that the exponential is good to 4 ulp. Where ``m / s <= 13`` (further boundaries lie in cell 0, and
-so do their computed values), the division moves the exponent by at most 13 u, the two exponentials are off by 8 u each,
-and the sum, the quotient and the product by u each: altogether a relative error below 2**-47. Every cell that comes
-within a relative 2**-40 of a computed boundary is left undetermined, and so is cell 0, which holds infinitely many.
-In the others, the magnitude is the number of boundaries above, which is then exact.
+``2**15 U_m`` is computed in float64 as ``2**16 / (1 + q) * exp(-m / s)``. Let u = 2**-53 be the
+unit roundoff and assume that the exponential is good to 4 ulp. Where ``m / s <= 13`` (further
+boundaries lie in cell 0, and so do their computed values), the division moves the exponent by at
+most 13 u, the two exponentials are off by 8 u each, and the sum, the quotient and the product by u
+each: altogether a relative error below 2**-47. Every cell that comes within a relative 2**-40 of a
+computed boundary is left undetermined, and so is cell 0, which holds infinitely many. In the
+others, the magnitude is the number of boundaries above, which is then exact.
 """
 
 from __future__ import annotations
@@ -62,7 +69,8 @@ MoreBits = Callable[[int, int], int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DiscreteLaplace:
-    """The discrete Laplace law of one scale, as a function from words to integers. Laws are compared by identity."""
+    """The discrete Laplace law of one scale, as a function from words to integers. Laws are
+    compared by identity."""
 
     scale: float
     _offset: float = field(init=False, repr=False, compare=False)
@@ -75,23 +83,36 @@ class DiscreteLaplace:
         context = _context(50)
         offset = context.multiply(
             Decimal.from_float(self.scale),
-            context.add(context.multiply(Decimal(63), context.ln(Decimal(2))), _centre(self.scale, context)),
+            context.add(
+                context.multiply(Decimal(63), context.ln(Decimal(2))), _centre(self.scale, context)
+            ),
         )
-        threshold = max(1, min(62, round((63 + math.log2(self.scale)) / 2)))  # balances the two reasons to settle
+        threshold = max(
+            1, min(62, round((63 + math.log2(self.scale)) / 2))
+        )  # balances the two reasons to settle
         object.__setattr__(self, "_offset", float(offset))
         object.__setattr__(self, "_smallest", 1 << threshold)
-        object.__setattr__(self, "_margin", self.scale * (2.0 * _LOG_ERROR + 2.0**-threshold) * (1.0 + 2.0**-20))
+        object.__setattr__(
+            self, "_margin", self.scale * (2.0 * _LOG_ERROR + 2.0**-threshold) * (1.0 + 2.0**-20)
+        )
 
-    def from_words(self, words: NDArray[np.uint64], more: MoreBits, out: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """One draw per word. ``more`` is asked only for the few draws that a word does not determine."""
+    def from_words(
+        self, words: NDArray[np.uint64], more: MoreBits, out: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        """One draw per word. ``more`` is asked only for the few draws that a word does not
+        determine."""
         draws = np.empty(len(words), dtype=np.int64) if out is None else out
         size = min(len(words), _CHUNK)
         scratch = np.empty(size, dtype=np.int64), np.empty(size), np.empty(size)
         for start in range(0, len(words), _CHUNK):
             part = slice(start, start + _CHUNK)
             for position in self._certify(words[part], draws[part], *scratch):
-                magnitude = settle(self.scale, int(words[start + position]) >> 1, partial(more, start + position))
-                draws[start + position] = -magnitude if words[start + position] & np.uint64(1) else magnitude
+                magnitude = settle(
+                    self.scale, int(words[start + position]) >> 1, partial(more, start + position)
+                )
+                draws[start + position] = (
+                    -magnitude if words[start + position] & np.uint64(1) else magnitude
+                )
         return draws
 
     def _certify(
@@ -102,7 +123,8 @@ class DiscreteLaplace:
         upper: NDArray[np.float64],
         whole: NDArray[np.float64],
     ) -> list[int]:
-        """Write the draws that the words determine, and return the positions of the others. The last three are work space."""
+        """Write the draws that the words determine, and return the positions of the others. The
+        last three are work space."""
         bits, upper, whole = bits[: len(words)], upper[: len(words)], whole[: len(words)]
         np.right_shift(words, 1, out=bits.view(np.uint64))
         np.maximum(bits, 1, out=bits)
@@ -123,18 +145,21 @@ class DiscreteLaplace:
 
 
 def settle(scale: float, bits: int, more: Callable[[int], int]) -> int:
-    """The magnitude that a uniform number beginning with these 63 bits determines, taking further words as long as needed.
+    """The magnitude that a uniform number beginning with these 63 bits determines, taking further
+    words as long as needed.
 
-    Both ends of the interval in which U lies are mapped with a relative error below ``10**(4 - precision)``; when
-    their floors agree, that is the draw. They agree in the end with probability one, because the interval shrinks to
-    a point that maps to an integer with probability zero.
+    Both ends of the interval in which U lies are mapped with a relative error below ``10**(4 -
+    precision)``; when their floors agree, that is the draw. They agree in the end with probability
+    one, because the interval shrinks to a point that maps to an integer with probability zero.
     """
     length, precision, asked = 63, 40, 0
     while True:
         context = _context(precision)
         lowest = _argument(scale, bits + 1, length, context)
         highest = _argument(scale, bits, length, context) if bits else Decimal("Infinity")
-        slack = context.multiply(Decimal.from_float(scale * (length + 2)), context.scaleb(Decimal(1), 6 - precision))
+        slack = context.multiply(
+            Decimal.from_float(scale * (length + 2)), context.scaleb(Decimal(1), 6 - precision)
+        )
         low, high = context.subtract(lowest, slack), context.add(highest, slack)
         if high.is_finite() and _floor(low) == _floor(high):
             return _floor(low)
@@ -143,11 +168,15 @@ def settle(scale: float, bits: int, more: Callable[[int], int]) -> int:
 
 
 def _argument(scale: float, numerator: int, length: int, context: Context) -> Decimal:
-    """``s * (length * ln 2 - ln(numerator)) + s * ln(2 / (1 + q))``, to the precision of the context."""
+    """``s * (length * ln 2 - ln(numerator)) + s * ln(2 / (1 + q))``, to the precision of the
+    context."""
     logarithm = context.subtract(
-        context.multiply(Decimal(length), context.ln(Decimal(2))), context.ln(context.create_decimal(numerator))
+        context.multiply(Decimal(length), context.ln(Decimal(2))),
+        context.ln(context.create_decimal(numerator)),
     )
-    return context.multiply(Decimal.from_float(scale), context.add(logarithm, _centre(scale, context)))
+    return context.multiply(
+        Decimal.from_float(scale), context.add(logarithm, _centre(scale, context))
+    )
 
 
 def _centre(scale: float, context: Context) -> Decimal:
@@ -166,7 +195,8 @@ def _context(precision: int) -> Context:
 
 
 LARGEST_TABLED_SCALE = 1024.0
-"""Beyond, too many cells hold a boundary (at this scale one draw in seven), and magnitudes would outgrow 16 bits."""
+"""Beyond, too many cells hold a boundary (at this scale one draw in seven), and magnitudes would
+outgrow 16 bits."""
 
 UNDETERMINED = -(1 << 15)
 _CELLS = 1 << 15
@@ -175,7 +205,8 @@ _DOUBT = 2.0**-40
 
 @lru_cache(maxsize=64)
 def prefix_table(scale: float) -> NDArray[np.int16]:
-    """The signed draw that each prefix determines, or ``UNDETERMINED``. Costs 128 KiB and about a millisecond per scale."""
+    """The signed draw that each prefix determines, or ``UNDETERMINED``. Costs 128 KiB and about a
+    millisecond per scale."""
     assert 0.0 < scale <= LARGEST_TABLED_SCALE
     numbers = np.arange(1, math.ceil(12.0 * scale) + 2)
     boundaries = 2.0 * _CELLS / (1.0 + math.exp(-1.0 / scale)) * np.exp(-numbers / scale)
@@ -191,7 +222,8 @@ def prefix_table(scale: float) -> NDArray[np.int16]:
 
 
 def completed(prefixes: NDArray[np.uint16], further: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Whole words that begin with the prefixes and continue with 48 bits of each further word; the sign stays the lowest bit."""
+    """Whole words that begin with the prefixes and continue with 48 bits of each further word; the
+    sign stays the lowest bit."""
     wide = prefixes.astype(np.uint64)
     words: NDArray[np.uint64] = (wide >> 1 << 49 | further >> 16 << 1 | wide & 1).view(np.uint64)
     return words

@@ -1,4 +1,5 @@
-"""Where a counter gets its noise from: by the name of the variable, so that it can be scripted, replayed or derived from a key.
+"""Where a counter gets its noise from: by the name of the variable, so that it can be scripted,
+replayed or derived from a key.
 
 This is private. A running counter draws from :class:`SystemNoise`; only tests pass another source.
 """
@@ -12,7 +13,13 @@ from numpy.typing import NDArray
 
 from fadecount.noise.gaussian import RoundedGaussian
 from fadecount.noise.generator import Lineage, require_lineage, words
-from fadecount.noise.laplace import LARGEST_TABLED_SCALE, UNDETERMINED, DiscreteLaplace, completed, prefix_table
+from fadecount.noise.laplace import (
+    LARGEST_TABLED_SCALE,
+    UNDETERMINED,
+    DiscreteLaplace,
+    completed,
+    prefix_table,
+)
 
 _WORTH_A_TABLE = 1 << 12
 _PREFETCH = 2048
@@ -29,15 +36,20 @@ class NoiseSource(Protocol):
     def one(self, law: Law, level: int, round_number: int, node: int) -> int:
         """The variable of a single count."""
 
-    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
-        """The variables of ``width`` counts for each round and node, in the shape (rounds, nodes, width): only to be read."""
+    def many(
+        self, law: Law, level: int, rounds: range, nodes: range, width: int
+    ) -> NDArray[np.int64]:
+        """The variables of ``width`` counts for each round and node, in the shape (rounds, nodes,
+        width): only to be read."""
 
 
 class SystemNoise:
-    """Fresh noise from the operating system's entropy. Names do not matter: no draw is ever repeated.
+    """Fresh noise from the operating system's entropy. Names do not matter: no draw is ever
+    repeated.
 
-    Single draws and small batches come from a prefetched block of their law, so the time of a draw reveals nothing about its
-    value. A forked child is refused: the parent continues with the same blocks.
+    Single draws and small batches come from a prefetched block of their law, so the time of a draw
+    reveals nothing about its value. A forked child is refused: the parent continues with the same
+    blocks.
     """
 
     __slots__ = ("_blocks", "_lineage", "_singles", "_sizes")
@@ -54,27 +66,38 @@ class SystemNoise:
         try:
             return self._singles[law].pop()
         except (KeyError, IndexError):
-            block = self._singles[law] = fresh(law, np.empty(max(16, _PREFETCH >> max(0, level) // 2), dtype=np.int64)).tolist()
+            block = self._singles[law] = fresh(
+                law, np.empty(max(16, _PREFETCH >> max(0, level) // 2), dtype=np.int64)
+            ).tolist()
             value: int = block.pop()
             return value
 
-    def many(self, law: Law, level: int, rounds: range, nodes: range, width: int) -> NDArray[np.int64]:
+    def many(
+        self, law: Law, level: int, rounds: range, nodes: range, width: int
+    ) -> NDArray[np.int64]:
         count = len(rounds) * len(nodes) * width
-        draws = self._from_block(law, count) if 2 * count < _LARGE else fresh(law, np.empty(count, dtype=np.int64))
+        draws = (
+            self._from_block(law, count)
+            if 2 * count < _LARGE
+            else fresh(law, np.empty(count, dtype=np.int64))
+        )
         return draws.reshape(len(rounds), len(nodes), width)
 
     def _from_block(self, law: Law, count: int) -> NDArray[np.int64]:
         require_lineage(self._lineage)
         block = self._blocks.get(law, _NOTHING)
         if len(block) < count:  # as many as asked for at first, then ever more at once
-            size = self._sizes[law] = max(count, min(2 * self._sizes.get(law, 0), 16 * count, _LARGE))
+            size = self._sizes[law] = max(
+                count, min(2 * self._sizes.get(law, 0), 16 * count, _LARGE)
+            )
             block = fresh(law, np.empty(size, dtype=np.int64))
         draws, self._blocks[law] = block[:count], block[count:]
         return draws
 
 
 def fresh(law: Law, draws: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Fill an array with independent draws from system entropy: by table where that pays, the rest from whole words."""
+    """Fill an array with independent draws from system entropy: by table where that pays, the rest
+    from whole words."""
     if isinstance(law, RoundedGaussian):
         return law.fill(draws, words)
     count = len(draws)

@@ -24,7 +24,8 @@ Line = tuple[str, str, int, Callable[[Ages], Losses]]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PaperFigure:
-    """One figure: its lines at the ages drawn, which are all ages, or all that make a difference to the picture."""
+    """One figure: its lines at the ages drawn, which are all ages, or all that make a difference to
+    the picture."""
 
     name: str
     number: str
@@ -42,29 +43,56 @@ def fig2a() -> PaperFigure:
     row = rows(SHORT, fading=True)[1]
     gradual = _gradual(row)
     lines: list[Line] = [
-        ("closed form of the theorem", "bound", 1, lambda ages: np.asarray(gradual.paper_closed_form(ages))),
+        (
+            "closed form of the theorem",
+            "bound",
+            1,
+            lambda ages: np.asarray(gradual.paper_closed_form(ages)),
+        ),
         ("theorem (sum)", "paper", 2, _account(gradual)),
         ("empirical, as in the paper", "empirical", 3, _empirical(row)),
         ("exact loss", "exact", 0, _exact(gradual)),
     ]
-    return _figure("fig2a", "Figures 1a and 2a", "Algorithm 3, λ = 2: theorem, empirical and exact loss", [row], lines, columns=2)
+    return _figure(
+        "fig2a",
+        "Figures 1a and 2a",
+        "Algorithm 3, λ = 2: theorem, empirical and exact loss",
+        [row],
+        lines,
+        columns=2,
+    )
 
 
 def fig2b() -> PaperFigure:
     found = rows(SHORT, fading=True)
     lines = [line for at, row in enumerate(found) for line in _fading_lines(row, at, theorem=True)]
-    return _figure("fig2b", "Figure 2b", "Algorithm 3, λ = 1, 2, 3, all with the same error", found, lines, logarithmic=True)
+    return _figure(
+        "fig2b",
+        "Figure 2b",
+        "Algorithm 3, λ = 1, 2, 3, all with the same error",
+        found,
+        lines,
+        logarithmic=True,
+    )
 
 
 def fig2c() -> PaperFigure:
     found = rows(SHORT)
-    lines = [line for at, row in enumerate(found) for line in _refresh_lines(row.computed, f"W = {row.window}", at)]
-    return _figure("fig2c", "Figure 2c", "Refreshing the budget every W steps, with ratio 0.1", found, lines)
+    lines = [
+        line
+        for at, row in enumerate(found)
+        for line in _refresh_lines(row.computed, f"W = {row.window}", at)
+    ]
+    return _figure(
+        "fig2c", "Figure 2c", "Refreshing the budget every W steps, with ratio 0.1", found, lines
+    )
 
 
 def fig3() -> PaperFigure:
     fading, refreshing = rows(LONG, fading=True), rows(LONG)
-    lines = [line for at, row in enumerate(fading) for line in _fading_lines(row, at, theorem=False)]
+    lines = [
+        line for at, row in enumerate(fading) for line in _fading_lines(row, at, theorem=False)
+    ]
     for at, row in enumerate(refreshing):
         lines += _refresh_lines(row.computed, f"W = {row.window}", 3 + at)
     return _figure(
@@ -79,13 +107,21 @@ def fig3() -> PaperFigure:
 
 def fig4a() -> PaperFigure:
     found = rows(SHORT, optimal=True)
-    lines = [line for at, row in enumerate(found) for line in _optimal_lines(row, f"W = {row.window}", at)]
-    return _figure("fig4a", "Figure 4a", "Refreshing with the optimal ratio, a thousand steps", found, lines)
+    lines = [
+        line
+        for at, row in enumerate(found)
+        for line in _optimal_lines(row, f"W = {row.window}", at)
+    ]
+    return _figure(
+        "fig4a", "Figure 4a", "Refreshing with the optimal ratio, a thousand steps", found, lines
+    )
 
 
 def fig4b() -> PaperFigure:
     fading, refreshing = rows(LONG, fading=True), rows(LONG, optimal=True)
-    lines = [line for at, row in enumerate(fading) for line in _fading_lines(row, at, theorem=False)]
+    lines = [
+        line for at, row in enumerate(fading) for line in _fading_lines(row, at, theorem=False)
+    ]
     for at, row in enumerate(refreshing):
         lines += _optimal_lines(row, f"W = {row.window}", 3 + at)
     return _figure(
@@ -98,7 +134,9 @@ def fig4b() -> PaperFigure:
     )
 
 
-FIGURES: dict[str, Callable[[], PaperFigure]] = {each.__name__: each for each in (fig2a, fig2b, fig2c, fig3, fig4a, fig4b)}
+FIGURES: dict[str, Callable[[], PaperFigure]] = {
+    each.__name__: each for each in (fig2a, fig2b, fig2c, fig3, fig4a, fig4b)
+}
 ALIASES = {"fig1a": "fig2a", "fig1b": "fig3"}
 
 
@@ -114,8 +152,14 @@ def _figure(
 ) -> PaperFigure:
     horizon = used[0].horizon
     ages = _drawn_ages(used, horizon)
-    curves = tuple(Curve(label=label, ages=ages, losses=at(ages), kind=kind, group=group) for label, kind, group, at in lines)
-    chosen = "; ".join(f"{row.name}: ε = {' and '.join(digits(value) for value in budgets_of(row.measured))}" for row in used)
+    curves = tuple(
+        Curve(label=label, ages=ages, losses=at(ages), kind=kind, group=group)
+        for label, kind, group, at in lines
+    )
+    chosen = "; ".join(
+        f"{row.name}: ε = {' and '.join(digits(value) for value in budgets_of(row.measured))}"
+        for row in used
+    )
     return PaperFigure(
         name=name,
         number=number,
@@ -124,15 +168,19 @@ def _figure(
         columns=columns,
         logarithmic=logarithmic,
         sentence=SENTENCES[name].format(ends=_ends(used)),
-        parameters=f"T = {horizon:,}, B = 0, mean squared error 1000 over the first T outputs, continuous noise. {chosen}.",
+        parameters=(
+            f"T = {horizon:,}, B = 0, mean squared error 1000 over the first T outputs, continuous"
+            f" noise. {chosen}."
+        ),
         ages=ages,
         curves=curves,
     )
 
 
 def _drawn_ages(used: Sequence[TableRow], horizon: int) -> Ages:
-    """All ages if they are few. Otherwise, for each pixel of the picture, the first and last age and the extremes of every
-    empirical loss on it; all other curves rise throughout, so that these ages show them whole."""
+    """All ages if they are few. Otherwise, for each pixel of the picture, the first and last age
+    and the extremes of every empirical loss on it; all other curves rise throughout, so that these
+    ages show them whole."""
     ages = np.arange(horizon)
     if horizon <= SHORT:
         return ages
@@ -150,12 +198,18 @@ def _fading_lines(row: TableRow, group: int, *, theorem: bool) -> list[Line]:
 
 
 def _refresh_lines(refresh: fc.Mechanism, name: str, group: int) -> list[Line]:
-    return [(f"{name}, exact", "exact", group, _exact(refresh)), (f"{name}, paper", "paper", group, _account(refresh))]
+    return [
+        (f"{name}, exact", "exact", group, _exact(refresh)),
+        (f"{name}, paper", "paper", group, _account(refresh)),
+    ]
 
 
 def _optimal_lines(row: TableRow, name: str, group: int) -> list[Line]:
     best = row.computed
-    return [*_refresh_lines(row.printed_mechanism, name, group), (f"{name}, true optimum", "bound", group, _exact(best))]
+    return [
+        *_refresh_lines(row.printed_mechanism, name, group),
+        (f"{name}, true optimum", "bound", group, _exact(best)),
+    ]
 
 
 def _ends(used: Sequence[TableRow]) -> str:

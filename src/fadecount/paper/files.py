@@ -15,7 +15,8 @@ from fadecount.plots import draw_curves, new_figure, save_figure, svg_text
 
 
 def prepare_folder(path: Path, *, force: bool) -> None:
-    """Make the folder, or refuse: one that cannot be written to, or one with something in it, unless forced."""
+    """Make the folder, or refuse: one that cannot be written to, or one with something in it,
+    unless forced."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         probe = path / ".fadecount-probe"
@@ -23,10 +24,13 @@ def prepare_folder(path: Path, *, force: bool) -> None:
         probe.unlink()
         occupied = any(path.iterdir())
     except OSError as error:
-        raise ParameterError(f"--out must be a writable folder, got {str(path)!r} ({error.strerror}); choose another") from error
+        raise ParameterError(
+            f"--out must be a writable folder, got {str(path)!r} ({error.strerror}); choose another"
+        ) from error
     if occupied and not force:
         raise ParameterError(
-            f"--out must be an empty folder, got {str(path)!r}; choose another, or give --force to write into it"
+            f"--out must be an empty folder, got {str(path)!r}; choose another, or give --force to"
+            " write into it"
         )
 
 
@@ -51,7 +55,8 @@ def write_figure(folder: Path, figure: PaperFigure) -> None:
 
 
 def page_pictures(figure: PaperFigure) -> tuple[str, str]:
-    """The figure as SVG for a page that has a heading over it: for a wide screen and for a phone."""
+    """The figure as SVG for a page that has a heading over it: for a wide screen and for a
+    phone."""
     return svg_text(_drawn(figure)), svg_text(_drawn(figure, narrow=True))
 
 
@@ -59,5 +64,12 @@ def _drawn(figure: PaperFigure, title: str = "", *, narrow: bool = False) -> Fig
     width = 4.4 if narrow else 9.6 if figure.horizon > SHORT else 8.0
     picture = new_figure(width, 5.4 if narrow or figure.horizon > SHORT else 4.8)
     columns = 2 if narrow and len(figure.curves) > 4 else 1 if narrow else figure.columns
-    draw_curves(picture, figure.curves, title=title, logarithmic=figure.logarithmic, columns=columns, subject="item")
+    draw_curves(
+        picture,
+        figure.curves,
+        title=title,
+        logarithmic=figure.logarithmic,
+        columns=columns,
+        subject="item",
+    )
     return picture

@@ -1,4 +1,5 @@
-"""What the exact loss and a head start gain over the theorem: the loss at the same error, and the error at the same loss."""
+"""What the exact loss and a head start gain over the theorem: the loss at the same error, and the
+error at the same loss."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ _DRAWN = (1.0, 2.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """Three losses of the oldest item at one mean squared error: by the theorem, exactly, and with the best head start."""
+    """Three losses of the oldest item at one mean squared error: by the theorem, exactly, and with
+    the best head start."""
 
     exponent: float
     plain: fc.Gradual
@@ -40,12 +42,16 @@ class Gain:
     @property
     def losses(self) -> tuple[float, float, float]:
         oldest = HORIZON - 1
-        return float(self.plain.paper_loss(oldest)), float(self.plain.loss(oldest)), float(self.started.loss(oldest))
+        return (
+            float(self.plain.paper_loss(oldest)),
+            float(self.plain.loss(oldest)),
+            float(self.started.loss(oldest)),
+        )
 
     @property
     def errors(self) -> tuple[float, float, float]:
-        """Root mean squared errors at a loss of :data:`LOSS`. Budgets times x have losses times x and, in continuous noise,
-        errors divided by x."""
+        """Root mean squared errors at a loss of :data:`LOSS`. Budgets times x have losses times x
+        and, in continuous noise, errors divided by x."""
         theorem, exact, started = (math.sqrt(MSE) * loss / LOSS for loss in self.losses)
         return theorem, exact, started
 
@@ -55,25 +61,32 @@ def gains() -> tuple[Gain, ...]:
     """One per exponent; of all head starts the one with the least loss at the end."""
 
     def fitted(exponent: float, head_start: int) -> fc.Gradual:
-        return fc.Gradual.for_mse(MSE, horizon=HORIZON, exponent=exponent, head_start=head_start, resolution_bits=math.inf)
+        return fc.Gradual.for_mse(
+            MSE, horizon=HORIZON, exponent=exponent, head_start=head_start, resolution_bits=math.inf
+        )
 
     found = []
     for exponent in EXPONENTS:
-        started = min((fitted(exponent, each) for each in _HEAD_STARTS), key=lambda each: float(each.loss(HORIZON - 1)))
+        started = min(
+            (fitted(exponent, each) for each in _HEAD_STARTS),
+            key=lambda each: float(each.loss(HORIZON - 1)),
+        )
         found.append(Gain(exponent=exponent, plain=fitted(exponent, 0), started=started))
     return tuple(found)
 
 
 @lru_cache(maxsize=1)
 def design_errors() -> tuple[float, float, float]:
-    """Root mean squared errors over a year of minutes under :data:`TARGETS`: the best exponent under the paper's theorem, a
-    design without a head start, and one with it."""
+    """Root mean squared errors over a year of minutes under :data:`TARGETS`: the best exponent
+    under the paper's theorem, a design without a head start, and one with it."""
     by_theorem = []
     for step in range(81):
         shape = fc.Gradual(epsilon=1.0, exponent=0.05 * step)
         most = max(float(shape.paper_loss(age)) / limit for age, limit in TARGETS.items())
         by_theorem.append(most * math.sqrt(shape.mse(YEAR, resolution_bits=math.inf)))
-    plain, started = (fc.design(targets=TARGETS, horizon=YEAR, head_start=each) for each in (0, None))
+    plain, started = (
+        fc.design(targets=TARGETS, horizon=YEAR, head_start=each) for each in (0, None)
+    )
     return min(by_theorem), math.sqrt(plain.mse(YEAR)), math.sqrt(started.mse(YEAR))
 
 
@@ -90,7 +103,9 @@ def loss_rows() -> Table:
 def error_rows() -> Table:
     """Root mean squared errors at the same loss."""
     rows = [["mechanism", "theorem", "exact", "head start", "head start over theorem"]]
-    named = [(f"λ = {gain.exponent:g}, loss {LOSS:g} after 10⁶ steps", gain.errors) for gain in gains()]
+    named = [
+        (f"λ = {gain.exponent:g}, loss {LOSS:g} after 10⁶ steps", gain.errors) for gain in gains()
+    ]
     for name, errors in [*named, ("designed for a year of minutes", design_errors())]:
         rows.append([name, *(f"{error:.1f}" for error in errors), f"{errors[2] / errors[0]:.0%}"])
     return rows
@@ -103,9 +118,27 @@ def figure() -> PaperFigure:
     for group, gain in enumerate(gain for gain in gains() if gain.exponent in _DRAWN):
         name = f"λ = {gain.exponent:g}"
         curves += [
-            Curve(label=f"{name}, theorem", ages=ages, losses=np.asarray(gain.plain.paper_loss(ages)), kind="bound", group=group),
-            Curve(label=f"{name}, exact", ages=ages, losses=np.asarray(gain.plain.loss(ages)), kind="paper", group=group),
-            Curve(label=f"{name}, head start", ages=ages, losses=np.asarray(gain.started.loss(ages)), kind="exact", group=group),
+            Curve(
+                label=f"{name}, theorem",
+                ages=ages,
+                losses=np.asarray(gain.plain.paper_loss(ages)),
+                kind="bound",
+                group=group,
+            ),
+            Curve(
+                label=f"{name}, exact",
+                ages=ages,
+                losses=np.asarray(gain.plain.loss(ages)),
+                kind="paper",
+                group=group,
+            ),
+            Curve(
+                label=f"{name}, head start",
+                ages=ages,
+                losses=np.asarray(gain.started.loss(ages)),
+                kind="exact",
+                group=group,
+            ),
         ]
     chosen = "; ".join(f"λ = {gain.exponent:g}: m = {gain.started.head_start}" for gain in gains())
     return PaperFigure(
@@ -116,7 +149,10 @@ def figure() -> PaperFigure:
         columns=2,
         logarithmic=False,
         sentence=SENTENCES["head_start"],
-        parameters=f"T = {HORIZON:,}, B = 0, mean squared error 1000 over the first T outputs, continuous noise. {chosen}.",
+        parameters=(
+            f"T = {HORIZON:,}, B = 0, mean squared error 1000 over the first T outputs, continuous"
+            f" noise. {chosen}."
+        ),
         ages=ages,
         curves=tuple(curves),
     )

@@ -1,8 +1,10 @@
-"""Measurements with real noise at the parameters of the table: mean squared error, and the largest error over all steps.
+"""Measurements with real noise at the parameters of the table: mean squared error, and the largest
+error over all steps.
 
-Every run is a counter of the library on its own noise, from the first step to the last; nothing is sampled or extrapolated. Runs
-are independent, so each gives one value of the mean squared error over its steps, and their spread gives a confidence interval. A
-vector counter does many runs at once.
+Every run is a counter of the library on its own noise, from the first step to the last; nothing is
+sampled or extrapolated. Runs are independent, so each gives one value of the mean squared error
+over its steps, and their spread gives a confidence interval. A vector counter does many runs at
+once.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from fadecount.paper.table import LONG, SHORT, TABLE, TableRow, rows
 
 CONFIDENCE = 0.99
 BETA = 1.0 / 3.0
-"""The lower bound is about errors kept with probability 2/3, so the upper bounds and the measured quantile use it too."""
+"""The lower bound is about errors kept with probability 2/3, so the upper bounds and the measured
+quantile use it too."""
 _BLOCK_ITEMS = 1 << 19
 _RUNS_AT_ONCE = 50
 _SHORT_RUNS_FACTOR = 10
@@ -30,7 +33,8 @@ _SHORT_RUNS_FACTOR = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A mechanism to run for a number of steps, on a stream of zeros or (for a delay, which then misses most) of ones."""
+    """A mechanism to run for a number of steps, on a stream of zeros or (for a delay, which then
+    misses most) of ones."""
 
     row: TableRow
     mechanism: fc.Mechanism
@@ -60,12 +64,17 @@ class Measured:
     @property
     def interval(self) -> tuple[float, float]:
         """A confidence interval for the mean squared error: normal, from the spread of the runs."""
-        reach = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * float(self.squared.std(ddof=1)) / math.sqrt(len(self.squared))
+        reach = (
+            NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+            * float(self.squared.std(ddof=1))
+            / math.sqrt(len(self.squared))
+        )
         return self.mse - reach, self.mse + reach
 
     @property
     def forecast(self) -> float:
-        """The mean squared error of the noise actually used, which is integer noise: a little below 1000."""
+        """The mean squared error of the noise actually used, which is integer noise: a little below
+        1000."""
         return self.trial.mechanism.mse(self.trial.row.horizon)
 
     @property
@@ -80,7 +89,8 @@ class Measured:
 
     @property
     def corollary(self) -> float:
-        """The bound behind Corollary 1, with its constants: the delay, and the paper's tail bound for each of T steps."""
+        """The bound behind Corollary 1, with its constants: the delay, and the paper's tail bound
+        for each of T steps."""
         return self.trial.delay + _paper_tail(self.trial.mechanism, self.trial.row.horizon)
 
     @property
@@ -89,7 +99,8 @@ class Measured:
 
 
 def trials(runs: int) -> list[Trial]:
-    """The table's mechanisms, then Algorithm 3 with the delay of Corollary 1; short streams get ten times the runs."""
+    """The table's mechanisms, then Algorithm 3 with the delay of Corollary 1; short streams get ten
+    times the runs."""
 
     def often(horizon: int) -> int:
         return runs * (_SHORT_RUNS_FACTOR if horizon == SHORT else 1)
@@ -103,19 +114,26 @@ def trials(runs: int) -> list[Trial]:
 
 
 def delayed(row: TableRow) -> fc.Gradual:
-    """Algorithm 3 at the table's budget with the delay of Corollary 1: log2(T) / epsilon, rounded up."""
+    """Algorithm 3 at the table's budget with the delay of Corollary 1: log2(T) / epsilon, rounded
+    up."""
     mechanism = row.computed
     assert isinstance(mechanism, fc.Gradual)
     delay = math.ceil(math.log2(row.horizon) / mechanism.epsilon)
     return fc.Gradual(epsilon=mechanism.epsilon, exponent=mechanism.exponent, delay=delay)
 
 
-def start(pool: Executor, found: list[Trial], advance: Callable[[float], None]) -> Callable[[], list[Measured]]:
-    """Start all runs on a pool of workers; the result waits for them, calling ``advance`` with the items done."""
+def start(
+    pool: Executor, found: list[Trial], advance: Callable[[float], None]
+) -> Callable[[], list[Measured]]:
+    """Start all runs on a pool of workers; the result waits for them, calling ``advance`` with the
+    items done."""
     futures: dict[Future[tuple[NDArray[np.float64], NDArray[np.float64]]], tuple[int, int]] = {}
     for at, trial in sorted(enumerate(found), key=lambda each: -each[1].items):
         for part in _parts(trial):
-            futures[pool.submit(run, trial.mechanism.to_json(), trial.row.horizon, part)] = (at, part)
+            futures[pool.submit(run, trial.mechanism.to_json(), trial.row.horizon, part)] = (
+                at,
+                part,
+            )
 
     def collect() -> list[Measured]:
         for future in as_completed(futures):
@@ -125,7 +143,11 @@ def start(pool: Executor, found: list[Trial], advance: Callable[[float], None]) 
         for future, (at, _) in futures.items():
             results[at].append(future.result())
         return [
-            Measured(trial=trial, squared=np.concatenate([s for s, _ in parts]), largest=np.concatenate([m for _, m in parts]))
+            Measured(
+                trial=trial,
+                squared=np.concatenate([s for s, _ in parts]),
+                largest=np.concatenate([m for _, m in parts]),
+            )
             for trial, parts in zip(found, results, strict=True)
         ]
 
@@ -138,7 +160,8 @@ def ignore_interrupts() -> None:
 
 
 def run(text: str, horizon: int, runs: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The mean squared error and the largest error of some runs: one worker's share, with the mechanism as JSON."""
+    """The mean squared error and the largest error of some runs: one worker's share, with the
+    mechanism as JSON."""
     mechanism = fc.Mechanism.from_json(text)
     one = 1 if mechanism.schedule.delay else 0
     counter = fc.Counter(mechanism, shape=(runs,))
@@ -157,13 +180,16 @@ def run(text: str, horizon: int, runs: int) -> tuple[NDArray[np.float64], NDArra
 
 def _parts(trial: Trial) -> Iterator[int]:
     """Shares of the runs, small enough for an even load and a moving progress bar."""
-    size = min(trial.runs, _RUNS_AT_ONCE * (_SHORT_RUNS_FACTOR if trial.row.horizon == SHORT else 1))
+    size = min(
+        trial.runs, _RUNS_AT_ONCE * (_SHORT_RUNS_FACTOR if trial.row.horizon == SHORT else 1)
+    )
     for begun in range(0, trial.runs, size):
         yield min(size, trial.runs - begun)
 
 
 def _paper_tail(mechanism: fc.Mechanism, horizon: int) -> float:
-    """nu * sqrt(8 ln(2 T / beta)) with nu = max(sqrt(sum of b**2), b_max * sqrt(ln(2 T / beta))) over the scales b in use."""
+    """nu * sqrt(8 ln(2 T / beta)) with nu = max(sqrt(sum of b**2), b_max * sqrt(ln(2 T / beta)))
+    over the scales b in use."""
     scales = 1.0 / np.array(mechanism.schedule.budgets_ever_in_use(horizon))
     needed = math.log(2.0 * horizon / BETA)
     nu = max(math.sqrt(float(np.sum(scales**2))), float(scales.max()) * math.sqrt(needed))

@@ -1,4 +1,5 @@
-"""One self-contained page: the figures and tables in the paper's order, each with an explanation and its parameters."""
+"""One self-contained page: the figures and tables in the paper's order, each with an explanation
+and its parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from fadecount.paper.words import INTRODUCTION
 def page(sections: Sequence[Section]) -> str:
     """The report as HTML. It loads no other files."""
     style = files("fadecount.paper").joinpath("report.css").read_text(encoding="utf-8")
-    contents = "".join(f'<li><a href="#{each.name}">{html.escape(each.heading)}</a></li>' for each in sections)
+    contents = "".join(
+        f'<li><a href="#{each.name}">{html.escape(each.heading)}</a></li>' for each in sections
+    )
     body = "\n".join(_section(each) for each in sections)
     introduction = "".join(f"<p>{each}</p>" for each in INTRODUCTION)
     return f"""<!doctype html>
@@ -44,18 +47,24 @@ The CSV files beside this page hold the numbers.</p></footer>
 
 
 def _section(section: Section) -> str:
-    parts = [f'<section id="{section.name}">', f"<h2>{_unbroken(html.escape(section.heading))}</h2>"]
+    parts = [
+        f'<section id="{section.name}">',
+        f"<h2>{_unbroken(html.escape(section.heading))}</h2>",
+    ]
     texts = [f"<p>{_unbroken(each)}</p>" for each in section.text]
     if section.pictures:
         wide, narrow = (_as_address(each) for each in section.pictures)
         parts.append(
-            f'<figure><picture><source media="(max-width: 40rem)" srcset="{narrow}"><img alt="{html.escape(section.heading)}" '
-            f'src="{wide}"></picture><figcaption>{texts.pop(0)}</figcaption></figure>'
+            f'<figure><picture><source media="(max-width: 40rem)" srcset="{narrow}"><img'
+            f' alt="{html.escape(section.heading)}"'
+            f' src="{wide}"></picture><figcaption>{texts.pop(0)}</figcaption></figure>'
         )
     tables = [_table(each) for each in section.tables]
     parts += [part for pair in zip(texts, tables, strict=True) for part in pair]
     names = ", ".join(f'<a href="{name}">{name}</a>' for name in section.files)
-    parts.append(f'<p class="small">{_unbroken(html.escape(section.parameters))} Data: {names}.</p>')
+    parts.append(
+        f'<p class="small">{_unbroken(html.escape(section.parameters))} Data: {names}.</p>'
+    )
     return "\n".join([*parts, "</section>"])
 
 
@@ -77,12 +86,18 @@ def _table(table: Table) -> str:
         classes = ["words" if is_words else "number" for is_words in words]
         return (
             "<tr>"
-            + "".join(f'<{tag} class="{kind}">{html.escape(cell)}</{tag}>' for cell, kind in zip(cells, classes, strict=True))
+            + "".join(
+                f'<{tag} class="{kind}">{html.escape(cell)}</{tag}>'
+                for cell, kind in zip(cells, classes, strict=True)
+            )
             + "</tr>"
         )
 
     body = "\n".join(line(row, "td") for row in rows)
-    return f'<div class="scroll"><table><thead>{line(header, "th")}</thead><tbody>\n{body}\n</tbody></table></div>'
+    return (
+        "<div"
+        f' class="scroll"><table><thead>{line(header, "th")}</thead><tbody>\n{body}\n</tbody></table></div>'
+    )
 
 
 def _is_number(cell: str) -> bool:

@@ -25,17 +25,25 @@ _FIGURE_WORK = 5e7  # a figure takes about as long as so many steps of noise
 
 
 def wanted_parts(names: Sequence[str]) -> tuple[str, ...]:
-    """The requested parts, in order; all of them if none is named. Figures 1a and 1b are 2a and 3."""
+    """The requested parts, in order; all of them if none is named. Figures 1a and 1b are 2a and
+    3."""
     chosen = {ALIASES.get(name, name) for name in names}
     for name in names:
         if ALIASES.get(name, name) not in PARTS:
-            raise bad_parameter("--only", name, f"one of {', '.join((*ALIASES, *PARTS))}", "separate several with commas")
+            raise bad_parameter(
+                "--only",
+                name,
+                f"one of {', '.join((*ALIASES, *PARTS))}",
+                "separate several with commas",
+            )
     return tuple(part for part in PARTS if part in chosen or not names)
 
 
 def fair_runs(runs: int) -> int:
     """The number of runs, or a clear refusal: one run has no spread."""
-    remedy = "it is how often each mechanism is run with real noise, at least 200 for a fair interval"
+    remedy = (
+        "it is how often each mechanism is run with real noise, at least 200 for a fair interval"
+    )
     return require_integer("--runs", runs, minimum=FEWEST_RUNS, maximum=10**6, remedy=remedy)
 
 
@@ -45,19 +53,25 @@ def work(parts: Sequence[str], runs: int) -> float:
     return steps + _FIGURE_WORK * len(parts)
 
 
-def reproduce(folder: Path, parts: Sequence[str], *, runs: int, advance: Callable[[float], None]) -> Path:
+def reproduce(
+    folder: Path, parts: Sequence[str], *, runs: int, advance: Callable[[float], None]
+) -> Path:
     """Make the parts and the report in an existing folder; returns the path of the report.
 
-    ``runs`` is the number of runs with real noise over 10**6 steps; streams of 10**3 steps get ten times as many. ``advance`` is
-    called with the work done, of :func:`work` in all.
+    ``runs`` is the number of runs with real noise over 10**6 steps; streams of 10**3 steps get ten
+    times as many. ``advance`` is called with the work done, of :func:`work` in all.
     """
     with ExitStack() as stack:
         collect = None
         if "measured" in parts:
             workers = min(8, os.cpu_count() or 1)
             spawn = multiprocessing.get_context("spawn")
-            pool = ProcessPoolExecutor(workers, mp_context=spawn, initializer=measured.ignore_interrupts)
-            stack.callback(pool.shutdown, cancel_futures=True)  # an error or interrupt waits only for what is running
+            pool = ProcessPoolExecutor(
+                workers, mp_context=spawn, initializer=measured.ignore_interrupts
+            )
+            stack.callback(
+                pool.shutdown, cancel_futures=True
+            )  # an error or interrupt waits only for what is running
             collect = measured.start(pool, measured.trials(runs), advance)
         sections = []
         for part in parts:
@@ -66,7 +80,9 @@ def reproduce(folder: Path, parts: Sequence[str], *, runs: int, advance: Callabl
                 section = measured_section(collect())
             else:
                 section = table_section() if part == "table1" else _figure_section(folder, part)
-            for name, records in zip(section.files, section.records, strict=False):  # a figure has written its own
+            for name, records in zip(
+                section.files, section.records, strict=False
+            ):  # a figure has written its own
                 write_csv(folder / name, [str(cell) for cell in records[0]], records[1:])
             sections.append(section)
             advance(_FIGURE_WORK)

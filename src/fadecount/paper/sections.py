@@ -1,4 +1,5 @@
-"""The parts of the report: each has a heading, text, and tables as rows of text (the first row is the header)."""
+"""The parts of the report: each has a heading, text, and tables as rows of text (the first row is
+the header)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ Records = list[list[object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """One part of the report. ``text`` is HTML, ``pictures`` SVG for a wide screen and for a phone."""
+    """One part of the report. ``text`` is HTML, ``pictures`` SVG for a wide screen and for a
+    phone."""
 
     name: str
     heading: str
@@ -36,14 +38,38 @@ def fixed_rows() -> Table:
     for row in TABLE:
         if not row.is_optimal:
             computed = budgets_of(row.computed)
-            gaps = [float(digits(ours)) - printed for ours, printed in zip(computed, row.printed, strict=True)]
-            rows.append([f"{row.horizon:,}", row.name, _pair(row.printed), _pair(computed), _pair(gaps, "{:.4g}")])
+            gaps = [
+                float(digits(ours)) - printed
+                for ours, printed in zip(computed, row.printed, strict=True)
+            ]
+            rows.append(
+                [
+                    f"{row.horizon:,}",
+                    row.name,
+                    _pair(row.printed),
+                    _pair(computed),
+                    _pair(gaps, "{:.4g}"),
+                ]
+            )
     return rows
 
 
 def optimal_rows() -> Table:
-    """The rows of Table 1 with an optimal ratio: the printed pair and the true minimizer, each with its objective."""
-    rows = [["T", "W", "printed ε", "its MSE", "its objective", "minimizer", "its MSE", "its objective", "printed is higher by"]]
+    """The rows of Table 1 with an optimal ratio: the printed pair and the true minimizer, each with
+    its objective."""
+    rows = [
+        [
+            "T",
+            "W",
+            "printed ε",
+            "its MSE",
+            "its objective",
+            "minimizer",
+            "its MSE",
+            "its objective",
+            "printed is higher by",
+        ]
+    ]
     for row in TABLE:
         if row.is_optimal:
             printed, best = row.printed_mechanism, row.computed
@@ -61,10 +87,16 @@ def table_records() -> Records:
     records: Records = [[*header.split(","), "printed_objective", "computed_objective"]]
     for row in TABLE:
         printed, computed = (row.printed_mechanism, row.computed)
-        budgets = [value for each in (row.printed, budgets_of(computed)) for value in (*each, "")[:2]]
-        objectives = [row.objective(each) for each in (printed, computed)] if row.is_optimal else ["", ""]
+        budgets = [
+            value for each in (row.printed, budgets_of(computed)) for value in (*each, "")[:2]
+        ]
+        objectives = (
+            [row.objective(each) for each in (printed, computed)] if row.is_optimal else ["", ""]
+        )
         ratio = "optimal" if row.is_optimal else row.ratio
-        records.append([row.horizon, row.name, row.exponent, row.window or "", ratio, *budgets, *objectives])
+        records.append(
+            [row.horizon, row.name, row.exponent, row.window or "", ratio, *budgets, *objectives]
+        )
     return records
 
 
@@ -78,7 +110,9 @@ def measured_records(results: Sequence[Measured]) -> Records:
         mse = ["", "", "", ""] if trial.delay else [each.mse, *each.interval, each.forecast]
         corollary = each.corollary if trial.row.exponent is not None else ""
         bounds = [each.kept_by_two_thirds, each.upper_bound, corollary, each.lower_bound]
-        records.append([trial.row.horizon, trial.row.name, trial.delay, *budgets, trial.runs, *mse, *bounds])
+        records.append(
+            [trial.row.horizon, trial.row.name, trial.delay, *budgets, trial.runs, *mse, *bounds]
+        )
     return records
 
 
@@ -96,24 +130,60 @@ def table_section() -> Section:
 
 def measured_rows(results: Sequence[Measured]) -> Table:
     """The mean squared errors of the table's mechanisms, as measured."""
-    rows = [["T", "mechanism", "runs", "measured MSE", f"{CONFIDENCE:.0%} interval", "forecast", "largest error", "bound on it"]]
+    rows = [
+        [
+            "T",
+            "mechanism",
+            "runs",
+            "measured MSE",
+            f"{CONFIDENCE:.0%} interval",
+            "forecast",
+            "largest error",
+            "bound on it",
+        ]
+    ]
     for each in results:
         if not each.trial.delay:
             low, high = each.interval
             row = each.trial.row
-            cells = [f"{row.horizon:,}", row.name, f"{each.trial.runs:,}", f"{each.mse:.1f}", f"{low:.1f} to {high:.1f}"]
-            rows.append([*cells, f"{each.forecast:.1f}", f"{each.kept_by_two_thirds:.0f}", f"{each.upper_bound:.0f}"])
+            cells = [
+                f"{row.horizon:,}",
+                row.name,
+                f"{each.trial.runs:,}",
+                f"{each.mse:.1f}",
+                f"{low:.1f} to {high:.1f}",
+            ]
+            rows.append(
+                [
+                    *cells,
+                    f"{each.forecast:.1f}",
+                    f"{each.kept_by_two_thirds:.0f}",
+                    f"{each.upper_bound:.0f}",
+                ]
+            )
     return rows
 
 
 def corollary_rows(results: Sequence[Measured]) -> Table:
-    """The largest errors with the delay of Corollary 1, between the lower bound and the upper bounds."""
-    rows = [["T", "λ", "ε", "B", "runs", "lower bound", "largest error", "our bound", "Corollary 1"]]
+    """The largest errors with the delay of Corollary 1, between the lower bound and the upper
+    bounds."""
+    rows = [
+        ["T", "λ", "ε", "B", "runs", "lower bound", "largest error", "our bound", "Corollary 1"]
+    ]
     for each in results:
         mechanism = each.trial.mechanism
         if isinstance(mechanism, fc.Gradual) and each.trial.delay:
-            cells = [f"{each.trial.row.horizon:,}", f"{mechanism.exponent:g}", digits(mechanism.epsilon), str(mechanism.delay)]
-            cells += [f"{each.trial.runs:,}", str(each.lower_bound), f"{each.kept_by_two_thirds:.0f}"]
+            cells = [
+                f"{each.trial.row.horizon:,}",
+                f"{mechanism.exponent:g}",
+                digits(mechanism.epsilon),
+                str(mechanism.delay),
+            ]
+            cells += [
+                f"{each.trial.runs:,}",
+                str(each.lower_bound),
+                f"{each.kept_by_two_thirds:.0f}",
+            ]
             rows.append([*cells, f"{each.upper_bound:.0f}", f"{each.corollary:.0f}"])
     return rows
 
@@ -124,9 +194,15 @@ def measured_section(results: Sequence[Measured]) -> Section:
     return Section(
         name="measured",
         heading="Measured with real noise",
-        text=[text.format(inside=inside, count=len(plain), miss=f"{1 - CONFIDENCE:.0%}") for text in MEASURED_TEXT],
+        text=[
+            text.format(inside=inside, count=len(plain), miss=f"{1 - CONFIDENCE:.0%}")
+            for text in MEASURED_TEXT
+        ],
         tables=[measured_rows(results), corollary_rows(results)],
-        parameters="Integer noise from the operating system's entropy: every run of this command gives other numbers.",
+        parameters=(
+            "Integer noise from the operating system's entropy: every run of this command gives"
+            " other numbers."
+        ),
         files=["measured.csv"],
         records=[measured_records(results)],
     )

@@ -1,4 +1,5 @@
-"""Table 1 of the paper: which budgets give a mean squared error of 1000, as printed and as computed here."""
+"""Table 1 of the paper: which budgets give a mean squared error of 1000, as printed and as computed
+here."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ RATIO = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
-    """One row: the fading mechanism of an exponent, or a refresh of a window with a fixed ratio or the one printed as optimal."""
+    """One row: the fading mechanism of an exponent, or a refresh of a window with a fixed ratio or
+    the one printed as optimal."""
 
     horizon: int
     printed: tuple[float, ...]
@@ -31,12 +33,14 @@ class TableRow:
 
     @property
     def computed(self) -> fc.Mechanism:
-        """The mechanism whose error is 1000 with continuous noise, as the paper calibrates; the optimal ratio is the true one."""
+        """The mechanism whose error is 1000 with continuous noise, as the paper calibrates; the
+        optimal ratio is the true one."""
         return _computed(self)
 
     @property
     def measured(self) -> fc.Mechanism:
-        """The mechanism of the table: as computed where that agrees with the print, else the printed pair itself."""
+        """The mechanism of the table: as computed where that agrees with the print, else the
+        printed pair itself."""
         return self.computed if not self.is_optimal else self.printed_mechanism
 
     @property
@@ -47,10 +51,13 @@ class TableRow:
     def printed_mechanism(self) -> fc.Mechanism:
         if self.exponent is not None:
             return fc.Gradual(epsilon=self.printed[0], exponent=self.exponent)
-        return fc.Refresh(window=self.window, epsilon_current=self.printed[0], epsilon_past=self.printed[1])
+        return fc.Refresh(
+            window=self.window, epsilon_current=self.printed[0], epsilon_past=self.printed[1]
+        )
 
     def objective(self, mechanism: fc.Mechanism) -> float:
-        """What the optimal ratio minimizes: the loss of the first round by the horizon, one past budget for each later round."""
+        """What the optimal ratio minimizes: the loss of the first round by the horizon, one past
+        budget for each later round."""
         assert isinstance(mechanism, fc.Refresh)
         rounds = math.ceil(self.horizon / self.window)
         return mechanism.epsilon_current + (rounds - 1) * mechanism.epsilon_past
@@ -98,12 +105,23 @@ TABLE: tuple[TableRow, ...] = (
 
 
 def rows(horizon: int, *, fading: bool = False, optimal: bool = False) -> list[TableRow]:
-    """The rows of one horizon: the fading ones, or the refreshing ones with the fixed or the optimal ratio."""
-    return [row for row in TABLE if row.horizon == horizon and (row.exponent is not None) == fading and row.is_optimal == optimal]
+    """The rows of one horizon: the fading ones, or the refreshing ones with the fixed or the
+    optimal ratio."""
+    return [
+        row
+        for row in TABLE
+        if row.horizon == horizon
+        and (row.exponent is not None) == fading
+        and row.is_optimal == optimal
+    ]
 
 
 @lru_cache(maxsize=64)
 def _computed(row: TableRow) -> fc.Mechanism:
     if row.exponent is not None:
-        return fc.Gradual.for_mse(MSE, horizon=row.horizon, exponent=row.exponent, resolution_bits=math.inf)
-    return fc.Refresh.for_mse(MSE, horizon=row.horizon, window=row.window, ratio=row.ratio, resolution_bits=math.inf)
+        return fc.Gradual.for_mse(
+            MSE, horizon=row.horizon, exponent=row.exponent, resolution_bits=math.inf
+        )
+    return fc.Refresh.for_mse(
+        MSE, horizon=row.horizon, window=row.window, ratio=row.ratio, resolution_bits=math.inf
+    )

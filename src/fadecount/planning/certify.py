@@ -1,10 +1,12 @@
-"""The exact check behind the promise of a design, and mechanisms scaled to what the check or an error allows.
+"""The exact check behind the promise of a design, and mechanisms scaled to what the check or an
+error allows.
 
 The check does not depend on any solver's tolerance.
 
-Budgets are float64 numbers taken as exact. The loss of each part of each limit is computed exactly and rounded up
-(:func:`~fadecount.mechanisms.level_budgets.worst_case`), summed as fractions, and compared with the target. If the sum is too
-large, all budgets are scaled down by a little more each time. The loss is proportional to the budgets, so this ends.
+Budgets are float64 numbers taken as exact. The loss of each part of each limit is computed exactly
+and rounded up (:func:`~fadecount.mechanisms.level_budgets.worst_case`), summed as fractions, and
+compared with the target. If the sum is too large, all budgets are scaled down by a little more each
+time. The loss is proportional to the budgets, so this ends.
 """
 
 from __future__ import annotations
@@ -28,32 +30,52 @@ from fadecount.planning.request import Request, Targets
 
 
 def excess(limits: Sequence[Limit], budgets: Sequence[float], head_start: int = 0) -> Fraction:
-    """The largest ratio of a loss to its limit, never understated: at most 1 means that all limits are kept."""
+    """The largest ratio of a loss to its limit, never understated: at most 1 means that all limits
+    are kept."""
     continued = [*budgets, *[budgets[-1]] * (LEVELS - len(budgets))]
     reaches = sorted({reach for limit in limits for reach, _ in limit.parts})
     ages = np.array(reaches, dtype=np.int64) - 1
     few = len(ages) < 30
-    exact = [worst_case(continued, int(age), head_start) for age in ages] if few else worst_case(continued, ages, head_start)
-    sums = exact_sums(dict(zip(reaches, np.asarray(exact).tolist(), strict=True)), [limit.parts for limit in limits])
+    exact = (
+        [worst_case(continued, int(age), head_start) for age in ages]
+        if few
+        else worst_case(continued, ages, head_start)
+    )
+    sums = exact_sums(
+        dict(zip(reaches, np.asarray(exact).tolist(), strict=True)),
+        [limit.parts for limit in limits],
+    )
     return max(each / Fraction(limit.most) for each, limit in zip(sums, limits, strict=True))
 
 
-def exact_sums(losses: Mapping[int, float], sums: Iterable[Sequence[tuple[int, int]]]) -> list[Fraction]:
+def exact_sums(
+    losses: Mapping[int, float], sums: Iterable[Sequence[tuple[int, int]]]
+) -> list[Fraction]:
     """The sum of the losses of so many items each, for several lists of ``(reach, times)``."""
-    ratios = {reach: loss.as_integer_ratio() if math.isfinite(loss) else (1 << 1000, 1) for reach, loss in losses.items()}
+    ratios = {
+        reach: loss.as_integer_ratio() if math.isfinite(loss) else (1 << 1000, 1)
+        for reach, loss in losses.items()
+    }
     unit = max((parts for _, parts in ratios.values()), default=1)  # a power of two, as all of them
     lost = {reach: number * (unit // parts) for reach, (number, parts) in ratios.items()}
     return [Fraction(sum(lost[reach] * times for reach, times in parts), unit) for parts in sums]
 
 
 def certified(limits: Sequence[Limit], budgets: Vector, head_start: int = 0) -> tuple[float, ...]:
-    """The largest multiple of the budgets, up to rounding, that keeps all limits exactly; inf stays inf."""
+    """The largest multiple of the budgets, up to rounding, that keeps all limits exactly; inf stays
+    inf."""
     if head_start:
-        factor, slip = 1.0 / float(excess(limits, budgets.tolist(), head_start)), 2.0**-46  # as much as a loss may be rounded
+        factor, slip = (
+            1.0 / float(excess(limits, budgets.tolist(), head_start)),
+            2.0**-46,
+        )  # as much as a loss may be rounded
     else:
         patterns = Patterns(limits, len(budgets))
         payments = patterns.matrix(patterns.cheapest(budgets))
-        factor, slip = 1.0 / float((payments @ np.where(payments.any(axis=0), budgets, 0.0)).max()), 2.0**-51
+        factor, slip = (
+            1.0 / float((payments @ np.where(payments.any(axis=0), budgets, 0.0)).max()),
+            2.0**-51,
+        )
     while slip < 0.5:
         chosen = _within(budgets * (factor * (1.0 - slip)))
         if excess(limits, chosen, head_start) <= 1:
@@ -61,13 +83,14 @@ def certified(limits: Sequence[Limit], budgets: Vector, head_start: int = 0) -> 
         slip *= 2.0
     smallest = min(limits, key=lambda limit: limit.most)
     raise ParameterError(
-        f"targets must be within reach of noise that can be drawn, got a loss of {smallest.most:.12g};"
-        " allow a larger loss, or a shorter horizon"
+        "targets must be within reach of noise that can be drawn, got a loss of"
+        f" {smallest.most:.12g}; allow a larger loss, or a shorter horizon"
     )
 
 
 def _within(budgets: Vector) -> tuple[float, ...]:
-    """The budgets in the range that exact sums and samplers support. Less than the least is raised, and may then fail."""
+    """The budgets in the range that exact sums and samplers support. Less than the least is raised,
+    and may then fail."""
     kept = np.where(np.isinf(budgets), np.inf, np.clip(budgets, SMALLEST_BUDGET, LARGEST_BUDGET))
     return tuple(kept.tolist())
 
@@ -79,7 +102,8 @@ _NARROW = 1e-7
 
 
 def scaled(shape: Shape, factor: float) -> Shape:
-    """The same shape with all budgets multiplied by a factor (or the deviation of its noise divided by it)."""
+    """The same shape with all budgets multiplied by a factor (or the deviation of its noise divided
+    by it)."""
     if isinstance(shape, Gaussian):
         return dataclasses.replace(shape, sigma=shape.sigma / factor)
     if isinstance(shape, Gradual):
@@ -95,24 +119,35 @@ def fitted(shape: Gradual, limits: Sequence[Limit]) -> Gradual:
         if excess(limits, found.schedule.budgets) <= 1:
             return found
         slip *= 2.0
-    raise ParameterError("targets must be within reach of noise that can be drawn; allow a larger loss, or a shorter horizon")
+    raise ParameterError(
+        "targets must be within reach of noise that can be drawn; allow a larger loss, or a shorter"
+        " horizon"
+    )
 
 
 def best_gradual(targets: Targets, cost: Callable[[Gradual], float]) -> Gradual | None:
-    """The gradual curve under the targets with the least cost, over exponents from 0 to 8; None if none can be drawn."""
+    """The gradual curve under the targets with the least cost, over exponents from 0 to 8; None if
+    none can be drawn."""
     limits, costs = targets.limits(fine=True), {}
     for exponent in EXPONENTS:
         shape = _unscaled(targets, exponent)
         with contextlib.suppress(ParameterError):
             costs[exponent] = cost(
-                dataclasses.replace(shape, epsilon=shape.epsilon / float(excess(limits, shape.schedule.budgets)))
+                dataclasses.replace(
+                    shape, epsilon=shape.epsilon / float(excess(limits, shape.schedule.budgets))
+                )
             )
-    fits = (found for exponent in sorted(costs, key=costs.__getitem__) if (found := gradual(targets, exponent)) is not None)
+    fits = (
+        found
+        for exponent in sorted(costs, key=costs.__getitem__)
+        if (found := gradual(targets, exponent)) is not None
+    )
     return next(fits, None)
 
 
 def gradual(targets: Targets, exponent: float) -> Gradual | None:
-    """The gradual curve of an exponent that uses up the targets, or None if its budgets cannot be drawn."""
+    """The gradual curve of an exponent that uses up the targets, or None if its budgets cannot be
+    drawn."""
     try:
         return fitted(_unscaled(targets, exponent), targets.limits(fine=True))
     except ParameterError:
@@ -125,7 +160,10 @@ def _unscaled(targets: Targets, exponent: float) -> Gradual:
 
 def meets(mechanism: Shape, request: Request) -> bool:
     """Whether the noise stays within every requested error."""
-    if request.mean_error is not None and math.sqrt(mechanism.mse(request.horizon)) > request.mean_error:
+    if (
+        request.mean_error is not None
+        and math.sqrt(mechanism.mse(request.horizon)) > request.mean_error
+    ):
         return False
     return request.max_error is None or worst_error(mechanism, request) <= request.max_error
 
@@ -135,7 +173,8 @@ def worst_error(mechanism: Shape, request: Request) -> float:
 
 
 def least_factor(shape: Shape, request: Request) -> float | None:
-    """The smallest factor at which the shape meets the requested errors, or None if no noise that can be drawn does."""
+    """The smallest factor at which the shape meets the requested errors, or None if no noise that
+    can be drawn does."""
 
     def enough(factor: float) -> bool:
         try:

@@ -1,10 +1,12 @@
 """The convex core of a design: the least noise under linear limits on the level budgets.
 
-    minimize   sum of share_l * variance(e_l)   subject to   limits @ e <= 1   (all coefficients at least 0)
+    minimize   sum of share_l * variance(e_l)   subject to   limits @ e <= 1   (all coefficients at
+    least 0)
 
-where ``variance`` is that of discrete Laplace noise, ``1 / (2 sinh(e / 2)**2)``. A primal-dual interior-point method: with at
-most 62 levels and a handful of limits a step costs some ten small matrix operations, and about ten steps suffice. Nothing here
-is trusted: the caller checks every result exactly (:mod:`fadecount.planning.certify`).
+where ``variance`` is that of discrete Laplace noise, ``1 / (2 sinh(e / 2)**2)``. A primal-dual
+interior-point method: with at most 62 levels and a handful of limits a step costs some ten small
+matrix operations, and about ten steps suffice. Nothing here is trusted: the caller checks every
+result exactly (:mod:`fadecount.planning.certify`).
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ Vector = NDArray[np.float64]
 
 _STEPS = 40
 _LARGEST = 300.0
-"""Noise of a larger budget is 0 in practice (variance below 10**-130), and its formula would underflow."""
+"""Noise of a larger budget is 0 in practice (variance below 10**-130), and its formula would
+underflow."""
 
 
 def variance(budgets: Vector) -> Vector:
@@ -25,11 +28,14 @@ def variance(budgets: Vector) -> Vector:
     return np.where(np.isinf(budgets), 0.0, 0.5 / np.sinh(half) ** 2)
 
 
-def least_noise(shares: Vector, limits: Vector, start: Vector, precision: float) -> tuple[Vector, Vector]:
-    """The budgets with the least noise under the limits, infinite where no limit applies, and the price (dual) of each limit.
+def least_noise(
+    shares: Vector, limits: Vector, start: Vector, precision: float
+) -> tuple[Vector, Vector]:
+    """The budgets with the least noise under the limits, infinite where no limit applies, and the
+    price (dual) of each limit.
 
-    ``start`` is any positive point, such as the solution under other limits; infinite entries are allowed. The noise is within
-    the relative ``precision`` of the least.
+    ``start`` is any positive point, such as the solution under other limits; infinite entries are
+    allowed. The noise is within the relative ``precision`` of the least.
     """
     bound = limits.any(axis=0)
     if bound.all():
@@ -39,8 +45,12 @@ def least_noise(shares: Vector, limits: Vector, start: Vector, precision: float)
     return result, prices
 
 
-def _interior(shares: Vector, limits: Vector, start: Vector, precision: float) -> tuple[Vector, Vector]:
-    point = np.where(np.isinf(start), 2.0 * np.max(start, initial=0.0, where=np.isfinite(start)) + 1e-3, start)
+def _interior(
+    shares: Vector, limits: Vector, start: Vector, precision: float
+) -> tuple[Vector, Vector]:
+    point = np.where(
+        np.isinf(start), 2.0 * np.max(start, initial=0.0, where=np.isfinite(start)) + 1e-3, start
+    )
     point = np.minimum(point * (0.9 / (limits @ point).max()), _LARGEST)
     slack = 1.0 - limits @ point
     slope, curvature, value = _derivatives(shares, point)

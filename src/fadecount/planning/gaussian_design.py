@@ -1,13 +1,15 @@
 """From a wanted loss curve at a delta to the half-lives, weights and sigma with the least error.
 
-The sequences ``b`` and ``c`` of a Gaussian counter follow from interlaced rates ``a_1 < g_1 < a_2 < g_2 < ...``: ``g`` are the
-rates at which noise decays, ``a`` those at which the visible part of an input decays (``Response`` in
-:mod:`fadecount.mechanisms.memories`). Error and loss are smooth in them. At the least sigma that keeps all targets the squared
-error is ``E * max of L(age) / mu(age)**2``. This is minimised by a quasi-Newton method, first over all rates; then half-lives
-are rounded to what integers can do, and ``a`` alone is optimised again. More half-lives are tried until they gain little.
+The sequences ``b`` and ``c`` of a Gaussian counter follow from interlaced rates ``a_1 < g_1 < a_2 <
+g_2 < ...``: ``g`` are the rates at which noise decays, ``a`` those at which the visible part of an
+input decays (``Response`` in :mod:`fadecount.mechanisms.memories`). Error and loss are smooth in
+them. At the least sigma that keeps all targets the squared error is ``E * max of L(age) /
+mu(age)**2``. This is minimised by a quasi-Newton method, first over all rates; then half-lives are
+rounded to what integers can do, and ``a`` alone is optimised again. More half-lives are tried until
+they gain little.
 
-The promise does not depend on any of this: weights are rounded, and sigma is raised until the certified loss of the integers
-that run is at or below every target.
+The promise does not depend on any of this: weights are rounded, and sigma is raised until the
+certified loss of the integers that run is at or below every target.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def gaussian_design_for(targets: Targets, objective: str, delta: float) -> Gauss
     rates = np.array([0.5 / wanted.shown, math.sqrt(1.0 / wanted.shown)])
     for count in range(1, MOST_HALF_LIVES + 1):
         if count > 1:
-            rates = np.geomspace(0.3 / wanted.shown, 1.5, 2 * count) if count == 2 else _widened(rates)
+            rates = (
+                np.geomspace(0.3 / wanted.shown, 1.5, 2 * count) if count == 2 else _widened(rates)
+            )
         rates = wanted.best_rates(rates)
         found = wanted.mechanism(rates)
         if found is None:
@@ -51,20 +55,30 @@ def gaussian_design_for(targets: Targets, objective: str, delta: float) -> Gauss
         if enough and count > 2:
             break
     if best is None:
-        raise ParameterError("targets must be within reach of noise that can be drawn; allow a larger loss, or a shorter horizon")
+        raise ParameterError(
+            "targets must be within reach of noise that can be drawn; allow a larger loss, or a"
+            " shorter horizon"
+        )
     return best
 
 
 def person_mu(mechanism: Gaussian, age: int, person: Person, delay: int) -> float:
-    """A bound on what all contributions of a person during the last ``age`` steps show together: lengths add up at most.
+    """A bound on what all contributions of a person during the last ``age`` steps show together:
+    lengths add up at most.
 
     Each contribution is under up to ``person.keys`` keys, whose squares add up (docs/gaussian.md).
     """
     if age < delay:
         return 0.0
     parts = list(person.parts(age - delay + 1, fine=True))
-    single = np.asarray(mechanism.mu(np.array([reach - 1 + delay for reach, _ in parts], dtype=np.int64)))
-    return float(single @ np.array([times for _, times in parts], dtype=np.float64)) * math.sqrt(person.keys) * (1.0 + 1e-12)
+    single = np.asarray(
+        mechanism.mu(np.array([reach - 1 + delay for reach, _ in parts], dtype=np.int64))
+    )
+    return (
+        float(single @ np.array([times for _, times in parts], dtype=np.float64))
+        * math.sqrt(person.keys)
+        * (1.0 + 1e-12)
+    )
 
 
 class _Wanted:
@@ -74,13 +88,18 @@ class _Wanted:
         self._targets, self._delta = targets, delta
         self._worst = objective == "worst"
         self.shown = targets.horizon - targets.delay
-        ends = dict(zip(targets.losses, targets.ages, strict=True))  # of equal losses the last age stays
+        ends = dict(
+            zip(targets.losses, targets.ages, strict=True)
+        )  # of equal losses the last age stays
         ends[targets.losses[-1]] = max(targets.horizon, targets.ages[-1])
         pairs = [(age, loss) for loss, age in ends.items() if age >= targets.delay]
         self._pairs = pairs
         self._limits = np.array([mu_at(loss, delta) for _, loss in pairs])
         self._ages = np.array([age - targets.delay for age, _ in pairs], dtype=np.int64)
-        weights = [sum(times for _, times in targets.person.parts(int(age) + 1, fine=True)) for age in self._ages]
+        weights = [
+            sum(times for _, times in targets.person.parts(int(age) + 1, fine=True))
+            for age in self._ages
+        ]
         self._mu = self._limits / (
             np.array(weights, dtype=np.float64) * math.sqrt(targets.person.keys)
         )  # as if a person's contributions all had the full age
@@ -91,45 +110,68 @@ class _Wanted:
         return mechanism.mse(self._targets.horizon)
 
     def _value(self, decays: Vector, poles: Vector, sharp: float) -> float:
-        if poles[-1] > _FASTEST or float(np.diff(np.sort(np.concatenate([decays, poles])), prepend=0.0).min()) <= 0.0:
+        if (
+            poles[-1] > _FASTEST
+            or float(np.diff(np.sort(np.concatenate([decays, poles])), prepend=0.0).min()) <= 0.0
+        ):
             return math.inf
         response = response_of(decays, poles)
-        error = float(response.variance(self.shown)) if self._worst else response.mean_variance(self.shown)
+        error = (
+            float(response.variance(self.shown))
+            if self._worst
+            else response.mean_variance(self.shown)
+        )
         ratios = np.log(response.loss_square(self._ages)) - 2.0 * np.log(self._mu)
         largest = float(ratios.max())
-        return math.log(error) + largest + math.log(float(np.exp(sharp * (ratios - largest)).sum())) / sharp
+        return (
+            math.log(error)
+            + largest
+            + math.log(float(np.exp(sharp * (ratios - largest)).sum())) / sharp
+        )
 
     def best_rates(self, rates: Vector) -> Vector:
         """The rates with the least error, all of them free."""
         start = np.log(np.concatenate([rates[:1], np.diff(np.log(rates))]))
 
         def free(x: Vector) -> Vector:
-            logs = np.cumsum(np.concatenate([np.clip(x[:1], -60.0, 1.0), np.exp(np.clip(x[1:], -9.0, 4.0))]))
+            logs = np.cumsum(
+                np.concatenate([np.clip(x[:1], -60.0, 1.0), np.exp(np.clip(x[1:], -9.0, 4.0))])
+            )
             return np.asarray(np.exp(logs))
 
         for sharp in _SHARP:
-            start = minimised(lambda x, sharp=sharp: self._value(free(x)[::2], free(x)[1::2], sharp), start)  # type: ignore[misc]
+            start = minimised(
+                lambda x, sharp=sharp: self._value(free(x)[::2], free(x)[1::2], sharp),
+                start,  # type: ignore[misc]
+            )
         found: Vector = free(start)
         return found
 
     def mechanism(self, rates: Vector) -> Gaussian | None:
-        """The certified mechanism with half-lives near these rates; None if two of them coincide or none fits."""
+        """The certified mechanism with half-lives near these rates; None if two of them coincide or
+        none fits."""
         half_lives = [allowed(math.log(2.0) / each) for each in rates[1::2]]
         if any(late >= early for early, late in pairwise(half_lives)):
             return None
         poles = math.log(2.0) / np.array([float(each) for each in half_lives])
         lows = np.concatenate([[min(rates[0], poles[0]) * 1e-3], poles[:-1]])
-        shares = (np.log(np.clip(rates[::2], lows * 1.001, poles * 0.999)) - np.log(lows)) / (np.log(poles) - np.log(lows))
+        shares = (np.log(np.clip(rates[::2], lows * 1.001, poles * 0.999)) - np.log(lows)) / (
+            np.log(poles) - np.log(lows)
+        )
 
         def inside(x: Vector) -> Vector:
-            logs = np.log(lows) + (np.log(poles) - np.log(lows)) / (1.0 + np.exp(-np.clip(x, -12.0, 12.0)))
+            logs = np.log(lows) + (np.log(poles) - np.log(lows)) / (
+                1.0 + np.exp(-np.clip(x, -12.0, 12.0))
+            )
             return np.asarray(np.exp(logs))
 
         shares = np.clip(shares, 1e-4, 1.0 - 1e-4)
         start = np.log(shares / (1.0 - shares))
         for sharp in _SHARP:
             start = minimised(lambda x, sharp=sharp: self._value(inside(x), poles, sharp), start)  # type: ignore[misc]
-        return self._certified([float(each) for each in half_lives], response_of(inside(start), poles).weights)
+        return self._certified(
+            [float(each) for each in half_lives], response_of(inside(start), poles).weights
+        )
 
     def _certified(self, half_lives: list[float], weights: Vector) -> Gaussian | None:
         """The least sigma, up to rounding, whose certified loss keeps every target."""
@@ -137,46 +179,68 @@ class _Wanted:
         try:
             for _ in range(60):
                 made = Gaussian(
-                    sigma=sigma, half_lives=half_lives, weights=weights.tolist(), delta=self._delta, delay=self._targets.delay
+                    sigma=sigma,
+                    half_lives=half_lives,
+                    weights=weights.tolist(),
+                    delta=self._delta,
+                    delay=self._targets.delay,
                 )
                 over = max(
                     person_mu(made, age, self._targets.person, self._targets.delay) / most
                     for (age, _), most in zip(self._pairs, self._limits, strict=True)
                 )
                 if 1.0 - 1e-6 < over <= 1.0 or (over <= 1.0 and sigma == 0.5):
-                    return made if all(self._keeps(made, age, loss) for age, loss in self._pairs) else None
+                    return (
+                        made
+                        if all(self._keeps(made, age, loss) for age, loss in self._pairs)
+                        else None
+                    )
                 sigma = max(0.5, sigma * over * (1.0 + 2e-7))
         except ParameterError:
             return None
         return None
 
     def _keeps(self, made: Gaussian, age: int, loss: float) -> bool:
-        return bool(epsilon_at(person_mu(made, age, self._targets.person, self._targets.delay), self._delta) <= loss)
+        return bool(
+            epsilon_at(person_mu(made, age, self._targets.person, self._targets.delay), self._delta)
+            <= loss
+        )
 
 
 def response_of(decays: Vector, poles: Vector) -> Response:
-    """The sequences of interlaced rates: the weights are the residues of B, the parts those of C."""
+    """The sequences of interlaced rates: the weights are the residues of B, the parts those of
+    C."""
     own = np.eye(len(poles), dtype=bool)
     crossed = -np.expm1(decays[:, None] - poles[None, :])
     beside = np.where(own, 1.0, -np.expm1(decays[:, None] - decays[None, :]))
     parts = np.exp(np.log(np.abs(crossed)).sum(axis=1) - np.log(np.abs(beside)).sum(axis=1))
     back = -np.expm1(poles[:, None] - decays[None, :])
     apart = np.where(own, 1.0, -np.expm1(poles[:, None] - poles[None, :]))
-    weights = np.exp(np.log(np.abs(back)).sum(axis=1) - np.log(np.abs(apart)).sum(axis=1)) / np.expm1(poles)
+    weights = np.exp(
+        np.log(np.abs(back)).sum(axis=1) - np.log(np.abs(apart)).sum(axis=1)
+    ) / np.expm1(poles)
     kept = math.exp(float(np.log(np.expm1(-decays) / np.expm1(-poles)).sum()))
     total = kept + float(weights.sum())
     rates, all_weights = np.concatenate([[0.0], poles]), np.concatenate([[kept], weights]) / total
-    return Response(rates, all_weights, decays, parts, math.exp(float((decays - poles).sum())), np.zeros(0))
+    return Response(
+        rates, all_weights, decays, parts, math.exp(float((decays - poles).sum())), np.zeros(0)
+    )
 
 
 def allowed(half_life: float) -> Fraction:
-    """The nearest half-life that a counter can run: whole steps, or halves, thirds and quarters of them where that matters."""
+    """The nearest half-life that a counter can run: whole steps, or halves, thirds and quarters of
+    them where that matters."""
     bounded = min(max(half_life, 1.0 / LARGEST_SHIFT), float(LONGEST_HALF_LIFE))
-    return Fraction(bounded).limit_denominator(LARGEST_SHIFT) if bounded < _SHORT else Fraction(round(bounded))
+    return (
+        Fraction(bounded).limit_denominator(LARGEST_SHIFT)
+        if bounded < _SHORT
+        else Fraction(round(bounded))
+    )
 
 
 def _widened(rates: Vector) -> Vector:
-    """One more pair of rates, in the widest gap, so close together that they hardly change anything."""
+    """One more pair of rates, in the widest gap, so close together that they hardly change
+    anything."""
     gaps = np.diff(np.log(rates[1:]))[::2]
     at = 2 + 2 * int(np.argmax(gaps))
     low, high = math.log(rates[at - 1]), math.log(rates[at])
@@ -185,7 +249,8 @@ def _widened(rates: Vector) -> Vector:
 
 
 def minimised(value: Callable[[Vector], float], start: Vector) -> Vector:
-    """A local minimum by the BFGS method, gradients by differences: for a few smooth parameters of order 1."""
+    """A local minimum by the BFGS method, gradients by differences: for a few smooth parameters of
+    order 1."""
     point, here = start, value(start)
     inverse, slope = np.eye(len(start)), _slope(value, start)
     for _ in range(120):
@@ -195,7 +260,10 @@ def minimised(value: Callable[[Vector], float], start: Vector) -> Vector:
             inverse, direction = np.eye(len(start)), -slope
             descent = float(direction @ slope)
         size = min(1.0, 2.0 / max(1e-12, float(np.abs(direction).max())))
-        while size > 1e-8 and not (there := value(point + size * direction)) <= here + 1e-4 * size * descent:
+        while (
+            size > 1e-8
+            and not (there := value(point + size * direction)) <= here + 1e-4 * size * descent
+        ):
             size *= 0.5
         if size <= 1e-8 or here - there < 1e-10:
             break

@@ -1,12 +1,15 @@
-"""The exact loss as a minimum of linear functions of the level budgets, and which of them is the smallest.
+"""The exact loss as a minimum of linear functions of the level budgets, and which of them is the
+smallest.
 
-The loss at an age is the cheapest of many ways to shift the noise (docs/theory.md, section 4). Each way is a *pattern*: how often
-each level's budget is paid. The loss is at most ``pattern @ budgets`` for every pattern, with equality for the cheapest. So the
-pattern that is cheapest at one point gives a linear limit that is safe at every other point: a design may move wherever
-``pattern @ budgets`` stays within the target.
+The loss at an age is the cheapest of many ways to shift the noise (docs/theory.md, section 4). Each
+way is a *pattern*: how often each level's budget is paid. The loss is at most ``pattern @ budgets``
+for every pattern, with equality for the cheapest. So the pattern that is cheapest at one point
+gives a linear limit that is safe at every other point: a design may move wherever ``pattern @
+budgets`` stays within the target.
 
-Two kinds of choices make up the patterns. A whole interval of level ``l`` is shifted by its *own* variable, or by shifting both
-halves. And the cover of the last, partly seen interval is one variable of a *stop* level, plus the blocks seen above that level.
+Two kinds of choices make up the patterns. A whole interval of level ``l`` is shifted by its *own*
+variable, or by shifting both halves. And the cover of the last, partly seen interval is one
+variable of a *stop* level, plus the blocks seen above that level.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from fadecount.planning.convex import Vector
 class Limit:
     """A weighted sum of losses must stay at or below ``most``.
 
-    Each part ``(reach, times)`` stands for so many items, each seen for ``reach`` outputs (its age past the delay, plus one).
+    Each part ``(reach, times)`` stands for so many items, each seen for ``reach`` outputs (its age
+    past the delay, plus one).
     """
 
     most: float
@@ -33,7 +37,8 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """One pattern per part: which levels use their own variable for a whole interval, and the stop level of each part."""
+    """One pattern per part: which levels use their own variable for a whole interval, and the stop
+    level of each part."""
 
     own: tuple[bool, ...]
     stops: tuple[int, ...]
@@ -86,18 +91,24 @@ class Patterns:
         return Choices((True,) * self.levels, tuple(self.tops))
 
     def cheapest(self, budgets: Vector) -> Choices:
-        """The choices that are cheapest at the given budgets (some of which may be infinite, not the first)."""
+        """The choices that are cheapest at the given budgets (some of which may be infinite, not
+        the first)."""
         each = budgets.tolist()
         whole, own = [each[0]], [True]
         for budget in each[1:]:
             own.append(budget <= 2.0 * whole[-1])
             whole.append(min(budget, 2.0 * whole[-1]))
         return Choices(
-            tuple(own), tuple(_stop(reach, each, whole, top) for reach, top in zip(self.reaches, self.tops, strict=True))
+            tuple(own),
+            tuple(
+                _stop(reach, each, whole, top)
+                for reach, top in zip(self.reaches, self.tops, strict=True)
+            ),
         )
 
     def toggled(self, choices: Choices, level: int, budgets: Vector) -> Choices:
-        """The same, except that a level's own variable is used for whole intervals, or else not used at all."""
+        """The same, except that a level's own variable is used for whole intervals, or else not
+        used at all."""
         own = (*choices.own[:level], not choices.own[level], *choices.own[level + 1 :])
         if own[level] or level not in choices.stops:
             return Choices(own, choices.stops)
@@ -113,7 +124,8 @@ class Patterns:
 
 
 def _stop(reach: int, budgets: list[float], whole: list[float], highest: int) -> int:
-    """The level, at most ``highest``, of the one variable in the cheapest cover of the last interval."""
+    """The level, at most ``highest``, of the one variable in the cheapest cover of the last
+    interval."""
     stop, cost = 0, budgets[0]
     for level in range(1, highest + 1):
         if reach >> level - 1 & 1:

@@ -1,7 +1,8 @@
 """From requested losses and errors to a ranked list of mechanisms.
 
-A plan file *is* the JSON of its mechanism, indented, with one more section named ``plan``. ``Mechanism.from_json`` reads only
-the mechanism. So a plan is accepted wherever a mechanism is, and no edit of the section can change what runs.
+A plan file *is* the JSON of its mechanism, indented, with one more section named ``plan``.
+``Mechanism.from_json`` reads only the mechanism. So a plan is accepted wherever a mechanism is, and
+no edit of the section can change what runs.
 """
 
 from __future__ import annotations
@@ -49,26 +50,34 @@ def plan(
     objective: str = "mse",
     delta: float | None = None,
 ) -> Plan:
-    """The mechanisms that fit the request, best first: designed and gradual ones, with and without the allowed delay.
+    """The mechanisms that fit the request, best first: designed and gradual ones, with and without
+    the allowed delay.
 
-    "designed" has the least mean squared error, usually with a head start: its first outputs have the error of later ones.
-    "designed, no head start" has the least error without one; "designed, even" the least variance at the last step, which is the
-    worst. With ``objective="worst"`` the former two have the least variance at the last step, and "designed, mean" the
-    least mean.
+    "designed" has the least mean squared error, usually with a head start: its first outputs have
+    the error of later ones. "designed, no head start" has the least error without one; "designed,
+    even" the least variance at the last step, which is the worst. With ``objective="worst"`` the
+    former two have the least variance at the last step, and "designed, mean" the least mean.
 
-    Losses given (``targets``, ages to losses): each option keeps them, exactly, and the one with the least error comes first.
-    Errors given (``mean_error``, or ``max_error`` with probability ``1 - beta``): each option has that error, and the one that
-    has lost least at the horizon comes first. Both given: the options that keep both come first, scaled down to what the error
-    allows, so that they lose no more than necessary; the others say how far they are from it.
-    With a ``delta`` (a small chance that the promise fails, such as 1e-9) the options include a Gaussian counter.
-    Without a horizon the oldest target is the horizon. See :class:`Request` for the exact meaning of each error.
+    Losses given (``targets``, ages to losses): each option keeps them, exactly, and the one with
+    the least error comes first. Errors given (``mean_error``, or ``max_error`` with probability ``1
+    - beta``): each option has that error, and the one that has lost least at the horizon comes
+    first. Both given: the options that keep both come first, scaled down to what the error allows,
+    so that they lose no more than necessary; the others say how far they are from it. With a
+    ``delta`` (a small chance that the promise fails, such as 1e-9) the options include a Gaussian
+    counter. Without a horizon the oldest target is the horizon. See :class:`Request` for the exact
+    meaning of each error.
 
     >>> import fadecount as fc
     >>> fc.plan({60: 0.5, 43_200: 2.0, 525_600: 4.0}, horizon=525_600).best.name
     'designed'
     """
     if objective not in OBJECTIVES:
-        raise bad_parameter("objective", objective, f"one of {', '.join(OBJECTIVES)}", "mse is the mean squared error")
+        raise bad_parameter(
+            "objective",
+            objective,
+            f"one of {', '.join(OBJECTIVES)}",
+            "mse is the mean squared error",
+        )
     return plan_for(
         read_request(
             horizon=horizon,
@@ -87,13 +96,20 @@ def plan(
 
 def plan_for(request: Request) -> Plan:
     """The same for a checked request."""
-    found = [option for name, shape in _candidates(request) if (option := _option(name, shape, request)) is not None]
+    found = [
+        option
+        for name, shape in _candidates(request)
+        if (option := _option(name, shape, request)) is not None
+    ]
     options: list[Option] = []
     for option in sorted(found, key=lambda option: _rank(option, request)):
         if not any(_alike(option, other) for other in options):
             options.append(option)
     if not options:
-        raise ParameterError("no noise that can be drawn has the error asked for; ask for a larger one, or for a smaller one")
+        raise ParameterError(
+            "no noise that can be drawn has the error asked for; ask for a larger one, or for a"
+            " smaller one"
+        )
     return Plan(request=request, options=with_reasons(request, options))
 
 
@@ -110,10 +126,18 @@ def _candidates(request: Request) -> Iterator[tuple[str, Shape]]:
         yield f"designed{late}", chosen
         if chosen.head_start:
             yield f"designed, no head start{late}", design_for(targets, request.objective, 0)
-        other, name = ("mse", "designed, mean") if request.objective == "worst" else ("worst", "designed, even")
+        other, name = (
+            ("mse", "designed, mean")
+            if request.objective == "worst"
+            else ("worst", "designed, even")
+        )
         yield f"{name}{late}", design_for(targets, other, 0)
         best = best_gradual(targets, cost)
-        others = (gradual(targets, exponent) for exponent in (1.0, 2.0) if best is None or exponent != best.exponent)
+        others = (
+            gradual(targets, exponent)
+            for exponent in (1.0, 2.0)
+            if best is None or exponent != best.exponent
+        )
         for shape in (best, *others):
             if shape is not None:
                 yield f"gradual {shape.exponent:g}{late}", shape
@@ -131,7 +155,9 @@ def _option(name: str, shape: Shape, request: Request) -> Option | None:
     elif request.wants_error:
         kept = False
     ages = curve_ages(request)
-    losses = [loss.epsilon for loss in person_losses(mechanism, ages, request.person, mechanism.delay)]
+    losses = [
+        loss.epsilon for loss in person_losses(mechanism, ages, request.person, mechanism.delay)
+    ]
     curve = tuple(zip(ages, losses, strict=True))
     allowed = dict(request.targets)
     shares = [loss / allowed[age] for age, loss in curve if age in allowed]
@@ -148,10 +174,18 @@ def _option(name: str, shape: Shape, request: Request) -> Option | None:
 def _alike(option: Option, other: Option) -> bool:
     """Whether a second design differs too little from the first to be worth a line."""
     one, two = option.mechanism, other.mechanism
-    if (one.kind, one.delay, one.schedule.head_start > 0) != (two.kind, two.delay, two.schedule.head_start > 0):
+    if (one.kind, one.delay, one.schedule.head_start > 0) != (
+        two.kind,
+        two.delay,
+        two.schedule.head_start > 0,
+    ):
         return False
-    figures = ((each.forecast.mean, each.forecast.worst, each.curve[-1][1]) for each in (option, other))
-    return all(abs(first - second) <= _ALIKE * second for first, second in zip(*figures, strict=True))
+    figures = (
+        (each.forecast.mean, each.forecast.worst, each.curve[-1][1]) for each in (option, other)
+    )
+    return all(
+        abs(first - second) <= _ALIKE * second for first, second in zip(*figures, strict=True)
+    )
 
 
 def _rank(option: Option, request: Request) -> tuple[bool, float]:
@@ -194,18 +228,29 @@ def plan_json(made: Plan, chosen: Option | None = None) -> str:
     option = made.best if chosen is None else chosen
     mechanism = json.loads(option.mechanism.to_json())
     return (
-        json.dumps({**mechanism, "plan": {"version": PLAN_VERSION, **plan_dict(made, option)}}, indent=2, allow_nan=False) + "\n"
+        json.dumps(
+            {**mechanism, "plan": {"version": PLAN_VERSION, **plan_dict(made, option)}},
+            indent=2,
+            allow_nan=False,
+        )
+        + "\n"
     )
 
 
-def save_plan(path: str | Path, made: Plan, chosen: Option | None = None, *, force: bool = False) -> None:
-    """Write a plan file. An existing file is refused unless ``force`` is given: a running counter may depend on it."""
+def save_plan(
+    path: str | Path, made: Plan, chosen: Option | None = None, *, force: bool = False
+) -> None:
+    """Write a plan file. An existing file is refused unless ``force`` is given: a running counter
+    may depend on it."""
     try:
         with Path(path).open("w" if force else "x", encoding="utf-8") as file:
             file.write(plan_json(made, chosen))
     except FileExistsError:
         raise ParameterError(
-            f"save must be a new file, got {str(path)!r}; choose another name, or overwrite it with force (--force)"
+            f"save must be a new file, got {str(path)!r}; choose another name, or overwrite it with"
+            " force (--force)"
         ) from None
     except OSError as error:
-        raise ParameterError(f"save must be a writable file, got {str(path)!r} ({error.strerror}); check the path") from error
+        raise ParameterError(
+            f"save must be a writable file, got {str(path)!r} ({error.strerror}); check the path"
+        ) from error

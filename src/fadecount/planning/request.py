@@ -1,12 +1,14 @@
 """The request for a plan, checked for consistency.
 
-A target ``age: loss`` says that no item may have lost more than ``loss`` up to that age. Between two targets the limit is that of
-the next one; past the last one it is the last, up to the horizon (that age included). Since the loss never falls with the age, it
-is enough to check the targets' ages and the horizon.
+A target ``age: loss`` says that no item may have lost more than ``loss`` up to that age. Between
+two targets the limit is that of the next one; past the last one it is the last, up to the horizon
+(that age included). Since the loss never falls with the age, it is enough to check the targets'
+ages and the horizon.
 
-For a person the limit is on all that the person did during the last ``age`` steps and now, together. The losses of
-several contributions add up (docs/planning.md), so with at most ``events`` in any ``steps`` consecutive steps the worst case has
-``events`` at the age itself, ``events`` one period later, and so on.
+For a person the limit is on all that the person did during the last ``age`` steps and now,
+together. The losses of several contributions add up (docs/planning.md), so with at most ``events``
+in any ``steps`` consecutive steps the worst case has ``events`` at the age itself, ``events`` one
+period later, and so on.
 """
 
 from __future__ import annotations
@@ -26,15 +28,18 @@ LONGEST_HORIZON = 1 << 60
 LARGEST_LOSS = float(1 << 20)
 _FINE = 1024
 _PER_LEVEL = 8
-"""The number of parts into which the contributions of a person are divided: for the check of a design, and for the search."""
+"""The number of parts into which the contributions of a person are divided: for the check of a
+design, and for the search."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """At most ``events`` contributions of one person in any ``steps`` consecutive steps, or ever if ``steps`` is None.
+    """At most ``events`` contributions of one person in any ``steps`` consecutive steps, or ever if
+    ``steps`` is None.
 
-    Each contribution adds at most 1 to each of at most ``keys`` counts. With ``per_step``, the promise is for what the person did
-    in one step, the unit that a stream can enforce: at most ``events`` in each of at most ``keys`` keys.
+    Each contribution adds at most 1 to each of at most ``keys`` counts. With ``per_step``, the
+    promise is for what the person did in one step, the unit that a stream can enforce: at most
+    ``events`` in each of at most ``keys`` keys.
     """
 
     events: int = 1
@@ -44,13 +49,24 @@ class Person:
 
     def __post_init__(self) -> None:
         remedy = "it is how often one person can contribute"
-        object.__setattr__(self, "events", require_integer("events", self.events, minimum=1, maximum=1 << 30, remedy=remedy))
+        object.__setattr__(
+            self,
+            "events",
+            require_integer("events", self.events, minimum=1, maximum=1 << 30, remedy=remedy),
+        )
         if self.steps is not None:
             remedy = "it is the number of steps in which a person contributes at most that often"
-            steps = require_integer("steps", self.steps, minimum=1, maximum=LONGEST_HORIZON, remedy=remedy)
+            steps = require_integer(
+                "steps", self.steps, minimum=1, maximum=LONGEST_HORIZON, remedy=remedy
+            )
             object.__setattr__(self, "steps", steps)
             if self.per_step:
-                raise bad_parameter("steps", steps, "left out with per_step", "per_step is about the events of one step")
+                raise bad_parameter(
+                    "steps",
+                    steps,
+                    "left out with per_step",
+                    "per_step is about the events of one step",
+                )
         object.__setattr__(self, "keys", require_keys(self.keys))
 
     @classmethod
@@ -62,13 +78,18 @@ class Person:
         >>> Person.in_time(1, 3600, 86_400) == Person(events=24, steps=1)
         True
         """
-        return cls(events=events * max(1, -(-tick_seconds // seconds)), steps=max(1, seconds // tick_seconds))
+        return cls(
+            events=events * max(1, -(-tick_seconds // seconds)),
+            steps=max(1, seconds // tick_seconds),
+        )
 
     def parts(self, reach: int, *, fine: bool, per_key: int = 1) -> Iterator[tuple[int, int]]:
-        """The contributions seen for at most ``reach`` outputs, as ``(reach, times)``, each reach rounded up within its part.
+        """The contributions seen for at most ``reach`` outputs, as ``(reach, times)``, each reach
+        rounded up within its part.
 
         Each counts ``per_key`` times: with pure losses, the losses under different keys add up.
-        Coarse parts are eighths of a level of intervals; fine ones are up to a thousand equal pieces.
+        Coarse parts are eighths of a level of intervals; fine ones are up to a thousand equal
+        pieces.
         """
         each = self.events * per_key
         if self.steps is None:
@@ -79,7 +100,11 @@ class Person:
         while at < periods:
             seen = reach - at * self.steps
             level = 1 << seen.bit_length() - 1
-            count = size if fine else min((seen - level) // self.steps + 1, level // (_PER_LEVEL * self.steps) + 1)
+            count = (
+                size
+                if fine
+                else min((seen - level) // self.steps + 1, level // (_PER_LEVEL * self.steps) + 1)
+            )
             count = min(count, periods - at)
             yield seen, count * each
             at += count
@@ -103,24 +128,33 @@ class Targets:
         ends = dict(zip(self.losses, self.ages, strict=True))  # of equal losses the last age stays
         ends[self.losses[-1]] = max(self.horizon, self.ages[-1])
         return [
-            Limit(most=loss, parts=tuple(self.person.parts(age - self.delay + 1, fine=fine, per_key=self.person.keys)))
+            Limit(
+                most=loss,
+                parts=tuple(
+                    self.person.parts(age - self.delay + 1, fine=fine, per_key=self.person.keys)
+                ),
+            )
             for loss, age in ends.items()
             if age >= self.delay
         ]
 
     def at(self, age: int) -> float:
         """The limit that holds at an age."""
-        return next((loss for end, loss in zip(self.ages, self.losses, strict=True) if age <= end), self.losses[-1])
+        return next(
+            (loss for end, loss in zip(self.ages, self.losses, strict=True) if age <= end),
+            self.losses[-1],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """Losses at ages, errors, or both, over a horizon in steps.
 
-    ``mean_error`` limits the root of the mean squared error over the horizon; ``max_error`` the error of all outputs at once,
-    with probability ``1 - beta``. Both count the noise, not what a delay hides. ``delay`` is the longest that outputs may lag.
-    ``tick_seconds`` is the length of a step, for display. ``delta`` is the chance with which a promise may fail; without
-    it only pure losses are planned.
+    ``mean_error`` limits the root of the mean squared error over the horizon; ``max_error`` the
+    error of all outputs at once, with probability ``1 - beta``. Both count the noise, not what a
+    delay hides. ``delay`` is the longest that outputs may lag. ``tick_seconds`` is the length of a
+    step, for display. ``delta`` is the chance with which a promise may fail; without it only pure
+    losses are planned.
     """
 
     horizon: int
@@ -140,9 +174,12 @@ class Request:
         return self.mean_error is not None or self.max_error is not None
 
     def targets_with(self, delay: int) -> Targets:
-        """The targets for a delay: those before it are kept by the delay alone. Without any, a loss of 1 at the horizon."""
+        """The targets for a delay: those before it are kept by the delay alone. Without any, a loss
+        of 1 at the horizon."""
         pairs = dict(self.targets) or {self.horizon: 1.0}
-        later = {age: loss for age, loss in pairs.items() if age >= delay} or {self.horizon: max(pairs.values())}
+        later = {age: loss for age, loss in pairs.items() if age >= delay} or {
+            self.horizon: max(pairs.values())
+        }
         return read_targets(later, horizon=self.horizon, delay=delay, person=self.person)
 
 
@@ -161,19 +198,40 @@ def read_request(
 ) -> Request:
     """A checked request, or a :class:`ParameterError` in one line."""
     if targets is None and mean_error is None and max_error is None:
-        raise ParameterError("a plan needs targets, mean_error or max_error; say what may be lost, or how wrong counts may be")
+        raise ParameterError(
+            "a plan needs targets, mean_error or max_error; say what may be lost, or how wrong"
+            " counts may be"
+        )
     if horizon is None:
         if not isinstance(targets, Mapping) or not targets:
-            raise ParameterError("horizon must be given where no target has an age; it is the number of steps to plan for")
+            raise ParameterError(
+                "horizon must be given where no target has an age; it is the number of steps to"
+                " plan for"
+            )
         horizon = max(targets)
-    horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST, remedy="it is the number of steps to plan for")
-    delay = require_integer("delay", delay, minimum=0, maximum=LONGEST, remedy="it is the longest that outputs may lag")
+    horizon = require_integer(
+        "horizon",
+        horizon,
+        minimum=1,
+        maximum=LONGEST,
+        remedy="it is the number of steps to plan for",
+    )
+    delay = require_integer(
+        "delay", delay, minimum=0, maximum=LONGEST, remedy="it is the longest that outputs may lag"
+    )
     if delay >= horizon:
-        raise bad_parameter("delay", delay, f"less than the horizon, {horizon}", "no output would show anything")
+        raise bad_parameter(
+            "delay", delay, f"less than the horizon, {horizon}", "no output would show anything"
+        )
     pairs = () if targets is None else _pairs(read_targets(targets, horizon=horizon, person=person))
     remedy = "it is an error in counts, such as 100"
     chance = require_real(
-        "beta", beta, low=0.0, high=1.0, open_ends=True, remedy="it is the probability that max_error may fail, such as 0.05"
+        "beta",
+        beta,
+        low=0.0,
+        high=1.0,
+        open_ends=True,
+        remedy="it is the probability that max_error may fail, such as 0.05",
     )
     return Request(
         horizon=horizon,
@@ -183,7 +241,9 @@ def read_request(
         beta=chance,
         delay=delay,
         person=person or EVENT,
-        tick_seconds=_positive("tick_seconds", tick_seconds, "it is the length of a step, such as 60"),
+        tick_seconds=_positive(
+            "tick_seconds", tick_seconds, "it is the length of a step, such as 60"
+        ),
         objective=objective,
         delta=None if delta is None else require_delta(delta),
     )
@@ -194,28 +254,41 @@ def _pairs(targets: Targets) -> tuple[tuple[int, float], ...]:
 
 
 def _positive(name: str, value: Any, remedy: str) -> float | None:
-    return None if value is None else require_real(name, value, low=0.0, high=1e18, open_ends=True, remedy=remedy)
+    return (
+        None
+        if value is None
+        else require_real(name, value, low=0.0, high=1e18, open_ends=True, remedy=remedy)
+    )
 
 
-def read_targets(targets: Any, *, horizon: Any, delay: Any = 0, person: Person | None = None) -> Targets:
+def read_targets(
+    targets: Any, *, horizon: Any, delay: Any = 0, person: Person | None = None
+) -> Targets:
     """Checked, consistent targets, or a :class:`ParameterError` in one line."""
     remedy = "it is the number of steps to plan for"
     horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST_HORIZON, remedy=remedy)
-    delay = require_integer("delay", delay, minimum=0, maximum=LONGEST_HORIZON, remedy="0 means no delay")
+    delay = require_integer(
+        "delay", delay, minimum=0, maximum=LONGEST_HORIZON, remedy="0 means no delay"
+    )
     if delay >= horizon:
-        raise bad_parameter("delay", delay, f"less than the horizon, {horizon}", "no output would show anything")
+        raise bad_parameter(
+            "delay", delay, f"less than the horizon, {horizon}", "no output would show anything"
+        )
     if person is not None and not isinstance(person, Person):
         raise bad_parameter("person", person, "a Person", "such as Person(events=24, steps=1440)")
     if not isinstance(targets, Mapping) or not targets:
-        raise bad_parameter("targets", targets, "a mapping from ages to losses", "such as {0: 0.1, 1000: 2.0}")
+        raise bad_parameter(
+            "targets", targets, "a mapping from ages to losses", "such as {0: 0.1, 1000: 2.0}"
+        )
     pairs = sorted(_pair(age, loss, horizon) for age, loss in targets.items())
     if len({age for age, _ in pairs}) < len(pairs):
         raise ParameterError("targets must have one loss per age; remove the duplicate")
     for (age, loss), (next_age, next_loss) in pairwise(pairs):
         if next_loss < loss:
             raise ParameterError(
-                f"targets must not decrease with age, got {loss:.12g} at {age} and {next_loss:.12g} at {next_age};"
-                f" what has been lost stays lost, so lower the loss at {age} to at most {next_loss:.12g}"
+                f"targets must not decrease with age, got {loss:.12g} at {age} and {next_loss:.12g}"
+                f" at {next_age}; what has been lost stays lost, so lower the loss at {age} to at"
+                f" most {next_loss:.12g}"
             )
     if pairs[0][0] < delay:
         age, loss = pairs[0]
@@ -231,4 +304,11 @@ def _pair(age: Any, loss: Any, horizon: int) -> tuple[int, float]:
     remedy = "an age is a number of steps, and nothing grows older than the horizon"
     number = require_integer("target age", age, minimum=0, maximum=horizon, remedy=remedy)
     remedy = "a loss is positive; leave an age out to set no limit there"
-    return number, require_real(f"target loss at age {number}", loss, low=0.0, high=LARGEST_LOSS, open_ends=True, remedy=remedy)
+    return number, require_real(
+        f"target loss at age {number}",
+        loss,
+        low=0.0,
+        high=LARGEST_LOSS,
+        open_ends=True,
+        remedy=remedy,
+    )

@@ -1,11 +1,15 @@
-"""The search for the best level budgets: a convex problem for each choice of patterns, and successively better choices.
+"""The search for the best level budgets: a convex problem for each choice of patterns, and
+successively better choices.
 
-For fixed choices the problem is convex (:mod:`fadecount.planning.convex`). The search starts with the sufficient condition "pay
-once for every level", so it never ends worse than that, and then takes two kinds of steps, both of which only ever improve:
+For fixed choices the problem is convex (:mod:`fadecount.planning.convex`). The search starts with
+the sufficient condition "pay once for every level", so it never ends worse than that, and then
+takes two kinds of steps, both of which only ever improve:
 
-* Re-choose: at the solution found, other patterns may be cheaper. They leave room, and the convex problem uses it.
-* Move: at the prices of the limits, moving one stop level, or dropping the own variable of one level, changes the
-  noise by an amount that is estimated for all such moves at once. The most promising ones are solved.
+* Re-choose: at the solution found, other patterns may be cheaper. They leave room, and the convex
+  problem uses it.
+* Move: at the prices of the limits, moving one stop level, or dropping the own variable of one
+  level, changes the noise by an amount that is estimated for all such moves at once. The most
+  promising ones are solved.
 """
 
 from __future__ import annotations
@@ -32,12 +36,14 @@ _PROMISING = 5
 _BETTER = 1.0 - 1e-4
 _NOTHING = 1e-6
 _CHEAP = 1e-3
-"""A limit with a price below this share of the noise does not bind; moving its stop level changes nothing."""
+"""A limit with a price below this share of the noise does not bind; moving its stop level changes
+nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Budgets that meet all limits up to rounding, their noise, and the choices and prices at which they were found."""
+    """Budgets that meet all limits up to rounding, their noise, and the choices and prices at which
+    they were found."""
 
     budgets: Vector
     noise: float
@@ -48,14 +54,17 @@ class Found:
 class Search:
     """One search: the share of the steps at which each level is in use, and the limits."""
 
-    def __init__(self, shares: Vector, limits: Sequence[Limit], *, most_solved: int = MOST_SOLVED) -> None:
+    def __init__(
+        self, shares: Vector, limits: Sequence[Limit], *, most_solved: int = MOST_SOLVED
+    ) -> None:
         self._shares = shares
         self._patterns = Patterns(limits, len(shares))
         self._weights = np.cbrt(shares)
         self._left = most_solved
 
     def run(self) -> Found:
-        """The best budgets found from the sufficient condition, and from the best gradual curve where that is about as good."""
+        """The best budgets found from the sufficient condition, and from the best gradual curve
+        where that is about as good."""
         best = self._improved(self._solved(self._patterns.cumulative(), self._weights))
         gradual, noise = self._best_gradual()
         if noise < _CLOSE * best.noise:
@@ -72,7 +81,8 @@ class Search:
         return found
 
     def _best_gradual(self) -> tuple[Vector, float]:
-        """The gradual curve (budgets that grow like a power of the level) with the least noise, and that noise."""
+        """The gradual curve (budgets that grow like a power of the level) with the least noise, and
+        that noise."""
         levels = np.arange(1.0, len(self._shares) + 1.0)
         best, least = levels, math.inf
         for exponent in _EXPONENTS:
@@ -93,9 +103,13 @@ class Search:
                 return found
         return None
 
-    def _solved(self, choices: Choices, start: Vector, *, precision: float = SEARCH_PRECISION) -> Found:
+    def _solved(
+        self, choices: Choices, start: Vector, *, precision: float = SEARCH_PRECISION
+    ) -> Found:
         self._left -= 1
-        budgets, prices = least_noise(self._shares, self._patterns.matrix(choices), start, precision)
+        budgets, prices = least_noise(
+            self._shares, self._patterns.matrix(choices), start, precision
+        )
         return Found(budgets, float(self._shares @ variance(budgets)), choices, prices)
 
     def _rechosen(self, found: Found) -> Found:
@@ -111,7 +125,8 @@ class Search:
         return found
 
     def _moves(self, best: Found) -> Iterator[tuple[float, Choices]]:
-        """Every neighbouring choice that promises less noise at the prices of the limits, with the estimated change."""
+        """Every neighbouring choice that promises less noise at the prices of the limits, with the
+        estimated change."""
         paid = best.prices @ self._patterns.matrix(best.choices)
         yield from self._stop_moves(best, paid)
         yield from self._own_moves(best, paid)
@@ -120,7 +135,9 @@ class Search:
         own, stops = best.choices.own, best.choices.stops
         unit, now = self._patterns.whole_payments(best.choices), self._estimate(paid)
         prices = best.prices @ self._patterns.weights
-        for at in np.flatnonzero(best.prices @ (self._patterns.weights > 0) > _CHEAP * best.noise).tolist():
+        for at in np.flatnonzero(
+            best.prices @ (self._patterns.weights > 0) > _CHEAP * best.noise
+        ).tolist():
             seen = self._patterns.seen[at][:, None] * unit
             rows = np.eye(len(unit)) + np.cumsum(seen[::-1], axis=0)[::-1]
             change = prices[at] * (rows[: self._patterns.tops[at] + 1] - rows[stops[at]])
@@ -132,23 +149,30 @@ class Search:
         """Drop the variable of a level everywhere, or use one again for whole intervals."""
         own, stops = best.choices.own, best.choices.stops
         payer, factor = best.choices.chains()
-        shifts = (best.prices @ self._patterns.weights @ self._patterns.shifted(best.choices)).tolist()
+        shifts = (
+            best.prices @ self._patterns.weights @ self._patterns.shifted(best.choices)
+        ).tolist()
         now, chained = self._estimate(paid), 0.0
         for level in range(len(own) - 1, 0, -1):
-            chained = shifts[level] + 2.0 * chained  # paid for whole intervals up to the next own level, in units of this one
+            chained = (
+                shifts[level] + 2.0 * chained
+            )  # paid for whole intervals up to the next own level, in units of this one
             choices = self._patterns.toggled(best.choices, level, best.budgets)
             if choices.stops != stops:
                 other = best.prices @ self._patterns.matrix(choices)
             else:
                 other = paid.copy()
                 other[level] += -chained if own[level] else chained
-                other[payer[level - 1]] += (2.0 if own[level] else -2.0) * factor[level - 1] * chained
+                other[payer[level - 1]] += (
+                    (2.0 if own[level] else -2.0) * factor[level - 1] * chained
+                )
             gain = self._estimate(np.maximum(other, 0.0)) - now
             if gain < -_NOTHING * now:
                 yield float(gain), choices
             chained = 0.0 if own[level] else chained
 
     def _estimate(self, paid: Vector) -> Vector:
-        """The least noise plus payment at given prices per budget, up to a factor: (share * paid**2)**(1/3) over the levels."""
+        """The least noise plus payment at given prices per budget, up to a factor: (share *
+        paid**2)**(1/3) over the levels."""
         noise: Vector = np.cbrt(paid * paid) @ self._weights
         return noise

@@ -1,4 +1,5 @@
-"""Curves and releases as pictures, with matplotlib (the extra ``plots``). Nothing here uses pyplot or its global state.
+"""Curves and releases as pictures, with matplotlib (the extra ``plots``). Nothing here uses pyplot
+or its global state.
 
 >>> import fadecount as fc
 >>> from fadecount.plots import Curve, draw_bounds, draw_curves, new_figure
@@ -10,7 +11,7 @@
 from fadecount.errors import missing_extra
 
 try:
-    import matplotlib as _matplotlib  # noqa: F401  # asked here once, so that the answer is one clear line
+    import matplotlib as _matplotlib  # asked here once, so that the answer is one clear line  # noqa: F401  # asked here once, so that the answer is one clear line
 except ImportError as _error:
     raise missing_extra("plots", "matplotlib", "plots") from _error
 

@@ -1,8 +1,9 @@
 """The style of pictures, their axes, and saving them to files; without pyplot.
 
-Curves differ in colour, and also in their marks and dashes. The colours are those of Okabe and Ito (2008),
-chosen to stay distinct for every common kind of colour blindness. A *kind* of curve (exact, paper, ...) has its dashes, a
-*group* (one mechanism) its colour and mark. Ages are shown in human time, losses in plain numbers.
+Curves differ in colour, and also in their marks and dashes. The colours are those of Okabe and Ito
+(2008), chosen to stay distinct for every common kind of colour blindness. A *kind* of curve (exact,
+paper, ...) has its dashes, a *group* (one mechanism) its colour and mark. Ages are shown in human
+time, losses in plain numbers.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ _APART = 0.12  # of the axis: nearer marks would run into each other
 
 
 def age_axis(axes: Axes, oldest: int, tick_seconds: float | None, subject: str = "event") -> None:
-    """A logarithmic axis that has room for age 0; with a tick length its marks are minutes, days and years."""
+    """A logarithmic axis that has room for age 0; with a tick length its marks are minutes, days
+    and years."""
     axes.set_xscale("symlog", linthresh=1.0, linscale=_LINEAR)
     axes.set_xlim(-0.02, max(2.0, oldest * 1.15))
     marks = _human_marks(oldest, tick_seconds) if tick_seconds else _plain_marks(oldest)
@@ -120,7 +122,10 @@ def _human_marks(oldest: int, tick_seconds: float) -> list[tuple[float, str]]:
     kept, last = [(0.0, "0")], 0.0
     for seconds, name in _HUMAN:
         age = seconds / tick_seconds
-        if 1.0 <= age <= oldest * 1.15 and (place := math.log10(age) + _LINEAR) - last >= _APART * width:
+        if (
+            1.0 <= age <= oldest * 1.15
+            and (place := math.log10(age) + _LINEAR) - last >= _APART * width
+        ):
             kept.append((age, name))
             last = place
     return kept
@@ -131,31 +136,42 @@ _DPI = 160
 
 
 def new_figure(width: float = 7.2, height: float = 4.8) -> Figure:
-    """An empty figure with its size in inches and automatic layout; no global state refers to it."""
+    """An empty figure with its size in inches and automatic layout; no global state refers to
+    it."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
 def check_picture(path: str | Path) -> Path:
-    """The file of a picture; refused if its ending names no format or its folder does not exist. Writes nothing."""
+    """The file of a picture; refused if its ending names no format or its folder does not exist.
+    Writes nothing."""
     target = Path(path)
     if target.suffix.lower() not in SUFFIXES:
-        raise bad_parameter("plot", str(path), f"a file that ends with {', '.join(SUFFIXES)}", "the ending chooses the format")
+        raise bad_parameter(
+            "plot",
+            str(path),
+            f"a file that ends with {', '.join(SUFFIXES)}",
+            "the ending chooses the format",
+        )
     if not target.parent.is_dir():
-        raise bad_parameter("plot", str(path), "a file in a folder that exists", "make the folder first")
+        raise bad_parameter(
+            "plot", str(path), "a file in a folder that exists", "make the folder first"
+        )
     return target
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:
-    """Write the figure as PNG, SVG, PDF or an HTML page, by the end of its name. The same figure gives the same bytes."""
+    """Write the figure as PNG, SVG, PDF or an HTML page, by the end of its name. The same figure
+    gives the same bytes."""
     target = check_picture(path)
     try:
         kind = target.suffix.lower()[1:]
         target.write_bytes(_page(figure) if kind == "html" else _rendered(figure, kind))
     except OSError as error:
         raise ParameterError(
-            f"plot must be a writable file, got {str(path)!r} ({error.strerror}); choose another place"
+            f"plot must be a writable file, got {str(path)!r} ({error.strerror}); choose another"
+            " place"
         ) from error
     return target
 
@@ -173,7 +189,9 @@ def _page(figure: Figure) -> bytes:
 
 
 def _rendered(figure: Figure, kind: str) -> bytes:
-    undated: dict[str, Any] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+    undated: dict[str, Any] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[
+        kind
+    ]
     buffer = io.BytesIO()
     with matplotlib.rc_context(RC):
         figure.savefig(buffer, format=kind, dpi=_DPI, metadata=undated)

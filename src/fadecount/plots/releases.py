@@ -1,4 +1,5 @@
-"""Released counts, with the band in which the truth lies; with the true counts where their owner draws them."""
+"""Released counts, with the band in which the truth lies; with the true counts where their owner
+draws them."""
 
 from __future__ import annotations
 
@@ -31,14 +32,17 @@ def draw_releases(
     title: str = "",
     unit: str = "events",
 ) -> None:
-    """Draw released running counts with their error band, and below them how far they are from the true counts, if given.
+    """Draw released running counts with their error band, and below them how far they are from the
+    true counts, if given.
 
-    ``error`` bounds the distance at each time with probability ``confidence``. True counts are secret: only their owner may
-    see a picture with them.
+    ``error`` bounds the distance at each time with probability ``confidence``. True counts are
+    secret: only their owner may see a picture with them.
     """
     count = len(released)
     if len(times) != count or (true is not None and len(true) != count):
-        raise ParameterError(f"times and true must have one entry per release, {count}; cut them to one length")
+        raise ParameterError(
+            f"times and true must have one entry per release, {count}; cut them to one length"
+        )
     margin = np.broadcast_to(np.asarray(error, dtype=np.float64), (count,))
     share = f"{100 * confidence:g} %"
     with matplotlib.rc_context(RC):
@@ -49,14 +53,42 @@ def draw_releases(
         if true is not None:
             upper.plot(times, true, color=TRUE_COLOUR, linewidth=3.2, label="true", zorder=2)
         upper.plot(
-            times, released, color=RELEASED_COLOUR if true is None else "#E69F00", linewidth=1.3, label="released", zorder=3
+            times,
+            released,
+            color=RELEASED_COLOUR if true is None else "#E69F00",
+            linewidth=1.3,
+            label="released",
+            zorder=3,
         )
         if lower is None:
-            upper.fill_between(times, released - margin, released + margin, color=BAND_COLOUR, label=f"{share} band", zorder=1)
+            upper.fill_between(
+                times,
+                released - margin,
+                released + margin,
+                color=BAND_COLOUR,
+                label=f"{share} band",
+                zorder=1,
+            )
         else:
             assert true is not None
-            lower.fill_between(times, -margin, margin, color=BAND_COLOUR, alpha=0.6, linewidth=0, label=f"{share} band", zorder=1)
-            lower.plot(times, released - true, color=RELEASED_COLOUR, linewidth=0.6, label="released minus true", zorder=3)
+            lower.fill_between(
+                times,
+                -margin,
+                margin,
+                color=BAND_COLOUR,
+                alpha=0.6,
+                linewidth=0,
+                label=f"{share} band",
+                zorder=1,
+            )
+            lower.plot(
+                times,
+                released - true,
+                color=RELEASED_COLOUR,
+                linewidth=0.6,
+                label="released minus true",
+                zorder=3,
+            )
             lower.axhline(0.0, color=TRUE_COLOUR, linewidth=1.0, zorder=2)
             count_axis(lower, f"error ({unit})")
         count_axis(upper, f"running count ({unit})")
@@ -70,7 +102,8 @@ MOST_POINTS = 4000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Panel:
-    """The counts of one key over time: values with their 95 % intervals; ``partial`` marks windows that are cut."""
+    """The counts of one key over time: values with their 95 % intervals; ``partial`` marks windows
+    that are cut."""
 
     key: str
     times: Sequence[datetime]
@@ -81,12 +114,19 @@ class Panel:
 
 
 def draw_panels(
-    figure: Figure | SubFigure, panels: Sequence[Panel], *, bars: bool, zone: str = "UTC", title: str = "", unit: str = "events"
+    figure: Figure | SubFigure,
+    panels: Sequence[Panel],
+    *,
+    bars: bool,
+    zone: str = "UTC",
+    title: str = "",
+    unit: str = "events",
 ) -> None:
-    """Draw one small picture per key, on one axis of time: running totals with a band, or windows as ``bars`` with whiskers.
+    """Draw one small picture per key, on one axis of time: running totals with a band, or windows
+    as ``bars`` with whiskers.
 
-    If there are more points than can be seen, an even selection is drawn. More than a few hundred windows become a line with
-    a band.
+    If there are more points than can be seen, an even selection is drawn. More than a few hundred
+    windows become a line with a band.
     """
     columns = 1 if len(panels) < 4 else 2
     rows = -(-len(panels) // columns)
@@ -95,8 +135,11 @@ def draw_panels(
         grid = figure.subplots(rows, columns, sharex=True, squeeze=False)
         for axes, panel in zip(grid.flat, panels, strict=False):
             _draw_panel(axes, panel, bars=bars)
-            # Two marks are enough: with five, three days would need marks between hours and days, and there are none.
-            locator = AutoDateLocator(minticks=2, maxticks=6 if columns > 1 else 9, tz=ZoneInfo(zone))  # type: ignore[no-untyped-call]
+            # Two marks are enough: with five, three days would need marks between hours and days,
+            # and there are none.
+            locator = AutoDateLocator(
+                minticks=2, maxticks=6 if columns > 1 else 9, tz=ZoneInfo(zone)
+            )  # type: ignore[no-untyped-call]
             axes.xaxis.set_major_locator(locator)
             formatter = ConciseDateFormatter(locator, tz=ZoneInfo(zone))  # type: ignore[no-untyped-call]
             axes.xaxis.set_major_formatter(formatter)
@@ -117,7 +160,9 @@ def _draw_panel(axes: Axes, panel: Panel, *, bars: bool) -> None:
     times = date2num(list(panel.times[::stride]))  # type: ignore[no-untyped-call]
     values, low, high = (each[::stride] for each in (panel.values, panel.low, panel.high))
     if not bars:
-        axes.fill_between(times, low, high, color=BAND_COLOUR, linewidth=0, label="95 % interval", zorder=1)
+        axes.fill_between(
+            times, low, high, color=BAND_COLOUR, linewidth=0, label="95 % interval", zorder=1
+        )
         axes.plot(times, values, color=RELEASED_COLOUR, linewidth=1.3, label="released", zorder=3)
         axes.xaxis_date()
         return
@@ -125,8 +170,19 @@ def _draw_panel(axes: Axes, panel: Panel, *, bars: bool) -> None:
     cut = np.zeros(len(times), dtype=np.bool_) if panel.partial is None else panel.partial
     for chosen, look, label in ((~cut, 1.0, "released"), (cut, 0.45, "not a whole window")):
         if chosen.any():
-            axes.bar(times[chosen], values[chosen], width, align="edge", color=RELEASED_COLOUR, alpha=look, label=label, zorder=2)
+            axes.bar(
+                times[chosen],
+                values[chosen],
+                width,
+                align="edge",
+                color=RELEASED_COLOUR,
+                alpha=look,
+                label=label,
+                zorder=2,
+            )
     middle = times + width / 2
-    axes.vlines(middle, low, high, color=TRUE_COLOUR, linewidth=1.0, label="95 % interval", zorder=3)
+    axes.vlines(
+        middle, low, high, color=TRUE_COLOUR, linewidth=1.0, label="95 % interval", zorder=3
+    )
     axes.axhline(0.0, color=TRUE_COLOUR, linewidth=0.7, zorder=1)
     axes.xaxis_date()

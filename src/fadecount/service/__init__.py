@@ -1,6 +1,7 @@
 """The service: HTTP in and out of durable streams, tokens and roles, and a page to look at.
 
-``serve(Settings(storage=Storage(folder=...)), "127.0.0.1", 8000)`` is what ``fadecount serve`` does.
+``serve(Settings(storage=Storage(folder=...)), "127.0.0.1", 8000)`` is what ``fadecount serve``
+does.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ if TYPE_CHECKING:
     from fadecount.service.settings import Settings, Storage, open_store
     from fadecount.service.tokens import Role
 
-__all__ = ["FastClock", "Limits", "Role", "ServiceError", "Settings", "Storage", "configure_logs", "open_store", "serve"]
+__all__ = [
+    "FastClock",
+    "Limits",
+    "Role",
+    "ServiceError",
+    "Settings",
+    "Storage",
+    "configure_logs",
+    "open_store",
+    "serve",
+]
 _HOMES = {
     "FastClock": "clock",
     "Limits": "limits",

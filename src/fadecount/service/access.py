@@ -32,9 +32,11 @@ ALLOWED: Mapping[Role, frozenset[Action]] = {
 
 
 class Access:
-    """Decides whether a request is allowed. With ``public``, reading needs no token; everything else always needs one.
+    """Decides whether a request is allowed. With ``public``, reading needs no token; everything
+    else always needs one.
 
-    A wrong stream and an unknown stream get the same refusal, so a token of one stream cannot find out which others exist.
+    A wrong stream and an unknown stream get the same refusal, so a token of one stream cannot find
+    out which others exist.
     """
 
     def __init__(self, tokens: TokenFile, *, public: bool) -> None:
@@ -43,8 +45,9 @@ class Access:
         self._noted: str | None = None
 
     def allow(self, scope: Scope, action: Action, stream: str | None) -> Grant | None:
-        """What allows the request to do ``action`` on ``stream`` (None: on no stream in particular); raises a Problem if nothing
-        does. The grant is None where no token is needed."""
+        """What allows the request to do ``action`` on ``stream`` (None: on no stream in
+        particular); raises a Problem if nothing does. The grant is None where no token is
+        needed."""
         if self._public and action is Action.READ and _authorization(scope) is None:
             return None
         grant = self._grant(scope)
@@ -53,7 +56,9 @@ class Access:
 
     def require(self, grant: Grant, action: Action, stream: str | None) -> None:
         """Refuse what a token that was recognised does not allow."""
-        if action not in ALLOWED[grant.role] or (grant.stream is not None and grant.stream != stream):
+        if action not in ALLOWED[grant.role] or (
+            grant.stream is not None and grant.stream != stream
+        ):
             raise forbidden()
 
     def allow_some(self, scope: Scope, action: Action) -> Grant:
@@ -97,14 +102,19 @@ class Access:
         return grant.stream
 
     def recognised(self, scope: Scope) -> Grant | None:
-        """What the token of a request allows, if it has a valid one. The token is looked up once for each request."""
+        """What the token of a request allows, if it has a valid one. The token is looked up once
+        for each request."""
         if _GRANT not in scope:
             scheme, _, token = (_authorization(scope) or b"").decode("latin-1").partition(" ")
             try:
-                scope[_GRANT] = self._tokens.grant_of(token.strip()) if scheme.lower() == "bearer" else None
+                scope[_GRANT] = (
+                    self._tokens.grant_of(token.strip()) if scheme.lower() == "bearer" else None
+                )
             except TokenFileError as error:
                 self._note(error)
-                raise unavailable("the tokens cannot be read; the operator's log says why") from None
+                raise unavailable(
+                    "the tokens cannot be read; the operator's log says why"
+                ) from None
         found: Grant | None = scope[_GRANT]
         return found
 

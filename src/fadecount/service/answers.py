@@ -9,7 +9,8 @@ from fadecount.service.parsing import JsonObject
 
 
 class Accepted(Struct):
-    """The events are durable. `repeated`: this token had sent this Idempotency-Key before, so they count once."""
+    """The events are durable. `repeated`: this token had sent this Idempotency-Key before, so they
+    count once."""
 
     accepted: bool
     repeated: bool
@@ -29,13 +30,15 @@ class Declared(Struct):
 
 
 class Deleted(Struct):
-    """There is no such stream any more. Observers keep what they have seen, so its name stays taken if anything was released."""
+    """There is no such stream any more. Observers keep what they have seen, so its name stays taken
+    if anything was released."""
 
     name: str
 
 
 class Retained(Struct):
-    """Releases are kept for `retain_seconds` (null: for ever). Older ones are removed soon; no loss changes."""
+    """Releases are kept for `retain_seconds` (null: for ever). Older ones are removed soon; no loss
+    changes."""
 
     name: str
     retain_seconds: int | None
@@ -57,9 +60,10 @@ class StreamList(Struct):
 
 
 class StreamStatus(Struct):
-    """Where a stream stands. `state` is running, ended, refused, clock ahead, clock behind, led elsewhere, or unknown while the
-    store is away. `released_until` is when the last released tick ended; `lag_seconds` is how late the next release is. Releases
-    are kept for `retain_seconds` (null: for ever)."""
+    """Where a stream stands. `state` is running, ended, refused, clock ahead, clock behind, led
+    elsewhere, or unknown while the store is away. `released_until` is when the last released tick
+    ended; `lag_seconds` is how late the next release is. Releases are kept for `retain_seconds`
+    (null: for ever)."""
 
     name: str
     state: str
@@ -72,14 +76,16 @@ class StreamStatus(Struct):
 
 
 class StatusPage(Struct):
-    """The status of streams in alphabetical order; `next` is the cursor of the next page, null on the last."""
+    """The status of streams in alphabetical order; `next` is the cursor of the next page, null on
+    the last."""
 
     streams: list[StreamStatus]
     next: str | None
 
 
 class TokenAnswer(Struct):
-    """What a token allows, without its secret. `last_used` is a day (UTC), null before the first use."""
+    """What a token allows, without its secret. `last_used` is a day (UTC), null before the first
+    use."""
 
     id: str
     role: str
@@ -125,9 +131,11 @@ class UnitAnswer(Struct):
 
 
 class StreamDescription(Struct):
-    """Everything that is public about a stream. Times are the starts of ticks; `clock` is null while it is right.
+    """Everything that is public about a stream. Times are the starts of ticks; `clock` is null
+    while it is right.
 
-    Releases are kept for `retain_seconds` (null: for ever); `first_tick` is the first one that is there.
+    Releases are kept for `retain_seconds` (null: for ever); `first_tick` is the first one that is
+    there.
     """
 
     name: str
@@ -172,7 +180,8 @@ class ReleasePage(Struct):
 
 
 class CountedWindow(Struct):
-    """The count of a window from `tick` to `tick_end`: it may be negative. `partial`: not covered from beginning to end."""
+    """The count of a window from `tick` to `tick_end`: it may be negative. `partial`: not covered
+    from beginning to end."""
 
     tick: str
     tick_end: str
@@ -184,7 +193,8 @@ class CountedWindow(Struct):
 
 
 class WindowPage(Struct):
-    """Counts of windows, oldest first. Days, weeks and months begin at midnight in `zone`. `next` is null: there is one page."""
+    """Counts of windows, oldest first. Days, weeks and months begin at midnight in `zone`. `next`
+    is null: there is one page."""
 
     per: str
     zone: str
@@ -228,7 +238,8 @@ class ComparedPoint(Struct):
 
 
 class Comparison(Struct):
-    """The paper's budget refresh, at the same typical error: its losses at the ages of the curve."""
+    """The paper's budget refresh, at the same typical error: its losses at the ages of the
+    curve."""
 
     every_seconds: int
     window_ticks: int
@@ -297,8 +308,8 @@ class PrivacyOfEvent(Struct):
 
 
 class PlannedLoss(Struct):
-    """The privacy loss (ε) of the planned unit at an age, at most. Where a loss was allowed: that `limit`, and how `sure` a
-    fifty-fifty guess can become."""
+    """The privacy loss (ε) of the planned unit at an age, at most. Where a loss was allowed: that
+    `limit`, and how `sure` a fifty-fifty guess can become."""
 
     age_seconds: int
     age: str
@@ -311,8 +322,9 @@ class PlannedLoss(Struct):
 class PlannedOption(Struct):
     """A mechanism that fits, with its errors in counts.
 
-    `total_error` and `window_error` are typical (the root of the mean squared error). 95 % of the time the last total and the
-    last window are within `total_margin` and `window_margin` of the truth. `final_loss` is the loss at the horizon.
+    `total_error` and `window_error` are typical (the root of the mean squared error). 95 % of the
+    time the last total and the last window are within `total_margin` and `window_margin` of the
+    truth. `final_loss` is the loss at the horizon.
     """
 
     name: str
@@ -325,7 +337,8 @@ class PlannedOption(Struct):
 
 
 class SimulatedCount(Struct):
-    """A count of a stream that does not exist: `truth` is made up, the noise is real. A window ends at `tick_end`."""
+    """A count of a stream that does not exist: `truth` is made up, the noise is real. A window ends
+    at `tick_end`."""
 
     tick: str
     tick_end: str | None
@@ -336,7 +349,8 @@ class SimulatedCount(Struct):
 
 
 class PlanAnswer(Struct):
-    """The mechanisms that fit, best first; the losses of the chosen `option`, a stream simulated with it, and its plan `file`."""
+    """The mechanisms that fit, best first; the losses of the chosen `option`, a stream simulated
+    with it, and its plan `file`."""
 
     unit: str
     tick_seconds: int
@@ -351,10 +365,11 @@ class PlanAnswer(Struct):
 
 
 class Wish(Struct, frozen=True):
-    """What a plan is wanted for, as the planning process reads it. `horizon` and the ages of `losses` are in ticks.
+    """What a plan is wanted for, as the planning process reads it. `horizon` and the ages of
+    `losses` are in ticks.
 
-    `events` is how often a person comes in any `every_seconds`; null plans for single events. `daily` is about how many events a
-    day the simulated stream has.
+    `events` is how often a person comes in any `every_seconds`; null plans for single events.
+    `daily` is about how many events a day the simulated stream has.
     """
 
     tick_seconds: int

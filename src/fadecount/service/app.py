@@ -1,4 +1,5 @@
-"""The application: every route, the middleware around them, and the writer and readers behind them."""
+"""The application: every route, the middleware around them, and the writer and readers behind
+them."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ HEALTH = ("/healthz", "/readyz")
 
 LIVE_PATH = re.compile(r"/v1/streams/[^/]+/live")
 LOOK_SECONDS = 0.5
-"""Seconds between two checks for changes by others: revoked tokens, and ticks that other processes published."""
+"""Seconds between two checks for changes by others: revoked tokens, and ticks that other processes
+published."""
 
 
 class Service:
@@ -74,10 +76,16 @@ class Service:
             clock_trouble=self.writer.clock_trouble,
         )
         self._access = access
-        self._writes = WriteContext(writer=self.writer, access=access, limits=settings.limits, parsers=self._parsers)
+        self._writes = WriteContext(
+            writer=self.writer, access=access, limits=settings.limits, parsers=self._parsers
+        )
         self._planner = Planner()
         self.broadcaster = Broadcaster(frame_maker(self._reads))
-        gauges = StreamGauges(context=self._reads, state_of=self.writer.stream_state, most_values=settings.metrics_values)
+        gauges = StreamGauges(
+            context=self._reads,
+            state_of=self.writer.stream_state,
+            most_values=settings.metrics_values,
+        )
         self.routes = [
             Route("/v1/streams", self._streams, methods=["GET", "POST"]),
             Route("/v1/streams/{name}", self._stream, methods=["GET", "DELETE"]),
@@ -112,7 +120,8 @@ class Service:
         return self.writer.trouble() or self._access.trouble()
 
     def reload(self) -> None:
-        """Read again what the operator may have changed. Tokens take effect at once, also for live connections."""
+        """Read again what the operator may have changed. Tokens take effect at once, also for live
+        connections."""
         self.broadcaster.wake_all()
         log.warning("reloaded: %s", self.trouble() or "everything is in order")
 
@@ -124,7 +133,8 @@ class Service:
         self._looking.add_done_callback(self._looked)
 
     async def stop(self, seconds: float = 20.0) -> bool:
-        """Acknowledge accepted events, end live connections, close the store; False if the store did not answer in time."""
+        """Acknowledge accepted events, end live connections, close the store; False if the store
+        did not answer in time."""
         self.broadcaster.close()
         if self._looking:
             self._looking.cancel()
@@ -159,7 +169,8 @@ class Service:
         self._loop.call_soon_threadsafe(self._published, published)
 
     def _changed(self, stream: str) -> None:
-        """On the writing thread: what is public about a stream has changed, or the stream is deleted."""
+        """On the writing thread: what is public about a stream has changed, or the stream is
+        deleted."""
         self._loop.call_soon_threadsafe(self._forget, stream)
 
     def _forget(self, stream: str) -> None:
@@ -167,7 +178,8 @@ class Service:
         self.broadcaster.wake(stream)
 
     def _published(self, published: Sequence[tuple[str, int]]) -> None:
-        """Let readers see the ticks. A stream that is being asked for is read first, so that nobody waits for it."""
+        """Let readers see the ticks. A stream that is being asked for is read first, so that nobody
+        waits for it."""
         for stream, tick in published:
             if not self.pool.is_asked_for(stream) or self.broadcaster.closed:
                 self.pool.forget(stream)
@@ -240,11 +252,17 @@ class Service:
             return None  # the route refuses it, if it needs a token
         if grant is None or not grant.is_limited:
             return None
-        return self._token_limits.request(grant, live=LIVE_PATH.fullmatch(scope["path"]) is not None)
+        return self._token_limits.request(
+            grant, live=LIVE_PATH.fullmatch(scope["path"]) is not None
+        )
 
     def _count_answer(self, scope: Scope, status: int) -> None:
         """Count the answers of reading routes."""
-        pattern = self._patterns.get(scope.get("endpoint")) if scope["method"] in ("GET", "HEAD") else None
+        pattern = (
+            self._patterns.get(scope.get("endpoint"))
+            if scope["method"] in ("GET", "HEAD")
+            else None
+        )
         if pattern is not None:
             self.metrics.answered(pattern, status)
 

@@ -1,7 +1,8 @@
-"""The service from Python: send events that count once, read releases, follow them live. Standard library only.
+"""The service from Python: send events that count once, read releases, follow them live. Standard
+library only.
 
-:class:`Client` blocks, :class:`AsyncClient` is awaited. They differ only in how they wait: both use the same code to build
-requests, to read answers and to decide on retries (:func:`_exchange`).
+:class:`Client` blocks, :class:`AsyncClient` is awaited. They differ only in how they wait: both use
+the same code to build requests, to read answers and to decide on retries (:func:`_exchange`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 from fadecount.durations import parse_duration
 from fadecount.errors import FadecountError, bad_parameter
 from fadecount.mechanisms import Mechanism
-from fadecount.mechanisms.plan_file import planned_person, require_planned_person, require_planned_tick
+from fadecount.mechanisms.plan_file import (
+    planned_person,
+    require_planned_person,
+    require_planned_tick,
+)
 from fadecount.noise import unpredictable
 from fadecount.service.sse import Frames
 
@@ -36,7 +41,8 @@ _MOST_HEADERS = 200
 
 
 class ServiceError(FadecountError):
-    """The service refused a request, or could not be reached. ``status`` is 0 in the latter case."""
+    """The service refused a request, or could not be reached. ``status`` is 0 in the latter
+    case."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -64,7 +70,8 @@ class StreamInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedCount:
-    """A released count of the tick that starts at ``tick``: 95 % of the time the true one lies from ``low`` to ``high``."""
+    """A released count of the tick that starts at ``tick``: 95 % of the time the true one lies from
+    ``low`` to ``high``."""
 
     tick: str
     key: str
@@ -99,8 +106,9 @@ Steps = Generator[_Request | _Pause, _Answer | None, Any]
 
 
 def _exchange(request: _Request, attempts: int) -> Steps:
-    """One request, repeated while that may help. Repeating is safe: adding sends its key; the others are idempotent. If the first
-    request to delete something got lost on its way back, the repeated one finds nothing: it is deleted."""
+    """One request, repeated while that may help. Repeating is safe: adding sends its key; the
+    others are idempotent. If the first request to delete something got lost on its way back, the
+    repeated one finds nothing: it is deleted."""
     for attempt in range(attempts):
         failure = ServiceError(0, "unreachable", "the service cannot be reached; check its address")
         pause = min(_LONGEST_PAUSE, 0.05 * 2**attempt)
@@ -134,7 +142,10 @@ def _get(path: str, **query: str | None) -> _Request:
 
 
 def _post(path: str, value: object, *, method: str = "POST", **headers: str) -> _Request:
-    sent = {"Content-Type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
+    sent = {
+        "Content-Type": "application/json",
+        **{name.replace("_", "-"): text for name, text in headers.items()},
+    }
     return _Request(method=method, path=path, body=json.dumps(value).encode(), headers=sent)
 
 
@@ -153,7 +164,9 @@ def _create(
     retain: str | None,
 ) -> _Request:
     if (mechanism is None) == (plan is None):
-        raise bad_parameter("mechanism", "both" if plan else None, "given, or a plan", "one of them, not both")
+        raise bad_parameter(
+            "mechanism", "both" if plan else None, "given, or a plan", "one of them, not both"
+        )
     require_planned_tick(mechanism or Mechanism.from_json(json.dumps(plan)), parse_duration(tick))
     person, given = planned_person(plan), {} if unit is None else unit
     if person is not None:
@@ -167,9 +180,13 @@ def _create(
     return _post("/v1/streams", body)
 
 
-def _add(name: str, counts: Mapping[str, int], batch_id: str | None, person: str | None, amount: int) -> _Request:
+def _add(
+    name: str, counts: Mapping[str, int], batch_id: str | None, person: str | None, amount: int
+) -> _Request:
     each = {} if amount == 1 else {"amount": amount}
-    body: dict[str, Any] = {"events": [{"key": key, "count": count, **each} for key, count in counts.items()]}
+    body: dict[str, Any] = {
+        "events": [{"key": key, "count": count, **each} for key, count in counts.items()]
+    }
     body |= {} if person is None else {"person": person}
     return _post(f"{_path(name)}/events", body, Idempotency_Key=batch_id or unpredictable(24).hex())
 
@@ -183,13 +200,21 @@ def _delete(name: str) -> _Request:
 
 
 def _live(name: str, after: int | None) -> _Request:
-    headers = {"Accept": "text/event-stream", **({} if after is None else {"Last-Event-ID": str(after)})}
+    headers = {
+        "Accept": "text/event-stream",
+        **({} if after is None else {"Last-Event-ID": str(after)}),
+    }
     return _Request(method="GET", path=f"{_path(name)}/live", headers=headers)
 
 
 def _info(fields: Mapping[str, Any]) -> StreamInfo:
     unit = fields["unit"]["text"]
-    return StreamInfo(name=fields["name"], tick_seconds=fields["tick_seconds"], keys=tuple(fields["keys"]), unit=unit)
+    return StreamInfo(
+        name=fields["name"],
+        tick_seconds=fields["tick_seconds"],
+        keys=tuple(fields["keys"]),
+        unit=unit,
+    )
 
 
 def _counts(fields: Mapping[str, Any]) -> list[PublishedCount]:
@@ -208,7 +233,9 @@ class _Settings:
     def __init__(self, url: str, token: str | None, timeout_seconds: float, attempts: int) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise bad_parameter("url", url, "an http or https address", "such as http://127.0.0.1:8000")
+            raise bad_parameter(
+                "url", url, "an http or https address", "such as http://127.0.0.1:8000"
+            )
         self._parts: SplitResult = parts
         self._timeout, self._attempts = timeout_seconds, attempts
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -223,11 +250,19 @@ class _Settings:
 class Client(_Settings):
     """A client of the service at a URL, with a token if the service needs one.
 
-    Guarantees: :meth:`add` returns when the events are durable, and counts them once however often the network fails in
-    between: every attempt carries the same idempotency key. May be used from several threads; each has its own connection.
+    Guarantees: :meth:`add` returns when the events are durable, and counts them once however often
+    the network fails in between: every attempt carries the same idempotency key. May be used from
+    several threads; each has its own connection.
     """
 
-    def __init__(self, url: str, token: str | None = None, *, timeout_seconds: float = 10.0, attempts: int = 8) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout_seconds: float = 10.0,
+        attempts: int = 8,
+    ) -> None:
         super().__init__(url, token, timeout_seconds, attempts)
         self._local = threading.local()
         self._open: set[http.client.HTTPConnection] = set()
@@ -270,24 +305,29 @@ class Client(_Settings):
         unit: Mapping[str, str | int] | None = None,
         retain: str | None = None,
     ) -> bool:
-        """Create a stream that begins with the current tick; False if it exists already with this description and these keys.
+        """Create a stream that begins with the current tick; False if it exists already with this
+        description and these keys.
 
         ``plan`` is a plan's JSON; its tick must be the stream's. ``unit`` says who is protected,
-        such as ``{"of": "person", "events": 3}``; by default one event. ``retain`` is how long releases are kept, such as
-        ``90d``; by default for ever.
+        such as ``{"of": "person", "events": 3}``; by default one event. ``retain`` is how long
+        releases are kept, such as ``90d``; by default for ever.
         """
-        return not self._do(_create(name, tick, mechanism, plan, keys, zone, unit, retain))["repeated"]
+        return not self._do(_create(name, tick, mechanism, plan, keys, zone, unit, retain))[
+            "repeated"
+        ]
 
     def declare(self, name: str, keys: Iterable[str]) -> None:
         """Declare more keys; known ones stay as they are."""
         self._do(_post(f"{_path(name)}/keys", {"keys": list(keys)}))
 
     def retain(self, name: str, length: str | None) -> None:
-        """Keep releases for a time, such as ``90d``, or for ever (None). Older ones are removed, for good; no loss changes."""
+        """Keep releases for a time, such as ``90d``, or for ever (None). Older ones are removed,
+        for good; no loss changes."""
         self._do(_retain(name, length))
 
     def delete(self, name: str) -> None:
-        """Delete a stream with all its releases, for good. Observers keep what they have seen, so its name stays taken."""
+        """Delete a stream with all its releases, for good. Observers keep what they have seen, so
+        its name stays taken."""
         self._do(_delete(name))
 
     def add(
@@ -299,20 +339,37 @@ class Client(_Settings):
         person: str | None = None,
         amount: int = 1,
     ) -> bool:
-        """Count events by key; True when they are durable, False if this token has sent this id before.
+        """Count events by key; True when they are durable, False if this token has sent this id
+        before.
 
-        A count is a number of events, and ``amount`` is the amount of each of them, at most that of the stream's unit.
-        ``person`` says whose events these are; a stream that protects persons needs it.
+        A count is a number of events, and ``amount`` is the amount of each of them, at most that of
+        the stream's unit. ``person`` says whose events these are; a stream that protects persons
+        needs it.
         """
         return not self._do(_add(name, counts, id, person, amount))["repeated"]
 
     def releases(
-        self, name: str, *, key: str | None = None, since: str | None = None, until: str | None = None
+        self,
+        name: str,
+        *,
+        key: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
     ) -> Iterator[PublishedCount]:
-        """Published counts of the ticks that begin in [``since``, ``until``), oldest first; times are ISO 8601 with a zone."""
+        """Published counts of the ticks that begin in [``since``, ``until``), oldest first; times
+        are ISO 8601 with a zone."""
         cursor: str | None = None
         while True:
-            page = self._do(_get(f"{_path(name)}/releases", key=key, since=since, until=until, limit="5000", cursor=cursor))
+            page = self._do(
+                _get(
+                    f"{_path(name)}/releases",
+                    key=key,
+                    since=since,
+                    until=until,
+                    limit="5000",
+                    cursor=cursor,
+                )
+            )
             yield from (PublishedCount(**each) for each in page["releases"])
             cursor = page["next"]
             if cursor is None:
@@ -326,8 +383,11 @@ class Client(_Settings):
         """The privacy loss of an event of an age, such as ``1h``: exact or an upper bound."""
         return float(self._do(_get(f"{_path(name)}/privacy", age=age))["loss"])
 
-    def live(self, name: str, *, after: int | None = None) -> Generator[tuple[int, list[PublishedCount]]]:
-        """(tick, counts) as ticks are released, without end; resumes after the last one when the connection breaks.
+    def live(
+        self, name: str, *, after: int | None = None
+    ) -> Generator[tuple[int, list[PublishedCount]]]:
+        """(tick, counts) as ticks are released, without end; resumes after the last one when the
+        connection breaks.
 
         It has its own connection, so the client may be used for other requests meanwhile.
         """
@@ -368,15 +428,24 @@ class Client(_Settings):
         except StopIteration as end:
             return end.value
 
-    def _ask(self, connection: http.client.HTTPConnection, request: _Request) -> http.client.HTTPResponse:
+    def _ask(
+        self, connection: http.client.HTTPConnection, request: _Request
+    ) -> http.client.HTTPResponse:
         self._open.add(connection)  # also a closed one: it reopens automatically
-        connection.request(request.method, self._target(request), request.body, {**self._headers, **request.headers})
+        connection.request(
+            request.method,
+            self._target(request),
+            request.body,
+            {**self._headers, **request.headers},
+        )
         return connection.getresponse()
 
     def _connection(self, timeout: float) -> http.client.HTTPConnection:
         host, port = self._parts.hostname or "", self._parts.port
         if self._parts.scheme == "https":
-            return http.client.HTTPSConnection(host, port, timeout=timeout, context=ssl.create_default_context())
+            return http.client.HTTPSConnection(
+                host, port, timeout=timeout, context=ssl.create_default_context()
+            )
         return http.client.HTTPConnection(host, port, timeout=timeout)
 
     def _own_connection(self) -> http.client.HTTPConnection:
@@ -398,9 +467,17 @@ class Client(_Settings):
 
 
 class AsyncClient(_Settings):
-    """:class:`Client` for asyncio: the same calls and guarantees, awaited. Every request has its own connection."""
+    """:class:`Client` for asyncio: the same calls and guarantees, awaited. Every request has its
+    own connection."""
 
-    def __init__(self, url: str, token: str | None = None, *, timeout_seconds: float = 10.0, attempts: int = 8) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout_seconds: float = 10.0,
+        attempts: int = 8,
+    ) -> None:
         super().__init__(url, token, timeout_seconds, attempts)
 
     async def __aenter__(self) -> Self:
@@ -437,7 +514,9 @@ class AsyncClient(_Settings):
         retain: str | None = None,
     ) -> bool:
         """See :meth:`Client.create`."""
-        return not (await self._do(_create(name, tick, mechanism, plan, keys, zone, unit, retain)))["repeated"]
+        return not (await self._do(_create(name, tick, mechanism, plan, keys, zone, unit, retain)))[
+            "repeated"
+        ]
 
     async def declare(self, name: str, keys: Iterable[str]) -> None:
         """Declare more keys; known ones stay as they are."""
@@ -464,12 +543,25 @@ class AsyncClient(_Settings):
         return not (await self._do(_add(name, counts, id, person, amount)))["repeated"]
 
     async def releases(
-        self, name: str, *, key: str | None = None, since: str | None = None, until: str | None = None
+        self,
+        name: str,
+        *,
+        key: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
     ) -> AsyncIterator[PublishedCount]:
-        """Published counts of the ticks that begin in [``since``, ``until``), oldest first; times are ISO 8601 with a zone."""
+        """Published counts of the ticks that begin in [``since``, ``until``), oldest first; times
+        are ISO 8601 with a zone."""
         cursor: str | None = None
         while True:
-            asked = _get(f"{_path(name)}/releases", key=key, since=since, until=until, limit="5000", cursor=cursor)
+            asked = _get(
+                f"{_path(name)}/releases",
+                key=key,
+                since=since,
+                until=until,
+                limit="5000",
+                cursor=cursor,
+            )
             page = await self._do(asked)
             for each in page["releases"]:
                 yield PublishedCount(**each)
@@ -485,8 +577,11 @@ class AsyncClient(_Settings):
         """The privacy loss of an event of an age, such as ``1h``: exact or an upper bound."""
         return float((await self._do(_get(f"{_path(name)}/privacy", age=age)))["loss"])
 
-    async def live(self, name: str, *, after: int | None = None) -> AsyncGenerator[tuple[int, list[PublishedCount]]]:
-        """(tick, counts) as ticks are released, without end; resumes after the last one when the connection breaks."""
+    async def live(
+        self, name: str, *, after: int | None = None
+    ) -> AsyncGenerator[tuple[int, list[PublishedCount]]]:
+        """(tick, counts) as ticks are released, without end; resumes after the last one when the
+        connection breaks."""
         while True:
             connection = None
             try:
@@ -521,7 +616,9 @@ class AsyncClient(_Settings):
                         body = await connection.whole(self._timeout)
                     finally:
                         connection.close()
-                    answer = _Answer(status=connection.status, headers=connection.headers, body=body)
+                    answer = _Answer(
+                        status=connection.status, headers=connection.headers, body=body
+                    )
         except StopIteration as end:
             return end.value
 
@@ -530,18 +627,34 @@ class AsyncClient(_Settings):
         port = self._parts.port or (443 if secure else 80)
         async with asyncio.timeout(self._timeout):
             reader, writer = await asyncio.open_connection(
-                host, port, ssl=ssl.create_default_context() if secure else None, limit=_LONGEST_LINE
+                host,
+                port,
+                ssl=ssl.create_default_context() if secure else None,
+                limit=_LONGEST_LINE,
             )
             try:
                 length = {} if request.body is None else {"Content-Length": str(len(request.body))}
-                headers = {"Host": self._parts.netloc.rpartition("@")[2], **self._headers, **request.headers, **length}
+                headers = {
+                    "Host": self._parts.netloc.rpartition("@")[2],
+                    **self._headers,
+                    **request.headers,
+                    **length,
+                }
                 lines = [
                     f"{request.method} {self._target(request)} HTTP/1.1",
                     *(f"{name}: {text}" for name, text in headers.items()),
                 ]
                 if any("\r" in line or "\n" in line for line in lines):
-                    raise bad_parameter("id", "a line break", "printable ASCII characters", "leave it out for a random one")
-                writer.write("\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1") + (request.body or b""))
+                    raise bad_parameter(
+                        "id",
+                        "a line break",
+                        "printable ASCII characters",
+                        "leave it out for a random one",
+                    )
+                writer.write(
+                    "\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1")
+                    + (request.body or b"")
+                )
                 await writer.drain()
                 return await _AsyncAnswer.begun(reader, writer)
             except BaseException:
@@ -552,18 +665,28 @@ class AsyncClient(_Settings):
 class _AsyncAnswer:
     """An answer as it arrives: its head first, then its body in pieces."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, status: int, headers: dict[str, str]) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        status: int,
+        headers: dict[str, str],
+    ) -> None:
         self._reader, self._writer, self.status, self.headers = reader, writer, status, headers
 
     @classmethod
-    async def begun(cls, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> _AsyncAnswer:
+    async def begun(
+        cls, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> _AsyncAnswer:
         """The answer with its head; an interim answer (100) is skipped."""
         while True:
             first = (await reader.readline()).split(None, 2)
             if len(first) < 2 or not first[0].startswith(b"HTTP/1."):
                 raise ConnectionError("no answer")
             headers: dict[str, str] = {}
-            while (line := await reader.readline()) not in (b"\r\n", b"\n", b"") and len(headers) < _MOST_HEADERS:
+            while (line := await reader.readline()) not in (b"\r\n", b"\n", b"") and len(
+                headers
+            ) < _MOST_HEADERS:
                 name, _, text = line.decode("latin-1").partition(":")
                 headers[name.strip().lower()] = text.strip()
             if first[1] != b"100":

@@ -18,7 +18,8 @@ class Clock:
 
 
 class FastClock(Clock):
-    """Time that began at ``start`` when this was made and runs ``speed`` times as fast as real time; ``skip`` jumps ahead."""
+    """Time that began at ``start`` when this was made and runs ``speed`` times as fast as real
+    time; ``skip`` jumps ahead."""
 
     def __init__(self, start: float, speed: float) -> None:
         self._start, self._speed = start, speed

@@ -1,8 +1,10 @@
-"""What an operator may set for a service: one definition of every setting, for the command line, the environment and a file.
+"""What an operator may set for a service: one definition of every setting, for the command line,
+the environment and a file.
 
-The command line comes first, then the environment (``FADECOUNT_MAX_BODY``), then the file (TOML, ``max-body = 1048576``), then
-the default. A service refuses a name that is not in the table: a misspelt limit must not be silently without effect. Other
-commands look at the places of the store alone, so that a variable of something else breaks none of them.
+The command line comes first, then the environment (``FADECOUNT_MAX_BODY``), then the file (TOML,
+``max-body = 1048576``), then the default. A service refuses a name that is not in the table: a
+misspelt limit must not be silently without effect. Other commands look at the places of the store
+alone, so that a variable of something else breaks none of them.
 """
 
 from __future__ import annotations
@@ -18,8 +20,11 @@ from fadecount.errors import ParameterError, bad_parameter
 
 PREFIX = "FADECOUNT_"
 FILE_VARIABLE = "FADECOUNT_CONFIG"
-OTHER_VARIABLES = frozenset({FILE_VARIABLE, "FADECOUNT_KEY", "FADECOUNT_SPARK_LOG", "FADECOUNT_NAME", "FADECOUNT_UPSTREAM"})
-"""Variables of the environment that are no settings of a service. The last two are those of the proxy in deploy/."""
+OTHER_VARIABLES = frozenset(
+    {FILE_VARIABLE, "FADECOUNT_KEY", "FADECOUNT_SPARK_LOG", "FADECOUNT_NAME", "FADECOUNT_UPSTREAM"}
+)
+"""Variables of the environment that are no settings of a service. The last two are those of the
+proxy in deploy/."""
 STORE_SETTINGS = ("state", "database", "fence", "key-file")
 
 Kind = Literal["text", "path", "whole number", "number", "true or false", "texts"]
@@ -30,7 +35,8 @@ _SHOWN |= {"true or false": "true or false", "texts": "a list of texts"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting: its name (as an option without the hyphens before it), its kind, its default and one line about it."""
+    """One setting: its name (as an option without the hyphens before it), its kind, its default and
+    one line about it."""
 
     name: str
     about: str
@@ -74,7 +80,11 @@ class Setting:
 
     def from_file(self, value: object, name: str) -> Value:
         """The value that a file gives, which has types of its own."""
-        if self.kind == "texts" and isinstance(value, list) and all(isinstance(each, str) for each in value):
+        if (
+            self.kind == "texts"
+            and isinstance(value, list)
+            and all(isinstance(each, str) for each in value)
+        ):
             return tuple(value)
         if self.kind == "true or false" and isinstance(value, bool):
             return value
@@ -89,9 +99,16 @@ class Setting:
     def checked(self, value: str | Path | float, name: str) -> Value:
         """The value, if it is within its bounds."""
         if self.choices and value not in self.choices:
-            raise bad_parameter(name, str(value), f"one of {', '.join(self.choices)}", "leave it out for the default")
+            raise bad_parameter(
+                name,
+                str(value),
+                f"one of {', '.join(self.choices)}",
+                "leave it out for the default",
+            )
         if self.least is not None and not float(str(value)) >= self.least:  # NaN too
-            raise bad_parameter(name, value, f"at least {self.least:g}", "leave it out for the default")
+            raise bad_parameter(
+                name, value, f"at least {self.least:g}", "leave it out for the default"
+            )
         return value
 
 
@@ -103,7 +120,9 @@ SETTINGS = (
         metavar="DIR",
         shown_default="$XDG_DATA_HOME/fadecount, or ~/.local/share/fadecount",
     ),
-    Setting(name="database", about="keep the streams in PostgreSQL: postgresql://...", metavar="URL"),
+    Setting(
+        name="database", about="keep the streams in PostgreSQL: postgresql://...", metavar="URL"
+    ),
     Setting(
         name="fence",
         about="folder or PostgreSQL URL of the rollback fence, apart from the store",
@@ -118,9 +137,27 @@ SETTINGS = (
         shown_default="FADECOUNT_KEY, if set",
     ),
     Setting(name="host", about="address to listen on", default="127.0.0.1", metavar="HOST"),
-    Setting(name="port", about="port to listen on, 0 for any", kind="whole number", default=8000, metavar="PORT", least=0),
-    Setting(name="allow-host", about="host name to answer to; repeatable", kind="texts", default=(), metavar="NAME"),
-    Setting(name="public", about="let everyone read, without a token", kind="true or false", default=False),
+    Setting(
+        name="port",
+        about="port to listen on, 0 for any",
+        kind="whole number",
+        default=8000,
+        metavar="PORT",
+        least=0,
+    ),
+    Setting(
+        name="allow-host",
+        about="host name to answer to; repeatable",
+        kind="texts",
+        default=(),
+        metavar="NAME",
+    ),
+    Setting(
+        name="public",
+        about="let everyone read, without a token",
+        kind="true or false",
+        default=False,
+    ),
     Setting(
         name="metrics-values",
         about="how many released counts /metrics shows at most, one per key",
@@ -140,7 +177,14 @@ SETTINGS = (
         least=1,
         shown_default="1048576 (1 MiB)",
     ),
-    Setting(name="max-connections", about="open connections", kind="whole number", default=1024, metavar="N", least=1),
+    Setting(
+        name="max-connections",
+        about="open connections",
+        kind="whole number",
+        default=1024,
+        metavar="N",
+        least=1,
+    ),
     Setting(
         name="rate",
         about="requests a second per address",
@@ -150,7 +194,14 @@ SETTINGS = (
         least=0,
         shown_default="0, no limit",
     ),
-    Setting(name="burst", about="requests at once before --rate", kind="whole number", default=200, metavar="N", least=1),
+    Setting(
+        name="burst",
+        about="requests at once before --rate",
+        kind="whole number",
+        default=200,
+        metavar="N",
+        least=1,
+    ),
 )
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
 _BY_VARIABLE = {setting.variable: setting for setting in SETTINGS}
@@ -163,11 +214,11 @@ def configuration(
     *,
     only: Collection[str] | None = None,
 ) -> dict[str, Value | None]:
-    """The value of every setting, by its name in Python: ``given`` on the command line, or in the environment, the file, or its
-    default.
+    """The value of every setting, by its name in Python: ``given`` on the command line, or in the
+    environment, the file, or its default.
 
-    Without ``file``, the variable ``FADECOUNT_CONFIG`` names one. Unknown names and wrong values are refused in one line. With
-    ``only``, the variables of these settings alone are looked at.
+    Without ``file``, the variable ``FADECOUNT_CONFIG`` names one. Unknown names and wrong values
+    are refused in one line. With ``only``, the variables of these settings alone are looked at.
 
     >>> found = configuration({"port": "9000"}, {"FADECOUNT_PORT": "1", "FADECOUNT_RATE": "2.5"})
     >>> found["port"], found["rate"], found["burst"]
@@ -182,7 +233,9 @@ def configuration(
         if setting is not None and (only is None or setting.name in only):
             found[setting.attribute] = setting.from_text(text, name)
         elif only is None and name.startswith(PREFIX) and name not in OTHER_VARIABLES:
-            raise ParameterError(f"{name} is no setting of the service; settings are listed in docs/service.md")
+            raise ParameterError(
+                f"{name} is no setting of the service; settings are listed in docs/service.md"
+            )
     for setting in SETTINGS:
         value = given.get(setting.attribute)
         if isinstance(value, str):
@@ -196,22 +249,29 @@ def _from_file(path: Path) -> dict[str, Value | None]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise bad_parameter("settings file", str(path), "readable", error.strerror or "check the path") from None
+        raise bad_parameter(
+            "settings file", str(path), "readable", error.strerror or "check the path"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ParameterError(f"settings file {str(path)!r} must be TOML: {str(error).splitlines()[0]}") from None
+        raise ParameterError(
+            f"settings file {str(path)!r} must be TOML: {str(error).splitlines()[0]}"
+        ) from None
     found: dict[str, Value | None] = {}
     for name, value in content.items():
         if name not in _BY_NAME:
             raise ParameterError(
-                f"{name!r} in {str(path)!r} is no setting of the service; settings are listed in docs/service.md"
+                f"{name!r} in {str(path)!r} is no setting of the service; settings are listed in"
+                " docs/service.md"
             )
-        found[_BY_NAME[name].attribute] = _BY_NAME[name].from_file(value, f"{name} in {str(path)!r}")
+        found[_BY_NAME[name].attribute] = _BY_NAME[name].from_file(
+            value, f"{name} in {str(path)!r}"
+        )
     return found
 
 
 def default_folder() -> Path:
-    """The folder that the environment or the settings file names; else ``$XDG_DATA_HOME/fadecount``, by default
-    ``~/.local/share/fadecount``."""
+    """The folder that the environment or the settings file names; else
+    ``$XDG_DATA_HOME/fadecount``, by default ``~/.local/share/fadecount``."""
     chosen = configuration({}, os.environ, only=STORE_SETTINGS)["state"]
     if isinstance(chosen, Path):
         return chosen
@@ -222,9 +282,16 @@ def settings_table() -> str:
     """The reference table of all settings, in Markdown."""
     rows = ["| option | environment | in the file | default | meaning |", "|---|---|---|---|---|"]
     for each in SETTINGS:
-        shown = "none" if each.default is None and not each.shown_default else each.shown_default or _shown(each.default)
+        shown = (
+            "none"
+            if each.default is None and not each.shown_default
+            else each.shown_default or _shown(each.default)
+        )
         choices = f" ({' or '.join(each.choices)})" if each.choices else ""
-        rows.append(f"| `{each.option}` | `{each.variable}` | `{each.name}` | {shown} | {each.about}{choices} |")
+        rows.append(
+            f"| `{each.option}` | `{each.variable}` | `{each.name}` | {shown} |"
+            f" {each.about}{choices} |"
+        )
     return "\n".join(rows)
 
 

@@ -1,8 +1,10 @@
-"""The fading curve in words: the privacy loss (ε) of an event, in sentences for everyone. Every figure is rounded up.
+"""The fading curve in words: the privacy loss (ε) of an event, in sentences for everyone. Every
+figure is rounded up.
 
-A loss ``x`` is explained as a guess. Suppose someone believes with probability 1/2 that an event happened. After seeing
-everything published, they can be at most ``e**x / (1 + e**x)`` sure. By Bayes' rule this is equivalent to the loss itself.
-For Gaussian noise the guess is right with probability ``Phi(mu / 2)``, where ``mu`` is what the loss stands for.
+A loss ``x`` is explained as a guess. Suppose someone believes with probability 1/2 that an event
+happened. After seeing everything published, they can be at most ``e**x / (1 + e**x)`` sure. By
+Bayes' rule this is equivalent to the loss itself. For Gaussian noise the guess is right with
+probability ``Phi(mu / 2)``, where ``mu`` is what the loss stands for.
 """
 
 from __future__ import annotations
@@ -16,10 +18,25 @@ import numpy as np
 
 from fadecount.durations import UNITS, format_duration
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Gaussian, Loss, Mechanism, Refresh, crossing_age, refresh_with_error_of, which_loses_less
+from fadecount.mechanisms import (
+    Gaussian,
+    Loss,
+    Mechanism,
+    Refresh,
+    crossing_age,
+    refresh_with_error_of,
+    which_loses_less,
+)
 from fadecount.mechanisms.comparison import what_refreshing_is
 from fadecount.rounding import shown_chance, shown_loss, shown_sureness
-from fadecount.service.answers import ComparedPoint, Comparison, PersonStatement, PrivacyOfEvent, Statement, TimedLoss
+from fadecount.service.answers import (
+    ComparedPoint,
+    Comparison,
+    PersonStatement,
+    PrivacyOfEvent,
+    Statement,
+    TimedLoss,
+)
 from fadecount.service.parsing import Query, tick_at
 from fadecount.service.problems import bad_request
 from fadecount.service.reader_pool import Facts
@@ -38,7 +55,8 @@ _POINTS_PER_DECADE = 24
 class FadingCurve:
     """How a stream fades: the loss of its unit in all histories, and the length of its ticks.
 
-    Ages are counted up to step ``due``, the last one that is over by the clock (None: the last one published).
+    Ages are counted up to step ``due``, the last one that is over by the clock (None: the last one
+    published).
     """
 
     stream: StreamLoss
@@ -51,14 +69,17 @@ class FadingCurve:
 
     @property
     def ahead(self) -> int:
-        """How many ticks the releases are ahead of the clock, here or in another history. The curve changes only with this."""
+        """How many ticks the releases are ahead of the clock, here or in another history. The curve
+        changes only with this."""
         return self.stream.ahead(self.due)
 
     def loss(self, age_seconds: float) -> Loss:
-        """The loss of an event that happened that long ago, for the worst moment within its tick: rounded up to whole ticks.
+        """The loss of an event that happened that long ago, for the worst moment within its tick:
+        rounded up to whole ticks.
 
-        The last tick that is over is at most so many ticks after that of the event, also where clocks change: local days that are
-        shorter, even one that is left out, take less than the tick that rounding adds.
+        The last tick that is over is at most so many ticks after that of the event, also where
+        clocks change: local days that are shorter, even one that is left out, take less than the
+        tick that rounding adds.
         """
         return self.stream.at_age(math.ceil(age_seconds / self.tick_seconds), due=self.due)
 
@@ -85,10 +106,12 @@ class FadingCurve:
         return [self.statement(seconds) for seconds in curve_ages(self.tick_seconds)]
 
     def refresh(self, every_seconds: int | None = None) -> Comparison | None:
-        """The same ages under the paper's budget refresh at fixed intervals, with the same typical error over a year.
+        """The same ages under the paper's budget refresh at fixed intervals, with the same typical
+        error over a year.
 
-        The error is taken over four windows where these are longer than a year. The default window is a day, or the next
-        longer one that has two ticks. None if no refresh of that window has that error.
+        The error is taken over four windows where these are longer than a year. The default window
+        is a day, or the next longer one that has two ticks. None if no refresh of that window has
+        that error.
         """
         if every_seconds is None:
             every_seconds = next((each for each in REFRESHED if each >= 2 * self.tick_seconds), 0)
@@ -100,43 +123,75 @@ class FadingCurve:
             return None
         stream, found = self.stream, _losses(rival, self.tick_seconds)
         factor = stream.sensitivity * stream.keys * stream.histories
-        losses = [loss if factor == 1 or not loss else math.nextafter(loss * factor, math.inf) for loss in found]
+        losses = [
+            loss if factor == 1 or not loss else math.nextafter(loss * factor, math.inf)
+            for loss in found
+        ]
         return Comparison(
             every_seconds=every_seconds,
             window_ticks=rival.window,
             epsilon_current=rival.epsilon_current,
             epsilon_past=rival.epsilon_past,
             typical_error=round(self.typical_error(), 1),
-            points=[ComparedPoint(loss=loss, shown=shown_loss(loss), sure=shown_sureness(loss)) for loss in losses],
+            points=[
+                ComparedPoint(loss=loss, shown=shown_loss(loss), sure=shown_sureness(loss))
+                for loss in losses
+            ],
             sentence=self._compared(rival, every_seconds),
         )
 
     def _compared(self, rival: Refresh, every_seconds: int) -> str:
         """A sentence that says which of the two loses less, and from which age on."""
         every = format_duration(every_seconds).removeprefix("1 ")
-        there = self.stream.composed(rival, math.ceil(YEAR / self.tick_seconds), self.stream.histories)
+        there = self.stream.composed(
+            rival, math.ceil(YEAR / self.tick_seconds), self.stream.histories
+        )
         ours, theirs = shown_loss(self.loss(YEAR).epsilon), shown_loss(there.epsilon)
-        when = which_loses_less(_crossing(rival, self.mechanism), ours="this stream", tick_seconds=self.tick_seconds)
+        when = which_loses_less(
+            _crossing(rival, self.mechanism), ours="this stream", tick_seconds=self.tick_seconds
+        )
         return (
-            f"Compared at the same typical error with a counter that refreshes its budget every {every}: {when}. "
-            f"After a year the loss of one event is ε ≤ {ours} here and ε ≤ {theirs} there. "
-            + what_refreshing_is(f"its budget split to lose least after {format_duration(max(YEAR, 4 * every_seconds))}")
+            "Compared at the same typical error with a counter that refreshes its budget every"
+            f" {every}: {when}. After a year the loss of one event is ε ≤ {ours} here and ε ≤"
+            f" {theirs} there. "
+            + what_refreshing_is(
+                "its budget split to lose least after"
+                f" {format_duration(max(YEAR, 4 * every_seconds))}"
+            )
         )
 
-    def person(self, visits: int, every_seconds: int, during_seconds: int, unit: Unit = ONE_EVENT) -> PersonStatement:
-        """The loss of all visits of a person who came up to ``visits`` times in any ``every_seconds``, for so long until now.
+    def person(
+        self, visits: int, every_seconds: int, during_seconds: int, unit: Unit = ONE_EVENT
+    ) -> PersonStatement:
+        """The loss of all visits of a person who came up to ``visits`` times in any
+        ``every_seconds``, for so long until now.
 
         An upper bound, whenever the visits were (:meth:`StreamLoss.of_person`).
         """
         loss = self.stream.of_person(
-            visits, every=every_seconds, during=during_seconds, tick_seconds=self.tick_seconds, due=self.due, unit=unit
+            visits,
+            every=every_seconds,
+            during=during_seconds,
+            tick_seconds=self.tick_seconds,
+            due=self.due,
+            unit=unit,
         )
         count = visits * math.ceil(during_seconds / every_seconds)
         often = "once" if visits == 1 else f"{visits} times"
-        subject = f"Someone who came {often} in {format_duration(every_seconds)} for {format_duration(during_seconds)}"
+        subject = (
+            f"Someone who came {often} in {format_duration(every_seconds)} for"
+            f" {format_duration(during_seconds)}"
+        )
         sure = shown_chance(loss.certainty)
-        guess = "Someone who would have guessed fifty-fifty whether this person was here at all can, from everything published,"
-        meaning = f"{guess} be all but certain." if sure.startswith("over") else f"{guess} be at most {sure} sure."
+        guess = (
+            "Someone who would have guessed fifty-fifty whether this person was here at all can,"
+            " from everything published,"
+        )
+        meaning = (
+            f"{guess} be all but certain."
+            if sure.startswith("over")
+            else f"{guess} be at most {sure} sure."
+        )
         shown = shown_loss(loss.epsilon)
         return PersonStatement(
             visits=count,
@@ -153,14 +208,16 @@ class FadingCurve:
 
 
 def curve_of(facts: Facts, now: float) -> FadingCurve:
-    """The curve of a stream, over all of its histories, with the releases that are ahead of the clock."""
+    """The curve of a stream, over all of its histories, with the releases that are ahead of the
+    clock."""
     due = facts.status.step_of(facts.ticks.at(now) - 1)
     return FadingCurve(stream=facts.status.loss, tick_seconds=facts.ticks.tick_seconds, due=due)
 
 
 @lru_cache(maxsize=64)
 def rival_refresh(mechanism: Mechanism, tick_seconds: int, every_seconds: int) -> Refresh:
-    """The budget refresh with that window whose mean squared error over a year, or four windows, is that of the mechanism."""
+    """The budget refresh with that window whose mean squared error over a year, or four windows, is
+    that of the mechanism."""
     horizon = max(_year(tick_seconds), 4 * every_seconds // tick_seconds)
     return refresh_with_error_of(mechanism, window=every_seconds // tick_seconds, horizon=horizon)
 
@@ -173,7 +230,9 @@ def _crossing(rival: Refresh, mechanism: Mechanism) -> int | None:
 @lru_cache(maxsize=64)
 def _losses(mechanism: Mechanism, tick_seconds: int) -> tuple[float, ...]:
     """The losses of a mechanism at the ages of the curve."""
-    ticks = np.array([math.ceil(seconds / tick_seconds) for seconds in curve_ages(tick_seconds)], dtype=np.int64)
+    ticks = np.array(
+        [math.ceil(seconds / tick_seconds) for seconds in curve_ages(tick_seconds)], dtype=np.int64
+    )
     return tuple(np.atleast_1d(np.asarray(mechanism.loss(ticks))).tolist())
 
 
@@ -192,49 +251,82 @@ def curve_ages(tick_seconds: int) -> tuple[int, ...]:
 
 def sentence(subject: str, loss: Loss, mechanism: Mechanism) -> str:
     """The promise about an event, for someone who has never heard of differential privacy."""
-    return f"{subject}: {f'a loss of at most {shown_loss(loss.epsilon)}. ' if loss.amount else ''}{meaning(loss, mechanism)}"
+    return (
+        f"{subject}:"
+        f" {f'a loss of at most {shown_loss(loss.epsilon)}. ' if loss.amount else ''}{meaning(loss, mechanism)}"
+    )
 
 
 def meaning(loss: Loss, mechanism: Mechanism) -> str:
     """What a loss of a mechanism means for a guess, and what its delta means, if it has one."""
     if not loss.amount:
         return "nothing has been published about it yet."
-    guess = "Someone who would have guessed fifty-fifty whether it happened can, from everything published since,"
+    guess = (
+        "Someone who would have guessed fifty-fifty whether it happened can, from everything"
+        " published since,"
+    )
     sure = shown_chance(loss.certainty)
     if isinstance(mechanism, Gaussian):
         chance = f"The figure for the loss holds except with a chance of {mechanism.delta:g}."
-        right = "nearly always right" if sure.startswith("over") else f"right in at most {sure} of cases"
+        right = (
+            "nearly always right"
+            if sure.startswith("over")
+            else f"right in at most {sure} of cases"
+        )
         return f"{guess} make a best guess that is {right}. {chance}"
-    return f"{guess} be all but certain." if sure.startswith("over") else f"{guess} be at most {sure} sure."
+    return (
+        f"{guess} be all but certain."
+        if sure.startswith("over")
+        else f"{guess} be at most {sure} sure."
+    )
 
 
-_LATER = (("now", 0), ("in a day", UNITS["d"]), ("in a month", UNITS["mo"]), ("in a year", UNITS["y"]))
+_LATER = (
+    ("now", 0),
+    ("in a day", UNITS["d"]),
+    ("in a month", UNITS["mo"]),
+    ("in a year", UNITS["y"]),
+)
 
 
 def privacy_of_event(facts: Facts, query: Query, now: float) -> PrivacyOfEvent:
-    """The body for ``?time=...`` and ``?time=...&at=...``. Releases that are ahead of the clock count at every time."""
+    """The body for ``?time=...`` and ``?time=...&at=...``. Releases that are ahead of the clock
+    count at every time."""
     moment, at = query.moment("time"), query.moment("at")
     if moment is None or "age" in query:
         raise bad_request("bad_query", "give age, or time, or time and at")
     tick = tick_at(facts.ticks, moment, "time")
     last = facts.last_tick if facts.last_tick is not None else tick - 1
     if at is None:
-        views = [(words, max(0, facts.ticks.at(now + seconds) - 1 - last) if seconds else 0) for words, seconds in _LATER]
+        views = [
+            (words, max(0, facts.ticks.at(now + seconds) - 1 - last) if seconds else 0)
+            for words, seconds in _LATER
+        ]
     else:
         ticks = tick_at(facts.ticks, at, "at") - 1 - last
         views = [(f"at {_shown(at)}", max(0, ticks) if facts.ahead_of_clock(now) else ticks)]
     step, published = max(1, facts.status.step_of(tick)), facts.status.loss
-    losses = [(words, replace(published, steps=published.steps + ticks).of_step(step)) for words, ticks in views]
+    losses = [
+        (words, replace(published, steps=published.steps + ticks).of_step(step))
+        for words, ticks in views
+    ]
     subject, mechanism = f"An event at {_shown(moment)}", published.mechanism
     return PrivacyOfEvent(
         stream=facts.name,
         unit=unit_text(facts),
         time=_shown(moment),
         losses=[
-            TimedLoss(when=words, loss=loss.epsilon, shown=shown_loss(loss.epsilon), sure=shown_chance(loss.certainty))
+            TimedLoss(
+                when=words,
+                loss=loss.epsilon,
+                shown=shown_loss(loss.epsilon),
+                sure=shown_chance(loss.certainty),
+            )
             for words, loss in losses
         ],
-        sentence=" ".join(sentence(f"{subject}, {words}", loss, mechanism) for words, loss in losses),
+        sentence=" ".join(
+            sentence(f"{subject}, {words}", loss, mechanism) for words, loss in losses
+        ),
     )
 
 

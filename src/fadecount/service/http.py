@@ -1,4 +1,5 @@
-"""HTTP: which requests are answered, the headers of every answer, reading bodies and making answers."""
+"""HTTP: which requests are answered, the headers of every answer, reading bodies and making
+answers."""
 
 from __future__ import annotations
 
@@ -30,8 +31,9 @@ from fadecount.service.problems import (
 )
 
 CONTENT_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self';"
+    " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+    " require-trusted-types-for 'script'; trusted-types 'none'"
 )
 SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"content-security-policy", CONTENT_POLICY.encode()),
@@ -43,7 +45,13 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 )
 _CACHES = {
-    (public, closed): f"{'public' if public else 'private'}, {'max-age=31536000, immutable' if closed else 'no-cache'}".encode()
+    (
+        public,
+        closed,
+    ): (
+        f"{'public' if public else 'private'},"
+        f" {'max-age=31536000, immutable' if closed else 'no-cache'}".encode()
+    )
     for public in (False, True)
     for closed in (False, True)
 }
@@ -56,9 +64,12 @@ PIECE_BYTES = 16 * 1024
 """A body is sent in pieces of this size, each after the client has read most of those before."""
 
 MOST_UNSENT = 64 << 20
-"""Bytes of large answers that are being sent at a time, all together. The same answer to several readers counts once."""
+"""Bytes of large answers that are being sent at a time, all together. The same answer to several
+readers counts once."""
 
-_ONCE = frozenset({b"host", b"authorization", b"content-type", b"content-encoding", b"idempotency-key"})
+_ONCE = frozenset(
+    {b"host", b"authorization", b"content-type", b"content-encoding", b"idempotency-key"}
+)
 """Headers that may occur only once: programs disagree on which of two they use."""
 
 
@@ -67,13 +78,16 @@ class ClientGone(Exception):  # noqa: N818 - a client that left is no error
 
 
 class Guard:
-    """Wraps the application: refuses foreign host names, adds the security headers, and turns every failure into an answer.
+    """Wraps the application: refuses foreign host names, adds the security headers, and turns every
+    failure into an answer.
 
-    An attacker can make a browser send requests to any address under a host name that the attacker chose (DNS rebinding), but not
-    with another Host header. So a host name that was not allowed gets status 421 before any other check. An unexpected error
-    becomes a status 500 and a line in the log, both without values, and both with the random id of the request.
+    An attacker can make a browser send requests to any address under a host name that the attacker
+    chose (DNS rebinding), but not with another Host header. So a host name that was not allowed
+    gets status 421 before any other check. An unexpected error becomes a status 500 and a line in
+    the log, both without values, and both with the random id of the request.
 
-    ``admit`` may refuse a request by raising a Problem, or give what is held while it is answered. ``answered`` gets the status.
+    ``admit`` may refuse a request by raising a Problem, or give what is held while it is answered.
+    ``answered`` gets the status.
     """
 
     def __init__(
@@ -97,7 +111,11 @@ class Guard:
             nonlocal begun
             begun = True
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode()), *SECURITY_HEADERS]
+                message["headers"] = [
+                    *message["headers"],
+                    (b"x-request-id", request_id.encode()),
+                    *SECURITY_HEADERS,
+                ]
                 self._answered(scope, message["status"])
             elif len(message.get("body", b"")) > PIECE_BYTES:
                 await _send_in_pieces(message["body"], message.get("more_body", False), send)
@@ -112,10 +130,14 @@ class Guard:
             return
         except asyncio.CancelledError:  # the service stops before the answer is ready
             if not begun:
-                await problem_answer(unavailable("the service is ending; send it again"))(scope, receive, send_guarded)
+                await problem_answer(unavailable("the service is ending; send it again"))(
+                    scope, receive, send_guarded
+                )
         except Exception as error:
             answer = problem_answer(_problem(error, request_id))
-            error.__traceback__ = None  # it refers to this call, and so would keep the request until the next garbage collection
+            # it refers to this call, and so would keep the request until the next garbage
+            # collection
+            error.__traceback__ = None
             if not begun:
                 await answer(scope, receive, send_guarded)
 
@@ -123,11 +145,18 @@ class Guard:
         once = [each for each in scope["headers"] if each[0] in _ONCE]
         seen = dict(once)
         repeated = len(once) != len(seen)
-        if seen.get(b"host", b"").lower() not in self._hosts or (repeated and [name for name, _ in once].count(b"host") > 1):
+        if seen.get(b"host", b"").lower() not in self._hosts or (
+            repeated and [name for name, _ in once].count(b"host") > 1
+        ):
             raise wrong_host()
         if repeated:
-            raise bad_request("repeated_header", "Authorization, Content-Type and Idempotency-Key may be sent once")
-        if b"%2f" in scope["raw_path"].lower() or "\0" in scope["path"]:  # no name has either; PostgreSQL takes no zero
+            raise bad_request(
+                "repeated_header",
+                "Authorization, Content-Type and Idempotency-Key may be sent once",
+            )
+        if (
+            b"%2f" in scope["raw_path"].lower() or "\0" in scope["path"]
+        ):  # no name has either; PostgreSQL takes no zero
             raise not_found()
 
 
@@ -139,33 +168,51 @@ def _problem(error: Exception, request_id: str) -> Problem:
 
 
 async def _send_in_pieces(body: bytes, more: bool, send: Send) -> None:
-    """A client that does not read holds no more than a piece of its answer in the buffers of its connection."""
+    """A client that does not read holds no more than a piece of its answer in the buffers of its
+    connection."""
     for at in range(0, len(body), PIECE_BYTES):
         last = at + PIECE_BYTES >= len(body)
-        await send({"type": "http.response.body", "body": body[at : at + PIECE_BYTES], "more_body": more or not last})
+        await send(
+            {
+                "type": "http.response.body",
+                "body": body[at : at + PIECE_BYTES],
+                "more_body": more or not last,
+            }
+        )
 
 
 def allowed_hosts(host: str, port: int, extra: tuple[str, ...] = ()) -> frozenset[str]:
-    """The accepted Host headers: the listening address, the loopback names, those the operator adds; with and without port.
+    """The accepted Host headers: the listening address, the loopback names, those the operator
+    adds; with and without port.
 
     >>> sorted(allowed_hosts("::1", 8000, ("counts.example.org", "localhost:8080")))[:3]
     ['127.0.0.1', '127.0.0.1:8000', '[::1]']
     """
-    own = {f"[{host}]" if ":" in host else host, "localhost", "127.0.0.1", "[::1]"} - {"0.0.0.0", "[::]", ""}  # noqa: S104 - not names
+    own = {f"[{host}]" if ":" in host else host, "localhost", "127.0.0.1", "[::1]"} - {
+        "0.0.0.0",  # noqa: S104 - not names
+        "[::]",
+        "",
+    }
     return frozenset(name for each in own | set(extra) for name in (each, f"{each}:{port}"))
 
 
 def problem_answer(problem: Problem) -> Response:
     """A refusal as it is sent."""
-    return Response(problem.body(), problem.status, {**problem.headers, "Cache-Control": NEVER}, MEDIA_TYPE)
+    return Response(
+        problem.body(), problem.status, {**problem.headers, "Cache-Control": NEVER}, MEDIA_TYPE
+    )
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
-    """The whole body as sent. It is refused as soon as it is known to be too large. The protocol limits the time."""
+    """The whole body as sent. It is refused as soon as it is known to be too large. The protocol
+    limits the time."""
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and (len(declared) > 18 or int(declared) > limits.body_bytes):
         raise too_large(limits.body_bytes)
-    if request.headers.get("content-encoding", "identity").strip().lower() not in ("identity", "gzip"):
+    if request.headers.get("content-encoding", "identity").strip().lower() not in (
+        "identity",
+        "gzip",
+    ):
         raise Problem(415, "unsupported_encoding", "Content-Encoding must be gzip or absent")
     body = bytearray()
     async for piece in request.stream():
@@ -180,7 +227,8 @@ def is_packed(request: Request) -> bool:
 
 
 def unpacked(packed: bytes, limit: int) -> bytes:
-    """Unpacks at most ``limit`` bytes: a decompression bomb takes no more memory than any other body."""
+    """Unpacks at most ``limit`` bytes: a decompression bomb takes no more memory than any other
+    body."""
     unpacker = zlib.decompressobj(_GZIP)
     try:
         body = unpacker.decompress(packed, limit + 1)
@@ -195,7 +243,11 @@ def unpacked(packed: bytes, limit: int) -> bytes:
 
 def json_answer(value: object, *, status: int = 200, cache: str = NEVER) -> Response:
     body = msgspec.json.encode(value)
-    own = [(b"cache-control", cache.encode()), (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    own = [
+        (b"cache-control", cache.encode()),
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+    ]
     return Prepared(body, status, own)
 
 
@@ -206,12 +258,15 @@ class Prepared(Response):
         self.body, self.status_code, self.raw_headers, self.background = body, status, headers, None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with UNSENT.holding(bytes(self.body)) if len(self.body) > PIECE_BYTES else nullcontext():  # the same bytes, not a copy
+        with (
+            UNSENT.holding(bytes(self.body)) if len(self.body) > PIECE_BYTES else nullcontext()
+        ):  # the same bytes, not a copy
             await super().__call__(scope, receive, send)
 
 
 class Unsent:
-    """The large answers that are being sent. Clients that do not read theirs cannot fill the memory with them."""
+    """The large answers that are being sent. Clients that do not read theirs cannot fill the memory
+    with them."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most, self._bytes = most_bytes, 0
@@ -219,7 +274,8 @@ class Unsent:
 
     @contextmanager
     def holding(self, body: bytes) -> Iterator[None]:
-        """While a body is being sent; raises a Problem with status 503 if there are too many of them."""
+        """While a body is being sent; raises a Problem with status 503 if there are too many of
+        them."""
         if not self._readers[id(body)]:
             if self._bytes + len(body) > self._most:
                 del self._readers[id(body)]
@@ -240,7 +296,8 @@ UNSENT = Unsent(MOST_UNSENT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tagged:
-    """A body with its entity tag, for any number of readers. A closed range never changes, so it may be cached without limit."""
+    """A body with its entity tag, for any number of readers. A closed range never changes, so it
+    may be cached without limit."""
 
     body: bytes
     tag: str
@@ -250,30 +307,51 @@ class Tagged:
     _body_head: tuple[tuple[bytes, bytes], ...] = field(repr=False)
 
     @classmethod
-    def of(cls, body: bytes, media_type: str, *, closed: bool = False, next_cursor: str | None = None) -> Tagged:
+    def of(
+        cls, body: bytes, media_type: str, *, closed: bool = False, next_cursor: str | None = None
+    ) -> Tagged:
         tag = f'"{hashlib.sha256(media_type.encode() + body).hexdigest()[:32]}"'
         head = ((b"etag", tag.encode()), (b"vary", b"Accept, Authorization"))
         body_head = ((b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body)))
-        return cls(body=body, tag=tag, closed=closed, next_cursor=next_cursor, _head=head, _body_head=body_head)
+        return cls(
+            body=body,
+            tag=tag,
+            closed=closed,
+            next_cursor=next_cursor,
+            _head=head,
+            _body_head=body_head,
+        )
 
     def answer(self, request: Request, *, public: bool) -> Response:
         """The body, or status 304 if the client has it."""
         headers = [*self._head, (b"cache-control", _CACHES[public, self.closed])]
         if self.next_cursor:
-            headers.append((b"link", f'<{_with_cursor(request, self.next_cursor)}>; rel="next"'.encode("latin-1")))
+            headers.append(
+                (
+                    b"link",
+                    f'<{_with_cursor(request, self.next_cursor)}>; rel="next"'.encode("latin-1"),
+                )
+            )
         known = request.headers.get("if-none-match")
-        if known is not None and self.tag in {each.strip().removeprefix("W/") for each in known.split(",")}:
+        if known is not None and self.tag in {
+            each.strip().removeprefix("W/") for each in known.split(",")
+        }:
             return Prepared(b"", 304, headers)
         return Prepared(self.body, 200, [*headers, *self._body_head])
 
 
 def _with_cursor(request: Request, cursor: str) -> str:
     """The same query, from a cursor on. It is relative, so it also works behind a proxy."""
-    kept = [each for each in request.url.query.split("&") if each and not each.startswith("cursor=")]
+    kept = [
+        each for each in request.url.query.split("&") if each and not each.startswith("cursor=")
+    ]
     return "?" + "&".join([*kept, f"cursor={cursor}"])
 
 
 def wants_csv(request: Request) -> bool:
     """Whether ``Accept`` asks for CSV and not for JSON before it."""
-    kinds = [each.partition(";")[0].strip().lower() for each in request.headers.get("accept", "").split(",")]
+    kinds = [
+        each.partition(";")[0].strip().lower()
+        for each in request.headers.get("accept", "").split(",")
+    ]
     return "text/csv" in kinds and "application/json" not in kinds[: kinds.index("text/csv")]

@@ -1,4 +1,5 @@
-"""The writing side of the store: accepts batches, creates streams, closes ticks that are due. Used by one thread only."""
+"""The writing side of the store: accepts batches, creates streams, closes ticks that are due. Used
+by one thread only."""
 
 from __future__ import annotations
 
@@ -9,7 +10,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from fadecount.errors import ClockError, FadecountError, FenceError, InputError, LockedError, StoreError
+from fadecount.errors import (
+    ClockError,
+    FadecountError,
+    FenceError,
+    InputError,
+    LockedError,
+    StoreError,
+)
 from fadecount.service.clock import Clock
 from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem, bad_request, not_found, unavailable
@@ -23,7 +31,8 @@ from fadecount.streams.stream import KEYS_AT_ONCE, close_together
 
 log = logging.getLogger("fadecount.service")
 MOST_TICKS_AT_ONCE = 5000
-"""Ticks that are closed before waiting events are processed again, when the service catches up after downtime."""
+"""Ticks that are closed before waiting events are processed again, when the service catches up
+after downtime."""
 
 MOST_TOGETHER = 64
 """Streams whose ticks are closed in one transaction."""
@@ -35,17 +44,20 @@ UPKEEP_SECONDS = 60.0
 """Seconds between two looks for old releases to remove or to join."""
 
 LONGEST_TURN = 0.02
-"""Seconds after which waiting events get their turn, when very many streams are due at once. A transaction is not cut short."""
+"""Seconds after which waiting events get their turn, when very many streams are due at once. A
+transaction is not cut short."""
 
 
 class Leader:
     """Holds an open store and those of its streams that this process leads.
 
-    With PostgreSQL another process may lead a stream. This process then still accepts events for it, which needs no lead, and
-    tries to become its leader from time to time. The database allows one leader at a time, so no tick is closed twice.
+    With PostgreSQL another process may lead a stream. This process then still accepts events for
+    it, which needs no lead, and tries to become its leader from time to time. The database allows
+    one leader at a time, so no tick is closed twice.
 
-    Guarantees: ticks are closed by the clock alone, in :meth:`close_due`, independent of events. An event counts in the tick
-    that is open at the time passed to :meth:`accept`, never in one that is over by then.
+    Guarantees: ticks are closed by the clock alone, in :meth:`close_due`, independent of events. An
+    event counts in the tick that is open at the time passed to :meth:`accept`, never in one that is
+    over by then.
     """
 
     def __init__(
@@ -56,15 +68,21 @@ class Leader:
         on_ticks: Callable[[Sequence[tuple[str, int]]], None],
         on_change: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._store, self._clock, self._on_ticks, self._on_change = store, clock, on_ticks, on_change
+        self._store, self._clock, self._on_ticks, self._on_change = (
+            store,
+            clock,
+            on_ticks,
+            on_change,
+        )
         self._guard = ClockGuard()
         self._behind = False
         self._reader = store.reader()
         self._streams: dict[str, Stream] = {}
         self._intakes: dict[str, Intake] = {}
         self._ends: list[tuple[float, int, str]] = []
-        """When the open tick of each stream that is led ends, as a heap: one entry for each, apart from those in ``_stopped``.
-        An entry counts if its number is that of the stream in ``_entries``; others are passed over."""
+        """When the open tick of each stream that is led ends, as a heap: one entry for each, apart
+        from those in ``_stopped``. An entry counts if its number is that of the stream in
+        ``_entries``; others are passed over."""
         self._entries: dict[str, int] = {}
         self._pushed = 0
         self._closing: float | None = None
@@ -86,12 +104,19 @@ class Leader:
 
     @property
     def trouble(self) -> str | None:
-        """Why this process cannot do its work for every stream; None if it can. Any thread may call this."""
-        if self._stopped and len(self._stopped) == len(self._streams):  # one that was away for long does not make all unready
+        """Why this process cannot do its work for every stream; None if it can. Any thread may call
+        this."""
+        if self._stopped and len(self._stopped) == len(
+            self._streams
+        ):  # one that was away for long does not make all unready
             return "the clock is far ahead of the streams: nothing is released until it is right"
         if self._behind:
             return "the clock is behind the last releases: nothing is released until it is right"
-        return "no stream can be written; the operator's log says why" if self._refused and not self._streams else None
+        return (
+            "no stream can be written; the operator's log says why"
+            if self._refused and not self._streams
+            else None
+        )
 
     def clock_trouble(self, name: str) -> str | None:
         """What is wrong with the clock for this stream. Any thread may call this."""
@@ -103,10 +128,17 @@ class Leader:
             return "refused"
         if clock := self.clock_trouble(name):
             return f"clock {clock}"
-        return "running" if name in self._streams else "ended" if name in self._ended else "led elsewhere"
+        return (
+            "running"
+            if name in self._streams
+            else "ended"
+            if name in self._ended
+            else "led elsewhere"
+        )
 
     def look_after(self, *, seconds: float = LONGEST_TURN) -> None:
-        """Carry out the requests of operators; remove or join old rows for a short time, the rest at the next call."""
+        """Carry out the requests of operators; remove or join old rows for a short time, the rest
+        at the next call."""
         self._carry_out_requests()
         begun = time.monotonic()
         while self._deleted and time.monotonic() - begun < seconds:
@@ -117,7 +149,10 @@ class Leader:
             if stream is None or not stream.drop_old_rows():
                 del self._with_old_rows[next(iter(self._with_old_rows))]
         if not self._upkeep and begun - self._upkept >= UPKEEP_SECONDS:
-            self._upkeep, self._upkept = [name for name in self._store.needing_upkeep() if name in self._streams], begun
+            self._upkeep, self._upkept = (
+                [name for name in self._store.needing_upkeep() if name in self._streams],
+                begun,
+            )
         while self._upkeep and time.monotonic() - begun < seconds:
             name = self._upkeep[-1]
             if name not in self._streams or not self._store.upkeep(name):
@@ -131,7 +166,8 @@ class Leader:
         return self._reader.status(name).description
 
     def ask(self, request: Request) -> int:
-        """Write a request about a stream. It is carried out at once if this process leads the stream, or else by its leader."""
+        """Write a request about a stream. It is carried out at once if this process leads the
+        stream, or else by its leader."""
         if not self._has(request.stream):
             raise not_found()
         number = self._store.ask(request)
@@ -149,7 +185,12 @@ class Leader:
     def _carry_out(self, request: Request) -> None:
         """Do what an operator asks, unless another process leads the stream."""
         name = request.stream
-        if name not in self._streams and name not in self._refused and name not in self._ended and self._has(name):
+        if (
+            name not in self._streams
+            and name not in self._refused
+            and name not in self._ended
+            and self._has(name)
+        ):
             self._lead(name)
             if name not in self._streams and name not in self._refused:
                 return
@@ -185,7 +226,8 @@ class Leader:
         return len(self._streams)
 
     def find_streams(self, *, seconds: float | None = LONGEST_TURN) -> bool:
-        """Become the leader of new streams and of those without one. Stops after ``seconds`` and continues at the next call.
+        """Become the leader of new streams and of those without one. Stops after ``seconds`` and
+        continues at the next call.
 
         Returns whether there are more to be taken over, as after another process ended.
         """
@@ -225,25 +267,38 @@ class Leader:
             heapq.heappop(self._ends)
         return None
 
-    def create(self, description: Description, keys: Sequence[str], retain_seconds: int | None = None) -> bool:
-        """Create a stream that begins with the current tick; False if it exists already with this description and these keys."""
+    def create(
+        self, description: Description, keys: Sequence[str], retain_seconds: int | None = None
+    ) -> bool:
+        """Create a stream that begins with the current tick; False if it exists already with this
+        description and these keys."""
         name = description.name
         if self._has(name):
             return self._require_same(description, keys)
         start = description.ticks.at(self._clock.now())
         try:
-            self._add(self._store.create(description, keys=keys, start_tick=start, retain_seconds=retain_seconds))
+            self._add(
+                self._store.create(
+                    description, keys=keys, start_tick=start, retain_seconds=retain_seconds
+                )
+            )
         except LockedError:  # it was created, and another process became its leader first
             return True
         except FenceError as error:
             log.error("stream %s is refused: %s", name, error)
-            raise Problem(409, "refused", "the name was used before; choose another one, or see the operator's log") from None
+            raise Problem(
+                409,
+                "refused",
+                "the name was used before; choose another one, or see the operator's log",
+            ) from None
         except (StoreError, AuditLogError):
             raise
         except FadecountError:
             if self._has(name):  # another process has created it meanwhile
                 return self._require_same(description, keys)
-            raise Problem(409, "refused", "the name was used before, or a key is not usable; choose others") from None
+            raise Problem(
+                409, "refused", "the name was used before, or a key is not usable; choose others"
+            ) from None
         log.info("stream %s is created", name)
         self._on_change(name)
         return True
@@ -252,15 +307,19 @@ class Leader:
         return name in self._streams or self._reader.has(name)
 
     def _require_same(self, description: Description, keys: Sequence[str]) -> bool:
-        """False if the existing stream equals the one to create. Keys declared later follow the first ones."""
+        """False if the existing stream equals the one to create. Keys declared later follow the
+        first ones."""
         name = description.name
         same = self._reader.status(name).description.to_json() == description.to_json()
         if not same or self._reader.keys(name)[: len(keys)] != tuple(keys):
-            raise Problem(409, "exists", "there is another stream of that name; choose another name")
+            raise Problem(
+                409, "exists", "there is another stream of that name; choose another name"
+            )
         return False
 
     def declare(self, name: str, keys: Sequence[str]) -> Iterator[None]:
-        """Declare the keys that are new, in short steps; those that exist already stay as they are. No key may be there twice."""
+        """Declare the keys that are new, in short steps; those that exist already stay as they are.
+        No key may be there twice."""
         if not self._has(name):
             raise not_found()
         if name not in self._streams and name not in self._refused:
@@ -274,16 +333,24 @@ class Leader:
         for _ in _declared(stream, keys):
             yield
             if self._streams.get(name) is not stream:  # it was deleted or refused meanwhile
-                raise unavailable("the stream has changed meanwhile; send it again") if self._has(name) else not_found()
+                raise (
+                    unavailable("the stream has changed meanwhile; send it again")
+                    if self._has(name)
+                    else not_found()
+                )
         if stream.status.width != before:
             self._on_change(name)
 
-    def accept(self, wanted: Mapping[str, Sequence[Sent]], now: float) -> dict[str, list[bool | Problem] | Problem]:
-        """Make batches for several streams durable, in one transaction; what cannot be accepted is refused before it begins.
+    def accept(
+        self, wanted: Mapping[str, Sequence[Sent]], now: float
+    ) -> dict[str, list[bool | Problem] | Problem]:
+        """Make batches for several streams durable, in one transaction; what cannot be accepted is
+        refused before it begins.
 
-        For each stream: the outcomes of its batches, or why it takes none. The outcome of a batch is True if it counted, False if
-        its id had counted before, or its refusal. Ticks that are over at ``now`` must be closed first; while they are not yet
-        closed, here or by another leader, clients must send the events again.
+        For each stream: the outcomes of its batches, or why it takes none. The outcome of a batch
+        is True if it counted, False if its id had counted before, or its refusal. Ticks that are
+        over at ``now`` must be closed first; while they are not yet closed, here or by another
+        leader, clients must send the events again.
         """
         found: dict[str, list[bool | Problem] | Problem] = {}
         checked: dict[str, list[Batch | Problem]] = {}
@@ -296,13 +363,17 @@ class Leader:
                 continue
             checked[name] = [_checked(intake, events, batch_id) for events, batch_id in sent]
             batches = [each for each in checked[name] if isinstance(each, Batch)]
-            acceptances.append(Acceptance(intake, batches, None if name in self._stopped else intake.ticks.at(now)))
+            acceptances.append(
+                Acceptance(intake, batches, None if name in self._stopped else intake.ticks.at(now))
+            )
         for name, outcome in zip(checked, accept_together(acceptances), strict=True):
             if isinstance(outcome, FadecountError):
                 found[name] = self._not_accepted(name, outcome)
             else:
                 counted = iter(outcome)
-                found[name] = [each if isinstance(each, Problem) else next(counted) for each in checked[name]]
+                found[name] = [
+                    each if isinstance(each, Problem) else next(counted) for each in checked[name]
+                ]
         return found
 
     def _not_accepted(self, name: str, error: FadecountError) -> Problem:
@@ -314,7 +385,9 @@ class Leader:
     def _accepting(self, name: str) -> Intake:
         """What accepts the events of a stream that takes some."""
         if name in self._ended:
-            raise Problem(409, "ended", "the stream has had all the ticks that its mechanism was made for")
+            raise Problem(
+                409, "ended", "the stream has had all the ticks that its mechanism was made for"
+            )
         if name in self._refused:
             raise unavailable("the stream is not in order; the operator's log says why")
         return self._intake(name)
@@ -331,14 +404,18 @@ class Leader:
         return intake
 
     def close_due(self, now: float) -> None:
-        """Close the ticks that are over at ``now``, beginning with those that have waited longest, in groups of streams.
+        """Close the ticks that are over at ``now``, beginning with those that have waited longest,
+        in groups of streams.
 
         Which streams form a group depends on the clock and on public sizes, never on events.
         """
         begun = time.monotonic()
         for name in list(self._stopped):
             stream = self._streams[name]
-            if self._guard.read(stream.description.ticks, stream.open_tick, now).state is not ClockState.AHEAD:
+            if (
+                self._guard.read(stream.description.ticks, stream.open_tick, now).state
+                is not ClockState.AHEAD
+            ):
                 self._stopped.discard(name)
                 log.warning("stream %s goes on: the clock is right again", name)
                 self._push(stream)
@@ -349,7 +426,8 @@ class Leader:
                 return
 
     def is_catching_up(self, name: str, now: float) -> bool:
-        """Whether a stream of this process has a tick that is over at ``now`` and will be closed shortly."""
+        """Whether a stream of this process has a tick that is over at ``now`` and will be closed
+        shortly."""
         stream = self._streams.get(name)
         return stream is not None and name not in self._stopped and self._end(stream) <= now
 
@@ -364,10 +442,15 @@ class Leader:
         self._behind = behind
 
     def _next_group(self, now: float) -> list[tuple[Stream, int]]:
-        """The streams that have waited longest, each with the last tick to close now; few enough for one transaction."""
+        """The streams that have waited longest, each with the last tick to close now; few enough
+        for one transaction."""
         group: list[tuple[Stream, int]] = []
         cells = 0
-        while len(group) < MOST_TOGETHER and (stream := self._first()) is not None and self._ends[0][0] <= now:
+        while (
+            len(group) < MOST_TOGETHER
+            and (stream := self._first()) is not None
+            and self._ends[0][0] <= now
+        ):
             ticks = self._ticks_due(stream, now)
             cells += len(ticks) * stream.status.width
             if group and cells > CELLS:
@@ -379,7 +462,8 @@ class Leader:
         return group
 
     def _ticks_due(self, stream: Stream, now: float) -> range:
-        """The ticks of a stream to close now: those that are over, or the first of them if there are very many."""
+        """The ticks of a stream to close now: those that are over, or the first of them if there
+        are very many."""
         name, tick = stream.description.name, stream.open_tick
         reading = self._guard.read(stream.description.ticks, tick, now)
         if reading.state is ClockState.AHEAD:
@@ -397,12 +481,15 @@ class Leader:
         return found
 
     def _close(self, group: Sequence[tuple[Stream, int]]) -> None:
-        """Close the ticks of these streams. One that cannot go on is refused from now on; the others go on."""
+        """Close the ticks of these streams. One that cannot go on is refused from now on; the
+        others go on."""
         published = []
         for (stream, last), outcome in zip(group, _closed(group), strict=True):
             name = stream.description.name
             if isinstance(outcome, FadecountError):
-                log.error("stream %s cannot go on (%s): it is left alone", name, type(outcome).__name__)
+                log.error(
+                    "stream %s cannot go on (%s): it is left alone", name, type(outcome).__name__
+                )
                 self._refused.add(name)
                 del self._streams[name]
                 continue
@@ -430,7 +517,8 @@ class Leader:
 
     @property
     def next_due(self) -> float | None:
-        """When the next tick is over; None without streams. Any thread may call this: it never waits for the database."""
+        """When the next tick is over; None without streams. Any thread may call this: it never
+        waits for the database."""
         first, closing = next(islice(self._ends, 1), None), self._closing
         return closing if closing is not None else None if first is None else first[0]
 
@@ -444,7 +532,8 @@ class Leader:
 
 
 def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Chunk | FadecountError]:
-    """Close the ticks of these streams in one transaction; what each released, or why it cannot go on."""
+    """Close the ticks of these streams in one transaction; what each released, or why it cannot go
+    on."""
     try:
         return close_together(group) if group else []
     except FenceError as error:
@@ -455,7 +544,9 @@ def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Chunk | FadecountEr
         refusal = error
     if len(group) == 1:
         return [refusal]
-    return [outcome for each in group for outcome in _closed([each])]  # none was closed: each by itself now
+    return [
+        outcome for each in group for outcome in _closed([each])
+    ]  # none was closed: each by itself now
 
 
 def _declared(stream: Stream, keys: Sequence[str]) -> Iterator[None]:
@@ -476,15 +567,24 @@ def _steps_left(stream: Stream) -> int:
 
 
 def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Batch | Problem:
-    """The sent events as a batch, or the refusal; its message describes the stream, never values."""
+    """The sent events as a batch, or the refusal; its message describes the stream, never
+    values."""
     unit = intake.description.unit
     if (events.person is not None) != (unit.of == "person"):
         wanted = "needs the person of" if unit.of == "person" else "takes no persons, only"
-        return bad_request("wrong_person", f"this stream protects {unit.text}; it {wanted} the events")
+        return bad_request(
+            "wrong_person", f"this stream protects {unit.text}; it {wanted} the events"
+        )
     if events.largest_amount > unit.amount:
-        return bad_request("wrong_amount", f"this stream protects {unit.text}; amounts must be at most {unit.amount}")
+        return bad_request(
+            "wrong_amount",
+            f"this stream protects {unit.text}; amounts must be at most {unit.amount}",
+        )
     if events.person is not None and unit.amount > 1 and not events.single:
-        return bad_request("wrong_amount", "send one event per key and request: each amount is that of one event of the person")
+        return bad_request(
+            "wrong_amount",
+            "send one event per key and request: each amount is that of one event of the person",
+        )
     largest = None if events.single else events.largest_amount
     batch = Batch(counts=events.counts, id=batch_id, person=events.person, largest_amount=largest)
     try:
@@ -492,7 +592,7 @@ def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Batch 
     except InputError:
         return bad_request(
             "unknown_key",
-            "every key must be declared, and counts within bounds; nothing of this request was counted;"
-            " declare the key, or send its events under a declared one such as other",
+            "every key must be declared, and counts within bounds; nothing of this request was"
+            " counted; declare the key, or send its events under a declared one such as other",
         )
     return batch

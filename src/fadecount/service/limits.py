@@ -36,9 +36,11 @@ class Limits:
 
 
 def room_for(connections: int) -> int:
-    """The largest number of connections: each is an open file, and the store must always get the few that it needs.
+    """The largest number of connections: each is an open file, and the store must always get the
+    few that it needs.
 
-    The limit on open files is raised where the system allows it; otherwise fewer connections are accepted.
+    The limit on open files is raised where the system allows it; otherwise fewer connections are
+    accepted.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + BACKLOG + _OTHER_FILES
@@ -52,12 +54,17 @@ def room_for(connections: int) -> int:
 class RateLimit:
     """At most ``per_second`` requests a second from one client, after a burst; 0 means no limit.
 
-    A token bucket per client, for at most ``most_clients`` clients at a time. The least recently seen client is dropped first,
-    so memory does not grow with the number of addresses.
+    A token bucket per client, for at most ``most_clients`` clients at a time. The least recently
+    seen client is dropped first, so memory does not grow with the number of addresses.
     """
 
     def __init__(
-        self, per_second: float, burst: int, *, most_clients: int = 10_000, clock: Callable[[], float] = time.monotonic
+        self,
+        per_second: float,
+        burst: int,
+        *,
+        most_clients: int = 10_000,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._per_second = per_second
         self._burst = float(burst)
@@ -81,9 +88,11 @@ class RateLimit:
 
 
 class TokenLimits:
-    """Holds tokens to their own limits: requests a second, connections in use at once, live readers at once.
+    """Holds tokens to their own limits: requests a second, connections in use at once, live readers
+    at once.
 
-    A connection is in use while one of its requests is being answered, so connections that a proxy keeps open do not count.
+    A connection is in use while one of its requests is being answered, so connections that a proxy
+    keeps open do not count.
     """
 
     def __init__(self) -> None:
@@ -93,8 +102,11 @@ class TokenLimits:
 
     @contextmanager
     def request(self, grant: Grant, *, live: bool) -> Iterator[None]:
-        """One request of a token, while it is being answered; raises a Problem with status 429 if it is too much."""
-        used = [(self._requests, grant.connections)] + ([(self._live, grant.live_readers)] if live else [])
+        """One request of a token, while it is being answered; raises a Problem with status 429 if
+        it is too much."""
+        used = [(self._requests, grant.connections)] + (
+            [(self._live, grant.live_readers)] if live else []
+        )
         for count, most in used:
             if most is not None and count[grant.id] >= most:
                 raise too_many(1)

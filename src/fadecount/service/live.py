@@ -1,8 +1,8 @@
 """The live route: server-sent events, one per tick, resumable by ``Last-Event-ID``.
 
-Each reader waits for a newer tick than its own, and then gets everything published since from the store. Only the position of
-each reader is kept, so a slow reader takes no memory. The frames of the last ticks are cached per stream, because many readers
-need the same one.
+Each reader waits for a newer tick than its own, and then gets everything published since from the
+store. Only the position of each reader is kept, so a slow reader takes no memory. The frames of the
+last ticks are cached per stream, because many readers need the same one.
 """
 
 from __future__ import annotations
@@ -55,14 +55,17 @@ class Broadcaster:
 
     def follow(self, stream: str, uid: str, tick: int | None) -> None:
         """A reader asks for a stream whose last published tick this is."""
-        if self._uids.setdefault(stream, uid) != uid:  # the ticks of the one before are not those of this one
+        if (
+            self._uids.setdefault(stream, uid) != uid
+        ):  # the ticks of the one before are not those of this one
             self.end(stream)
             self._uids[stream] = uid
         if tick is not None:
             self.nudge(stream, tick)
 
     def end(self, stream: str) -> None:
-        """The stream of this name is gone: forget it, and wake its readers, which find nothing any more."""
+        """The stream of this name is gone: forget it, and wake its readers, which find nothing any
+        more."""
         self._uids.pop(stream, None)
         self._latest.pop(stream, None)
         for each in [each for each in self._frames if each[0] == stream]:
@@ -87,7 +90,8 @@ class Broadcaster:
         self.wake_all()
 
     def wake(self, stream: str) -> None:
-        """Wake the readers of a stream, so that each checks again whether it may still read it, and whether it is there."""
+        """Wake the readers of a stream, so that each checks again whether it may still read it, and
+        whether it is there."""
         if changed := self._changed.pop(stream, None):
             changed.set()
 
@@ -99,19 +103,24 @@ class Broadcaster:
         """The frame of a published tick, made once for all readers."""
         found = self._frames.get((stream, tick))
         if found is None:
-            found = self._frames[stream, tick] = asyncio.ensure_future(self._make_frame(stream, tick))
+            found = self._frames[stream, tick] = asyncio.ensure_future(
+                self._make_frame(stream, tick)
+            )
             found.add_done_callback(lambda made: self._made((stream, tick), made))
         return await asyncio.shield(found)
 
     def _made(self, name: tuple[str, int], made: asyncio.Future[bytes | None]) -> None:
-        """Keep a frame that was made, and drop those that were made first, if there are too many."""
+        """Keep a frame that was made, and drop those that were made first, if there are too
+        many."""
         if self._frames.get(name) is not made:
             return
         if made.cancelled() or made.exception() is not None:
             del self._frames[name]
             return
         self._frame_bytes += len(made.result() or b"")
-        while len(self._frames) > KEPT_FRAMES or (self._frame_bytes > FRAME_BYTES and len(self._frames) > 1):
+        while len(self._frames) > KEPT_FRAMES or (
+            self._frame_bytes > FRAME_BYTES and len(self._frames) > 1
+        ):
             self._drop(next(iter(self._frames)))
 
     def _drop(self, name: tuple[str, int]) -> None:
@@ -128,7 +137,11 @@ def frame_maker(context: ReadContext) -> Callable[[str, int], Awaitable[bytes | 
         if facts.first_tick is not None and tick < facts.first_tick:  # removed meanwhile
             return None
         found = await context.pool.ask(lambda reader: released_tick(reader, facts, tick))
-        return frame(msgspec.json.encode(found).decode(), event="tick", number=tick) if found.releases else None
+        return (
+            frame(msgspec.json.encode(found).decode(), event="tick", number=tick)
+            if found.releases
+            else None
+        )
 
     return make
 
@@ -146,7 +159,9 @@ def live_route(context: ReadContext, broadcaster: Broadcaster, metrics: Metrics)
         after = _last_seen(request)
         broadcaster.follow(facts.name, facts.status.uid, facts.last_tick)
         if after is None and facts.last_tick is not None:
-            after = facts.last_tick - (1 if facts.has_releases else 0)  # the latest one at once, then each new one
+            after = facts.last_tick - (
+                1 if facts.has_releases else 0
+            )  # the latest one at once, then each new one
         elif after is not None and facts.first_tick is not None:
             after = max(after, facts.first_tick - 1)
         if request.method == "HEAD":
@@ -174,7 +189,8 @@ def live_route(context: ReadContext, broadcaster: Broadcaster, metrics: Metrics)
 
 
 async def _is_there(pool: ReaderPool, facts: Facts) -> bool:
-    """Whether a stream was not deleted meanwhile. A store that does not answer says nothing about that."""
+    """Whether a stream was not deleted meanwhile. A store that does not answer says nothing about
+    that."""
     try:
         return (await pool.facts(facts.name)).status.uid == facts.status.uid
     except Problem as problem:
@@ -184,10 +200,13 @@ async def _is_there(pool: ReaderPool, facts: Facts) -> bool:
 async def _frames(
     name: str, after: int | None, broadcaster: Broadcaster, may_read: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[bytes]:
-    """The frames after a tick, until the service ends, the token is revoked or the stream is deleted."""
+    """The frames after a tick, until the service ends, the token is revoked or the stream is
+    deleted."""
     yield b"retry: %d\n\n" % RETRY_MILLISECONDS
     while True:
-        change = broadcaster.change(name)  # before the checks, so that no change after them is missed
+        change = broadcaster.change(
+            name
+        )  # before the checks, so that no change after them is missed
         if broadcaster.closed or not await may_read():
             return
         latest = broadcaster.latest(name)
@@ -202,7 +221,9 @@ async def _frames(
         for tick in range(after + 1, min(latest, after + KEPT_FRAMES) + 1):
             try:
                 made = await broadcaster.frame(name, tick)
-            except Problem:  # deleted, or the store does not answer: the client asks again, and gets a status
+            except (
+                Problem
+            ):  # deleted, or the store does not answer: the client asks again, and gets a status
                 return
             after = tick
             if made is not None:

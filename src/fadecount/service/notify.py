@@ -1,6 +1,8 @@
-"""Messages to systemd (``sd_notify``): ready, reloading, stopping, and signs of life. Without systemd, nothing is sent.
+"""Messages to systemd (``sd_notify``): ready, reloading, stopping, and signs of life. Without
+systemd, nothing is sent.
 
-The protocol is one datagram per message to the socket that ``NOTIFY_SOCKET`` names; see ``man sd_notify``.
+The protocol is one datagram per message to the socket that ``NOTIFY_SOCKET`` names; see ``man
+sd_notify``.
 """
 
 from __future__ import annotations
@@ -14,14 +16,17 @@ from collections.abc import Callable, Mapping
 
 
 class Notifier:
-    """Sends the state of the service to its manager. A message that cannot be sent never disturbs the service."""
+    """Sends the state of the service to its manager. A message that cannot be sent never disturbs
+    the service."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         address = environment.get("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
         own = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
         wanted = environment.get("WATCHDOG_USEC", "") if self._address and own else ""
-        self.watchdog_seconds: float | None = int(wanted) / 1e6 if wanted.isdecimal() and int(wanted) > 0 else None
+        self.watchdog_seconds: float | None = (
+            int(wanted) / 1e6 if wanted.isdecimal() and int(wanted) > 0 else None
+        )
         """The time within which the manager wants a sign of life; None if it wants none."""
 
     def ready(self) -> None:
@@ -37,7 +42,8 @@ class Notifier:
         self._send("STOPPING=1")
 
     async def signs_of_life(self, is_alive: Callable[[], bool]) -> None:
-        """Send a sign of life at half the time that the manager allows, as long as ``is_alive``. Runs until it is cancelled."""
+        """Send a sign of life at half the time that the manager allows, as long as ``is_alive``.
+        Runs until it is cancelled."""
         while self.watchdog_seconds is not None:
             if is_alive():
                 self._send("WATCHDOG=1")
@@ -45,6 +51,9 @@ class Notifier:
 
     def _send(self, *lines: str) -> None:
         if self._address:
-            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+            with (
+                contextlib.suppress(OSError),
+                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel,
+            ):
                 channel.setblocking(False)
                 channel.sendto("\n".join(lines).encode(), self._address)

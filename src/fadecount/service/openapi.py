@@ -1,4 +1,5 @@
-"""The interface as data (OpenAPI 3.1), generated from the structs that parse requests and encode answers."""
+"""The interface as data (OpenAPI 3.1), generated from the structs that parse requests and encode
+answers."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ _REFUSALS = {
     403: "the token does not allow this",
     404: "there is no such stream, key, token or path",
     408: "the request took too long to arrive",
-    409: "the stream exists with another meaning, has ended, or its name was used; or the token is the request's own",
+    409: (
+        "the stream exists with another meaning, has ended, or its name was used; or the token is"
+        " the request's own"
+    ),
     410: "the releases asked for were removed",
     413: "the body is too large",
     415: "the media type or encoding is not one of those listed",
@@ -58,7 +62,10 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("get", "/v1/streams"): Operation(
         summary="The streams that the token may see, in pages",
         answers={200: answers.StreamList},
-        query={"limit": {**_LIMIT, "maximum": MOST_STREAMS, "default": MOST_STREAMS}, "cursor": _CURSOR},
+        query={
+            "limit": {**_LIMIT, "maximum": MOST_STREAMS, "default": MOST_STREAMS},
+            "cursor": _CURSOR,
+        },
     ),
     ("post", "/v1/streams"): Operation(
         summary="Create a stream; it begins with the present tick. Repeating it changes nothing",
@@ -67,15 +74,23 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         body=parsing.NewStream,
         role="admin",
     ),
-    ("get", "/v1/streams/{name}"): Operation(summary="What is public about a stream", answers={200: answers.StreamDescription}),
+    ("get", "/v1/streams/{name}"): Operation(
+        summary="What is public about a stream", answers={200: answers.StreamDescription}
+    ),
     ("delete", "/v1/streams/{name}"): Operation(
-        summary="Delete a stream with all its releases. What observers have seen, they keep, so its name stays taken",
+        summary=(
+            "Delete a stream with all its releases. What observers have seen, they keep, so its"
+            " name stays taken"
+        ),
         answers={200: answers.Deleted},
         refusals=(400, 401, 403, 404, 421, 429, 503),
         role="admin",
     ),
     ("put", "/v1/streams/{name}/retention"): Operation(
-        summary="Keep releases for a time; older ones are removed, which cannot be undone. No loss changes",
+        summary=(
+            "Keep releases for a time; older ones are removed, which cannot be undone. No loss"
+            " changes"
+        ),
         answers={200: answers.Retained},
         refusals=(400, 401, 403, 404, 408, 413, 415, 421, 429, 503),
         body=parsing.NewRetention,
@@ -115,10 +130,17 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         summary="The last tick with all its keys", answers={200: answers.ReleasedTick, 304: None}
     ),
     ("get", "/v1/streams/{name}/windows"): Operation(
-        summary="Counts of hours, days, weeks or months, with exact intervals; JSON or CSV. They cost no privacy",
+        summary=(
+            "Counts of hours, days, weeks or months, with exact intervals; JSON or CSV. They cost"
+            " no privacy"
+        ),
         answers={200: answers.WindowPage, 304: None},
         query={
-            "per": {"type": "string", "pattern": "^[1-9][0-9]{0,5}(mo|[smhdwy])$", "examples": ["1h", "1d", "1w", "1mo"]},
+            "per": {
+                "type": "string",
+                "pattern": "^[1-9][0-9]{0,5}(mo|[smhdwy])$",
+                "examples": ["1h", "1d", "1w", "1mo"],
+            },
             "key": _TEXT,
             "since": _SINCE,
             "until": _UNTIL,
@@ -136,8 +158,11 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         headers={"Last-Event-ID": {"type": "string", "pattern": "^(-?[0-9]{1,18})?$"}},
     ),
     ("get", "/v1/streams/{name}/privacy"): Operation(
-        summary="The fading curve; with `age`, the loss at an age; with `time` (and `at`), of an event of that time; "
-        "with `refresh`, the paper's baseline; with `visits`, `every` and `during`, someone who came again and again",
+        summary=(
+            "The fading curve; with `age`, the loss at an age; with `time` (and `at`), of an event"
+            " of that time; with `refresh`, the paper's baseline; with `visits`, `every` and"
+            " `during`, someone who came again and again"
+        ),
         answers={
             200: (
                 answers.PrivacyCurve,
@@ -159,8 +184,10 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         },
     ),
     ("get", "/v1/plan"): Operation(
-        summary="Mechanisms under a curve of allowed losses, least error first, with a simulated stream and the plan file. "
-        "One plan is made at a time, and kept; 503: busy, try again",
+        summary=(
+            "Mechanisms under a curve of allowed losses, least error first, with a simulated stream"
+            " and the plan file. One plan is made at a time, and kept; 503: busy, try again"
+        ),
         answers={200: answers.PlanAnswer, 304: None},
         refusals=(400, 421, 429, 503),
         query={
@@ -176,7 +203,10 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
                 "description": "plan for a person who comes at most so often, not for one event",
                 "examples": ["1/1d", "24/1w"],
             },
-            "delta": {"type": "number", "description": "offer Gaussian noise too: its promise fails with this chance"},
+            "delta": {
+                "type": "number",
+                "description": "offer Gaussian noise too: its promise fails with this chance",
+            },
             "daily": {"type": "integer", "minimum": 1, "maximum": MOST_DAILY, "default": 1000},
             "option": {"type": "integer", "minimum": 1, "maximum": MOST_OPTIONS, "default": 1},
         },
@@ -189,7 +219,9 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         role="admin",
     ),
     ("post", "/v1/tokens"): Operation(
-        summary="Make a token. It is in this answer and never shown again. For admins of all streams",
+        summary=(
+            "Make a token. It is in this answer and never shown again. For admins of all streams"
+        ),
         answers={201: answers.NewTokenAnswer},
         refusals=(400, 401, 403, 408, 413, 415, 421, 429, 503),
         body=parsing.NewToken,
@@ -202,15 +234,28 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         role="admin",
     ),
     ("get", "/v1/status"): Operation(
-        summary="Where every stream stands: last release, lag, ended, refused, a wrong clock. For tokens of all streams",
+        summary=(
+            "Where every stream stands: last release, lag, ended, refused, a wrong clock. For"
+            " tokens of all streams"
+        ),
         answers={200: answers.StatusPage},
         refusals=(400, 401, 403, 421, 429, 503),
-        query={"limit": {**_LIMIT, "maximum": MOST_STREAMS, "default": MOST_STREAMS}, "cursor": _CURSOR},
+        query={
+            "limit": {**_LIMIT, "maximum": MOST_STREAMS, "default": MOST_STREAMS},
+            "cursor": _CURSOR,
+        },
     ),
-    ("get", "/metrics"): Operation(summary="Figures for Prometheus", answers={200: "text/plain"}, refusals=(401, 403, 421, 429)),
-    ("get", "/healthz"): Operation(summary="Alive", answers={200: "text/plain"}, refusals=(421,), role=None),
+    ("get", "/metrics"): Operation(
+        summary="Figures for Prometheus", answers={200: "text/plain"}, refusals=(401, 403, 421, 429)
+    ),
+    ("get", "/healthz"): Operation(
+        summary="Alive", answers={200: "text/plain"}, refusals=(421,), role=None
+    ),
     ("get", "/readyz"): Operation(
-        summary="Ready: streams can be read and written", answers={200: "text/plain"}, refusals=(421, 503), role=None
+        summary="Ready: streams can be read and written",
+        answers={200: "text/plain"},
+        refusals=(421, 503),
+        role=None,
     ),
     ("get", "/v1/openapi.json"): Operation(
         summary="This document", answers={200: "application/json"}, refusals=(421, 429), role=None
@@ -222,8 +267,12 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
 def openapi_document() -> bytes:
     """The whole document."""
     structs = [each for each in _structs() if each is not answers.ProblemAnswer]
-    _, components = msgspec.json.schema_components([*structs, answers.ProblemAnswer], ref_template=_REFERENCE)
-    for component in components.values():  # from docstrings, which Python keeps with their indentation before 3.13
+    _, components = msgspec.json.schema_components(
+        [*structs, answers.ProblemAnswer], ref_template=_REFERENCE
+    )
+    for component in (
+        components.values()
+    ):  # from docstrings, which Python keeps with their indentation before 3.13
         component["description"] = inspect.cleandoc(component["description"])
     paths: dict[str, Any] = {}
     for (method, path), operation in OPERATIONS.items():
@@ -233,12 +282,16 @@ def openapi_document() -> bytes:
         "info": {
             "title": "fadecount",
             "version": "1",
-            "description": "Running counts with differential privacy that fades on a published schedule.",
+            "description": (
+                "Running counts with differential privacy that fades on a published schedule."
+            ),
         },
         "paths": paths,
         "components": {
             "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "fc_<id>_<secret>"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "fc_<id>_<secret>"}
+            },
         },
     }
     return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
@@ -255,9 +308,13 @@ def _structs() -> list[type[Struct]]:
 
 def _described(method: str, path: str, operation: Operation) -> dict[str, Any]:
     inside = [name for name in ("name", "id") if f"{{{name}}}" in path]
-    parameters = [{"name": name, "in": "path", "required": True, "schema": _TEXT} for name in inside]
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": _TEXT} for name in inside
+    ]
     for where, given in (("query", operation.query), ("header", operation.headers)):
-        parameters += [{"name": name, "in": where, "schema": schema} for name, schema in (given or {}).items()]
+        parameters += [
+            {"name": name, "in": where, "schema": schema} for name, schema in (given or {}).items()
+        ]
     found: dict[str, Any] = {"summary": operation.summary, "operationId": _identifier(method, path)}
     if operation.role:
         found["security"] = [{"token": []}] if operation.role != "reader" else [{"token": []}, {}]
@@ -275,7 +332,9 @@ def _described(method: str, path: str, operation: Operation) -> dict[str, Any]:
             lines = f"one {operation.lines.__name__} as JSON per line"
             content["application/x-ndjson"] = {"schema": {"type": "string", "description": lines}}
         found["requestBody"] = {"required": True, "content": content}
-    responses = {str(status): _answer(each, csv=operation.csv) for status, each in operation.answers.items()}
+    responses = {
+        str(status): _answer(each, csv=operation.csv) for status, each in operation.answers.items()
+    }
     for status in operation.refusals:
         problem = {"application/problem+json": {"schema": _reference(answers.ProblemAnswer)}}
         responses[str(status)] = {"description": _REFUSALS[status], "content": problem}
@@ -283,14 +342,20 @@ def _described(method: str, path: str, operation: Operation) -> dict[str, Any]:
     return found
 
 
-def _answer(answer: type[Struct] | tuple[type[Struct], ...] | str | None, *, csv: bool) -> dict[str, Any]:
+def _answer(
+    answer: type[Struct] | tuple[type[Struct], ...] | str | None, *, csv: bool
+) -> dict[str, Any]:
     if answer is None:
         return {"description": "unchanged since the answer whose entity tag was sent"}
     if isinstance(answer, str):
         schema: dict[str, Any] = {"type": "object"} if answer == "application/json" else _TEXT
         return {"description": "as the summary says", "content": {answer: {"schema": schema}}}
     members = answer if isinstance(answer, tuple) else (answer,)
-    schema = {"anyOf": [_reference(each) for each in members]} if len(members) > 1 else _reference(members[0])
+    schema = (
+        {"anyOf": [_reference(each) for each in members]}
+        if len(members) > 1
+        else _reference(members[0])
+    )
     content: dict[str, Any] = {"application/json": {"schema": schema}}
     if csv:
         content["text/csv"] = {"schema": _TEXT}
@@ -302,5 +367,7 @@ def _reference(struct: type[Struct]) -> dict[str, Any]:
 
 
 def _identifier(method: str, path: str) -> str:
-    words = [part.strip("{}").replace(".", "_") for part in path.split("/") if part and part != "v1"]
+    words = [
+        part.strip("{}").replace(".", "_") for part in path.split("/") if part and part != "v1"
+    ]
     return "_".join([method, *words])

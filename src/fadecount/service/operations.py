@@ -1,4 +1,5 @@
-"""Routes for the operator, and the page: health, metrics, the description of the interface, static files."""
+"""Routes for the operator, and the page: health, metrics, the description of the interface, static
+files."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ _TYPES = {
 
 @cache
 def static_files() -> dict[str, tuple[bytes, str, str]]:
-    """Every file of the page, by its name: bytes, media type, entity tag. Read once, served from memory. No other file on the
-    disk can be requested."""
+    """Every file of the page, by its name: bytes, media type, entity tag. Read once, served from
+    memory. No other file on the disk can be requested."""
     found = {}
     for file in files("fadecount.service").joinpath("static").iterdir():
         ending = file.name.rpartition(".")[2]
@@ -79,7 +80,9 @@ def operation_routes(
     document = openapi_document()
 
     async def openapi(_: Request) -> Response:
-        return Response(document, headers={"Cache-Control": "no-cache"}, media_type="application/json")
+        return Response(
+            document, headers={"Cache-Control": "no-cache"}, media_type="application/json"
+        )
 
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok\n", headers={"Cache-Control": "no-store"})
@@ -91,7 +94,11 @@ def operation_routes(
 
     async def figures(request: Request) -> Response:
         access.allow(request.scope, Action.READ, None)
-        return Response(metrics.text(await gauges.families()), headers={"Cache-Control": "no-store"}, media_type=MEDIA_TYPE)
+        return Response(
+            metrics.text(await gauges.families()),
+            headers={"Cache-Control": "no-store"},
+            media_type=MEDIA_TYPE,
+        )
 
     yield page_route("/", "index.html")
     yield page_route("/plan", "plan.html")

@@ -1,8 +1,10 @@
-"""The plan route: from a wanted curve to mechanisms, a simulated stream and a plan file. It knows no stream and needs no token.
+"""The plan route: from a wanted curve to mechanisms, a simulated stream and a plan file. It knows
+no stream and needs no token.
 
-A plan takes up to seconds of pure Python. On a thread it would hold the interpreter lock that intake and reading need, so it is
-made in a process of its own, at low priority: on a busy machine the service comes first. One plan is made at a time, few may
-wait, and each is kept in memory by its parameters.
+A plan takes up to seconds of pure Python. On a thread it would hold the interpreter lock that
+intake and reading need, so it is made in a process of its own, at low priority: on a busy machine
+the service comes first. One plan is made at a time, few may wait, and each is kept in memory by its
+parameters.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ _LONGEST_TICK, _LONGEST_HORIZON = UNITS["y"], 100 * UNITS["y"]
 _SHORTEST_DELTA, _LONGEST_DELTA = 1e-15, 1e-3
 _PERSON = re.compile(r"([1-9]\d{0,3})/(.{1,20})")
 _NEEDED = ("PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LANG", "LC_ALL", "TZ")
-"""What the planning process gets of the environment. The rest may hold keys and passwords, which it does not need."""
+"""What the planning process gets of the environment. The rest may hold keys and passwords, which it
+does not need."""
 
 
 def wish_from(query: Query) -> Wish:
@@ -59,7 +62,10 @@ def wish_from(query: Query) -> Wish:
     tick = _time(query, "tick", UNITS["m"], _LONGEST_TICK)
     horizon = -(-_time(query, "horizon", UNITS["y"], _LONGEST_HORIZON) // tick)
     if horizon < 2:
-        raise bad_request("bad_query", "horizon must be at least two ticks; choose a longer one, or a shorter tick")
+        raise bad_request(
+            "bad_query",
+            "horizon must be at least two ticks; choose a longer one, or a shorter tick",
+        )
     events, every = _person(query.text("person"))
     return Wish(
         tick_seconds=tick,
@@ -67,7 +73,12 @@ def wish_from(query: Query) -> Wish:
         losses=_losses(query.text("losses") or "", tick, horizon),
         events=events,
         every_seconds=every,
-        delta=_number(query.text("delta"), _SHORTEST_DELTA, _LONGEST_DELTA, "delta must be a number from 1e-15 to 0.001"),
+        delta=_number(
+            query.text("delta"),
+            _SHORTEST_DELTA,
+            _LONGEST_DELTA,
+            "delta must be a number from 1e-15 to 0.001",
+        ),
         daily=query.integer("daily", 1000, minimum=1, maximum=MOST_DAILY),
         option=query.integer("option", 1, minimum=1, maximum=MOST_OPTIONS),
     )
@@ -76,13 +87,19 @@ def wish_from(query: Query) -> Wish:
 def _time(query: Query, name: str, default: int, most: int) -> int:
     found = query.age(name) or default
     if found > most:
-        raise bad_request("bad_query", f"{name} must be at most {most // UNITS['y']} y; choose a shorter one")
+        raise bad_request(
+            "bad_query", f"{name} must be at most {most // UNITS['y']} y; choose a shorter one"
+        )
     return found
 
 
 def _losses(text: str, tick: int, horizon: int) -> tuple[tuple[int, float], ...]:
-    """The limits in ticks. An age is rounded up, and of two limits at one age the lower holds: both are the stricter reading."""
-    rule = f"losses must be 1 to {_MOST_LOSSES} of AGE:LOSS with commas, each loss from {_LEAST_LOSS} to {_MOST_LOSS:g}"
+    """The limits in ticks. An age is rounded up, and of two limits at one age the lower holds: both
+    are the stricter reading."""
+    rule = (
+        f"losses must be 1 to {_MOST_LOSSES} of AGE:LOSS with commas, each loss from {_LEAST_LOSS}"
+        f" to {_MOST_LOSS:g}"
+    )
     wrong = bad_request("bad_query", f"{rule}, such as 1h:0.5,1y:4")
     pairs = [each.partition(":") for each in text.split(",")]
     if len(pairs) > _MOST_LOSSES:
@@ -97,11 +114,15 @@ def _losses(text: str, tick: int, horizon: int) -> tuple[tuple[int, float], ...]
         if loss is None:
             raise wrong
         if ticks > horizon:
-            raise bad_request("bad_query", "losses must have ages up to the horizon; leave the others out")
+            raise bad_request(
+                "bad_query", "losses must have ages up to the horizon; leave the others out"
+            )
         found[ticks] = min(loss, found.get(ticks, loss))
     limits = sorted(found.items())
     if any(later < sooner for (_, sooner), (_, later) in pairwise(limits)):
-        raise bad_request("bad_query", "losses must not fall with age: what has been lost stays lost")
+        raise bad_request(
+            "bad_query", "losses must not fall with age: what has been lost stays lost"
+        )
     return tuple(limits)
 
 
@@ -114,7 +135,9 @@ def _person(text: str | None) -> tuple[int | None, int]:
             return int(found[1]), parse_duration(found[2])
     except ParameterError:
         pass
-    raise bad_request("bad_query", f"person must be N/TIME with N from 1 to {_MOST_VISITS}, such as 1/1d or 24/1w")
+    raise bad_request(
+        "bad_query", f"person must be N/TIME with N from 1 to {_MOST_VISITS}, such as 1/1d or 24/1w"
+    )
 
 
 def _number(text: str | None, low: float, high: float, refusal: str) -> float | None:
@@ -132,9 +155,9 @@ def _number(text: str | None, low: float, high: float, refusal: str) -> float | 
 class Planner:
     """Makes plans in one process, one after the other.
 
-    Guarantees: at most ``MOST_WAITING`` plans wait, a plan takes at most ``PLAN_SECONDS``, equal wishes are planned once, and a
-    plan that no client waits for any more is not begun. The process is started by the first wish and ends by itself when there
-    is nothing to do.
+    Guarantees: at most ``MOST_WAITING`` plans wait, a plan takes at most ``PLAN_SECONDS``, equal
+    wishes are planned once, and a plan that no client waits for any more is not begun. The process
+    is started by the first wish and ends by itself when there is nothing to do.
     """
 
     def __init__(self) -> None:
@@ -182,15 +205,22 @@ class Planner:
         self._end()
 
     def _plan(self, wish: Wish) -> Tagged:
-        """On the thread: send the wish, wait for the line that answers it. If the process has ended, once more to a new one."""
+        """On the thread: send the wish, wait for the line that answers it. If the process has
+        ended, once more to a new one."""
         line = msgspec.json.encode(wish) + b"\n"
         end = time.monotonic() + PLAN_SECONDS
         found = self._sent(line, end) or self._sent(line, end)
         if not found:
-            raise unavailable("this plan takes too long or cannot be made now; try another", seconds=5)
+            raise unavailable(
+                "this plan takes too long or cannot be made now; try another", seconds=5
+            )
         planned = msgspec.json.decode(found, type=Planned)
         if planned.answer is None:
-            raise Problem(400, "no_plan", "no mechanism keeps these losses; allow more, or choose a shorter horizon")
+            raise Problem(
+                400,
+                "no_plan",
+                "no mechanism keeps these losses; allow more, or choose a shorter horizon",
+            )
         return Tagged.of(msgspec.json.encode(planned.answer), "application/json")
 
     def _sent(self, line: bytes, end: float) -> bytes:
@@ -217,7 +247,8 @@ class Planner:
 
 
 def _started() -> subprocess.Popen[bytes]:
-    """The planning process: one thread of arithmetic, and nothing of the environment that it does not need."""
+    """The planning process: one thread of arithmetic, and nothing of the environment that it does
+    not need."""
     surroundings = {name: os.environ[name] for name in _NEEDED if name in os.environ}
     surroundings |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "fadecount.service.planner"]

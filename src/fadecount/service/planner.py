@@ -1,6 +1,8 @@
-"""The planning process: reads one wish per line, writes one plan per line. ``python -m fadecount.service.planner``.
+"""The planning process: reads one wish per line, writes one plan per line. ``python -m
+fadecount.service.planner``.
 
-It knows no store, no stream and no token. It simulates on made-up counts; the noise is the library's.
+It knows no store, no stream and no token. It simulates on made-up counts; the noise is the
+library's.
 """
 
 from __future__ import annotations
@@ -23,7 +25,14 @@ from fadecount.mechanisms import Mechanism
 from fadecount.mechanisms.noise_law import window_half_widths
 from fadecount.planning import Option, Person, Plan, person_losses, plan, plan_json
 from fadecount.rounding import shown_chance, shown_loss
-from fadecount.service.answers import PlanAnswer, Planned, PlannedLoss, PlannedOption, SimulatedCount, Wish
+from fadecount.service.answers import (
+    PlanAnswer,
+    Planned,
+    PlannedLoss,
+    PlannedOption,
+    SimulatedCount,
+    Wish,
+)
 
 Numbers = NDArray[np.int64]
 LOW_PRIORITY = 10
@@ -41,7 +50,8 @@ _WEEK = np.array([1.0, 1.0, 1.05, 1.1, 1.2, 0.9, 0.75])
 
 
 def answer(wish: Wish) -> PlanAnswer:
-    """The plan for a wish, with a simulated stream for the option that it chooses (the last, if there are fewer)."""
+    """The plan for a wish, with a simulated stream for the option that it chooses (the last, if
+    there are fewer)."""
     made = _planned(without_choice(wish))
     number = min(wish.option, len(made.options))
     chosen = made.options[number - 1]
@@ -67,15 +77,28 @@ def without_choice(wish: Wish) -> Wish:
 
 @lru_cache(maxsize=64)
 def _planned(wish: Wish) -> Plan:
-    person = None if wish.events is None else Person.in_time(wish.events, wish.every_seconds, wish.tick_seconds)
-    return plan(targets=dict(wish.losses), horizon=wish.horizon, person=person, tick_seconds=wish.tick_seconds, delta=wish.delta)
+    person = (
+        None
+        if wish.events is None
+        else Person.in_time(wish.events, wish.every_seconds, wish.tick_seconds)
+    )
+    return plan(
+        targets=dict(wish.losses),
+        horizon=wish.horizon,
+        person=person,
+        tick_seconds=wish.tick_seconds,
+        delta=wish.delta,
+    )
 
 
 def _unit(wish: Wish) -> str:
     if wish.events is None:
         return "one event"
     often = "once" if wish.events == 1 else f"{wish.events:,} times"
-    return f"a person who comes at most {often} in any {format_duration(wish.every_seconds).removeprefix('1 ')}"
+    return (
+        f"a person who comes at most {often} in any"
+        f" {format_duration(wish.every_seconds).removeprefix('1 ')}"
+    )
 
 
 def _window(wish: Wish) -> int:
@@ -85,7 +108,9 @@ def _window(wish: Wish) -> int:
 
 def _option(option: Option, wish: Wish) -> PlannedOption:
     mechanism, window = option.mechanism, min(_window(wish), wish.horizon)
-    starts = np.unique(np.linspace(0, wish.horizon // window - 1, _SAMPLED).astype(np.int64)) * window
+    starts = (
+        np.unique(np.linspace(0, wish.horizon // window - 1, _SAMPLED).astype(np.int64)) * window
+    )
     variances = [mechanism.window_variance(start, start + window) for start in starts.tolist()]
     return PlannedOption(
         name=option.name,
@@ -99,7 +124,8 @@ def _option(option: Option, wish: Wish) -> PlannedOption:
 
 
 def _losses(made: Plan, chosen: Option, wish: Wish) -> list[PlannedLoss]:
-    """The curve of the chosen option from one tick to the horizon, evenly on a logarithmic axis, and at every limit."""
+    """The curve of the chosen option from one tick to the horizon, evenly on a logarithmic axis,
+    and at every limit."""
     grid = np.unique(np.rint(np.geomspace(1, wish.horizon, _AGES)).astype(np.int64)).tolist()
     limits = dict(wish.losses)
     ages = sorted({*grid, *limits})
@@ -118,7 +144,8 @@ def _losses(made: Plan, chosen: Option, wish: Wish) -> list[PlannedLoss]:
 
 
 def made_up(ticks: int, tick_seconds: int, daily: int) -> Numbers:
-    """Made-up counts of a public place: more by day than by night, fewer at weekends; the same every time."""
+    """Made-up counts of a public place: more by day than by night, fewer at weekends; the same
+    every time."""
     ends = np.arange(1, ticks + 1, dtype=np.float64) * (tick_seconds / UNITS["d"])
     days = np.arange(math.ceil(float(ends[-1])) + 1)
     before = np.concatenate([[0.0], np.cumsum(_WEEK[days % 7])])
@@ -129,12 +156,17 @@ def made_up(ticks: int, tick_seconds: int, daily: int) -> Numbers:
     return np.diff(total, prepend=0)
 
 
-def _simulated(mechanism: Mechanism, wish: Wish) -> tuple[list[SimulatedCount], list[SimulatedCount]]:
+def _simulated(
+    mechanism: Mechanism, wish: Wish
+) -> tuple[list[SimulatedCount], list[SimulatedCount]]:
     """Totals and windows of up to a month of a stream with made-up counts and real noise."""
     month = max(_FEWEST_TICKS, _SIMULATED_SECONDS // wish.tick_seconds)
     ticks = min(wish.horizon, month, _MOST_TICKS)
     counts = made_up(ticks, wish.tick_seconds, wish.daily)
-    released, truth = (np.concatenate([[0], each]) for each in (Counter(mechanism).extend(counts), np.cumsum(counts)))
+    released, truth = (
+        np.concatenate([[0], each])
+        for each in (Counter(mechanism).extend(counts), np.cumsum(counts))
+    )
     shown = np.unique(np.rint(np.linspace(1, ticks, min(_POINTS, ticks))).astype(np.int64))
     edges = np.arange(0, ticks + 1, _window(wish), dtype=np.int64)
     totals = _between(mechanism, wish, released, truth, np.zeros_like(shown), shown, ends=False)
@@ -142,7 +174,14 @@ def _simulated(mechanism: Mechanism, wish: Wish) -> tuple[list[SimulatedCount], 
 
 
 def _between(
-    mechanism: Mechanism, wish: Wish, released: Numbers, truth: Numbers, starts: Numbers, stops: Numbers, *, ends: bool
+    mechanism: Mechanism,
+    wish: Wish,
+    released: Numbers,
+    truth: Numbers,
+    starts: Numbers,
+    stops: Numbers,
+    *,
+    ends: bool,
 ) -> list[SimulatedCount]:
     if not len(starts):
         return []
@@ -164,7 +203,9 @@ def _between(
 
 
 def _time(tick: int, wish: Wish) -> str:
-    return datetime.fromtimestamp(_MONDAY + tick * wish.tick_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(_MONDAY + tick * wish.tick_seconds, UTC).strftime(
+        "%Y-%m-%dT%H:%M:%SZ"
+    )
 
 
 def respond(line: bytes) -> bytes:

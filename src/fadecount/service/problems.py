@@ -1,7 +1,9 @@
-"""Refusals as the service sends them: a status, a code for programs, a sentence for people. Never a value that was sent.
+"""Refusals as the service sends them: a status, a code for programs, a sentence for people. Never a
+value that was sent.
 
-The body is ``application/problem+json`` (RFC 9457). Messages are written here, by hand, from constants and bounds only, so that
-nothing that a client sent, and nothing that a stream holds, can come back in one.
+The body is ``application/problem+json`` (RFC 9457). Messages are written here, by hand, from
+constants and bounds only, so that nothing that a client sent, and nothing that a stream holds, can
+come back in one.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ MEDIA_TYPE = "application/problem+json"
 class Problem(FadecountError):  # noqa: N818 - the word that RFC 9457 has for it
     """A request is refused. ``detail`` is shown to the client: bounds and remedies, no values."""
 
-    def __init__(self, status: int, code: str, detail: str, *, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, code: str, detail: str, *, headers: dict[str, str] | None = None
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.code = code
@@ -28,7 +32,9 @@ class Problem(FadecountError):  # noqa: N818 - the word that RFC 9457 has for it
         self.headers = headers or {}
 
     def body(self) -> bytes:
-        return json.dumps({"status": self.status, "code": self.code, "detail": self.detail}).encode()
+        return json.dumps(
+            {"status": self.status, "code": self.code, "detail": self.detail}
+        ).encode()
 
 
 def bad_request(code: str, detail: str) -> Problem:
@@ -37,11 +43,17 @@ def bad_request(code: str, detail: str) -> Problem:
 
 def unauthorized() -> Problem:
     detail = "send a valid token: Authorization: Bearer fc_..."
-    return Problem(401, "unauthorized", detail, headers={"WWW-Authenticate": 'Bearer realm="fadecount"'})
+    return Problem(
+        401, "unauthorized", detail, headers={"WWW-Authenticate": 'Bearer realm="fadecount"'}
+    )
 
 
 def forbidden() -> Problem:
-    return Problem(403, "forbidden", "the token does not allow this; use one with the role and the stream that it needs")
+    return Problem(
+        403,
+        "forbidden",
+        "the token does not allow this; use one with the role and the stream that it needs",
+    )
 
 
 def not_found(detail: str = "there is nothing here; GET /v1/streams lists the streams") -> Problem:
@@ -49,11 +61,17 @@ def not_found(detail: str = "there is nothing here; GET /v1/streams lists the st
 
 
 def removed() -> Problem:
-    return Problem(410, "removed", "the stream keeps releases for a limited time; ask from its first_tick on")
+    return Problem(
+        410, "removed", "the stream keeps releases for a limited time; ask from its first_tick on"
+    )
 
 
 def too_large(limit: int) -> Problem:
-    return Problem(413, "too_large", f"the body must be at most {limit} bytes, unpacked; send several smaller ones")
+    return Problem(
+        413,
+        "too_large",
+        f"the body must be at most {limit} bytes, unpacked; send several smaller ones",
+    )
 
 
 def too_slow() -> Problem:
@@ -65,12 +83,18 @@ def too_many(seconds: int) -> Problem:
     return Problem(429, "too_many_requests", detail, headers={"Retry-After": str(max(1, seconds))})
 
 
-def unavailable(detail: str = "the service cannot take this now; send it again", *, seconds: int = 1) -> Problem:
+def unavailable(
+    detail: str = "the service cannot take this now; send it again", *, seconds: int = 1
+) -> Problem:
     return Problem(503, "unavailable", detail, headers={"Retry-After": str(seconds)})
 
 
 def wrong_host() -> Problem:
-    return Problem(421, "wrong_host", "this host name is not served here; the operator allows it with --allow-host")
+    return Problem(
+        421,
+        "wrong_host",
+        "this host name is not served here; the operator allows it with --allow-host",
+    )
 
 
 def internal() -> Problem:
@@ -84,7 +108,13 @@ def noted(error: Exception, request_id: str | None = None) -> Problem:
     """Logs what failed and where, without values, and returns the answer to send."""
     where = traceback.extract_tb(error.__traceback__)[-1]
     what, file = type(error).__name__, where.filename.rpartition("/")[2]
-    log.error("failed: %s in %s line %s", what, file, where.lineno, extra={"request_id": request_id} if request_id else {})
+    log.error(
+        "failed: %s in %s line %s",
+        what,
+        file,
+        where.lineno,
+        extra={"request_id": request_id} if request_id else {},
+    )
     return internal()
 
 
@@ -94,5 +124,10 @@ def from_starlette(error: HTTPException) -> Problem:
         return not_found()
     if error.status_code == 405:
         allowed = dict(error.headers or {})
-        return Problem(405, "wrong_method", f"this route takes {allowed.get('Allow', 'other methods')}", headers=allowed)
+        return Problem(
+            405,
+            "wrong_method",
+            f"this route takes {allowed.get('Allow', 'other methods')}",
+            headers=allowed,
+        )
     return Problem(error.status_code, "refused", "the request is not understood")

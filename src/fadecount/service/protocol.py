@@ -16,7 +16,8 @@ from fadecount.service.problems import MEDIA_TYPE, Problem, bad_request, too_lar
 
 HEAD_BYTES = 16 * 1024
 FRAMING_BYTES = 64 * 1024
-"""Bytes allowed for chunk headers, extensions and trailers, in addition to as many bytes as the largest body has."""
+"""Bytes allowed for chunk headers, extensions and trailers, in addition to as many bytes as the
+largest body has."""
 
 MOST_PIPELINED = 16
 """Requests that may wait on one connection while one is being answered."""
@@ -31,13 +32,17 @@ _quiet.setLevel(logging.ERROR)  # garbage from anybody must not fill the log
 class GuardedProtocol(HttpToolsProtocol):
     """Guarantees, for every connection:
 
-    - every byte has a deadline: a request must be complete ``request_seconds`` after its first byte, the next one must begin
-      ``idle_seconds`` after an answer, whatever arrives in between, and a client must read the answer it requested;
-    - headers take at most ``HEAD_BYTES``, a whole message at most twice the largest body and a little; trailers are ignored;
-    - at most ``MOST_PIPELINED`` requests wait behind the one that is being answered, with bodies of at most ``WAITING_BYTES``.
+    - every byte has a deadline: a request must be complete ``request_seconds`` after its first
+      byte, the next one must begin ``idle_seconds`` after an answer, whatever arrives in between,
+      and a client must read the answer it requested;
+    - headers take at most ``HEAD_BYTES``, a whole message at most twice the largest body and a
+      little; trailers are ignored;
+    - at most ``MOST_PIPELINED`` requests wait behind the one that is being answered, with bodies of
+      at most ``WAITING_BYTES``.
 
-    A connection that exceeds a limit gets an answer if no other answer has begun, and is closed. If there are too many
-    connections, the one is closed that has waited longest without a request to answer: silent ones cannot keep others out.
+    A connection that exceeds a limit gets an answer if no other answer has begun, and is closed. If
+    there are too many connections, the one is closed that has waited longest without a request to
+    answer: silent ones cannot keep others out.
     """
 
     request_seconds = 10.0
@@ -46,7 +51,8 @@ class GuardedProtocol(HttpToolsProtocol):
     most_connections = 1024
     most_body = 1 << 20
     waiting: ClassVar[OrderedDict[GuardedProtocol, None]] = OrderedDict()
-    """The connections of a server without a request to answer, those that have waited longest first."""
+    """The connections of a server without a request to answer, those that have waited longest
+    first."""
 
     _deadline: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
@@ -89,7 +95,13 @@ class GuardedProtocol(HttpToolsProtocol):
         if self.transport.is_closing() or not self._in_message:
             return
         if self._in_head and self._message_bytes > HEAD_BYTES:
-            self._refuse(Problem(431, "head_too_large", f"the head of a request must be at most {HEAD_BYTES} bytes"))
+            self._refuse(
+                Problem(
+                    431,
+                    "head_too_large",
+                    f"the head of a request must be at most {HEAD_BYTES} bytes",
+                )
+            )
         elif self._message_bytes > HEAD_BYTES + 2 * self.most_body + FRAMING_BYTES:
             self._refuse(too_large(self.most_body))
 
@@ -113,12 +125,16 @@ class GuardedProtocol(HttpToolsProtocol):
             raise ValueError("not a target that every program reads alike")
         self.waiting.pop(self, None)
         super().on_headers_complete()
-        self._unanswered = [*(each for each in self._unanswered if not each.response_complete), self.cycle]
+        self._unanswered = [
+            *(each for each in self._unanswered if not each.response_complete),
+            self.cycle,
+        ]
         if self.parser.should_upgrade():  # what follows would be another protocol, and is not read
             self.cycle.keep_alive = False
 
     def _has_plain_target(self) -> bool:
-        """Whether the target is a path, or an address of the host that the Host header names; without a fragment."""
+        """Whether the target is a path, or an address of the host that the Host header names;
+        without a fragment."""
         if b"#" in self.url:
             return False
         if self.url.startswith(b"/"):
@@ -137,13 +153,17 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_message = False
         self._disarm()
         super().on_message_complete()
-        if self.cycle is not None and self.cycle.response_complete:  # it was answered before it was complete
+        if (
+            self.cycle is not None and self.cycle.response_complete
+        ):  # it was answered before it was complete
             self._arm(self.idle_seconds)
 
     def on_response_complete(self) -> None:
         waiting = bool(self.pipeline)
         if self.cycle is not None and self.cycle.response_complete:
-            self.cycle.body = bytearray()  # nobody reads it any more, and the connection may stay open for long
+            self.cycle.body = (
+                bytearray()
+            )  # nobody reads it any more, and the connection may stay open for long
         super().on_response_complete()
         if not self.pipeline:
             self._waiting_bytes = 0
@@ -157,7 +177,11 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's words
         """Refuse a request that the parser cannot read, in the same form as every refusal."""
-        self._refuse(bad_request("not_http", "the request must be HTTP/1.1 within the limits of this service"))
+        self._refuse(
+            bad_request(
+                "not_http", "the request must be HTTP/1.1 within the limits of this service"
+            )
+        )
 
     def pause_writing(self) -> None:
         """The client reads more slowly than the answer is sent: check that it reads at all."""
@@ -216,9 +240,21 @@ class GuardedProtocol(HttpToolsProtocol):
 
 def _raw(problem: Problem) -> bytes:
     body = problem.body()
-    own = ((b"content-type", MEDIA_TYPE.encode()), (b"content-length", b"%d" % len(body)), (b"connection", b"close"))
-    lines = b"".join(b"%b: %b\r\n" % header for header in (*own, (b"cache-control", b"no-store"), *SECURITY_HEADERS))
-    return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (problem.status, HTTPStatus(problem.status).phrase.encode(), lines, body)
+    own = (
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),
+    )
+    lines = b"".join(
+        b"%b: %b\r\n" % header
+        for header in (*own, (b"cache-control", b"no-store"), *SECURITY_HEADERS)
+    )
+    return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (
+        problem.status,
+        HTTPStatus(problem.status).phrase.encode(),
+        lines,
+        body,
+    )
 
 
 def guarded(limits: Limits) -> type[Any]:

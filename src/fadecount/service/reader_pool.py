@@ -1,7 +1,8 @@
-"""What reading routes may know: published releases and public facts, through connections that cannot write.
+"""What reading routes may know: published releases and public facts, through connections that
+cannot write.
 
-This module and the routes on it import nothing that can reach a counter's state, the noise behind a release, or accepted
-inputs; import-linter checks this.
+This module and the routes on it import nothing that can reach a counter's state, the noise behind a
+release, or accepted inputs; import-linter checks this.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ MOST_FACTS = 4096
 """Streams whose facts are kept in memory; those read first are dropped first."""
 
 MOST_RENEWED = 32
-"""Streams that are read again at once because they have published a tick; others are read when they are next asked for."""
+"""Streams that are read again at once because they have published a tick; others are read when they
+are next asked for."""
 
 CACHE_BYTES = 32 << 20
 
@@ -75,10 +77,15 @@ class Facts:
 
     @property
     def has_releases(self) -> bool:
-        return self.first_tick is not None and self.last_tick is not None and self.last_tick >= self.first_tick
+        return (
+            self.first_tick is not None
+            and self.last_tick is not None
+            and self.last_tick >= self.first_tick
+        )
 
     def ahead_of_clock(self, now: float) -> int:
-        """How many ticks are released that are not over by the clock; 0 unless the clock was set back."""
+        """How many ticks are released that are not over by the clock; 0 unless the clock was set
+        back."""
         return 0 if self.last_tick is None else max(0, self.last_tick - (self.ticks.at(now) - 1))
 
 
@@ -96,8 +103,8 @@ class Release:
 class ReaderPool:
     """Reads on a few threads. Each has its own connection, and a new one after the database failed.
 
-    Guarantees: at most ``MOST_WAITING`` reads wait; a read whose client has disconnected does not run; equal pending reads run
-    once.
+    Guarantees: at most ``MOST_WAITING`` reads wait; a read whose client has disconnected does not
+    run; equal pending reads run once.
     """
 
     def __init__(self, connect: Callable[[], Reader]) -> None:
@@ -117,14 +124,17 @@ class ReaderPool:
         self._renewed = 0
 
     async def facts(self, name: str, request: Request | None = None) -> Facts:
-        """The public facts of a stream, from memory until :meth:`forget`; a Problem with status 404 if there is none."""
+        """The public facts of a stream, from memory until :meth:`forget`; a Problem with status 404
+        if there is none."""
         known = self._facts.get(name)
         if known is not None:
             self._asked.add(name)
             return known
         before = self._changes.get(name, 0)
         outdated = self._outdated.get(name)
-        found = await self.ask(lambda reader: read_facts(reader, name, outdated), request, ("facts", name, before))
+        found = await self.ask(
+            lambda reader: read_facts(reader, name, outdated), request, ("facts", name, before)
+        )
         if found is None:
             raise not_found()
         self._asked.add(name)
@@ -139,14 +149,19 @@ class ReaderPool:
             del self._facts[next(iter(self._facts))]
 
     def is_asked_for(self, name: str) -> bool:
-        """Whether somebody has asked for a stream since its last tick, and will soon ask for it again."""
+        """Whether somebody has asked for a stream since its last tick, and will soon ask for it
+        again."""
         return name in self._asked and name in self._facts and self._renewed < MOST_RENEWED
 
-    async def renew(self, name: str, prepare: Callable[[Reader, Facts], Answer]) -> tuple[Facts, Answer] | None:
-        """Read a stream again that has published a tick, and ``prepare`` something from it, on a thread.
+    async def renew(
+        self, name: str, prepare: Callable[[Reader, Facts], Answer]
+    ) -> tuple[Facts, Answer] | None:
+        """Read a stream again that has published a tick, and ``prepare`` something from it, on a
+        thread.
 
-        Until that is done, readers get what was published before. None if the stream has changed in another way, is gone, or
-        the store does not answer. Then the stream is read when it is next asked for.
+        Until that is done, readers get what was published before. None if the stream has changed in
+        another way, is gone, or the store does not answer. Then the stream is read when it is next
+        asked for.
         """
         known, before = self._facts.get(name), self._changes.get(name, 0)
         self._asked.discard(name)
@@ -181,13 +196,18 @@ class ReaderPool:
                 del self._outdated[next(iter(self._outdated))]
 
     def known(self) -> dict[str, tuple[int | None, int]]:
-        """The last published tick and the number of keys of every stream whose facts are in memory."""
+        """The last published tick and the number of keys of every stream whose facts are in
+        memory."""
         return {name: (facts.last_tick, len(facts.keys)) for name, facts in self._facts.items()}
 
     async def ask(
-        self, question: Callable[[Reader], Answer], request: Request | None = None, name: Hashable | None = None
+        self,
+        question: Callable[[Reader], Answer],
+        request: Request | None = None,
+        name: Hashable | None = None,
     ) -> Answer:
-        """Ask on a thread. Equal questions (by ``name``) are asked once; one whose clients have all disconnected is not asked."""
+        """Ask on a thread. Equal questions (by ``name``) are asked once; one whose clients have all
+        disconnected is not asked."""
         shared: Shared[Answer] | None = None if name is None else self._shared.get(name)
         if shared is None:
             if self._waiting >= MOST_WAITING:
@@ -218,7 +238,8 @@ class ReaderPool:
             self._open.clear()
 
     def _try(self, question: Callable[[Reader], Answer]) -> Answer:
-        """Ask once; if the connection has failed, ask once more on a new one. After that the client may try again."""
+        """Ask once; if the connection has failed, ask once more on a new one. After that the client
+        may try again."""
         for _ in range(2):
             try:
                 return question(self._reader())
@@ -280,7 +301,8 @@ async def _disconnected(request: Request) -> None:
 
 
 class AnswerCache(Generic[Answer]):
-    """A cache of answers by question, valid while the facts they were made from are current; at most ``CACHE_BYTES``."""
+    """A cache of answers by question, valid while the facts they were made from are current; at
+    most ``CACHE_BYTES``."""
 
     def __init__(self, size: Callable[[Answer], int], most_bytes: int = CACHE_BYTES) -> None:
         self._size, self._most = size, most_bytes
@@ -305,18 +327,34 @@ class AnswerCache(Generic[Answer]):
 
 
 def read_facts(reader: Reader, name: str, outdated: Facts | None = None) -> Facts | None:
-    """The facts of a stream, or None if there is no such stream. Keys that were read before are not read again."""
+    """The facts of a stream, or None if there is no such stream. Keys that were read before are not
+    read again."""
     if not reader.has(name):
         return None
     status = reader.status(name)
-    if outdated is not None and (outdated.status.uid, len(outdated.keys)) == (status.uid, status.width):
+    if outdated is not None and (outdated.status.uid, len(outdated.keys)) == (
+        status.uid,
+        status.width,
+    ):
         return replace(outdated, status=status)
     keys = reader.keys(name)
-    return Facts(name=name, status=status, keys=keys, positions={key: at for at, key in enumerate(keys)})
+    return Facts(
+        name=name, status=status, keys=keys, positions={key: at for at, key in enumerate(keys)}
+    )
 
 
-def read_page(reader: Reader, name: str, since: int, until: int, *, skip: int, limit: int, position: int | None) -> list[Release]:
-    """At most ``limit`` releases of ticks from ``since`` to before ``until``, without the first ``skip`` keys of ``since``."""
+def read_page(
+    reader: Reader,
+    name: str,
+    since: int,
+    until: int,
+    *,
+    skip: int,
+    limit: int,
+    position: int | None,
+) -> list[Release]:
+    """At most ``limit`` releases of ticks from ``since`` to before ``until``, without the first
+    ``skip`` keys of ``since``."""
     found: list[Release] = []
     for release in _each(reader, name, since, until, position):
         if release.tick > since or release.position >= skip:
@@ -326,11 +364,23 @@ def read_page(reader: Reader, name: str, since: int, until: int, *, skip: int, l
     return found
 
 
-def _each(reader: Reader, name: str, since: int, until: int, position: int | None) -> Iterator[Release]:
+def _each(
+    reader: Reader, name: str, since: int, until: int, position: int | None
+) -> Iterator[Release]:
     for piece in reader.releases(name, since=since, until=until):
         values, widths = piece.values, piece.half_widths.tolist()
-        columns = range(values.shape[1]) if position is None else [position] if position < values.shape[1] else []
-        rows = np.ascontiguousarray(values[:, columns] if position is not None and columns else values).tolist()
+        columns = (
+            range(values.shape[1])
+            if position is None
+            else [position]
+            if position < values.shape[1]
+            else []
+        )
+        rows = np.ascontiguousarray(
+            values[:, columns] if position is not None and columns else values
+        ).tolist()
         for offset, (row, width) in enumerate(zip(rows, widths, strict=True)):
             for column, value in zip(columns, row, strict=False):
-                yield Release(piece.first_tick + offset, column, value, value - width, value + width)
+                yield Release(
+                    piece.first_tick + offset, column, value, value - width, value + width
+                )

@@ -1,4 +1,5 @@
-"""Runs the application on uvicorn: limits on connections, short logs, and a shutdown that loses nothing."""
+"""Runs the application on uvicorn: limits on connections, short logs, and a shutdown that loses
+nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ END_SECONDS = 4.5
 """When the process ends at the latest, even if the store does not answer."""
 
 SILENT_SECONDS = 30
-"""After this time the connection of a client that has vanished is closed; live readers get a heartbeat every 15 seconds."""
+"""After this time the connection of a client that has vanished is closed; live readers get a
+heartbeat every 15 seconds."""
 
 
 class _Server(uvicorn.Server):
@@ -51,7 +53,8 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Shuts down in order: uvicorn would raise the signal again and end the process before the store is closed."""
+        """Shuts down in order: uvicorn would raise the signal again and end the process before the
+        store is closed."""
         loop = asyncio.get_running_loop()
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -100,11 +103,13 @@ class _PlanServer(uvicorn.Server):
         self.on_listening()
 
 
-def serve(settings: Settings, host: str, port: int, *, announce: Callable[[str], None] = print) -> int:
+def serve(
+    settings: Settings, host: str, port: int, *, announce: Callable[[str], None] = print
+) -> int:
     """Serve until SIGTERM or SIGINT; 0 after a requested shutdown, 1 if the store failed.
 
-    A store that does not answer does not prevent the shutdown: the process then ends at once, as if it had been killed. A store
-    survives that.
+    A store that does not answer does not prevent the shutdown: the process then ends at once, as if
+    it had been killed. A store survives that.
     """
     listening = _listen(host, port)
     hosts = settings.hosts | allowed_hosts(host, listening.getsockname()[1])
@@ -113,10 +118,14 @@ def serve(settings: Settings, host: str, port: int, *, announce: Callable[[str],
         log.warning("the system allows too few open files: at most %d connections", room)
     limits = replace(settings.limits, connections=room)
     with listening, asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(replace(settings, hosts=hosts, limits=limits), listening, announce))
+        return runner.run(
+            _serve(replace(settings, hosts=hosts, limits=limits), listening, announce)
+        )
 
 
-async def _serve(settings: Settings, listening: socket.socket, announce: Callable[[str], None]) -> int:
+async def _serve(
+    settings: Settings, listening: socket.socket, announce: Callable[[str], None]
+) -> int:
     service = Service(settings)
     await service.start()
     server = make_server(service, settings)
@@ -128,13 +137,17 @@ async def _serve(settings: Settings, listening: socket.socket, announce: Callabl
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
     server.on_listening = lambda: announce(f"fadecount serves {address}")
-    alive = asyncio.create_task(server.notifier.signs_of_life(lambda: not service.writer.failed.is_set()))
+    alive = asyncio.create_task(
+        server.notifier.signs_of_life(lambda: not service.writer.failed.is_set())
+    )
     try:
         await server.serve(sockets=[listening])
     finally:
         alive.cancel()
         now = asyncio.get_running_loop().time()
-        if not await service.stop(END_SECONDS - (0.0 if server.asked is None else now - server.asked)):
+        if not await service.stop(
+            END_SECONDS - (0.0 if server.asked is None else now - server.asked)
+        ):
             logging.shutdown()
             os._exit(1)
     return 1 if service.writer.failed.is_set() else 0
@@ -165,10 +178,16 @@ def _configured(application: ASGIApp, limits: Limits) -> uvicorn.Config:
 
 
 def serve_plan_page(*, announce: Callable[[str], None]) -> int:
-    """Serve the page "Choose your curve" and nothing else, to this machine only, until Ctrl-C. ``announce`` gets its address."""
+    """Serve the page "Choose your curve" and nothing else, to this machine only, until Ctrl-C.
+    ``announce`` gets its address."""
     planner, listening = Planner(), _listen("127.0.0.1", 0)
     port = listening.getsockname()[1]
-    routes = [page_route("/", "plan.html"), page_route("/plan", "plan.html"), file_route(), plan_route(planner)]
+    routes = [
+        page_route("/", "plan.html"),
+        page_route("/plan", "plan.html"),
+        file_route(),
+        plan_route(planner),
+    ]
     hosts, router = allowed_hosts("127.0.0.1", port), Router(routes, redirect_slashes=False)
     application = Guard(router, hosts=hosts, new_id=lambda: unpredictable(8).hex())
     server = _PlanServer(_configured(application, Limits()))
@@ -203,11 +222,15 @@ class _Text(logging.Formatter):
 
 
 def configure_logs(stream: Any = None, *, as_json: bool = False) -> None:
-    """One line per log entry, to standard error: a time, a level, a message from this code, names of streams. No counts, inputs,
-    keys or tokens."""
+    """One line per log entry, to standard error: a time, a level, a message from this code, names
+    of streams. No counts, inputs, keys or tokens."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_JsonLines() if as_json else _Text("%(asctime)s %(levelname)s %(message)s"))
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # this module logs what matters of it
+    handler.setFormatter(
+        _JsonLines() if as_json else _Text("%(asctime)s %(levelname)s %(message)s")
+    )
+    logging.getLogger("uvicorn.error").setLevel(
+        logging.CRITICAL
+    )  # this module logs what matters of it
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
@@ -220,17 +243,27 @@ def _listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         listening.close()
         reason = error.strerror if isinstance(error, OSError) else "ports go from 0 to 65535"
-        raise StoreError(f"cannot listen on {host} port {port}: {reason}; choose another with --port or --host") from error
+        raise StoreError(
+            f"cannot listen on {host} port {port}: {reason}; choose another with --port or --host"
+        ) from error
     listening.set_inheritable(True)
     _notice_silence(listening)
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does so only for sockets that name their protocol
+    listening.setsockopt(
+        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+    )  # asyncio does so only for sockets that name their protocol
     return listening
 
 
 def _notice_silence(listening: socket.socket) -> None:
-    """Turn on TCP keepalive, which connections inherit: the system closes connections of clients that do not respond."""
+    """Turn on TCP keepalive, which connections inherit: the system closes connections of clients
+    that do not respond."""
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    options = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 1000 * SILENT_SECONDS}
+    options = {
+        "TCP_KEEPIDLE": 15,
+        "TCP_KEEPINTVL": 5,
+        "TCP_KEEPCNT": 3,
+        "TCP_USER_TIMEOUT": 1000 * SILENT_SECONDS,
+    }
     for name, value in options.items():
         if hasattr(socket, name):  # not every system has all of them
             listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -36,7 +36,9 @@ class Storage:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
-            raise StoreError(f"--state {self.folder} cannot be made: {error.strerror}; choose another folder") from error
+            raise StoreError(
+                f"--state {self.folder} cannot be made: {error.strerror}; choose another folder"
+            ) from error
 
     def tokens(self) -> TokenFile:
         """The tokens of the service."""
@@ -48,7 +50,11 @@ def open_store(storage: Storage) -> Store:
     seal, fence = seal_from(storage.key_file), fence_from(storage.fence)
     if storage.database is not None:
         return PostgresStore(
-            storage.database, fence=fence, seal=seal, lock_wait_seconds=0.0, audit_log=AuditLog.in_folder(storage.folder)
+            storage.database,
+            fence=fence,
+            seal=seal,
+            lock_wait_seconds=0.0,
+            audit_log=AuditLog.in_folder(storage.folder),
         )
     storage.prepare()
     return SQLiteStore(storage.store_path, fence=fence, seal=seal)
@@ -56,7 +62,11 @@ def open_store(storage: Storage) -> Store:
 
 def open_reader(storage: Storage) -> Reader:
     """A connection that can only read."""
-    return Reader.of_server(storage.database) if storage.database is not None else Reader.of_file(storage.store_path)
+    return (
+        Reader.of_server(storage.database)
+        if storage.database is not None
+        else Reader.of_file(storage.store_path)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ HEARTBEAT = b": still here\n\n"
 
 
 def frame(data: str, *, event: str, number: int | None = None) -> bytes:
-    """One event. ``data`` may have several lines; ``number`` is what a client sends back as ``Last-Event-ID``.
+    """One event. ``data`` may have several lines; ``number`` is what a client sends back as
+    ``Last-Event-ID``.
 
     >>> frame("hello", event="tick", number=7)
     b'id: 7\\nevent: tick\\ndata: hello\\n\\n'
@@ -20,7 +21,8 @@ def frame(data: str, *, event: str, number: int | None = None) -> bytes:
 
 
 class Frames:
-    """Reads frames out of pieces of bytes, however they were cut: (id, event, data) for each complete one."""
+    """Reads frames out of pieces of bytes, however they were cut: (id, event, data) for each
+    complete one."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -35,4 +37,8 @@ class Frames:
                 if name:
                     fields.setdefault(name, []).append(value.removeprefix(" "))
             if "data" in fields:
-                yield fields.get("id", [None])[-1], fields.get("event", ["message"])[-1], "\n".join(fields["data"])
+                yield (
+                    fields.get("id", [None])[-1],
+                    fields.get("event", ["message"])[-1],
+                    "\n".join(fields["data"]),
+                )

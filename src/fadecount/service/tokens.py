@@ -1,13 +1,14 @@
 """Tokens: who may write, read or administer which stream.
 
-A token is ``fc_<id>_<secret>``: a public id for lookup, and 256 random bits. Only the SHA-256 of the secret is stored. With that
-much entropy no slower hash is needed, and the file alone gives no access. Secrets are compared in constant time, also when
-the id is unknown. The file (``tokens.json``, mode 0600) is replaced as a whole under a lock; a running service sees a new or
+A token is ``fc_<id>_<secret>``: a public id for lookup, and 256 random bits. Only the SHA-256 of
+the secret is stored. With that much entropy no slower hash is needed, and the file alone gives no
+access. Secrets are compared in constant time, also when the id is unknown. The file
+(``tokens.json``, mode 0600) is replaced as a whole under a lock; a running service sees a new or
 revoked token with the next request, and refuses a token from the second on at which it expires.
 
-On which day a token was last used is in a file of its own (``token-use.json``), written now and then and never while a request
-waits. It is for the operator: the last use of a writer's token depends on events, so no reader may see it, and a day is enough to
-find tokens that nobody uses.
+On which day a token was last used is in a file of its own (``token-use.json``), written now and
+then and never while a request waits. It is for the operator: the last use of a writer's token
+depends on events, so no reader may see it, and a day is enough to find tokens that nobody uses.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ LONGEST_LABEL = 100
 LONGEST_LIFE = 100 * 365 * 86400
 _VERSION = 2
 _READABLE = (1, 2)
-"""Version 1 has no labels, expiries or limits. It is read, and becomes version 2 when it is next written."""
+"""Version 1 has no labels, expiries or limits. It is read, and becomes version 2 when it is next
+written."""
 
 _DAY = 86400
 
@@ -59,9 +61,11 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What a token allows: a role, on one stream or (``stream=None``) on all of them, until it expires. Holds no secret.
+    """What a token allows: a role, on one stream or (``stream=None``) on all of them, until it
+    expires. Holds no secret.
 
-    Limits, each None for no limit: requests a second, connections in use at once, live readers at once.
+    Limits, each None for no limit: requests a second, connections in use at once, live readers at
+    once.
     """
 
     id: str
@@ -82,7 +86,9 @@ class Grant:
     @property
     def is_limited(self) -> bool:
         """Whether the token has any limit of its own."""
-        return self.rate is not None or self.connections is not None or self.live_readers is not None
+        return (
+            self.rate is not None or self.connections is not None or self.live_readers is not None
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +100,8 @@ class _Stored:
 
 
 class TokenFile:
-    """The tokens of a service, in one file. Reads see every change; writes are atomic and durable."""
+    """The tokens of a service, in one file. Reads see every change; writes are atomic and
+    durable."""
 
     def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
         self._path, self._now = path, now
@@ -132,21 +139,31 @@ class TokenFile:
         )
         with self._locked():
             tokens = {**self._read(), grant.id: _Stored(grant=grant, sha256=_hashed(secret))}
-            words = {"role": str(grant.role), "stream": grant.stream or "all", **({"label": label} if label else {})}
+            words = {
+                "role": str(grant.role),
+                "stream": grant.stream or "all",
+                **({"label": label} if label else {}),
+            }
             self._audit_log.record(Act.TOKEN_CREATED, grant.id, **words)
             self._write(tokens)
         return f"fc_{grant.id}_{secret}", grant
 
     def grants(self) -> list[Grant]:
-        """Every token that was not revoked, oldest first, without its secret. Some may have expired."""
-        return sorted((each.grant for each in self._current().values()), key=lambda each: (each.created, each.id))
+        """Every token that was not revoked, oldest first, without its secret. Some may have
+        expired."""
+        return sorted(
+            (each.grant for each in self._current().values()),
+            key=lambda each: (each.created, each.id),
+        )
 
     def revoke(self, token_id: str) -> None:
         """Revoke a token; this takes effect at once."""
         with self._locked():
             tokens = self._read()
             if tokens.pop(token_id, None) is None:
-                raise bad_parameter("token id", token_id, "one of the tokens", "fadecount token list shows them")
+                raise bad_parameter(
+                    "token id", token_id, "one of the tokens", "fadecount token list shows them"
+                )
             self._audit_log.record(Act.TOKEN_REVOKED, token_id)
             self._write(tokens)
 
@@ -175,17 +192,24 @@ class TokenFile:
         return sum(self.has_expired(each.grant) for each in self._current().values())
 
     def last_uses(self) -> Mapping[str, date]:
-        """The day (UTC) on which each token was last used, by its id: here, or as last saved by a service."""
-        return {name: date.fromordinal(_EPOCH + day) for name, day in _latest(dict(self._used), self._read_uses()).items()}
+        """The day (UTC) on which each token was last used, by its id: here, or as last saved by a
+        service."""
+        return {
+            name: date.fromordinal(_EPOCH + day)
+            for name, day in _latest(dict(self._used), self._read_uses()).items()
+        }
 
     def save_uses(self) -> None:
-        """Write the days on which tokens were last used, if any is new. Several services may share the file."""
+        """Write the days on which tokens were last used, if any is new. Several services may share
+        the file."""
         new = dict(self._used)
         if new == self._saved:
             return
         with self._locked():
             known = self._read()
-            days = {name: day for name, day in _latest(new, self._read_uses()).items() if name in known}
+            days = {
+                name: day for name, day in _latest(new, self._read_uses()).items() if name in known
+            }
             self._replace(self._use_path, {"fadecount": "token use", "version": 1, "days": days})
         self._saved = new
 
@@ -231,7 +255,9 @@ class TokenFile:
         except OSError as error:
             raise _unreadable(error) from error
         except (ValueError, KeyError, TypeError) as error:
-            raise TokenFileError("the token file is damaged or newer than this version; restore it from a backup") from error
+            raise TokenFileError(
+                "the token file is damaged or newer than this version; restore it from a backup"
+            ) from error
         return {stored.grant.id: stored for stored in each}
 
     def _write(self, tokens: dict[str, _Stored]) -> None:
@@ -239,7 +265,9 @@ class TokenFile:
         self._replace(self._path, {"fadecount": "tokens", "version": _VERSION, "tokens": rows})
 
     def _replace(self, path: Path, document: dict[str, object]) -> None:
-        handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".tokens-")  # mkstemp makes it 0600
+        handle, name = tempfile.mkstemp(
+            dir=self._path.parent, prefix=".tokens-"
+        )  # mkstemp makes it 0600
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 json.dump(document, file, indent=1)
@@ -266,7 +294,9 @@ class TokenFile:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(self._path.with_name(f".{self._path.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
+        handle = os.open(
+            self._path.with_name(f".{self._path.name}.lock"), os.O_CREAT | os.O_RDWR, 0o600
+        )
         try:
             self._keep_owner(handle)
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -281,7 +311,10 @@ def _latest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
 
 def _unreadable(error: OSError) -> TokenFileError:
     reason = error.strerror or type(error).__name__
-    return TokenFileError(f"the token file cannot be read ({reason}); it must belong to the user that the service runs as")
+    return TokenFileError(
+        f"the token file cannot be read ({reason}); it must belong to the user that the service"
+        " runs as"
+    )
 
 
 def _hashed(secret: str) -> str:
@@ -292,9 +325,20 @@ def _stored(*, sha256: str, role: str, **fields: Any) -> _Stored:
     return _Stored(grant=Grant(role=Role(role), **fields), sha256=sha256)
 
 
-def _check(label: str, expires: int | None, rate: float | None, connections: int | None, live_readers: int | None) -> None:
+def _check(
+    label: str,
+    expires: int | None,
+    rate: float | None,
+    connections: int | None,
+    live_readers: int | None,
+) -> None:
     if len(label) > LONGEST_LABEL or not (label.isprintable() and label == label.strip()):
-        raise bad_parameter("label", label, f"at most {LONGEST_LABEL} printable characters", "it says what the token is for")
+        raise bad_parameter(
+            "label",
+            label,
+            f"at most {LONGEST_LABEL} printable characters",
+            "it says what the token is for",
+        )
     if expires is not None:
         remedy = "it is in how many seconds the token expires; leave it out for never"
         require_integer("expires", expires, minimum=1, maximum=LONGEST_LIFE, remedy=remedy)

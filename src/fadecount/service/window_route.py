@@ -1,4 +1,5 @@
-"""The counts of hours, days, weeks and months: differences of published releases, with exact intervals. They cost no privacy."""
+"""The counts of hours, days, weeks and months: differences of published releases, with exact
+intervals. They cost no privacy."""
 
 from __future__ import annotations
 
@@ -36,9 +37,19 @@ def windows_maker(facts: Facts, query: Query, *, as_table: bool) -> Callable[[Re
     if nonnegative not in ("true", "false"):
         raise bad_request("bad_query", "nonnegative must be true or false")
     first, last = _range(facts, query)
-    count = (last - first + 1) * facts.ticks.tick_seconds // parse_duration(calendar.per) + 2 if first <= last else 0
-    if count * len(facts.keys) > MOST_CELLS or count * (1 if key is not None else len(facts.keys)) > MOST_ROWS:
-        raise bad_request("bad_query", f"there must be at most {MOST_ROWS:,} windows of all keys together; give key, or since")
+    count = (
+        (last - first + 1) * facts.ticks.tick_seconds // parse_duration(calendar.per) + 2
+        if first <= last
+        else 0
+    )
+    if (
+        count * len(facts.keys) > MOST_CELLS
+        or count * (1 if key is not None else len(facts.keys)) > MOST_ROWS
+    ):
+        raise bad_request(
+            "bad_query",
+            f"there must be at most {MOST_ROWS:,} windows of all keys together; give key, or since",
+        )
     positions = range(len(facts.keys)) if key is None else (facts.positions[key],)
 
     def make(reader: Reader) -> Tagged:
@@ -46,13 +57,21 @@ def windows_maker(facts: Facts, query: Query, *, as_table: bool) -> Callable[[Re
         if count:
             try:
                 found = reader.windows(
-                    facts.name, per=calendar.per, since=first, until=last + 1, nonnegative=nonnegative == "true"
+                    facts.name,
+                    per=calendar.per,
+                    since=first,
+                    until=last + 1,
+                    nonnegative=nonnegative == "true",
                 )
             except ParameterError:
                 raise bad_request("bad_query", WHOLE_TICKS) from None
         if as_table:
             lines = (
-                [] if found is None else window_rows(facts.name, windows_table(found, facts.keys, positions), facts.ticks.zone)
+                []
+                if found is None
+                else window_rows(
+                    facts.name, windows_table(found, facts.keys, positions), facts.ticks.zone
+                )
             )
             return Tagged.of(csv_text([WINDOW_COLUMNS, *lines]).encode(), "text/csv; charset=utf-8")
         rows = [] if found is None else _rows(facts, found, positions)
@@ -68,7 +87,9 @@ def _calendar(facts: Facts, per: str | None) -> WindowCalendar:
             raise ParameterError("per")
         calendar = WindowCalendar(per=per, zone=facts.ticks.zone)
     except ParameterError:
-        raise bad_request("bad_query", "per must be the length of a window, such as 1h, 1d, 1w or 1mo") from None
+        raise bad_request(
+            "bad_query", "per must be the length of a window, such as 1h, 1d, 1w or 1mo"
+        ) from None
     if parse_duration(per) < facts.ticks.tick_seconds:
         raise bad_request("bad_query", WHOLE_TICKS)
     if parse_duration(per) > LONGEST_WINDOW:  # it would end after the last year of the calendar
@@ -103,7 +124,9 @@ def _rows(facts: Facts, found: Windows, positions: range | tuple[int, ...]) -> l
             low=int(low[at, position]),
             high=int(high[at, position]),
         )
-        for at, (start, end) in enumerate(zip(found.starts.tolist(), found.ends.tolist(), strict=True))
+        for at, (start, end) in enumerate(
+            zip(found.starts.tolist(), found.ends.tolist(), strict=True)
+        )
         for position in positions
         if position < found.values.shape[1] and found.known[at, position]
     ]

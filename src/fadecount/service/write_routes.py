@@ -1,4 +1,5 @@
-"""Routes that write: events, streams, keys. They answer when what they did is durable, and say nothing about counts."""
+"""Routes that write: events, streams, keys. They answer when what they did is durable, and say
+nothing about counts."""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ from starlette.routing import Route
 
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Mechanism, planned_person, require_planned_person, require_planned_tick
+from fadecount.mechanisms import (
+    Mechanism,
+    planned_person,
+    require_planned_person,
+    require_planned_tick,
+)
 from fadecount.service.access import Access, Action
 from fadecount.service.answers import Accepted, Created, Declared, Deleted, Retained
 from fadecount.service.http import is_packed, json_answer, read_body, unpacked
@@ -49,14 +55,18 @@ LONGEST_DELAY = 1_000_000
 """The largest delay in ticks: delayed counts are kept one by one."""
 
 LARGEST_ON_LOOP = 1 << 14
-"""Bytes of a body that are parsed at once; a larger one is parsed on a thread, so other requests do not wait for it."""
+"""Bytes of a body that are parsed at once; a larger one is parsed on a thread, so other requests do
+not wait for it."""
 
 ANSWER_SECONDS = 20.0
 """Seconds in which the process that leads a stream must answer a request about it."""
 
 LOOK_SECONDS = 0.2
 _LINES = ("application/x-ndjson", "application/jsonl")
-_BAD_STREAM = "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters within their bounds"
+_BAD_STREAM = (
+    "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters"
+    " within their bounds"
+)
 Parsed = TypeVar("Parsed")
 Result = TypeVar("Result")
 log = logging.getLogger("fadecount.service")
@@ -71,11 +81,17 @@ class WriteContext:
     limits: Limits
     parsers: Executor
 
-    async def body(self, request: Request, kinds: tuple[str, ...], parsed: Callable[[bytes], Parsed]) -> Parsed:
+    async def body(
+        self, request: Request, kinds: tuple[str, ...], parsed: Callable[[bytes], Parsed]
+    ) -> Parsed:
         """The body of a request, unpacked and parsed."""
         if media_type(request) not in kinds:
             raise Problem(415, "unsupported_type", f"Content-Type must be {' or '.join(kinds)}")
-        sent, packed, limit = await read_body(request, self.limits), is_packed(request), self.limits.body_bytes
+        sent, packed, limit = (
+            await read_body(request, self.limits),
+            is_packed(request),
+            self.limits.body_bytes,
+        )
         if not packed and len(sent) <= LARGEST_ON_LOOP:
             return parsed(sent)
 
@@ -93,13 +109,17 @@ class WriteContext:
 
         return await _recorded(self.writer.call(act))
 
-    async def administer_in_steps(self, grant: Grant | None, stream: str, work: Callable[[Leader], Iterator[None]]) -> None:
+    async def administer_in_steps(
+        self, grant: Grant | None, stream: str, work: Callable[[Leader], Iterator[None]]
+    ) -> None:
         """:meth:`administer` for a long act, with other work between its steps."""
 
         def act(leader: Leader) -> Iterator[None]:
             steps = work(leader)
             while True:
-                with acting_as(_actor(grant)):  # in each step: the thread does other work in between
+                with acting_as(
+                    _actor(grant)
+                ):  # in each step: the thread does other work in between
                     try:
                         next(steps)
                     except StopIteration:
@@ -109,7 +129,8 @@ class WriteContext:
         await _recorded(self.writer.call_in_steps(stream, act))
 
     async def ask_leader(self, request: Wanted) -> None:
-        """Let the process that leads the stream do something, which may be this one; returns when it is done."""
+        """Let the process that leads the stream do something, which may be this one; returns when
+        it is done."""
         number = await self.writer.call(lambda leader: leader.ask(request))
         until = asyncio.get_running_loop().time() + ANSWER_SECONDS
         answer = await self.writer.call(lambda leader: leader.answer_to(number, last=False))
@@ -119,7 +140,9 @@ class WriteContext:
         if answer is None:
             answer = await self.writer.call(lambda leader: leader.answer_to(number, last=True))
         if answer != DONE:
-            raise unavailable("the stream could not be changed; the log of the process that leads it says why")
+            raise unavailable(
+                "the stream could not be changed; the log of the process that leads it says why"
+            )
 
 
 async def _recorded(act: asyncio.Future[Result]) -> Result:
@@ -154,7 +177,9 @@ def write_routes(context: WriteContext) -> Iterator[Route]:
         """Declare more keys; known ones stay as they are."""
         name = request.path_params["name"]
         grant = context.access.allow(request.scope, Action.MANAGE, name)
-        new = await context.body(request, ("application/json",), lambda body: _keys(parse(body, NewKeys).keys))
+        new = await context.body(
+            request, ("application/json",), lambda body: _keys(parse(body, NewKeys).keys)
+        )
         await context.administer_in_steps(grant, name, lambda leader: leader.declare(name, new))
         return json_answer(Declared(name=name))
 
@@ -162,10 +187,14 @@ def write_routes(context: WriteContext) -> Iterator[Route]:
         """Keep releases for another time; older ones are removed, a few at a time."""
         name = request.path_params["name"]
         grant = context.access.allow(request.scope, Action.MANAGE, name)
-        new = await context.body(request, ("application/json",), lambda body: parse(body, NewRetention))
+        new = await context.body(
+            request, ("application/json",), lambda body: parse(body, NewRetention)
+        )
         described = await context.writer.call(lambda leader: leader.description(name))
         seconds = _retention(UNSET if new.retain is None else new.retain, described)
-        await context.ask_leader(Wanted(stream=name, action="retain", number=seconds, actor=_actor(grant)))
+        await context.ask_leader(
+            Wanted(stream=name, action="retain", number=seconds, actor=_actor(grant))
+        )
         return json_answer(Retained(name=name, retain_seconds=seconds))
 
     yield Route("/v1/streams/{name}/events", events, methods=["POST"])
@@ -174,7 +203,8 @@ def write_routes(context: WriteContext) -> Iterator[Route]:
 
 
 async def delete_stream(context: WriteContext, request: Request) -> Response:
-    """``DELETE /v1/streams/{name}``: remove a stream with all its releases. Its name stays taken if it had any."""
+    """``DELETE /v1/streams/{name}``: remove a stream with all its releases. Its name stays taken if
+    it had any."""
     name = request.path_params["name"]
     grant = context.access.allow(request.scope, Action.MANAGE, name)
     if request.scope["query_string"]:
@@ -184,18 +214,27 @@ async def delete_stream(context: WriteContext, request: Request) -> Response:
 
 
 async def create_stream(context: WriteContext, request: Request) -> Response:
-    """``POST /v1/streams``: create a stream that begins with the current tick; repeating the request changes nothing."""
+    """``POST /v1/streams``: create a stream that begins with the current tick; repeating the
+    request changes nothing."""
     grant = context.access.allow_some(request.scope, Action.MANAGE)
 
     def parsed(body: bytes) -> tuple[Description, list[str], int | None]:
         new = parse(body, NewStream)
         context.access.require(grant, Action.MANAGE, checked_text(new.name, "name"))
         described = _description(new)
-        return described, [ONLY_KEY] if new.keys is UNSET else _keys(new.keys), _retention(new.retain, described)
+        return (
+            described,
+            [ONLY_KEY] if new.keys is UNSET else _keys(new.keys),
+            _retention(new.retain, described),
+        )
 
     description, keys, retain = await context.body(request, ("application/json",), parsed)
-    created = await context.administer(grant, lambda leader: leader.create(description, keys, retain))
-    return json_answer(Created(name=description.name, repeated=not created), status=201 if created else 200)
+    created = await context.administer(
+        grant, lambda leader: leader.create(description, keys, retain)
+    )
+    return json_answer(
+        Created(name=description.name, repeated=not created), status=201 if created else 200
+    )
 
 
 def _actor(grant: Grant | None) -> str:
@@ -209,7 +248,10 @@ def _retention(given: str | UnsetType, description: Description) -> int | None:
     except (ParameterError, ValueError, OverflowError):
         raise bad_request("bad_retention", "retain must be a length of time, such as 90d") from None
     if seconds is not None and not description.ticks.tick_seconds <= seconds <= LONGEST_RETENTION:
-        raise bad_request("bad_retention", "retain must be at least a tick, and at most 10,000 years; leave it out to keep all")
+        raise bad_request(
+            "bad_retention",
+            "retain must be at least a tick, and at most 10,000 years; leave it out to keep all",
+        )
     return seconds
 
 
@@ -237,23 +279,31 @@ def _check_planned(given: JsonObject, mechanism: Mechanism, ticks: Ticks, unit: 
             require_planned_person(person, unit.events if unit.of == "person" else None, unit.keys)
     except ParameterError:
         raise bad_request(
-            "wrong_unit", "unit must be a person within a tick, with no more events and keys than the plan assumes"
+            "wrong_unit",
+            "unit must be a person within a tick, with no more events and keys than the plan"
+            " assumes",
         ) from None
     try:
         require_planned_tick(mechanism, ticks.tick_seconds)
     except ParameterError:
-        raise bad_request("wrong_tick", "tick must be the one for which the plan was made; plan again for another") from None
+        raise bad_request(
+            "wrong_tick", "tick must be the one for which the plan was made; plan again for another"
+        ) from None
 
 
 def _unit(new: NewUnit | UnsetType) -> Unit:
     try:
         return Unit() if isinstance(new, UnsetType) else Unit.from_json(msgspec.to_builtins(new))
     except ParameterError:
-        raise bad_request("bad_unit", "unit must be one event, or one person within a tick with at most so many events") from None
+        raise bad_request(
+            "bad_unit",
+            "unit must be one event, or one person within a tick with at most so many events",
+        ) from None
 
 
 def _marked(given: JsonObject) -> JsonObject:
-    """A mechanism as :meth:`Mechanism.to_json` writes it; the marker and the version may be left out."""
+    """A mechanism as :meth:`Mechanism.to_json` writes it; the marker and the version may be left
+    out."""
     if any(isinstance(value, bool) for value in given.values()):
         raise bad_request("wrong_number", "parameters of a mechanism must be numbers")
     return {"fadecount": "mechanism", "version": 1, **given}
@@ -272,6 +322,11 @@ def media_type(request: Request) -> str:
 
 def _batch_id(request: Request) -> str | None:
     text = request.headers.get("idempotency-key")
-    if text is not None and (not 1 <= len(text) <= LONGEST_ID or not (text.isascii() and text.isprintable())):
-        raise bad_request("bad_idempotency_key", f"Idempotency-Key must be 1 to {LONGEST_ID} printable ASCII characters")
+    if text is not None and (
+        not 1 <= len(text) <= LONGEST_ID or not (text.isascii() and text.isprintable())
+    ):
+        raise bad_request(
+            "bad_idempotency_key",
+            f"Idempotency-Key must be 1 to {LONGEST_ID} printable ASCII characters",
+        )
     return text

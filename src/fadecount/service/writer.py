@@ -1,8 +1,9 @@
 """The writing thread: commits requests in groups, and closes ticks on time.
 
-Requests wait on a future that is resolved only when their events are durable; one call into the event loop resolves all futures
-of a group. While one group is being committed, the next one collects, so a slower disk gives larger groups. Clients that have
-just got their answers send again within moments: the next group waits for them a little, or each sync would serve only a few.
+Requests wait on a future that is resolved only when their events are durable; one call into the
+event loop resolves all futures of a group. While one group is being committed, the next one
+collects, so a slower disk gives larger groups. Clients that have just got their answers send again
+within moments: the next group waits for them a little, or each sync would serve only a few.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from fadecount.service.problems import unavailable
 
 @dataclass(slots=True)
 class Job:
-    """A batch for a stream, or (without one) a function to call with the leader; and the future that waits for it."""
+    """A batch for a stream, or (without one) a function to call with the leader; and the future
+    that waits for it."""
 
     stream: str | None
     work: Any
@@ -38,17 +40,24 @@ class Job:
 
 @dataclass(slots=True)
 class LongJob(Job):
-    """Work on a stream in steps; ``work`` is a function that begins them. Other work is done between two steps."""
+    """Work on a stream in steps; ``work`` is a function that begins them. Other work is done
+    between two steps."""
 
     steps: Iterator[None] | None = None
 
 
-def accepted(leader: Leader, groups: Mapping[str, Sequence[Job]], now: float) -> Iterator[tuple[Job, Any]]:
+def accepted(
+    leader: Leader, groups: Mapping[str, Sequence[Job]], now: float
+) -> Iterator[tuple[Job, Any]]:
     """One transaction for the batches of all streams."""
-    outcomes = leader.accept({name: [job.work for job in group] for name, group in groups.items()}, now)
+    outcomes = leader.accept(
+        {name: [job.work for job in group] for name, group in groups.items()}, now
+    )
     for name, group in groups.items():
         found = outcomes[name]
-        yield from zip(group, found if isinstance(found, list) else [found] * len(group), strict=True)
+        yield from zip(
+            group, found if isinstance(found, list) else [found] * len(group), strict=True
+        )
 
 
 def outcome_of(work: Callable[[Leader], Any], leader: Leader) -> Any:
@@ -73,41 +82,53 @@ def resolve(done: list[tuple[Job, Any]]) -> None:
 log = logging.getLogger("fadecount.service")
 LARGEST_GROUP = 1024
 MOST_KEYS_BESIDE = 10_000
-"""Keys that the batches of a group have together at most, beside its first one: many large ones would hold up all others."""
+"""Keys that the batches of a group have together at most, beside its first one: many large ones
+would hold up all others."""
 
 STUCK_SECONDS = 5.0
 """Seconds after which a store that does not answer counts as not ready."""
 
 LONGEST_GATHERING = 0.01
-"""Seconds that a group waits at most for as many requests as the groups before it had; and at most half as long as a commit."""
+"""Seconds that a group waits at most for as many requests as the groups before it had; and at most
+half as long as a commit."""
 
 STEP_PAUSE = 0.001
-"""Seconds between two steps of a long job, unless requests wait: so that requests which are being read need not wait for one."""
+"""Seconds between two steps of a long job, unless requests wait: so that requests which are being
+read need not wait for one."""
 
 LONGEST_DELAY = 3.0
-"""Seconds that events wait for a stream that is catching up with the clock; then their client is asked to send them again."""
+"""Seconds that events wait for a stream that is catching up with the clock; then their client is
+asked to send them again."""
 
 LONGEST_WAIT = 0.5
-"""Seconds after which streams of other processes, and requests of operators, are looked for again."""
+"""Seconds after which streams of other processes, and requests of operators, are looked for
+again."""
 
 
 class Writer:
     """Runs a :class:`Leader` on its own thread.
 
-    Guarantees: a batch is acknowledged only after its commit; after an error of the store, that store is not used any more. With
-    an embedded store the service then ends (``failed`` is set: a restart reads what was really committed). With a database
-    server the writer connects again.
+    Guarantees: a batch is acknowledged only after its commit; after an error of the store, that
+    store is not used any more. With an embedded store the service then ends (``failed`` is set: a
+    restart reads what was really committed). With a database server the writer connects again.
     """
 
     def __init__(
-        self, open_leader: Callable[[], Leader], clock: Clock, metrics: Metrics, *, most_waiting: int, reconnects: bool
+        self,
+        open_leader: Callable[[], Leader],
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        most_waiting: int,
+        reconnects: bool,
     ) -> None:
         self._open_leader, self._clock, self._metrics = open_leader, clock, metrics
         self._most_waiting, self._reconnects = most_waiting, reconnects
         self._leader: Leader | None = None
         self._jobs: deque[Job] = deque()
         self._long: dict[str, deque[LongJob]] = {}
-        """Work in steps by stream, the next stream first. Work on one stream is done in the order of its arrival."""
+        """Work in steps by stream, the next stream first. Work on one stream is done in the order
+        of its arrival."""
         self._wake = threading.Condition()
         self._stopping = False
         self._enough = 1
@@ -144,7 +165,11 @@ class Writer:
         leader, since = self._leader, self._busy_since
         if self._stopping:
             return "the service is ending"
-        if leader is None or self.failed.is_set() or (since is not None and time.monotonic() - since > STUCK_SECONDS):
+        if (
+            leader is None
+            or self.failed.is_set()
+            or (since is not None and time.monotonic() - since > STUCK_SECONDS)
+        ):
             return "the store does not answer; the operator's log says why"
         return leader.trouble
 
@@ -165,15 +190,21 @@ class Writer:
         return leader.lag_seconds() if leader else 0.0
 
     def accept(self, stream: str, events: SentEvents, batch_id: str | None) -> asyncio.Future[bool]:
-        """Queue events; once they are durable, the future says whether they counted (False: this id has counted before)."""
-        return self._submit(Job(stream, (events, batch_id), self._loop.create_future(), keys=len(events.counts)))
+        """Queue events; once they are durable, the future says whether they counted (False: this id
+        has counted before)."""
+        return self._submit(
+            Job(stream, (events, batch_id), self._loop.create_future(), keys=len(events.counts))
+        )
 
     def call(self, work: Callable[[Leader], Any]) -> asyncio.Future[Any]:
         """Run something on the writing thread."""
         return self._submit(Job(None, work, self._loop.create_future()))
 
-    def call_in_steps(self, stream: str, work: Callable[[Leader], Iterator[None]]) -> asyncio.Future[None]:
-        """Run something long on the writing thread, a step at a time, with other work in between."""
+    def call_in_steps(
+        self, stream: str, work: Callable[[Leader], Iterator[None]]
+    ) -> asyncio.Future[None]:
+        """Run something long on the writing thread, a step at a time, with other work in
+        between."""
         return self._submit(LongJob(stream, work, self._loop.create_future()))
 
     def _submit(self, job: Job) -> asyncio.Future[Any]:
@@ -218,7 +249,8 @@ class Writer:
             return self._next_group()
 
     def _next_group(self) -> list[Job]:
-        """The job that waits longest and, in their order, those that are small enough to go with it; the others go on waiting."""
+        """The job that waits longest and, in their order, those that are small enough to go with
+        it; the others go on waiting."""
         group = [self._jobs.popleft()] if self._jobs else []
         room, waiting = MOST_KEYS_BESIDE, deque[Job]()
         while self._jobs and len(group) < LARGEST_GROUP:
@@ -237,7 +269,9 @@ class Writer:
         leader = self._leader
         if leader is None:
             leader = self._leader = self._open_leader()
-        now = self._clock.now()  # one time for all: ticks that are over by then are closed before events are counted
+        now = (
+            self._clock.now()
+        )  # one time for all: ticks that are over by then are closed before events are counted
         leader.close_due(now)
         done: list[tuple[Job, Any]] = []
         groups: dict[str, list[Job]] = {}
@@ -248,13 +282,18 @@ class Writer:
                     done.append((job, outcome_of(job.work, leader)))
                 elif isinstance(job, LongJob):
                     self._long.setdefault(job.stream, deque()).append(job)
-                elif leader.is_catching_up(job.stream, now) and time.monotonic() - job.since < LONGEST_DELAY:
+                elif (
+                    leader.is_catching_up(job.stream, now)
+                    and time.monotonic() - job.since < LONGEST_DELAY
+                ):
                     late.append(job)
                 else:
                     groups.setdefault(job.stream, []).append(job)
             begun, outcomes = time.monotonic(), list(accepted(leader, groups, now))
             done += outcomes
-            if size := sum(isinstance(outcome, bool) for _, outcome in outcomes):  # refused ones need no commit
+            if size := sum(
+                isinstance(outcome, bool) for _, outcome in outcomes
+            ):  # refused ones need no commit
                 self._sizes, self._commit_seconds = (self._sizes[1], size), time.monotonic() - begun
             done += self._one_step(leader)
         finally:
@@ -292,7 +331,8 @@ class Writer:
         return done
 
     def _fail(self, jobs: list[Job], error: Exception) -> None:
-        """The outcome of the current transaction is unknown, so close the store and ask every waiting client to repeat."""
+        """The outcome of the current transaction is unknown, so close the store and ask every
+        waiting client to repeat."""
         self._busy_since = None
         log.error("the store failed: %s", type(error).__name__)
         self._metrics.failures.inc()
@@ -300,7 +340,11 @@ class Writer:
         if leader:
             leader.close()
         with self._wake:
-            jobs = [*jobs, *self._jobs, *(job for waiting in self._long.values() for job in waiting)]
+            jobs = [
+                *jobs,
+                *self._jobs,
+                *(job for waiting in self._long.values() for job in waiting),
+            ]
             self._jobs.clear()
             self._long.clear()
         self._loop.call_soon_threadsafe(resolve, [(job, unavailable()) for job in jobs])

@@ -1,8 +1,9 @@
 """Events from files and pipes, as counts per tick and key.
 
-How the modules fit together: ``lines`` (bytes to texts) → ``rows`` (texts to an event, or the reason why not) → ``files`` (a
-file, standard library), ``frames`` and ``columns`` (a file, polars) or ``live`` (a pipe) → ``reading``. The rules about rows are
-stated once; which reader reads a line never depends on another line.
+How the modules fit together: ``lines`` (bytes to texts) → ``rows`` (texts to an event, or the
+reason why not) → ``files`` (a file, standard library), ``frames`` and ``columns`` (a file, polars)
+or ``live`` (a pipe) → ``reading``. The rules about rows are stated once; which reader reads a line
+never depends on another line.
 """
 
 from fadecount.sources.files import check_file, read_file, read_frame, read_history, require_file

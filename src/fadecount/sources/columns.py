@@ -1,4 +1,5 @@
-"""Columns of a frame to ticks, keys, amounts and reasons: the rules of ``rows`` as polars expressions, many rows at once."""
+"""Columns of a frame to ticks, keys, amounts and reasons: the rules of ``rows`` as polars
+expressions, many rows at once."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ def seconds_of_numbers(numbers: pl.Series, unit: str) -> pl.Series:
         return numbers // PER_SECOND[unit]
     seconds = pl.Series([None], dtype=pl.Int64).new_from_index(0, len(numbers))
     for per_second in PER_SECOND.values():
-        fits = numbers.is_between(AUTO_EARLIEST * per_second, (AUTO_LATEST + 1) * per_second - 1).fill_null(value=False)
+        fits = numbers.is_between(
+            AUTO_EARLIEST * per_second, (AUTO_LATEST + 1) * per_second - 1
+        ).fill_null(value=False)
         if fits.any():
             seconds = (numbers // per_second).zip_with(fits, seconds)
     return seconds
@@ -80,7 +83,11 @@ def local_to_unix(local: pl.Series, zone: str) -> pl.Series:
 def ticks_of(seconds: pl.Series, ticks: Ticks) -> pl.Series:
     """The ticks of times; null stays null."""
     found = pl.Series(ticks.of(seconds.fill_null(0).to_numpy()), dtype=pl.Int64)
-    return found if not seconds.null_count() else found.zip_with(seconds.is_not_null(), pl.Series([None], dtype=pl.Int64))
+    return (
+        found
+        if not seconds.null_count()
+        else found.zip_with(seconds.is_not_null(), pl.Series([None], dtype=pl.Int64))
+    )
 
 
 def _mapped(values: pl.Series, function: Callable[[Any], int]) -> pl.Series:
@@ -95,7 +102,12 @@ def _iso_seconds(texts: pl.Series, zone: str) -> pl.Series:
     wanted = texts.null_count()
     local: pl.Series | None = None
     for length, layout in _LAYOUTS:
-        found = texts.str.head(length).str.to_datetime(layout, strict=False, time_unit="ms").to_physical() // 1000
+        found = (
+            texts.str.head(length)
+            .str.to_datetime(layout, strict=False, time_unit="ms")
+            .to_physical()
+            // 1000
+        )
         # longer texts have a layout of their own above: their beginning would match here too
         local = found if local is None else local.zip_with(local.is_not_null(), found)
         if local.null_count() == wanted:
@@ -119,24 +131,31 @@ def _whole_numbers(texts: pl.Series) -> pl.Series:
 
 
 def _where(values: pl.Series, condition: pl.Series) -> pl.Series:
-    return values if condition.all() and not condition.null_count() else values.set(~condition.fill_null(value=False), None)
+    return (
+        values
+        if condition.all() and not condition.null_count()
+        else values.set(~condition.fill_null(value=False), None)
+    )
 
 
 _UNITS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 FIRST_BAD = -(1 << 62)
-"""A good row has the place tick * number of keys + key; a bad one FIRST_BAD + reason, which is below every good place.
+"""A good row has the place tick * number of keys + key; a bad one FIRST_BAD + reason, which is
+below every good place.
 
 One number per row, because grouping by one column takes half the time of grouping by two.
 """
 LAST_BAD = FIRST_BAD + 100
 _FIRST = -(1 << 61)
 REASON, NUMBER = "\nreason", "\nnumber"
-"""Columns beside those of the input, under names that no header can have: why a row has no texts, and the number of a row."""
+"""Columns beside those of the input, under names that no header can have: why a row has no texts,
+and the number of a row."""
 
 
 def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.LazyFrame:
-    """One row per row of the input: its place (see ``FIRST_BAD``), its amount where there are amounts, its number where it
-    has one, and, where persons are bounded, its tick and its person as two hashes.
+    """One row per row of the input: its place (see ``FIRST_BAD``), its amount where there are
+    amounts, its number where it has one, and, where persons are bounded, its tick and its person as
+    two hashes.
     """
     assert options.time is not None
     rows = rows.with_columns(
@@ -169,7 +188,9 @@ def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.
         tick=".tick",
         person=".person",
         twin=".twin",
-        name=pl.lit("") if options.person is None else _text(options.person, schema[options.person]),
+        name=pl.lit("")
+        if options.person is None
+        else _text(options.person, schema[options.person]),
         **({NUMBER: NUMBER} if NUMBER in schema else {}),
     )
 
@@ -182,7 +203,9 @@ def split_places(places: pl.Series, options: SourceOptions) -> tuple[pl.Series, 
 
 
 def _tick(options: SourceOptions) -> pl.Expr:
-    return pl.col(".seconds").map_batches(partial(ticks_of, ticks=options.ticks), return_dtype=pl.Int64, is_elementwise=True)
+    return pl.col(".seconds").map_batches(
+        partial(ticks_of, ticks=options.ticks), return_dtype=pl.Int64, is_elementwise=True
+    )
 
 
 def _seconds(name: str, kind: pl.DataType, options: SourceOptions) -> pl.Expr:
@@ -199,22 +222,32 @@ def _seconds(name: str, kind: pl.DataType, options: SourceOptions) -> pl.Expr:
         return _applied(seconds, lambda series: within_range(local_to_unix(series, zone)))
     if kind.is_integer() and options.time_unit != "iso":
         numbers = column.cast(pl.Int64, strict=False)
-        return _applied(numbers, lambda series: within_range(seconds_of_numbers(series, options.time_unit)))
+        return _applied(
+            numbers, lambda series: within_range(seconds_of_numbers(series, options.time_unit))
+        )
     if kind.is_float() and options.time_unit != "iso":
         numbers = column.cast(pl.Float64).floor().cast(pl.Int64, strict=False)
-        return _applied(numbers, lambda series: within_range(seconds_of_numbers(series, options.time_unit)))
+        return _applied(
+            numbers, lambda series: within_range(seconds_of_numbers(series, options.time_unit))
+        )
     return _applied(_text(name, kind), lambda series: seconds_of_texts(series, options))
 
 
 def _applied(column: pl.Expr, function: object) -> pl.Expr:
-    return column.map_batches(cast("type[pl.Series]", function), return_dtype=pl.Int64, is_elementwise=True)
+    return column.map_batches(
+        cast("type[pl.Series]", function), return_dtype=pl.Int64, is_elementwise=True
+    )
 
 
 def _key(options: SourceOptions, schema: pl.Schema) -> pl.Expr:
     """The index of the key; null where it is not declared."""
     if options.key is None:
         return pl.lit(0, dtype=pl.Int64)
-    known = _text(options.key, schema[options.key]).fill_null("").cast(pl.Enum(options.keys), strict=False)
+    known = (
+        _text(options.key, schema[options.key])
+        .fill_null("")
+        .cast(pl.Enum(options.keys), strict=False)
+    )
     index = known.to_physical().cast(pl.Int64)
     return index if options.other is None else index.fill_null(options.keys.index(options.other))
 
@@ -228,7 +261,10 @@ def _amount(options: SourceOptions, schema: pl.Schema) -> pl.Expr:
     if kind.is_integer():
         whole, negative = column.is_not_null(), column < 0
     elif kind.is_float():
-        whole, negative = column.is_finite() & (column.floor() == column), column.is_finite() & (column < 0)
+        whole, negative = (
+            column.is_finite() & (column.floor() == column),
+            column.is_finite() & (column < 0),
+        )
     else:
         column = _text(options.amount, kind)
         whole, negative = column.str.contains(WHOLE_PATTERN), column.str.contains(NEGATIVE_PATTERN)
@@ -246,7 +282,8 @@ def _amount(options: SourceOptions, schema: pl.Schema) -> pl.Expr:
 
 
 def _person(options: SourceOptions, schema: pl.Schema, key: bytes) -> pl.Expr:
-    """A hash of the person under a secret key; null where the person is missing. Two hashes with two keys identify a person."""
+    """A hash of the person under a secret key; null where the person is missing. Two hashes with
+    two keys identify a person."""
     if options.person is None:
         return pl.lit(0, dtype=pl.UInt64)
     text = _text(options.person, schema[options.person])
@@ -266,7 +303,8 @@ def _texts_of_floats(values: pl.Series) -> pl.Series:
 
 
 def _text(name: str, kind: pl.DataType) -> pl.Expr:
-    """The text of a value. A whole number has no decimals, whatever its type; NaN and infinity are missing, like null."""
+    """The text of a value. A whole number has no decimals, whatever its type; NaN and infinity are
+    missing, like null."""
     column = pl.col(name)
     if isinstance(kind, pl.String):
         return column

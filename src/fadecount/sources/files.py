@@ -1,7 +1,8 @@
 """Whole files of events to counts per tick and key.
 
-The reader in this module uses the standard library alone. It is the reference for every faster reader, and it explains bad
-rows. Where polars is installed, ``frames`` reads CSV and Parquet, by the same rules.
+The reader in this module uses the standard library alone. It is the reference for every faster
+reader, and it explains bad rows. Where polars is installed, ``frames`` reads CSV and Parquet, by
+the same rules.
 """
 
 from __future__ import annotations
@@ -18,19 +19,29 @@ import numpy.typing as npt
 from fadecount.errors import InputError, bad_parameter, missing_extra
 from fadecount.sources.lines import LineParser, csv_header, csv_parser, json_parser, numbered_lines
 from fadecount.sources.options import Format, SourceOptions
-from fadecount.sources.reading import OUTSIDE, Reading, Reason, SourceReport, TickBatch, bad_row, batches_of
+from fadecount.sources.reading import (
+    OUTSIDE,
+    Reading,
+    Reason,
+    SourceReport,
+    TickBatch,
+    bad_row,
+    batches_of,
+)
 from fadecount.sources.rows import RowJudge
 
 if TYPE_CHECKING:
     import polars
 
 Counted = Callable[[Sequence[bytes], Sequence[int] | None], "npt.NDArray[np.int64]"]
-"""What of each person (by digest) already counts in the first wanted tick; see :meth:`Stream.persons_counted`."""
+"""What of each person (by digest) already counts in the first wanted tick; see
+:meth:`Stream.persons_counted`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """What of persons earlier runs counted in the first wanted tick, which is still open. Digests use this key."""
+    """What of persons earlier runs counted in the first wanted tick, which is still open. Digests
+    use this key."""
 
     key: bytes
     counted: Counted
@@ -45,7 +56,8 @@ class People:
         self._counted: dict[int, dict[Hashable, int]] = {}
 
     def accepts(self, tick: int, person: bytes, key: int) -> bool:
-        """Whether one more row of this person counts in this tick under this key; if so, the row is counted."""
+        """Whether one more row of this person counts in this tick under this key; if so, the row is
+        counted."""
         if self._unit.of == "event":
             return True
         counted = self._counted.setdefault(tick, {})
@@ -58,11 +70,17 @@ class People:
 
 
 def read_plain(
-    path: Path, kind: Format, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None
+    path: Path,
+    kind: Format,
+    options: SourceOptions,
+    report: SourceReport,
+    earlier: Earlier | None = None,
 ) -> Iterator[TickBatch]:
-    """The counts of a CSV or JSON lines file. The whole file is judged before the first batch is yielded.
+    """The counts of a CSV or JSON lines file. The whole file is judged before the first batch is
+    yielded.
 
-    Memory grows with the number of distinct pairs of tick and key (and of tick and person), not with the number of rows.
+    Memory grows with the number of distinct pairs of tick and key (and of tick and person), not
+    with the number of rows.
     """
     with path.open("rb") as stream:
         counts = count_stream(stream, path.name, kind, options, report, earlier)
@@ -79,7 +97,8 @@ def count_stream(
     *,
     stop: bool = False,
 ) -> dict[tuple[int, int], int]:
-    """The sums per (tick, key) of everything that a stream of bytes holds; ``source`` is its name in messages.
+    """The sums per (tick, key) of everything that a stream of bytes holds; ``source`` is its name
+    in messages.
 
     With ``stop``, the first bad row is raised as an error.
     """
@@ -98,14 +117,22 @@ def count_rows(
     *,
     stop: bool = False,
 ) -> dict[tuple[int, int], int]:
-    """The sums per (tick, key) of numbered rows: texts in the order of ``options.columns``, or the reason why there are none."""
-    judge, people = RowJudge(options, None if earlier is None else earlier.key), People(options, earlier)
+    """The sums per (tick, key) of numbered rows: texts in the order of ``options.columns``, or the
+    reason why there are none."""
+    judge, people = (
+        RowJudge(options, None if earlier is None else earlier.key),
+        People(options, earlier),
+    )
     tick_of = options.ticks.at
     counts: dict[tuple[int, int], int] = {}
     for number, texts in rows:
         report.rows_read += 1
         event = texts if isinstance(texts, Reason) else judge(texts)
-        outcome = event if isinstance(event, Reason) else outside(tick_of(event.seconds), options) or event
+        outcome = (
+            event
+            if isinstance(event, Reason)
+            else outside(tick_of(event.seconds), options) or event
+        )
         if isinstance(outcome, Reason):
             if stop and outcome not in OUTSIDE:
                 raise bad_row(source, "line", number, outcome)
@@ -126,7 +153,9 @@ def outside(tick: int, options: SourceOptions) -> Reason | None:
     return Reason.AFTER if options.end_tick is not None and tick >= options.end_tick else None
 
 
-def parser_for(kind: Format, lines: Iterator[tuple[int, bytes | Reason]], options: SourceOptions, source: str) -> LineParser:
+def parser_for(
+    kind: Format, lines: Iterator[tuple[int, bytes | Reason]], options: SourceOptions, source: str
+) -> LineParser:
     """The parser of the lines that follow; for CSV this takes the header from ``lines``."""
     if kind == "csv":
         _, header = next(lines, (0, None))
@@ -137,7 +166,8 @@ def parser_for(kind: Format, lines: Iterator[tuple[int, bytes | Reason]], option
 
 
 def require_file(path: Path) -> None:
-    """Refuse a path that is not a readable file. A pipe is not opened: a byte read from it would be lost."""
+    """Refuse a path that is not a readable file. A pipe is not opened: a byte read from it would be
+    lost."""
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is not a file; a pipe is read as standard input")
     try:
@@ -149,12 +179,16 @@ def require_file(path: Path) -> None:
     raise InputError(f"{path} cannot be read: {reason}")
 
 
-def read_file(path: str | Path, options: SourceOptions, *, earlier: Earlier | None = None) -> Reading:
-    """The counts of the events in a file, as batches in the order of time; rows may stand in the file in any order.
+def read_file(
+    path: str | Path, options: SourceOptions, *, earlier: Earlier | None = None
+) -> Reading:
+    """The counts of the events in a file, as batches in the order of time; rows may stand in the
+    file in any order.
 
-    Guarantees: a row that cannot be read is left out and changes nothing else; an empty file has no events; no message holds a
-    value of a row. Memory grows with the number of distinct pairs of tick and key (and of tick and person, where persons are
-    bounded), not with the number of rows. With and without polars, the batches and the report are the same.
+    Guarantees: a row that cannot be read is left out and changes nothing else; an empty file has no
+    events; no message holds a value of a row. Memory grows with the number of distinct pairs of
+    tick and key (and of tick and person, where persons are bounded), not with the number of rows.
+    With and without polars, the batches and the report are the same.
     """
     path, kind = _checked(path, options)
     report = SourceReport()
@@ -162,9 +196,11 @@ def read_file(path: str | Path, options: SourceOptions, *, earlier: Earlier | No
 
 
 def check_file(path: str | Path, options: SourceOptions) -> SourceReport:
-    """Check a file for its owner only: raises :class:`~fadecount.errors.BadRowError` at the first bad row.
+    """Check a file for its owner only: raises :class:`~fadecount.errors.BadRowError` at the first
+    bad row.
 
-    The result depends on single rows, so it must not affect what is released, and only the owner may see it.
+    The result depends on single rows, so it must not affect what is released, and only the owner
+    may see it.
     """
     path, kind = _checked(path, options)
     report = SourceReport()
@@ -181,7 +217,9 @@ def check_file(path: str | Path, options: SourceOptions) -> SourceReport:
 def _checked(path: str | Path, options: SourceOptions) -> tuple[Path, Format]:
     path = Path(path)
     if options.time is None:
-        raise bad_parameter("time", None, "the name of a column", "the rows of a file are placed by their time")
+        raise bad_parameter(
+            "time", None, "the name of a column", "the rows of a file are placed by their time"
+        )
     kind = options.format_of(path)
     require_file(path)
     if kind == "parquet" and not has_polars():
@@ -193,11 +231,18 @@ def _checked(path: str | Path, options: SourceOptions) -> tuple[Path, Format]:
 
 
 def read_history(
-    stream: BinaryIO, options: SourceOptions, *, earlier: Earlier | None = None, source: str = "standard input"
+    stream: BinaryIO,
+    options: SourceOptions,
+    *,
+    earlier: Earlier | None = None,
+    source: str = "standard input",
 ) -> Reading:
-    """The counts of a pipe that is read to its end, as :func:`read_file` does with a file. ``options.format`` must be given."""
+    """The counts of a pipe that is read to its end, as :func:`read_file` does with a file.
+    ``options.format`` must be given."""
     if options.time is None:
-        raise bad_parameter("time", None, "the name of a column", "the rows of a history are placed by their time")
+        raise bad_parameter(
+            "time", None, "the name of a column", "the rows of a history are placed by their time"
+        )
     kind = line_format(options)
     report = SourceReport()
 
@@ -214,10 +259,18 @@ def read_history(
     return Reading(batches(), report)
 
 
-def read_frame(frame: polars.DataFrame, options: SourceOptions, *, earlier: Earlier | None = None) -> Reading:
-    """The counts of the events in a data frame, as :func:`read_file` does with a Parquet file: columns keep their types."""
+def read_frame(
+    frame: polars.DataFrame, options: SourceOptions, *, earlier: Earlier | None = None
+) -> Reading:
+    """The counts of the events in a data frame, as :func:`read_file` does with a Parquet file:
+    columns keep their types."""
     if options.time is None:
-        raise bad_parameter("time", None, "the name of a column", "the rows of a data frame are placed by their time")
+        raise bad_parameter(
+            "time",
+            None,
+            "the name of a column",
+            "the rows of a data frame are placed by their time",
+        )
     report = SourceReport()
 
     def batches() -> Iterator[TickBatch]:
@@ -229,9 +282,15 @@ def read_frame(frame: polars.DataFrame, options: SourceOptions, *, earlier: Earl
 
 
 def line_format(options: SourceOptions) -> Format:
-    """The format of a pipe. It is never guessed from the first row: one bad row would affect all others."""
+    """The format of a pipe. It is never guessed from the first row: one bad row would affect all
+    others."""
     if options.format not in ("csv", "jsonl"):
-        raise bad_parameter("format", options.format, "csv or jsonl for a pipe", "say it with --format; Parquet is read by path")
+        raise bad_parameter(
+            "format",
+            options.format,
+            "csv or jsonl for a pipe",
+            "say it with --format; Parquet is read by path",
+        )
     return options.format
 
 

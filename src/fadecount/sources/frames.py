@@ -1,4 +1,5 @@
-"""Read with polars: Parquet and CSV files as a stream of blocks, larger than memory or not; and data frames."""
+"""Read with polars: Parquet and CSV files as a stream of blocks, larger than memory or not; and
+data frames."""
 
 from __future__ import annotations
 
@@ -23,30 +24,45 @@ from fadecount.sources.lines import (
     without_ending,
 )
 from fadecount.sources.options import SourceOptions
-from fadecount.sources.reading import OUTSIDE, ROWS_PER_BATCH, Reason, SourceReport, TickBatch, bad_row
+from fadecount.sources.reading import (
+    OUTSIDE,
+    ROWS_PER_BATCH,
+    Reason,
+    SourceReport,
+    TickBatch,
+    bad_row,
+)
 from fadecount.streams.inputs import person_digest
 
 ROWS_PER_BLOCK = 500_000
 PARTS_KEPT = 16
 
 
-def read_csv(path: Path, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None) -> Iterator[TickBatch]:
-    """The counts of a CSV file: polars reads its regular lines, the plain parser each other line by itself."""
+def read_csv(
+    path: Path, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None
+) -> Iterator[TickBatch]:
+    """The counts of a CSV file: polars reads its regular lines, the plain parser each other line by
+    itself."""
     schema = {**dict.fromkeys(options.columns, pl.String()), REASON: pl.Int64()}
 
     def frames(
         wanted: list[str] | None, predicate: pl.Expr | None, _rows: int | None, _batch: int | None
     ) -> Iterator[pl.DataFrame]:
         for frame in _csv_frames(path, options):
-            rows = frame.rename(dict(zip(frame.columns, schema, strict=True))).select(wanted or list(schema))
+            rows = frame.rename(dict(zip(frame.columns, schema, strict=True))).select(
+                wanted or list(schema)
+            )
             yield rows if predicate is None else rows.filter(predicate)
 
     return _judged(register_io_source(frames, schema=schema), path.name, options, report, earlier)
 
 
 def _csv_frames(path: Path, options: SourceOptions) -> Iterator[pl.DataFrame]:
-    """The texts of the rows in the order of ``options.columns`` and of the file, and why a row has none."""
-    kinds = {f"text{at}": pl.String() for at in range(len(options.columns))} | {"reason": pl.Int64()}
+    """The texts of the rows in the order of ``options.columns`` and of the file, and why a row has
+    none."""
+    kinds = {f"text{at}": pl.String() for at in range(len(options.columns))} | {
+        "reason": pl.Int64()
+    }
     yield pl.DataFrame(schema=kinds)
     with path.open("rb") as stream:
         _, header = next(numbered_lines(stream, options.max_line_bytes), (0, None))
@@ -63,18 +79,27 @@ def _csv_frames(path: Path, options: SourceOptions) -> Iterator[pl.DataFrame]:
             lines = [] if plain else block.split(b"\n")
             fast = block if plain else b"".join(line + b"\n" for line in compress(lines, regular))
             frame = pl.DataFrame(schema=kinds)
-            if fast:  # behind a header of ours: polars would unpack bytes that begin like a compressed file
+            # behind a header of ours: polars would unpack bytes that begin like a compressed file
+            if fast:
                 rows = pl.scan_csv(head + fast, separator=options.separator, schema=names)
                 frame = rows.select(*texts, reason=pl.lit(None, dtype=pl.Int64)).collect()
             if frame.height != np.count_nonzero(regular):
-                raise InputError(f"{path.name}: polars read other lines than there are; read it without polars")
+                raise InputError(
+                    f"{path.name}: polars read other lines than there are; read it without polars"
+                )
             if not plain:
                 others = [
-                    (at, *_texts(lines[at], parse, options)) for at in np.flatnonzero(~regular) if without_ending(lines[at])
+                    (at, *_texts(lines[at], parse, options))
+                    for at in np.flatnonzero(~regular)
+                    if without_ending(lines[at])
                 ]
                 odd = pl.DataFrame(others, schema={"line": pl.Int64(), **kinds}, orient="row")
                 frame = (
-                    pl.concat([frame.with_columns(line=np.flatnonzero(regular)), odd], how="diagonal").sort("line").drop("line")
+                    pl.concat(
+                        [frame.with_columns(line=np.flatnonzero(regular)), odd], how="diagonal"
+                    )
+                    .sort("line")
+                    .drop("line")
                 )
             yield frame
 
@@ -86,7 +111,12 @@ def _texts(raw: bytes, parse: LineParser, options: SourceOptions) -> tuple[str |
 
 
 def read_parquet(
-    path: Path, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None, *, stop: bool = False
+    path: Path,
+    options: SourceOptions,
+    report: SourceReport,
+    earlier: Earlier | None = None,
+    *,
+    stop: bool = False,
 ) -> Iterator[TickBatch]:
     """The counts of a Parquet file. With ``stop``, the first bad row is raised as an error."""
     try:
@@ -100,7 +130,10 @@ def read_parquet(
 
 
 def read_frame(
-    frame: pl.DataFrame, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None
+    frame: pl.DataFrame,
+    options: SourceOptions,
+    report: SourceReport,
+    earlier: Earlier | None = None,
 ) -> Iterator[TickBatch]:
     """The counts of a data frame, from its columns as they are: no text in between."""
     return _read(frame.lazy(), frame.columns, "the data frame", options, report, earlier)
@@ -118,16 +151,29 @@ def _read(
 ) -> Iterator[TickBatch]:
     for column in options.columns:
         if column not in names:
-            raise InputError(f"{source}: the column {column!r} is not among its {len(names)} columns; check its name")
+            raise InputError(
+                f"{source}: the column {column!r} is not among its {len(names)} columns; check its"
+                " name"
+            )
     return _judged(rows.select(options.columns), source, options, report, earlier, stop=stop)
 
 
 def _judged(
-    rows: pl.LazyFrame, source: str, options: SourceOptions, report: SourceReport, earlier: Earlier | None, *, stop: bool = False
+    rows: pl.LazyFrame,
+    source: str,
+    options: SourceOptions,
+    report: SourceReport,
+    earlier: Earlier | None,
+    *,
+    stop: bool = False,
 ) -> Iterator[TickBatch]:
     try:
         batches = _counts(rows, options, report, earlier)
-        bad = _first_bad(rows, options) if stop and any(reason not in OUTSIDE for reason in report.skipped) else None
+        bad = (
+            _first_bad(rows, options)
+            if stop and any(reason not in OUTSIDE for reason in report.skipped)
+            else None
+        )
     except (pl.exceptions.PolarsError, OSError):
         batches = None
     if batches is None:
@@ -137,7 +183,9 @@ def _judged(
     return batches
 
 
-def _counts(rows: pl.LazyFrame, options: SourceOptions, report: SourceReport, earlier: Earlier | None) -> Iterator[TickBatch]:
+def _counts(
+    rows: pl.LazyFrame, options: SourceOptions, report: SourceReport, earlier: Earlier | None
+) -> Iterator[TickBatch]:
     """Everything is read and judged here; what is returned only cuts the result into batches."""
     schema = rows.collect_schema()
     table = judged(rows, schema, options)
@@ -154,7 +202,11 @@ def _counts(rows: pl.LazyFrame, options: SourceOptions, report: SourceReport, ea
 
 def _grouped(table: pl.LazyFrame, options: SourceOptions) -> pl.DataFrame:
     sums = [] if options.amount is None else [pl.col("amount").sum()]
-    return table.group_by("place").agg(pl.len().cast(pl.Int64).alias("rows"), *sums).collect(engine="streaming")
+    return (
+        table.group_by("place")
+        .agg(pl.len().cast(pl.Int64).alias("rows"), *sums)
+        .collect(engine="streaming")
+    )
 
 
 _PERSON = ("tick", "person", "twin")
@@ -162,33 +214,51 @@ _PAIR = ("place", *_PERSON)
 
 
 class _People:
-    """What of each person was counted in each tick, by the rule of :meth:`Unit.takes`, for whole blocks of rows.
+    """What of each person was counted in each tick, by the rule of :meth:`Unit.takes`, for whole
+    blocks of rows.
 
-    ``events`` says how many events were counted: of each person, or of each pair of a person and a place (tick and key) where
-    the unit has several keys. ``keys`` says under how many keys. Only hashes are kept.
+    ``events`` says how many events were counted: of each person, or of each pair of a person and a
+    place (tick and key) where the unit has several keys. ``keys`` says under how many keys. Only
+    hashes are kept.
     """
 
-    def __init__(self, table: pl.LazyFrame, options: SourceOptions, earlier: Earlier | None) -> None:
+    def __init__(
+        self, table: pl.LazyFrame, options: SourceOptions, earlier: Earlier | None
+    ) -> None:
         self._unit = options.unit
         self._by = _PERSON if self._unit.keys == 1 else _PAIR
         kinds = {"place": pl.Int64, "tick": pl.Int64, "person": pl.UInt64, "twin": pl.UInt64}
-        self._events = pl.DataFrame(schema={**{name: kinds[name] for name in self._by}, "counted": pl.UInt32})
-        self._keys = pl.DataFrame(schema={**{name: kinds[name] for name in _PERSON}, "keys": pl.UInt32})
+        self._events = pl.DataFrame(
+            schema={**{name: kinds[name] for name in self._by}, "counted": pl.UInt32}
+        )
+        self._keys = pl.DataFrame(
+            schema={**{name: kinds[name] for name in _PERSON}, "keys": pl.UInt32}
+        )
         if earlier is None or options.first_tick is None:
             return
         wanted = table.filter((pl.col("place") > LAST_BAD) & (pl.col("tick") == options.first_tick))
         people = wanted.select(*self._by, "name").unique().collect(engine="streaming")
         digests = [person_digest(name, earlier.key) for name in people["name"]]
-        places = None if self._by == _PERSON else split_places(people["place"], options)[1].to_list()
-        self._count(people.with_columns(pl.Series("counted", earlier.counted(digests, places), dtype=pl.UInt32)))
+        places = (
+            None if self._by == _PERSON else split_places(people["place"], options)[1].to_list()
+        )
+        self._count(
+            people.with_columns(
+                pl.Series("counted", earlier.counted(digests, places), dtype=pl.UInt32)
+            )
+        )
         if places is not None:
-            known = people.with_columns(pl.Series("keys", earlier.counted(digests, None), dtype=pl.UInt32))
+            known = people.with_columns(
+                pl.Series("keys", earlier.counted(digests, None), dtype=pl.UInt32)
+            )
             self._keys = known.select(*_PERSON, "keys").unique()
 
     def within(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Those of the next rows that count."""
         rows = rows.join(self._events, on=self._by, how="left", maintain_order="left")
-        nth = pl.col("counted").fill_null(0) + pl.int_range(pl.len(), dtype=pl.UInt32).over(*self._by)
+        nth = pl.col("counted").fill_null(0) + pl.int_range(pl.len(), dtype=pl.UInt32).over(
+            *self._by
+        )
         if self._unit.keys > 1:
             rows = self._under_first_keys(rows)
         kept = rows.filter(nth < self._unit.events).drop("counted")
@@ -196,26 +266,40 @@ class _People:
         return kept
 
     def _under_first_keys(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows under keys of their person that were counted before, or that are among the person's first ones."""
-        rows = rows.join(self._keys, on=_PERSON, how="left", maintain_order="left").with_row_index("row")
+        """The rows under keys of their person that were counted before, or that are among the
+        person's first ones."""
+        rows = rows.join(self._keys, on=_PERSON, how="left", maintain_order="left").with_row_index(
+            "row"
+        )
         begins = pl.when(pl.col("counted").is_null()).then(pl.col("row").min().over(*_PAIR))
-        rows = rows.with_columns(new=begins).with_columns(rank=pl.col("new").rank("dense").over(*_PERSON))
+        rows = rows.with_columns(new=begins).with_columns(
+            rank=pl.col("new").rank("dense").over(*_PERSON)
+        )
         total = pl.col("keys").fill_null(0) + pl.col("rank")
         kept = rows.filter(pl.col("new").is_null() | (total <= self._unit.keys))
-        added = kept.group_by(*_PERSON).agg(pl.col("new").drop_nulls().n_unique().cast(pl.UInt32).alias("keys"))
+        added = kept.group_by(*_PERSON).agg(
+            pl.col("new").drop_nulls().n_unique().cast(pl.UInt32).alias("keys")
+        )
         self._keys = pl.concat([self._keys, added]).group_by(*_PERSON).agg(pl.col("keys").sum())
         return kept.drop("keys", "row", "new", "rank")
 
     def _count(self, counted: pl.DataFrame) -> None:
         more = counted.select(*self._by, "counted").filter(pl.col("counted") > 0)
-        self._events = pl.concat([self._events, more]).group_by(*self._by).agg(pl.col("counted").sum())
+        self._events = (
+            pl.concat([self._events, more]).group_by(*self._by).agg(pl.col("counted").sum())
+        )
 
 
-def _bounded(table: pl.LazyFrame, people: _People, options: SourceOptions, report: SourceReport) -> pl.DataFrame:
-    """The same, after dropping the rows of each person beyond the limits: block by block, in the order of the file."""
+def _bounded(
+    table: pl.LazyFrame, people: _People, options: SourceOptions, report: SourceReport
+) -> pl.DataFrame:
+    """The same, after dropping the rows of each person beyond the limits: block by block, in the
+    order of the file."""
     table = table.drop("name")
     parts = [_grouped(table.filter(pl.lit(value=False)), options)]
-    for block in table.collect_batches(chunk_size=ROWS_PER_BLOCK, maintain_order=True, engine="streaming"):
+    for block in table.collect_batches(
+        chunk_size=ROWS_PER_BLOCK, maintain_order=True, engine="streaming"
+    ):
         good = block.filter(pl.col("place") > LAST_BAD)
         kept = people.within(good)
         report.rows_dropped += len(good) - len(kept)
@@ -234,7 +318,9 @@ def _first_bad(rows: pl.LazyFrame, options: SourceOptions) -> tuple[int, Reason]
     numbered = rows.with_row_index(NUMBER)
     table = judged(numbered, numbered.collect_schema(), options).filter(pl.col("place") <= LAST_BAD)
     table = table.filter(~pl.col("place").is_in([FIRST_BAD + reason for reason in OUTSIDE]))
-    first = table.group_by("place").agg(pl.col(NUMBER).min()).collect(engine="streaming").sort(NUMBER)
+    first = (
+        table.group_by("place").agg(pl.col(NUMBER).min()).collect(engine="streaming").sort(NUMBER)
+    )
     return int(first[NUMBER][0]), Reason(first["place"][0] - FIRST_BAD)
 
 

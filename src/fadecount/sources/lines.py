@@ -1,8 +1,10 @@
-"""Lines of bytes to the texts of rows: CSV with a header, or JSON lines. One row is one line, in both.
+"""Lines of bytes to the texts of rows: CSV with a header, or JSON lines. One row is one line, in
+both.
 
-CSV readers differ on blank lines, stray quotes, missing fields, lone carriage returns, NUL bytes and wrong encodings. All of them
-agree on a line without any of these (:func:`regular_lines`), so a fast reader may read it. Every other line goes to the plain
-parser by itself: how a line is read depends on that line alone. The check is several times faster than parsing.
+CSV readers differ on blank lines, stray quotes, missing fields, lone carriage returns, NUL bytes
+and wrong encodings. All of them agree on a line without any of these (:func:`regular_lines`), so a
+fast reader may read it. Every other line goes to the plain parser by itself: how a line is read
+depends on that line alone. The check is several times faster than parsing.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ LineParser = Callable[[bytes], "list[str] | Reason"]
 
 
 def numbered_lines(stream: Lines, max_bytes: int) -> Iterator[tuple[int, bytes | Reason]]:
-    """Every line that is not blank, with its number from 1 and without its ending. Holds at most one line in memory."""
+    """Every line that is not blank, with its number from 1 and without its ending. Holds at most
+    one line in memory."""
     number = 0
     room = max_bytes + 2 + len(BYTE_ORDER_MARK)
     while raw := stream.readline(room):
@@ -90,7 +93,9 @@ def _field_pattern(separator: str) -> re.Pattern[str]:
     return re.compile(rf'(?:"([^"]*(?:""[^"]*)*)"|([^"{mark}]*))({mark}|\Z)')
 
 
-def csv_header(line: bytes | Reason | None, options: SourceOptions, source: str) -> tuple[list[int], int]:
+def csv_header(
+    line: bytes | Reason | None, options: SourceOptions, source: str
+) -> tuple[list[int], int]:
     """The positions of the named columns in the header, and how many columns it has.
 
     Messages never repeat the header: for a file without one they would show its first row.
@@ -100,11 +105,17 @@ def csv_header(line: bytes | Reason | None, options: SourceOptions, source: str)
     text = line if isinstance(line, Reason) else decoded(line)
     names = None if isinstance(text, Reason) else split_fields(text, options.separator)
     if names is None:
-        raise InputError(f"{source}, line 1: the header cannot be read; a CSV file begins with the names of its columns")
+        raise InputError(
+            f"{source}, line 1: the header cannot be read; a CSV file begins with the names of its"
+            " columns"
+        )
     for column in options.columns:
         if names.count(column) != 1:
             found = "appears more than once" if column in names else "is not"
-            raise InputError(f"{source}: the column {column!r} {found} in the header ({len(names)} columns); check its name")
+            raise InputError(
+                f"{source}: the column {column!r} {found} in the header ({len(names)} columns);"
+                " check its name"
+            )
     return [names.index(column) for column in options.columns], len(names)
 
 
@@ -124,7 +135,8 @@ def csv_parser(places: list[int], width: int, separator: str) -> LineParser:
 
 
 def json_parser(columns: tuple[str, ...]) -> LineParser:
-    """A parser of JSON objects, of which the members named ``columns`` are wanted. Numbers stay as they are written."""
+    """A parser of JSON objects, of which the members named ``columns`` are wanted. Numbers stay as
+    they are written."""
     decode = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse).decode
 
     def parse(line: bytes) -> list[str] | Reason:
@@ -152,7 +164,8 @@ _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
 
 
 def line_blocks(stream: BinaryIO, max_line_bytes: int) -> Iterator[bytes]:
-    """The rest of a stream as blocks of whole lines. Of an overlong line, more than ``max_line_bytes`` remain, not all."""
+    """The rest of a stream as blocks of whole lines. Of an overlong line, more than
+    ``max_line_bytes`` remain, not all."""
     while block := stream.read(BLOCK_BYTES):
         if not block.endswith(b"\n"):
             block += stream.readline(max_line_bytes + 2)
@@ -162,26 +175,36 @@ def line_blocks(stream: BinaryIO, max_line_bytes: int) -> Iterator[bytes]:
         yield block if block.endswith(b"\n") else block + b"\n"
 
 
-def regular_lines(block: bytes, width: int, separator: str, max_line_bytes: int) -> npt.NDArray[np.bool_]:
-    """Which lines of a block have ``width`` fields, well-placed quotes and valid text, and are neither blank nor overlong.
+def regular_lines(
+    block: bytes, width: int, separator: str, max_line_bytes: int
+) -> npt.NDArray[np.bool_]:
+    """Which lines of a block have ``width`` fields, well-placed quotes and valid text, and are
+    neither blank nor overlong.
 
-    A line with a lone carriage return or a byte order mark at its beginning is not regular either. Each verdict depends on its
-    own line alone.
+    A line with a lone carriage return or a byte order mark at its beginning is not regular either.
+    Each verdict depends on its own line alone.
     """
     values = np.frombuffer(block, dtype=np.uint8)
     ends = np.flatnonzero(values == _NEWLINE)
     starts = np.concatenate(([0], ends[:-1] + 1))
     lengths = ends - starts
-    regular: npt.NDArray[np.bool_] = (lengths >= 1) & (lengths <= max_line_bytes) & (values[starts] != BYTE_ORDER_MARK[0])
+    regular: npt.NDArray[np.bool_] = (
+        (lengths >= 1) & (lengths <= max_line_bytes) & (values[starts] != BYTE_ORDER_MARK[0])
+    )
     marks = np.flatnonzero(values == ord(separator))
     if b'"' in block:
         quotes = np.flatnonzero(values == _QUOTE)
         number = np.diff(np.searchsorted(quotes, ends), prepend=0)
         paired = number % 2 == 0
         quotes = quotes if paired.all() else quotes[np.repeat(paired, number)]
-        before, after = values[quotes[::2] - 1], values[quotes[1::2] + 1]  # -1 is the line feed at the end of the block
+        before, after = (
+            values[quotes[::2] - 1],
+            values[quotes[1::2] + 1],
+        )  # -1 is the line feed at the end of the block
         begins = (before == ord(separator)) | (before == _NEWLINE) | (before == _QUOTE)
-        finishes = (after == ord(separator)) | (after == _NEWLINE) | (after == _RETURN) | (after == _QUOTE)
+        finishes = (
+            (after == ord(separator)) | (after == _NEWLINE) | (after == _RETURN) | (after == _QUOTE)
+        )
         regular &= paired
         regular[np.searchsorted(ends, quotes[::2][~(begins & finishes)])] = False
         marks = marks[np.searchsorted(quotes, marks) % 2 == 0]

@@ -1,7 +1,9 @@
-"""Events as they happen, line by line, from a pipe or a file that grows, with the standard library alone.
+"""Events as they happen, line by line, from a pipe or a file that grows, with the standard library
+alone.
 
-The tick that an event counts in depends on its own time, its own arrival and the clock, never on other events. Ticks pass
-by the clock: a tick is over ``grace_seconds`` past its end, whether or not anything arrives.
+The tick that an event counts in depends on its own time, its own arrival and the clock, never on
+other events. Ticks pass by the clock: a tick is over ``grace_seconds`` past its end, whether or not
+anything arrives.
 """
 
 from __future__ import annotations
@@ -25,17 +27,19 @@ FLUSH_ROWS = 10_000
 LINES_WAITING = 10_000
 LOOK_SECONDS = 0.2
 AHEAD_SECONDS = 60
-"""How far a time may be ahead of the clock, in addition to the grace: clocks of different machines differ a little."""
+"""How far a time may be ahead of the clock, in addition to the grace: clocks of different machines
+differ a little."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveBatch:
     """Some events, and how far time and reading have come.
 
-    Each row of ``rows`` is (tick, position of the key, amount, digest of the person); no tick is before ``open_tick`` of the
-    batch before. Where persons do not matter, the rows of one tick and key are added up. Once the rows are stored, every tick
-    before ``open_tick`` may be closed. ``position`` is the number of bytes read so far: everything before it is in this batch or
-    an earlier one.
+    Each row of ``rows`` is (tick, position of the key, amount, digest of the person); no tick is
+    before ``open_tick`` of the batch before. Where persons do not matter, the rows of one tick and
+    key are added up. Once the rows are stored, every tick before ``open_tick`` may be closed.
+    ``position`` is the number of bytes read so far: everything before it is in this batch or an
+    earlier one.
     """
 
     rows: list[tuple[int, int, int, bytes]]
@@ -67,29 +71,43 @@ def read_live(
     person_key: bytes | None = None,
     source: str = "standard input",
 ) -> LiveReading:
-    """The counts of events that arrive line by line; ``options.format`` must be given, CSV has a header.
+    """The counts of events that arrive line by line; ``options.format`` must be given, CSV has a
+    header.
 
-    Without a time column, an event belongs to the tick in which it arrives. With one, it belongs to its own tick, or, if that is
-    over, to the oldest tick that is not: ``open_tick`` at first (by default the oldest open one by the clock). An event more than
-    a minute and ``grace_seconds`` ahead of the clock is left out by itself. ``clock`` gives Unix seconds.
+    Without a time column, an event belongs to the tick in which it arrives. With one, it belongs to
+    its own tick, or, if that is over, to the oldest tick that is not: ``open_tick`` at first (by
+    default the oldest open one by the clock). An event more than a minute and ``grace_seconds``
+    ahead of the clock is left out by itself. ``clock`` gives Unix seconds.
 
-    A ``stream`` with a ``position`` already holds ``backlog`` bytes: these are read before any tick passes, so that after a
-    downtime each event still counts in its own tick.
+    A ``stream`` with a ``position`` already holds ``backlog`` bytes: these are read before any tick
+    passes, so that after a downtime each event still counts in its own tick.
 
-    Persons are not counted here: their counts must survive the process, so the stream keeps them. ``person_key`` is the key of
-    their digests.
+    Persons are not counted here: their counts must survive the process, so the stream keeps them.
+    ``person_key`` is the key of their digests.
 
-    Guarantees: ticks pass while nothing arrives; what was read is yielded within about a second, or 10,000 rows.
+    Guarantees: ticks pass while nothing arrives; what was read is yielded within about a second, or
+    10,000 rows.
     """
     line_format(options)
     report = SourceReport()
     return LiveReading(
-        _batches(stream, options, clock, open_tick, backlog, RowJudge(options, person_key), source, report), report
+        _batches(
+            stream,
+            options,
+            clock,
+            open_tick,
+            backlog,
+            RowJudge(options, person_key),
+            source,
+            report,
+        ),
+        report,
     )
 
 
 class OpenTicks:
-    """Adds events to open ticks, never to those that are over. It has no clock: the caller passes the time."""
+    """Adds events to open ticks, never to those that are over. It has no clock: the caller passes
+    the time."""
 
     def __init__(self, options: SourceOptions, open_tick: int | None) -> None:
         self._options = options
@@ -100,14 +118,16 @@ class OpenTicks:
         return len(self._rows)
 
     def pass_to(self, now: float) -> None:
-        """Advance past every tick that is over at ``now``, by the clock. Time that goes back changes nothing."""
+        """Advance past every tick that is over at ``now``, by the clock. Time that goes back
+        changes nothing."""
         tick = self._oldest(now)
         self._open = tick if self._open is None else max(tick, self._open)
 
     def add(self, event: Event, now: float, *, catching_up: bool = False) -> Reason | None:
         """Count an event that arrived at ``now``, or say why it is left out.
 
-        While ``catching_up``, ticks that are over by the clock but not closed yet still take their events.
+        While ``catching_up``, ticks that are over by the clock but not closed yet still take their
+        events.
         """
         options = self._options
         if options.time is None:
@@ -185,7 +205,9 @@ def _batches(
             break
         if parse is None:
             parse = parser_for("csv", iter([(1, arrival.line)]), options, source)
-            position = max(position, arrival.position)  # a file that holds its header alone has no backlog
+            position = max(
+                position, arrival.position
+            )  # a file that holds its header alone has no backlog
             catching_up = catching_up and position < backlog
             continue
         if arrival.now >= second:
@@ -197,7 +219,11 @@ def _batches(
         report.rows_read += 1
         texts = arrival.line if isinstance(arrival.line, Reason) else parse(arrival.line)
         event = texts if isinstance(texts, Reason) else judge(texts)
-        outcome = event if isinstance(event, Reason) else ticks.add(event, arrival.now, catching_up=catching_up)
+        outcome = (
+            event
+            if isinstance(event, Reason)
+            else ticks.add(event, arrival.now, catching_up=catching_up)
+        )
         catching_up = catching_up and position < backlog
         if outcome is not None:
             report.skipped[outcome] += 1
@@ -210,9 +236,13 @@ def _batches(
 
 
 def _listen(
-    stream: Lines, options: SourceOptions, clock: Callable[[], float], arrivals: queue.Queue[_Arrival | OSError | None]
+    stream: Lines,
+    options: SourceOptions,
+    clock: Callable[[], float],
+    arrivals: queue.Queue[_Arrival | OSError | None],
 ) -> None:
-    """Reads in its own thread, so that ticks pass while it waits; each line gets its arrival time."""
+    """Reads in its own thread, so that ticks pass while it waits; each line gets its arrival
+    time."""
     try:
         for _, line in numbered_lines(stream, options.max_line_bytes):
             arrivals.put(_Arrival(line, clock(), getattr(stream, "position", 0)))
@@ -224,7 +254,8 @@ def _listen(
 
 
 class GrowingFile:
-    """A file that is read line by line as it grows; reading waits for the end of an unfinished line.
+    """A file that is read line by line as it grows; reading waits for the end of an unfinished
+    line.
 
     Reading continues at ``position``; the header of a CSV file is still read first.
     """
@@ -236,8 +267,15 @@ class GrowingFile:
         self.size = path.stat().st_size
         if position > self.size:
             self._file.close()
-            raise InputError(f"{path} is shorter than what was read of it; follow another file under another --name")
-        self._header = self._file.readline(options.max_line_bytes) if position and options.format == "csv" else b""
+            raise InputError(
+                f"{path} is shorter than what was read of it; follow another file under another"
+                " --name"
+            )
+        self._header = (
+            self._file.readline(options.max_line_bytes)
+            if position and options.format == "csv"
+            else b""
+        )
         self.position = position
         self._file.seek(position)
 

@@ -28,19 +28,22 @@ LARGEST_KEYS = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """How to read events. Every field is public knowledge, so messages may show it; the rows are not.
+    """How to read events. Every field is public knowledge, so messages may show it; the rows are
+    not.
 
-    ``time``, ``key``, ``amount`` and ``person`` name columns. Without ``time`` only a live pipe can be read, by the clock;
-    without ``amount`` every row counts 1. ``keys`` is the public list of keys; ``other`` names the one of them that takes every
-    undeclared key. The first ``per_person`` rows of a ``person`` in each tick count; the others are dropped. With
-    ``keys_per_person`` above 1, the first ``per_person`` rows under each of the person's first so many keys count.
+    ``time``, ``key``, ``amount`` and ``person`` name columns. Without ``time`` only a live pipe can
+    be read, by the clock; without ``amount`` every row counts 1. ``keys`` is the public list of
+    keys; ``other`` names the one of them that takes every undeclared key. The first ``per_person``
+    rows of a ``person`` in each tick count; the others are dropped. With ``keys_per_person`` above
+    1, the first ``per_person`` rows under each of the person's first so many keys count.
 
-    A time without an offset is taken in ``zone``. The tick of a time is its Unix seconds divided by ``tick_seconds``,
-    rounded down; ticks of whole days use local seconds instead, so that they begin at midnight in ``zone``. In a live source,
-    a tick stays open until ``grace_seconds`` past its end by the clock.
+    A time without an offset is taken in ``zone``. The tick of a time is its Unix seconds divided by
+    ``tick_seconds``, rounded down; ticks of whole days use local seconds instead, so that they
+    begin at midnight in ``zone``. In a live source, a tick stays open until ``grace_seconds`` past
+    its end by the clock.
 
-    A row that cannot be read is left out alone, and so is one before ``first_tick`` or from ``end_tick`` on; the report
-    says how many. This changes no other row.
+    A row that cannot be read is left out alone, and so is one before ``first_tick`` or from
+    ``end_tick`` on; the report says how many. This changes no other row.
     """
 
     tick_seconds: int
@@ -64,13 +67,41 @@ class SourceOptions:
 
     def __post_init__(self) -> None:
         Ticks(tick_seconds=self.tick_seconds, zone=self.zone)
-        require_integer("max_amount", self.max_amount, minimum=1, maximum=LARGEST_AMOUNT, remedy="noise grows in proportion")
-        require_integer("per_person", self.per_person, minimum=1, maximum=1_000_000, remedy="rows of one person in one tick")
         require_integer(
-            "keys_per_person", self.keys_per_person, minimum=1, maximum=1_000_000, remedy="keys of one person in a tick"
+            "max_amount",
+            self.max_amount,
+            minimum=1,
+            maximum=LARGEST_AMOUNT,
+            remedy="noise grows in proportion",
         )
-        require_integer("grace_seconds", self.grace_seconds, minimum=0, maximum=LARGEST_TICK, remedy="0 waits for nobody")
-        require_integer("max_line_bytes", self.max_line_bytes, minimum=64, maximum=1 << 24, remedy="65536 suits most files")
+        require_integer(
+            "per_person",
+            self.per_person,
+            minimum=1,
+            maximum=1_000_000,
+            remedy="rows of one person in one tick",
+        )
+        require_integer(
+            "keys_per_person",
+            self.keys_per_person,
+            minimum=1,
+            maximum=1_000_000,
+            remedy="keys of one person in a tick",
+        )
+        require_integer(
+            "grace_seconds",
+            self.grace_seconds,
+            minimum=0,
+            maximum=LARGEST_TICK,
+            remedy="0 waits for nobody",
+        )
+        require_integer(
+            "max_line_bytes",
+            self.max_line_bytes,
+            minimum=64,
+            maximum=1 << 24,
+            remedy="65536 suits most files",
+        )
         _require_choice("time_unit", self.time_unit, ("auto", "iso", "s", "ms", "us"))
         _require_choice("format", self.format, (None, "csv", "jsonl", "parquet"))
         _require_choice("separator", self.separator, (",", ";", "\t", "|"))
@@ -79,19 +110,37 @@ class SourceOptions:
     def _check_columns(self) -> None:
         columns = self.columns
         if "" in columns or len(set(columns)) != len(columns):
-            raise bad_parameter("columns", columns, "non-empty and different", "one column cannot mean two things")
+            raise bad_parameter(
+                "columns", columns, "non-empty and different", "one column cannot mean two things"
+            )
         if len(self.keys) > LARGEST_KEYS:
-            raise bad_parameter("keys", len(self.keys), f"at most {LARGEST_KEYS}", "count fewer keys, or use other")
+            raise bad_parameter(
+                "keys", len(self.keys), f"at most {LARGEST_KEYS}", "count fewer keys, or use other"
+            )
         if len(set(self.keys)) != len(self.keys):
-            raise bad_parameter("keys", self.keys, "different from one another", "remove the repeated key")
+            raise bad_parameter(
+                "keys", self.keys, "different from one another", "remove the repeated key"
+            )
         if (self.key is None) != (not self.keys):
-            raise bad_parameter("keys", self.keys, "given together with key", "such as --key page --keys home,help")
+            raise bad_parameter(
+                "keys", self.keys, "given together with key", "such as --key page --keys home,help"
+            )
         if self.other is not None and self.other not in self.keys:
             raise bad_parameter("other", self.other, "one of keys", "add it to keys")
         if self.key is None and self.keys_per_person != 1:
-            raise bad_parameter("keys_per_person", self.keys_per_person, "1 without a key column", "name the key column")
+            raise bad_parameter(
+                "keys_per_person",
+                self.keys_per_person,
+                "1 without a key column",
+                "name the key column",
+            )
         if self.amount is None and self.max_amount != 1:
-            raise bad_parameter("max_amount", self.max_amount, "1 without an amount column", "name the amount column")
+            raise bad_parameter(
+                "max_amount",
+                self.max_amount,
+                "1 without an amount column",
+                "name the amount column",
+            )
 
     @property
     def ticks(self) -> Ticks:
@@ -101,22 +150,34 @@ class SourceOptions:
     @property
     def columns(self) -> tuple[str, ...]:
         """The named columns, in the order time, key, amount, person."""
-        return tuple(name for name in (self.time, self.key, self.amount, self.person) if name is not None)
+        return tuple(
+            name for name in (self.time, self.key, self.amount, self.person) if name is not None
+        )
 
     @property
     def unit(self) -> Unit:
-        """Who is protected by counts that are read this way: one event, or one person within a tick."""
+        """Who is protected by counts that are read this way: one event, or one person within a
+        tick."""
         if self.person is None:
             return Unit(amount=self.max_amount)
-        return Unit(of="person", amount=self.max_amount, events=self.per_person, keys=self.keys_per_person)
+        return Unit(
+            of="person", amount=self.max_amount, events=self.per_person, keys=self.keys_per_person
+        )
 
     def format_of(self, path: Path) -> Format:
         """The given format, or else the one that the file name implies."""
         found = self.format or SUFFIXES.get(path.suffix.lower())
         if path.suffix.lower() in PACKED:
-            raise bad_parameter("format", path.suffix, f"one of {', '.join(SUFFIXES)}", "unpack the file first")
+            raise bad_parameter(
+                "format", path.suffix, f"one of {', '.join(SUFFIXES)}", "unpack the file first"
+            )
         if found is None:
-            raise bad_parameter("format", path.suffix, f"one of {', '.join(SUFFIXES)}", "or name the format: csv, jsonl, parquet")
+            raise bad_parameter(
+                "format",
+                path.suffix,
+                f"one of {', '.join(SUFFIXES)}",
+                "or name the format: csv, jsonl, parquet",
+            )
         return found
 
 

@@ -1,4 +1,5 @@
-"""The output of a source: counts per tick and key in the order of time, and a report on the rows."""
+"""The output of a source: counts per tick and key in the order of time, and a report on the
+rows."""
 
 from __future__ import annotations
 
@@ -17,11 +18,13 @@ ROWS_PER_BATCH = 65_536
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TickBatch:
-    """Three arrays of one length: row i says that ``counts[i]`` was counted in tick ``ticks[i]`` under key ``keys[i]``.
+    """Three arrays of one length: row i says that ``counts[i]`` was counted in tick ``ticks[i]``
+    under key ``keys[i]``.
 
-    Guarantees: int64 throughout; ticks never decrease within a batch nor from one batch to the next; keys are indices into the
-    declared keys (0 where none are declared); counts are >= 0. A pair of tick and key may occur more than once: its counts add
-    up. A tick that appears says that every earlier tick is complete.
+    Guarantees: int64 throughout; ticks never decrease within a batch nor from one batch to the
+    next; keys are indices into the declared keys (0 where none are declared); counts are >= 0. A
+    pair of tick and key may occur more than once: its counts add up. A tick that appears says that
+    every earlier tick is complete.
     """
 
     ticks: npt.NDArray[np.int64]
@@ -46,7 +49,8 @@ def batches_of(counts: dict[tuple[int, int], int]) -> Iterator[TickBatch]:
 
 
 class Reason(IntEnum):
-    """Why a row cannot be counted. A row is judged in this order, and the first reason is the one reported."""
+    """Why a row cannot be counted. A row is judged in this order, and the first reason is the one
+    reported."""
 
     OVERLONG = 1
     BINARY = 2
@@ -96,8 +100,8 @@ _TEXTS = {
 class SourceReport:
     """Tallies of one input, for its owner. They are exact and therefore not for publication.
 
-    ``rows_read`` counts every row, bad ones included; ``rows_dropped`` the good rows beyond ``per_person``; ``skipped`` says why
-    rows were left out.
+    ``rows_read`` counts every row, bad ones included; ``rows_dropped`` the good rows beyond
+    ``per_person``; ``skipped`` says why rows were left out.
     """
 
     rows_read: int = 0
@@ -110,9 +114,12 @@ class SourceReport:
         return self.skipped.total()
 
     def lines(self) -> list[str]:
-        """One line per reason, the most frequent first: ``3 rows left out: the key is not declared``."""
+        """One line per reason, the most frequent first: ``3 rows left out: the key is not
+        declared``."""
         order = sorted(self.skipped.items(), key=lambda each: (-each[1], each[0]))
-        return [f"{count:,} row{'s' * (count != 1)} left out: {reason.text}" for reason, count in order]
+        return [
+            f"{count:,} row{'s' * (count != 1)} left out: {reason.text}" for reason, count in order
+        ]
 
 
 class Reading(Iterator[TickBatch]):
@@ -128,4 +135,6 @@ class Reading(Iterator[TickBatch]):
 
 def bad_row(source: str, place: str, number: int, reason: Reason) -> BadRowError:
     """The error for one row: its place and what is wrong, never its values."""
-    return BadRowError(f"{source}, {place} {number}: {reason.text}; a run leaves this row out", number=number)
+    return BadRowError(
+        f"{source}, {place} {number}: {reason.text}; a run leaves this row out", number=number
+    )

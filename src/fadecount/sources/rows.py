@@ -1,10 +1,12 @@
-"""From the texts of one row to an event, or to the reason why there is none. Every reader judges rows by these rules.
+"""From the texts of one row to an event, or to the reason why there is none. Every reader judges
+rows by these rules.
 
-Times have one grammar, stated as two patterns. ISO 8601: ``2026-03-01``, ``2026-03-01T10:00``, a blank instead of T, seconds,
-up to nine decimals, then nothing, ``Z`` or an offset (``+01``, ``+0100``, ``+01:00``); years 1000 to 9986. Numbers are Unix
-times. With ``auto`` the size of a number says its unit: each instant from 1973-03-03 to 2099-12-31 has one reading (10**8 to
-4,102,444,799 are seconds, 1,000 times that milliseconds, 1,000,000 times that microseconds), and any other number is refused.
-Part seconds are cut off downward.
+Times have one grammar, stated as two patterns. ISO 8601: ``2026-03-01``, ``2026-03-01T10:00``, a
+blank instead of T, seconds, up to nine decimals, then nothing, ``Z`` or an offset (``+01``,
+``+0100``, ``+01:00``); years 1000 to 9986. Numbers are Unix times. With ``auto`` the size of a
+number says its unit: each instant from 1973-03-03 to 2099-12-31 has one reading (10**8 to
+4,102,444,799 are seconds, 1,000 times that milliseconds, 1,000,000 times that microseconds), and
+any other number is refused. Part seconds are cut off downward.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ ZONE_STEP = 900  # the rules of every zone since 1972 change at a quarter of an 
 
 
 def number_text(value: float | Decimal) -> str | None:
-    """The text of a number in a cell: whole numbers have no decimals, others no exponent; NaN and infinity are missing."""
+    """The text of a number in a cell: whole numbers have no decimals, others no exponent; NaN and
+    infinity are missing."""
     if not math.isfinite(value):
         return None
     return str(int(value)) if value == value // 1 else format(Decimal(str(value)).normalize(), "f")
@@ -69,12 +72,16 @@ def time_reader(options: SourceOptions) -> Callable[[str], int | None]:
 def offset_at_local(local_step: int, zone: str) -> int:
     """Seconds by which ``zone`` is ahead of UTC, at a local time in quarters of an hour since 1970.
 
-    Where the clock is set back, the hour that happens twice is taken the first time; an hour that is left out is taken as if
-    the clock had not been set forward yet.
+    Where the clock is set back, the hour that happens twice is taken the first time; an hour that
+    is left out is taken as if the clock had not been set forward yet.
     """
     if zone == "UTC":
         return 0
-    offset = (_EPOCH + timedelta(seconds=local_step * ZONE_STEP)).replace(tzinfo=ZoneInfo(zone)).utcoffset()
+    offset = (
+        (_EPOCH + timedelta(seconds=local_step * ZONE_STEP))
+        .replace(tzinfo=ZoneInfo(zone))
+        .utcoffset()
+    )
     assert offset is not None
     return round(offset.total_seconds())
 
@@ -134,7 +141,8 @@ _negative = re.compile(NEGATIVE_PATTERN.removeprefix("^").removesuffix("$"))
 
 
 class Event(NamedTuple):
-    """One good row: Unix seconds (0 without a time column), index of the key, amount, and a digest of the person."""
+    """One good row: Unix seconds (0 without a time column), index of the key, amount, and a digest
+    of the person."""
 
     seconds: int
     key: int
@@ -143,7 +151,8 @@ class Event(NamedTuple):
 
 
 class RowJudge:
-    """Judges the texts of a row, given in the order of ``options.columns``. Keeps nothing between rows."""
+    """Judges the texts of a row, given in the order of ``options.columns``. Keeps nothing between
+    rows."""
 
     def __init__(self, options: SourceOptions, person_key: bytes | None = None) -> None:
         self._options = options
@@ -182,7 +191,8 @@ class RowJudge:
 
 
 def read_amount(text: str, max_amount: int) -> int | Reason:
-    """A whole number from 0 to ``max_amount`` (``3`` or ``3.0``), or the reason why the text is not one."""
+    """A whole number from 0 to ``max_amount`` (``3`` or ``3.0``), or the reason why the text is not
+    one."""
     if _whole.fullmatch(text) is None:
         return Reason.NEGATIVE if _negative.fullmatch(text) is not None else Reason.AMOUNT
     amount = int(text.partition(".")[0])

@@ -1,4 +1,5 @@
-"""The same counters on Apache Spark: from a DataFrame of events to a DataFrame of releases. Needs ``fadecount[spark]``."""
+"""The same counters on Apache Spark: from a DataFrame of events to a DataFrame of releases. Needs
+``fadecount[spark]``."""
 
 try:
     import pandas as _pandas

@@ -1,13 +1,16 @@
-"""The identity of a stream beside its checkpoint, so that the driver can refuse a wrong one before the query starts.
+"""The identity of a stream beside its checkpoint, so that the driver can refuse a wrong one before
+the query starts.
 
-It is stored in the checkpoint's own directory, as ``fadecount.json``, and written before the first micro-batch. As long as no
-micro-batch was committed there, nothing has been released, and every new start takes a new epoch. So noise is never
-reused after a checkpoint was lost, emptied or confused with another.
+It is stored in the checkpoint's own directory, as ``fadecount.json``, and written before the first
+micro-batch. As long as no micro-batch was committed there, nothing has been released, and every new
+start takes a new epoch. So noise is never reused after a checkpoint was lost, emptied or confused
+with another.
 
-A copy of a checkpoint that runs beside the original would add the same noise to other counts. So a second file,
-``fadecount.place.json``, records what a copy of the first file does not preserve: its place and when it was written; on a local
-file system its inode and when that was made. A copy in another place, or in the same place on another machine, is refused. A
-clone of a whole disk preserves all of this and is not detected.
+A copy of a checkpoint that runs beside the original would add the same noise to other counts. So a
+second file, ``fadecount.place.json``, records what a copy of the first file does not preserve: its
+place and when it was written; on a local file system its inode and when that was made. A copy in
+another place, or in the same place on another machine, is refused. A clone of a whole disk
+preserves all of this and is not detected.
 """
 
 from __future__ import annotations
@@ -28,10 +31,14 @@ _ORIGIN = "fadecount.place.json"
 _EPOCH = "_fadecount_epoch"
 
 
-def settle_epoch(spark: SparkSession, checkpoint: str, identity: Identity, *, moved: bool = False) -> tuple[Identity, bool]:
-    """The identity with the epoch and the query of the checkpoint, and whether the checkpoint is new.
+def settle_epoch(
+    spark: SparkSession, checkpoint: str, identity: Identity, *, moved: bool = False
+) -> tuple[Identity, bool]:
+    """The identity with the epoch and the query of the checkpoint, and whether the checkpoint is
+    new.
 
-    Refuses another stream's checkpoint, and a copy of one; ``moved`` states that no other copy exists.
+    Refuses another stream's checkpoint, and a copy of one; ``moved`` states that no other copy
+    exists.
     """
     directory = Directory(spark, checkpoint)
     if directory.last_batch("commits") < 0:
@@ -40,7 +47,9 @@ def settle_epoch(spark: SparkSession, checkpoint: str, identity: Identity, *, mo
         _note_origin(directory)
         return begun, True
     if not directory.holds(_NAME):
-        raise CheckpointError(f"checkpoint must hold {_NAME}, got {checkpoint!r} without one; take a new checkpoint")
+        raise CheckpointError(
+            f"checkpoint must hold {_NAME}, got {checkpoint!r} without one; take a new checkpoint"
+        )
     stored = Identity.from_json(directory.read(_NAME))
     replace(identity, epoch=identity.epoch or stored.epoch).require_same(stored)
     if moved:
@@ -66,9 +75,12 @@ def require_checkpoint_of(releases: DataFrame, directory: Directory) -> None:
     """
     known = directory.holds(_NAME)
     epoch = getattr(releases, _EPOCH, None)
-    if not known or (epoch is not None and epoch != Identity.from_json(directory.read(_NAME)).epoch):
+    if not known or (
+        epoch is not None and epoch != Identity.from_json(directory.read(_NAME)).epoch
+    ):
         raise CheckpointError(
-            f"checkpoint must be the one that release was given last, got {directory.place}; give both the same"
+            f"checkpoint must be the one that release was given last, got {directory.place}; give"
+            " both the same"
         )
 
 
@@ -77,7 +89,9 @@ def _query_id(directory: Directory) -> str:
     try:
         return str(json.loads(directory.read("metadata"))["id"])
     except Exception as error:
-        raise CheckpointError("checkpoint must hold Spark's file metadata, got none or a damaged one; restore it") from error
+        raise CheckpointError(
+            "checkpoint must hold Spark's file metadata, got none or a damaged one; restore it"
+        ) from error
 
 
 def _note_origin(directory: Directory) -> None:
@@ -89,18 +103,31 @@ def _require_original(directory: Directory) -> None:
         noted = json.loads(directory.read(_ORIGIN)) if directory.holds(_ORIGIN) else {}
         place, mark = str(noted["place"]), str(noted["mark"])
     except (ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"checkpoint must hold a whole {_ORIGIN}, got none or a damaged one; restore it") from error
-    remedy = "a copy would put the same noise on other counts: go on with the first, or say moved if no copy is left"
+        raise CheckpointError(
+            f"checkpoint must hold a whole {_ORIGIN}, got none or a damaged one; restore it"
+        ) from error
+    remedy = (
+        "a copy would put the same noise on other counts: go on with the first, or say moved if no"
+        " copy is left"
+    )
     if place != directory.place:
-        raise CheckpointError(f"checkpoint must be where it began, {place}, got {directory.place}; {remedy}")
+        raise CheckpointError(
+            f"checkpoint must be where it began, {place}, got {directory.place}; {remedy}"
+        )
     if mark != directory.mark(_NAME):
-        raise CheckpointError(f"checkpoint must be the first, got a copy of it in {directory.place}; {remedy}")
+        raise CheckpointError(
+            f"checkpoint must be the first, got a copy of it in {directory.place}; {remedy}"
+        )
 
 
 def require_classic(session: Any) -> None:
-    """The driver must reach the file system of the checkpoint, which a session of Spark Connect does not let it do."""
+    """The driver must reach the file system of the checkpoint, which a session of Spark Connect
+    does not let it do."""
     if not hasattr(session, "_jvm"):
-        raise ParameterError("session must be of Spark's classic API, got one of Spark Connect; run the job with spark-submit")
+        raise ParameterError(
+            "session must be of Spark's classic API, got one of Spark Connect; run the job with"
+            " spark-submit"
+        )
 
 
 class Directory:
@@ -108,7 +135,10 @@ class Directory:
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         if not isinstance(path, str) or not path:
-            raise ParameterError("checkpoint must be given for a stream; name the directory that the query will start with")
+            raise ParameterError(
+                "checkpoint must be given for a stream; name the directory that the query will"
+                " start with"
+            )
         connection: Any = spark
         self._jvm = connection._jvm
         self._gateway = connection.sparkContext._gateway
@@ -124,21 +154,28 @@ class Directory:
         return bool(self._files.exists(self._at(name)))
 
     def last_batch(self, log: str) -> int:
-        """The number of the last micro-batch in one of Spark's logs, -1 if there is none. Spark forgets old ones."""
+        """The number of the last micro-batch in one of Spark's logs, -1 if there is none. Spark
+        forgets old ones."""
         if not self.holds(log):
             return -1
-        names = [str(entry.getPath().getName()).removesuffix(".compact") for entry in self._files.listStatus(self._at(log))]
+        names = [
+            str(entry.getPath().getName()).removesuffix(".compact")
+            for entry in self._files.listStatus(self._at(log))
+        ]
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def mark(self, name: str) -> str:
-        """What a copy of a file does not keep: when it was written; on a local file system its inode and when that was made."""
+        """What a copy of a file does not keep: when it was written; on a local file system its
+        inode and when that was made."""
         path = self._at(name)
         if str(path.toUri().getScheme()) != "file":
             return f"written {self._files.getFileStatus(path).getModificationTime()}"
         local = str(path.toUri().getPath())
         java: Any = self._jvm.java
         no_options = self._gateway.new_array(java.nio.file.LinkOption, 0)
-        made = java.nio.file.Files.getAttribute(java.io.File(local).toPath(), "basic:creationTime", no_options)
+        made = java.nio.file.Files.getAttribute(
+            java.io.File(local).toPath(), "basic:creationTime", no_options
+        )
         return f"inode {Path(local).stat().st_ino}, made {made.toString()}"
 
     def read(self, name: str) -> str:
@@ -157,4 +194,6 @@ class Directory:
         if self.holds(name):
             self._files.delete(self._at(name), False)
         if not self._files.rename(temporary, self._at(name)):
-            raise CheckpointError("checkpoint must be writable, got a directory that is not; check its permissions")
+            raise CheckpointError(
+                "checkpoint must be writable, got a directory that is not; check its permissions"
+            )

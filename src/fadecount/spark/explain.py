@@ -24,5 +24,7 @@ def summary(error: BaseException) -> str:
     'java.io.IOException: no such thing'
     """
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
-    told = [line for line in lines if line and not line.startswith("An error occurred while calling")]
+    told = [
+        line for line in lines if line and not line.startswith("An error occurred while calling")
+    ]
     return told[0] if told else type(error).__name__

@@ -1,13 +1,15 @@
-"""What the driver sends to the executors: the identity of a stream, and where its secret is. Never the secret itself.
+"""What the driver sends to the executors: the identity of a stream, and where its secret is. Never
+the secret itself.
 
-The noise of a stream is a function of its secret, its epoch and names. If the same noise were added to other inputs, the
-difference would reveal them. So the identity of a stream holds everything that its noise and its ticks depend on. It is stored
-twice and compared before anything is released: in every shard's state, which gives the protection, and beside the checkpoint,
-where the driver can refuse with one line.
+The noise of a stream is a function of its secret, its epoch and names. If the same noise were added
+to other inputs, the difference would reveal them. So the identity of a stream holds everything that
+its noise and its ticks depend on. It is stored twice and compared before anything is released: in
+every shard's state, which gives the protection, and beside the checkpoint, where the driver can
+refuse with one line.
 
-The secret is read on the executors: ``file:/path`` names a file, ``env:NAME`` an environment variable. Only this name is in the
-job's closure, plans and logs. A *proof*, a 64-bit value that depends on the secret, shows whether all executors and all restarts
-hold the same one.
+The secret is read on the executors: ``file:/path`` names a file, ``env:NAME`` an environment
+variable. Only this name is in the job's closure, plans and logs. A *proof*, a 64-bit value that
+depends on the secret, shows whether all executors and all restarts hold the same one.
 """
 
 from __future__ import annotations
@@ -27,20 +29,29 @@ from fadecount.noise.keyed import derive_stream_key, require_secret
 
 VERSION = 1
 _REMEDIES = {
-    "query": "a stream's noise belongs to the query of its first start; restore the checkpoint's metadata file",
-    "budgets": "this machine computes other noise budgets; run the same version of fadecount everywhere",
+    "query": (
+        "a stream's noise belongs to the query of its first start; restore the checkpoint's"
+        " metadata file"
+    ),
+    "budgets": (
+        "this machine computes other noise budgets; run the same version of fadecount everywhere"
+    ),
     "epoch": "this state was made under another one; take a new checkpoint",
-    "secret_proof": "executors hold another secret than the one this checkpoint began with; give them that one",
+    "secret_proof": (
+        "executors hold another secret than the one this checkpoint began with; give them that one"
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """One stream: ``keys`` is a digest of the declared keys, ``epoch`` is drawn once for every new checkpoint.
+    """One stream: ``keys`` is a digest of the declared keys, ``epoch`` is drawn once for every new
+    checkpoint.
 
-    ``query`` is the id that Spark gives to the query of a checkpoint, the same after every restart. The driver does not know it
-    before the first start, and a table has none: then it is empty. ``budgets`` are the noise budgets as the driver computed
-    them, bit by bit: an executor that computes different ones refuses, because its noise would differ.
+    ``query`` is the id that Spark gives to the query of a checkpoint, the same after every restart.
+    The driver does not know it before the first start, and a table has none: then it is empty.
+    ``budgets`` are the noise budgets as the driver computed them, bit by bit: an executor that
+    computes different ones refuses, because its noise would differ.
     """
 
     stream: str
@@ -65,10 +76,15 @@ class Identity:
             fields = json.loads(text)
             version = fields["version"]
             if isinstance(version, int) and version > VERSION:
-                raise CheckpointError(f"checkpoint must have version <= {VERSION}, got {version}; upgrade fadecount to go on")
+                raise CheckpointError(
+                    f"checkpoint must have version <= {VERSION}, got {version}; upgrade fadecount"
+                    " to go on"
+                )
             return cls(**fields)
         except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointError("checkpoint must hold a whole identity, got a damaged one; restore it") from error
+            raise CheckpointError(
+                "checkpoint must hold a whole identity, got a damaged one; restore it"
+            ) from error
 
     @property
     def description(self) -> Mechanism:
@@ -77,10 +93,13 @@ class Identity:
     def running(self, query: str) -> Identity:
         """The identity on an executor, inside a running query, whose id is part of it.
 
-        Refuses another query than the checkpoint's, and a machine that computes other budgets than the driver did.
+        Refuses another query than the checkpoint's, and a machine that computes other budgets than
+        the driver did.
         """
         if not query:
-            raise CheckpointError("query must have an id, got none; run the stream as a query of Structured Streaming")
+            raise CheckpointError(
+                "query must have an id, got none; run the stream as a query of Structured Streaming"
+            )
         dataclasses.replace(self, budgets=budgets_of(self.description)).require_same(self)
         found = dataclasses.replace(self, query=query)
         if self.query:
@@ -93,13 +112,18 @@ class Identity:
             now, before = getattr(self, field.name), getattr(stored, field.name)
             if now != before:
                 name = field.name.removesuffix("_seconds").replace("_", " ")
-                remedy = _REMEDIES.get(field.name, "a stream keeps what it began with; take a new checkpoint for another one")
+                remedy = _REMEDIES.get(
+                    field.name,
+                    "a stream keeps what it began with; take a new checkpoint for another one",
+                )
                 shown = "got others" if field.name == "budgets" else f"{before}, got {now}"
                 raise CheckpointError(f"{name} must be that of the checkpoint, {shown}; {remedy}")
 
     def open_tick(self, watermark_milliseconds: int) -> int:
         """The number (from 0) of the first tick that a watermark leaves open."""
-        return max(0, watermark_milliseconds - 1000 * self.start_seconds) // (1000 * self.tick_seconds)
+        return max(0, watermark_milliseconds - 1000 * self.start_seconds) // (
+            1000 * self.tick_seconds
+        )
 
     def tick_start(self, tick: int) -> int:
         """When a tick begins, in seconds since 1970."""
@@ -108,7 +132,8 @@ class Identity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One release job. ``begins`` says whether its checkpoint is new, the only time when state may be made."""
+    """One release job. ``begins`` says whether its checkpoint is new, the only time when state may
+    be made."""
 
     identity: Identity
     secret: str
@@ -116,26 +141,35 @@ class Job:
     begins: bool
 
     def stream_key(self, *, of: str) -> bytes:
-        """The stream's key, derived on the executor from the secret there, which must be the one the stream began with.
+        """The stream's key, derived on the executor from the secret there, which must be the one
+        the stream began with.
 
         ``of`` binds it to a running query, or to a digest of inputs that are all known beforehand.
         """
         secret = read_secret(self.secret)
         if proof_of(secret) != self.identity.secret_proof:
-            raise CheckpointError("secret must be the same on every executor, got another one; give all executors one secret")
+            raise CheckpointError(
+                "secret must be the same on every executor, got another one; give all executors one"
+                " secret"
+            )
         epoch = noise_epoch(self.identity.epoch, of)
-        return derive_stream_key(secret, epoch=epoch, stream=self.identity.stream, mechanism=self.identity.mechanism)
+        return derive_stream_key(
+            secret, epoch=epoch, stream=self.identity.stream, mechanism=self.identity.mechanism
+        )
 
 
 def noise_epoch(epoch: str, of: str) -> str:
-    """The epoch of the keyed noise: the given epoch, and the query or the inputs that it is bound to."""
+    """The epoch of the keyed noise: the given epoch, and the query or the inputs that it is bound
+    to."""
     return json.dumps([epoch, of])
 
 
 def budgets_of(mechanism: Mechanism) -> str:
-    """Every noise budget of a mechanism, bit by bit; the last level's budget is that of all further levels.
+    """Every noise budget of a mechanism, bit by bit; the last level's budget is that of all further
+    levels.
 
-    Gaussian noise has none: there it is the integers that a counter runs, which the state is made of.
+    Gaussian noise has none: there it is the integers that a counter runs, which the state is made
+    of.
 
     >>> import fadecount as fc
     >>> budgets_of(fc.Designed(budgets=(0.5, 0.25)))
@@ -155,7 +189,8 @@ _REMEDY = "name where executors find it: file:/path or env:NAME"
 
 
 def require_location(location: Any) -> str:
-    """The location of a secret. Anything else is refused without showing it, because it might be the secret itself."""
+    """The location of a secret. Anything else is refused without showing it, because it might be
+    the secret itself."""
     if location is None or location == "":
         raise ParameterError(f"secret must be given; {_REMEDY}")
     if not isinstance(location, str) or not _LOCATION.fullmatch(location):
@@ -169,14 +204,19 @@ def read_secret(location: str) -> bytes:
     if kind == "env":
         value = os.environ.get(name)
         if value is None:
-            raise ParameterError(f"secret must exist, got no environment variable {name} on an executor; set it there")
+            raise ParameterError(
+                f"secret must exist, got no environment variable {name} on an executor; set it"
+                " there"
+            )
         secret = value.encode("utf-8", "surrogateescape").strip()
     else:
         try:
             secret = Path(name).read_bytes().strip()
         except OSError as error:
             reason = error.strerror or "unreadable"
-            raise ParameterError(f"secret must be readable, got {name!r} ({reason}) on an executor; put it there") from None
+            raise ParameterError(
+                f"secret must be readable, got {name!r} ({reason}) on an executor; put it there"
+            ) from None
     require_secret(secret)
     return secret
 

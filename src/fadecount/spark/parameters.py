@@ -16,7 +16,8 @@ from fadecount.spark.job import require_location
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """What a release job was asked for, in checked form. ``ticks`` is 0 for a stream, which has no end."""
+    """What a release job was asked for, in checked form. ``ticks`` is 0 for a stream, which has no
+    end."""
 
     mechanism: Mechanism
     tick_seconds: int
@@ -47,7 +48,9 @@ class Parameters:
         if streaming and end is not None:
             raise ParameterError("end must not be given for a stream, which has none; leave it out")
         if not streaming and end is None:
-            raise ParameterError("end must be given for a table; name the end of the last tick to release")
+            raise ParameterError(
+                "end must be given for a table; name the end of the last tick to release"
+            )
         seconds, first = require_seconds("tick", tick, minimum=1), require_moment("start", start)
         return cls(
             mechanism=require_mechanism(mechanism, seconds),
@@ -68,9 +71,16 @@ MOST_SHARDS = 1 << 24
 
 def require_mechanism(mechanism: Any, tick_seconds: int) -> Mechanism:
     if not isinstance(mechanism, Mechanism):
-        raise bad_parameter("mechanism", mechanism, "a fadecount mechanism", "such as fadecount.Gradual(epsilon=0.1)")
+        raise bad_parameter(
+            "mechanism",
+            mechanism,
+            "a fadecount mechanism",
+            "such as fadecount.Gradual(epsilon=0.1)",
+        )
     if not math.isfinite(mechanism.loss(mechanism.schedule.delay)):
-        raise ParameterError("mechanism must have a finite loss, got inf; make the first budget finite")
+        raise ParameterError(
+            "mechanism must have a finite loss, got inf; make the first budget finite"
+        )
     require_planned_tick(mechanism, tick_seconds)
     return mechanism
 
@@ -117,12 +127,15 @@ def require_beta(value: Any) -> float:
 
 def require_column(name: str, value: Any, columns: list[str]) -> str:
     if not isinstance(value, str) or value not in columns:
-        raise bad_parameter(name, value, f"a column of the events ({', '.join(columns)})", "check the spelling")
+        raise bad_parameter(
+            name, value, f"a column of the events ({', '.join(columns)})", "check the spelling"
+        )
     return value
 
 
 def require_time_type(name: str) -> None:
-    """A number is refused: taken for seconds where it means milliseconds, it would close all ticks of the next 50,000 years."""
+    """A number is refused: taken for seconds where it means milliseconds, it would close all ticks
+    of the next 50,000 years."""
     if name not in ("timestamp", "timestamp_ntz", "date", "string"):
         remedy = "convert it, such as with timestamp_seconds or timestamp_millis"
         raise ParameterError(f"time must be a timestamp, got a column of type {name}; {remedy}")
@@ -130,7 +143,9 @@ def require_time_type(name: str) -> None:
 
 def require_stream(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise bad_parameter("stream", value, "a name", "streams with one secret need different names")
+        raise bad_parameter(
+            "stream", value, "a name", "streams with one secret need different names"
+        )
     return value
 
 
@@ -138,5 +153,7 @@ def ticks_between(start: int, end: Any, tick: int) -> int:
     """How many whole ticks lie between two points in time."""
     last = require_moment("end", end)
     if last <= start or (last - start) % tick:
-        raise bad_parameter("end", end, "a whole number of ticks after start", "releases cover whole ticks")
+        raise bad_parameter(
+            "end", end, "a whole number of ticks after start", "releases cover whole ticks"
+        )
     return (last - start) // tick

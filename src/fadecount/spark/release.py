@@ -46,24 +46,28 @@ def release(
 ) -> DataFrame:
     """Private running counts of events by key: a DataFrame of (tick, key, value, low, high).
 
-    ``events`` may be streaming or not. Its column ``time`` (a timestamp) puts each event into a ``tick`` ("15m", a
-    timedelta, or seconds) counted from ``start``; its column ``key`` (a string) into one of the declared ``keys`` (a
-    list, or a DataFrame with that column). Every tick releases every key, those without events too; events with other
-    keys are not counted. ``low`` and ``high`` enclose the true count with probability ``1 - beta`` (with a delay: the
-    count that many ticks earlier). ``secret`` names where executors find the secret of the noise: ``file:/path`` or
+    ``events`` may be streaming or not. Its column ``time`` (a timestamp) puts each event into a
+    ``tick`` ("15m", a timedelta, or seconds) counted from ``start``; its column ``key`` (a string)
+    into one of the declared ``keys`` (a list, or a DataFrame with that column). Every tick releases
+    every key, those without events too; events with other keys are not counted. ``low`` and
+    ``high`` enclose the true count with probability ``1 - beta`` (with a delay: the count that many
+    ticks earlier). ``secret`` names where executors find the secret of the noise: ``file:/path`` or
     ``env:NAME``.
 
-    A stream closes a tick by the clock, ``late`` after its end, never by other events. An event that arrives later counts in
-    the first tick still open. ``checkpoint`` is the directory that the query will be started with; ``moved`` states that it
-    was moved and that no copy is left. A table needs ``end``, and is counted when this is called; every call is a separate
-    release, and losses add up (see :mod:`fadecount.spark.table`). A row without a key or a time, or from before
+    A stream closes a tick by the clock, ``late`` after its end, never by other events. An event
+    that arrives later counts in the first tick still open. ``checkpoint`` is the directory that the
+    query will be started with; ``moved`` states that it was moved and that no copy is left. A table
+    needs ``end``, and is counted when this is called; every call is a separate release, and losses
+    add up (see :mod:`fadecount.spark.table`). A row without a key or a time, or from before
     ``start``, is left out alone.
 
-    Guarantees: the releases have the loss of the mechanism, one event being the unit; executing a micro-batch again gives
-    the same values again; in which tick an event counts depends on its own time, its own micro-batch and the clock. Assumes:
-    the keys are public or were chosen privately; people who hold the secret, the checkpoint or the events are trusted; the
-    sink keeps the first of equal (tick, key) rows; a micro-batch takes less time than its trigger. Refuses, before anything
-    is released: a missing or short secret, a checkpoint that belongs to something else. Proof: docs/spark.md.
+    Guarantees: the releases have the loss of the mechanism, one event being the unit; executing a
+    micro-batch again gives the same values again; in which tick an event counts depends on its own
+    time, its own micro-batch and the clock. Assumes: the keys are public or were chosen privately;
+    people who hold the secret, the checkpoint or the events are trusted; the sink keeps the first
+    of equal (tick, key) rows; a micro-batch takes less time than its trigger. Refuses, before
+    anything is released: a missing or short secret, a checkpoint that belongs to something else.
+    Proof: docs/spark.md.
     """
     parameters = Parameters.checked(
         mechanism,
@@ -77,9 +81,14 @@ def release(
         secret=secret,
         streaming=events.isStreaming,
     )
-    time, key = require_column("time", time, events.columns), require_column("key", key, events.columns)
+    time, key = (
+        require_column("time", time, events.columns),
+        require_column("key", key, events.columns),
+    )
     require_time_type(events.schema[time].dataType.simpleString())
-    dated = events.select(sql.col(time).try_cast("timestamp").alias("time"), sql.col(key).cast("string").alias("key"))
+    dated = events.select(
+        sql.col(time).try_cast("timestamp").alias("time"), sql.col(key).cast("string").alias("key")
+    )
     declared = _declared(events.sparkSession, keys, key)
     return _released(dated, declared, parameters, checkpoint=checkpoint or "", moved=moved)
 
@@ -94,7 +103,8 @@ def _released(
     epoch: str = "",
     clock: Column | None = None,
 ) -> DataFrame:
-    """The step under :func:`release`, which takes the epoch of a new checkpoint or a table, and a clock too: for tests."""
+    """The step under :func:`release`, which takes the epoch of a new checkpoint or a table, and a
+    clock too: for tests."""
     spark = dated.sparkSession
     if dated.isStreaming:
         require_classic(spark)
@@ -115,7 +125,9 @@ def _released(
     if not dated.isStreaming:
         identity = replace(identity, epoch=epoch or new_epoch())
         job = Job(identity=identity, secret=parameters.secret, beta=parameters.beta, begins=True)
-        return _of_table(_placed(dated, identity, ticks=parameters.ticks), rosters, job, parameters.ticks)
+        return _of_table(
+            _placed(dated, identity, ticks=parameters.ticks), rosters, job, parameters.ticks
+        )
     identity, begins = settle_epoch(spark, checkpoint, identity, moved=moved)
     job = Job(identity=identity, secret=parameters.secret, beta=parameters.beta, begins=begins)
     clock = sql.current_timestamp() if clock is None else clock
@@ -136,15 +148,20 @@ def _released(
 def with_clock(placed: DataFrame, clock: Column, *, late_seconds: int) -> DataFrame:
     """Events with a public clock as the watermark. No event changes the clock.
 
-    Every micro-batch has one row that is not an event. It says when the micro-batch began (Spark logs this before it begins, so
-    a second execution sees the same). Events do not affect the time here. So the watermark of a micro-batch is
-    ``late_seconds`` behind the start of the micro-batch before it, and there is a micro-batch at every trigger, with or without
-    events. The row belongs to no shard.
+    Every micro-batch has one row that is not an event. It says when the micro-batch began (Spark
+    logs this before it begins, so a second execution sees the same). Events do not affect the time
+    here. So the watermark of a micro-batch is ``late_seconds`` behind the start of the micro-batch
+    before it, and there is a micro-batch at every trigger, with or without events. The row belongs
+    to no shard.
 
-    Spark 4.0 stores whether a grouping key may be null in its state, and leaves out a side that has no rows. So both sides
-    declare that the shard may be null, although it never is.
+    Spark 4.0 stores whether a grouping key may be null in its state, and leaves out a side that has
+    no rows. So both sides declare that the shard may be null, although it never is.
     """
-    source = placed.sparkSession.readStream.format("rate-micro-batch").option("rowsPerBatch", "1").option("numPartitions", "1")
+    source = (
+        placed.sparkSession.readStream.format("rate-micro-batch")
+        .option("rowsPerBatch", "1")
+        .option("numPartitions", "1")
+    )
     none = [
         sql.expr(f"if(value < 0, null, {NO_SHARD})").alias("shard"),
         sql.lit(0).cast("long").alias("tick"),
@@ -162,14 +179,22 @@ def _of_table(placed: DataFrame, rosters: DataFrame, job: Job, ticks: int) -> Da
 
     counted = placed.groupBy("shard", "tick", "key").count().localCheckpoint()
     declared = rosters.localCheckpoint()
-    return declared.groupBy("shard").cogroup(counted.groupBy("shard")).applyInPandas(one_shard, RELEASES)
+    return (
+        declared.groupBy("shard")
+        .cogroup(counted.groupBy("shard"))
+        .applyInPandas(one_shard, RELEASES)
+    )
 
 
 def _placed(dated: DataFrame, identity: Identity, *, ticks: int = 0) -> DataFrame:
-    """Events as (shard, tick number, key), from ``start`` on and before the end; rows without a key or a time are left out."""
+    """Events as (shard, tick number, key), from ``start`` on and before the end; rows without a key
+    or a time are left out."""
     start, length = identity.start_seconds, identity.tick_seconds
     end = start + ticks * length if ticks else LATEST
-    good = dated.where(f"key is not null and time >= timestamp_seconds({start}L) and time < timestamp_seconds({end}L)")
+    good = dated.where(
+        f"key is not null and time >= timestamp_seconds({start}L) and time <"
+        f" timestamp_seconds({end}L)"
+    )
     number = sql.expr(f"(unix_micros(time) - {1_000_000 * start}L) div {1_000_000 * length}L")
     return good.select(_shard(identity.shards), number.alias("tick"), "key")
 
@@ -183,15 +208,22 @@ def _declared(spark: SparkSession, keys: DataFrame | Sequence[str], key: str) ->
         name = key if key in keys.columns else keys.columns[0]
         return keys.select(sql.col(name).cast("string").alias("key"))
     if isinstance(keys, str) or not all(isinstance(each, str) for each in keys):
-        raise ParameterError("keys must be a list of strings or a DataFrame, got something else; declare the keys to release")
+        raise ParameterError(
+            "keys must be a list of strings or a DataFrame, got something else; declare the keys to"
+            " release"
+        )
     return spark.createDataFrame(pd.DataFrame({"key": list(keys)}, dtype=object), "key string")
 
 
 def _digest(declared: DataFrame) -> str:
-    """How many keys are declared, and a digest of them, whatever their order; refuses none at all, and nulls."""
+    """How many keys are declared, and a digest of them, whatever their order; refuses none at all,
+    and nulls."""
     distinct = declared.distinct()
     row = distinct.agg(
-        sql.count("*"), sql.count("key"), sql.expr("bit_xor(xxhash64(key))"), sql.expr("bit_xor(xxhash64(key, 'keys'))")
+        sql.count("*"),
+        sql.count("key"),
+        sql.expr("bit_xor(xxhash64(key))"),
+        sql.expr("bit_xor(xxhash64(key, 'keys'))"),
     ).first()
     assert row is not None
     if row[0] != row[1]:
@@ -203,12 +235,19 @@ def _digest(declared: DataFrame) -> str:
 
 def _proof(spark: SparkSession, location: str) -> str:
     """The proof of the secret that executors hold; refuses a missing, short or different one."""
-    found = spark.range(0, _PROBES, 1, _PROBES).mapInPandas(partial(_probed, location), "proof string, problem string").collect()
+    found = (
+        spark.range(0, _PROBES, 1, _PROBES)
+        .mapInPandas(partial(_probed, location), "proof string, problem string")
+        .collect()
+    )
     for row in found:
         if row.problem:
             raise ParameterError(row.problem)
     if len({row.proof for row in found}) != 1:
-        raise ParameterError("secret must be the same on every executor, got different ones; give all executors one secret")
+        raise ParameterError(
+            "secret must be the same on every executor, got different ones; give all executors one"
+            " secret"
+        )
     proof: str = found[0].proof
     return proof
 
@@ -223,7 +262,10 @@ def _probed(location: str, parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFra
 def _require_no_watermark(events: Any) -> None:
     """Refuse events with their own watermark: it would delay or change the clock of the ticks."""
     if "EventTimeWatermark" in str(events._jdf.queryExecution().analyzed().toString()):
-        raise ParameterError("events must have no watermark of their own, got one; ticks close by the clock: leave it out")
+        raise ParameterError(
+            "events must have no watermark of their own, got one; ticks close by the clock: leave"
+            " it out"
+        )
 
 
 def _require_state_store(spark: SparkSession) -> None:

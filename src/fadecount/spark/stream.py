@@ -1,7 +1,9 @@
-"""The adapter between Spark's stateful operator and a shard: loads its state, passes it rows and the clock, stores its state.
+"""The adapter between Spark's stateful operator and a shard: loads its state, passes it rows and
+the clock, stores its state.
 
-The watermark from Spark is the public clock of :func:`fadecount.spark.release.with_clock`: when the micro-batch before this one
-began, minus the time that ticks wait for late events. It does not depend on any event.
+The watermark from Spark is the public clock of :func:`fadecount.spark.release.with_clock`: when the
+micro-batch before this one began, minus the time that ticks wait for late events. It does not
+depend on any event.
 """
 
 from __future__ import annotations
@@ -20,7 +22,16 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from fadecount.errors import CheckpointError, ParameterError
 from fadecount.spark.job import Identity, Job
-from fadecount.spark.shard import Pending, Roster, Shard, accept, frames, new_shard, resumed_shard, roster_from
+from fadecount.spark.shard import (
+    Pending,
+    Roster,
+    Shard,
+    accept,
+    frames,
+    new_shard,
+    resumed_shard,
+    roster_from,
+)
 
 _QUERY_ID = "sql.streaming.queryId"
 
@@ -28,9 +39,9 @@ _QUERY_ID = "sql.streaming.queryId"
 class ShardProcessor(StatefulProcessor):
     """Runs one :class:`~fadecount.spark.shard.Shard` per grouping key.
 
-    State per shard, in four values so that each is written only when it changes: ``identity`` and ``roster`` once,
-    ``pending`` with every micro-batch that has events, ``counter`` with every tick. One timer per shard stands at the
-    end of the open tick.
+    State per shard, in four values so that each is written only when it changes: ``identity`` and
+    ``roster`` once, ``pending`` with every micro-batch that has events, ``counter`` with every
+    tick. One timer per shard stands at the end of the open tick.
     """
 
     def __init__(self, job: Job) -> None:
@@ -48,12 +59,19 @@ class ShardProcessor(StatefulProcessor):
         self._pending = handle.getValueState("pending", "counts binary")
         self._counter = handle.getValueState("counter", "saved binary")
 
-    def handleInitialState(self, key: Any, initialState: Any, timerValues: TimerValues) -> None:  # noqa: N802, N803, ARG002
-        """Make a shard for its declared keys: in the first micro-batch of a checkpoint, which releases nothing."""
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: TimerValues) -> None:  # noqa: ARG002, N802, N803
+        """Make a shard for its declared keys: in the first micro-batch of a checkpoint, which
+        releases nothing."""
         if not self._job.begins:
-            raise CheckpointError("checkpoint must be the one given to release, got a new one; start the query with that one")
+            raise CheckpointError(
+                "checkpoint must be the one given to release, got a new one; start the query with"
+                " that one"
+            )
         if "keys" not in initialState:
-            raise ParameterError("releases must be written as they are on Spark 4.0, got a selection; select in foreachBatch")
+            raise ParameterError(
+                "releases must be written as they are on Spark 4.0, got a selection; select in"
+                " foreachBatch"
+            )
         identity = self._running()
         roster = Roster.of(initialState["keys"].iloc[0]).tagged(self._key())
         shard = self._begun(roster)
@@ -63,7 +81,12 @@ class ShardProcessor(StatefulProcessor):
         self._counter.update((shard.saved(),))
         self._wait_for(shard.open)
 
-    def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[pd.DataFrame]:  # noqa: N802, N803, ARG002
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,  # noqa: ARG002
+        rows: Any,
+        timerValues: TimerValues,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
         """Count events, if the shard has declared keys. Nothing is released here."""
         if not self._checked():
             for _ in rows:
@@ -80,7 +103,7 @@ class ShardProcessor(StatefulProcessor):
         self,
         key: Any,  # noqa: ARG002
         timerValues: TimerValues,  # noqa: N803
-        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803, ARG002
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
     ) -> Iterator[pd.DataFrame]:
         """Release every tick that the clock has closed, and wait for the end of the next."""
         self._checked()
@@ -95,7 +118,8 @@ class ShardProcessor(StatefulProcessor):
         pass
 
     def query_id(self) -> str:
-        """The id of the query that executes this, the same after every restart of its checkpoint."""
+        """The id of the query that executes this, the same after every restart of its
+        checkpoint."""
         context = TaskContext.get()
         return (context.getLocalProperty(_QUERY_ID) if context else None) or ""
 
@@ -129,7 +153,10 @@ class ShardProcessor(StatefulProcessor):
     def _value(state: Any) -> Any:
         stored = state.get()
         if stored is None:
-            raise CheckpointError("checkpoint must hold the whole state of a shard, got a part of it; restore the checkpoint")
+            raise CheckpointError(
+                "checkpoint must hold the whole state of a shard, got a part of it; restore the"
+                " checkpoint"
+            )
         return stored[0]
 
     def _wait_for(self, tick: int) -> None:

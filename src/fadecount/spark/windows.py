@@ -1,4 +1,5 @@
-"""Counts of windows of time (an hour, a day, a month) from releases that were written: differences of two running counts."""
+"""Counts of windows of time (an hour, a day, a month) from releases that were written: differences
+of two running counts."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ from fadecount.mechanisms.noise_law import window_half_widths
 from fadecount.spark.parameters import require_mechanism, require_moment, require_seconds
 from fadecount.streams import WindowCalendar
 
-_EMPTY = "tick timestamp, tick_end timestamp, key string, value bigint, low bigint, high bigint, partial boolean"
+_EMPTY = (
+    "tick timestamp, tick_end timestamp, key string, value bigint, low bigint, high bigint, partial"
+    " boolean"
+)
 
 
 def windows(
@@ -30,30 +34,44 @@ def windows(
     zone: str = "UTC",
     beta: float = 0.05,
 ) -> DataFrame:
-    """The counts of windows of time: a DataFrame of (tick, tick_end, key, value, low, high, partial).
+    """The counts of windows of time: a DataFrame of (tick, tick_end, key, value, low, high,
+    partial).
 
-    ``releases`` are those of one stream, all of them, as they were written (a directory or a table, not a stream);
-    ``mechanism``, ``tick`` and ``start`` are those that were given to ``release``. ``per`` is a number and a unit (``1h``,
-    ``1d``, ``1w``, ``1mo``). Days begin at midnight in ``zone``, weeks on Monday. A ``partial`` window is not covered by
-    releases from its beginning to its end. With a delay, only ticks that are shown already are in a window.
+    ``releases`` are those of one stream, all of them, as they were written (a directory or a table,
+    not a stream); ``mechanism``, ``tick`` and ``start`` are those that were given to ``release``.
+    ``per`` is a number and a unit (``1h``, ``1d``, ``1w``, ``1mo``). Days begin at midnight in
+    ``zone``, weeks on Monday. A ``partial`` window is not covered by releases from its beginning to
+    its end. With a delay, only ticks that are shown already are in a window.
 
-    Guarantees: nothing new is released, so it costs no privacy; ``low`` and ``high`` enclose the true count with
-    probability ``1 - beta``; windows add up to differences of the releases. Values may be negative, since noise is.
+    Guarantees: nothing new is released, so it costs no privacy; ``low`` and ``high`` enclose the
+    true count with probability ``1 - beta``; windows add up to differences of the releases. Values
+    may be negative, since noise is.
     """
     if releases.isStreaming:
-        raise ParameterError("releases must be those that were written, got a stream; read them back first")
+        raise ParameterError(
+            "releases must be those that were written, got a stream; read them back first"
+        )
     length, first = require_seconds("tick", tick, minimum=1), require_moment("start", start)
     delay = require_mechanism(mechanism, length).schedule.delay
     calendar = WindowCalendar(per=per, zone=zone)
-    found = releases.agg(sql.min(sql.unix_seconds("tick")), sql.max(sql.unix_seconds("tick"))).first()
+    found = releases.agg(
+        sql.min(sql.unix_seconds("tick")), sql.max(sql.unix_seconds("tick"))
+    ).first()
     spark = releases.sparkSession
     if found is None or found[0] is None or found[1] - delay * length < first:
         return spark.createDataFrame([], _EMPTY)
     if found[0] != first:
-        raise ParameterError("releases must begin at start, got others; give all releases of one stream, and its own start")
-    edges, steps, partial = _edges(calendar, first, length, last=(int(found[1]) - first) // length - delay)
+        raise ParameterError(
+            "releases must begin at start, got others; give all releases of one stream, and its own"
+            " start"
+        )
+    edges, steps, partial = _edges(
+        calendar, first, length, last=(int(found[1]) - first) // length - delay
+    )
     shown = steps + delay  # the step whose release shows everything before an edge
-    around = window_half_widths(mechanism, np.where(steps > 0, shown, 0)[:-1], shown[1:], beta=require_beta(beta))
+    around = window_half_widths(
+        mechanism, np.where(steps > 0, shown, 0)[:-1], shown[1:], beta=require_beta(beta)
+    )
     cuts = pd.DataFrame(
         {
             "at": first + (shown[1:] - 1) * length,
@@ -83,7 +101,8 @@ def windows(
 def _edges(
     calendar: WindowCalendar, start: int, length: int, *, last: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Where windows of the ticks 0 .. ``last`` begin and end, how many ticks are before each edge, and which are partial."""
+    """Where windows of the ticks 0 .. ``last`` begin and end, how many ticks are before each edge,
+    and which are partial."""
     end = start + (last + 1) * length
     edges = calendar.edges(start, end)
     inner = edges[1:-1] - start

@@ -1,14 +1,18 @@
-"""The audit log: one line for each administrative act on a store, in a file that is only ever appended to.
+"""The audit log: one line for each administrative act on a store, in a file that is only ever
+appended to.
 
-The log is a file in the store's folder, also for PostgreSQL, where it is in a folder of the machine. A table in the database
-would go back in time with a restored backup, and acts that need no database (tokens) could not be recorded in it.
+The log is a file in the store's folder, also for PostgreSQL, where it is in a folder of the
+machine. A table in the database would go back in time with a restored backup, and acts that need no
+database (tokens) could not be recorded in it.
 
-A line is written and synced *before* its act takes effect. So there is no act without a line; after a crash there may be a line
-whose act did not happen. Each line holds the SHA-256 of the line before it: changing or removing a line breaks the chain. The
-end of the file can still be cut off, and a person who may write the file may write all of it again. To detect that, keep the last
-hash elsewhere, and check later that it is still in the log.
+A line is written and synced *before* its act takes effect. So there is no act without a line; after
+a crash there may be a line whose act did not happen. Each line holds the SHA-256 of the line before
+it: changing or removing a line breaks the chain. The end of the file can still be cut off, and a
+person who may write the file may write all of it again. To detect that, keep the last hash
+elsewhere, and check later that it is still in the log.
 
-A line names an actor, an act, and what it was done to. It holds no count, input or secret, and nothing that depends on events.
+A line names an actor, an act, and what it was done to. It holds no count, input or secret, and
+nothing that depends on events.
 """
 
 from __future__ import annotations
@@ -78,7 +82,8 @@ class AuditLogError(FadecountError):
 
 @contextmanager
 def acting_as(actor: str) -> Iterator[None]:
-    """Inside this block, acts are recorded as those of ``actor``; elsewhere as those of the user of this process."""
+    """Inside this block, acts are recorded as those of ``actor``; elsewhere as those of the user of
+    this process."""
     before = _actor.set(actor)
     try:
         yield
@@ -87,7 +92,8 @@ def acting_as(actor: str) -> Iterator[None]:
 
 
 class AuditLog:
-    """The acts recorded in one file; without a path nothing is recorded (a store in memory has no operator)."""
+    """The acts recorded in one file; without a path nothing is recorded (a store in memory has no
+    operator)."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -103,9 +109,11 @@ class AuditLog:
         return self._path
 
     def record(self, act: Act, what: str, **details: str | int) -> None:
-        """Append a line, durably. Call this just before the act takes effect: if it raises, the act must not happen.
+        """Append a line, durably. Call this just before the act takes effect: if it raises, the act
+        must not happen.
 
-        ``what`` is the name of a stream, the id of a token or the like. ``details`` must not depend on events.
+        ``what`` is the name of a stream, the id of a token or the like. ``details`` must not depend
+        on events.
         """
         if self._path is None:
             return
@@ -120,7 +128,9 @@ class AuditLog:
             self._append(self._path, fields)
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise AuditLogError(f"audit log {str(self._path)!r} cannot be written: {reason}; nothing was changed") from error
+            raise AuditLogError(
+                f"audit log {str(self._path)!r} cannot be written: {reason}; nothing was changed"
+            ) from error
 
     def _append(self, path: Path, fields: Mapping[str, object]) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -132,7 +142,9 @@ class AuditLog:
                 owner = path.parent.stat()
                 os.fchown(descriptor, owner.st_uid, owner.st_gid)
             before, unfinished = _last_line(descriptor)
-            text = json.dumps({**fields, "previous": _hash(before)}, ensure_ascii=False, separators=(", ", ": "))
+            text = json.dumps(
+                {**fields, "previous": _hash(before)}, ensure_ascii=False, separators=(", ", ": ")
+            )
             line = b"\n" * unfinished + text.encode() + b"\n"
             if os.write(descriptor, line) != len(line):
                 raise OSError(0, "short write")
@@ -147,7 +159,8 @@ class AuditLog:
                 os.close(folder)
 
     def entries(self) -> Iterator[Entry]:
-        """Every entry, oldest first. Raises an :class:`AuditLogError` at the first line that breaks the chain.
+        """Every entry, oldest first. Raises an :class:`AuditLogError` at the first line that breaks
+        the chain.
 
         A line that a crash cut short is passed over, if the next one states its hash.
         """
@@ -156,10 +169,14 @@ class AuditLog:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise AuditLogError(f"audit log {str(self._path)!r} cannot be read: {error.strerror}") from error
+            raise AuditLogError(
+                f"audit log {str(self._path)!r} cannot be read: {error.strerror}"
+            ) from error
         before = b""
         unfinished: int | None = None
-        for number, line in enumerate(content.removesuffix(b"\n").split(b"\n") if content else (), 1):
+        for number, line in enumerate(
+            content.removesuffix(b"\n").split(b"\n") if content else (), 1
+        ):
             entry = _entry(line)
             if entry is not None and entry.previous != _hash(before):
                 raise self._changed(number)
@@ -174,7 +191,8 @@ class AuditLog:
 
     def _changed(self, number: int) -> AuditLogError:
         return AuditLogError(
-            f"audit log {str(self._path)!r} was changed at or before line {number}: its hashes do not follow from each other"
+            f"audit log {str(self._path)!r} was changed at or before line {number}: its hashes do"
+            " not follow from each other"
         )
 
 

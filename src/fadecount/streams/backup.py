@@ -1,13 +1,16 @@
 """Backups: everything in a store, as it is at one moment, in one file; and restoring one.
 
-The file is an SQLite database with all tables, whichever database the store is in, and a last line with its length and SHA-256.
-PostgreSQL is read through the client in one repeatable-read transaction: no program of the server's version is needed, and one
-format fits both stores. A backup is made beside a running service and keeps nobody waiting.
+The file is an SQLite database with all tables, whichever database the store is in, and a last line
+with its length and SHA-256. PostgreSQL is read through the client in one repeatable-read
+transaction: no program of the server's version is needed, and one format fits both stores. A backup
+is made beside a running service and keeps nobody waiting.
 
-A backup holds true sums, noise and accepted inputs. It is as secret as the store, and sealed where the store is.
+A backup holds true sums, noise and accepted inputs. It is as secret as the store, and sealed where
+the store is.
 
-Restoring never changes the fence. So a backup that is older than what was published is refused when its streams are opened, until
-the operator accepts the other history: drawing noise again for published ticks is what rollback protection prevents.
+Restoring never changes the fence. So a backup that is older than what was published is refused when
+its streams are opened, until the operator accepts the other history: drawing noise again for
+published ticks is what rollback protection prevents.
 """
 
 from __future__ import annotations
@@ -40,7 +43,8 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """A backup that was made or checked: its file, the size and SHA-256 of its content, its format, and its streams."""
+    """A backup that was made or checked: its file, the size and SHA-256 of its content, its format,
+    and its streams."""
 
     path: Path
     content_bytes: int
@@ -53,7 +57,8 @@ class Backup:
 class RestoredStream:
     """What rollback protection says about a stream of a restored store.
 
-    ``published_steps`` is how far the fence shows that the stream was published; None if the fence has no mark of it.
+    ``published_steps`` is how far the fence shows that the stream was published; None if the fence
+    has no mark of it.
     """
 
     name: str
@@ -65,27 +70,41 @@ class RestoredStream:
     def text(self) -> str:
         """One line in plain words."""
         if self.may_go_on:
-            return f"{self.name}: goes on at step {self.steps}; nothing of it was published after the backup"
+            return (
+                f"{self.name}: goes on at step {self.steps}; nothing of it was published after the"
+                " backup"
+            )
         command = f"fadecount streams accept-history {self.name}"
         if self.published_steps is None:
             return (
-                f"{self.name}: is refused, since the fence has no mark of it. Use the fence that the store had. If it is lost, "
-                f"{command} lets the stream go on, with the loss of every event at the greatest age, in two histories or more"
+                f"{self.name}: is refused, since the fence has no mark of it. Use the fence that"
+                f" the store had. If it is lost, {command} lets the stream go on, with the loss of"
+                " every event at the greatest age, in two histories or more"
             )
         return (
-            f"{self.name}: is refused. The backup is at step {self.steps}, but step {self.published_steps} was published. "
-            f"{command} lets it go on as another history: the loss of events up to then about doubles, for ever"
+            f"{self.name}: is refused. The backup is at step {self.steps}, but step"
+            f" {self.published_steps} was published. {command} lets it go on as another history:"
+            " the loss of events up to then about doubles, for ever"
         )
 
 
-def make_backup(source: Database, path: str | Path, *, audit_log: AuditLog, checkpoints: Checkpoints | None = None) -> Backup:
-    """Write a backup of a store. The file appears whole, with mode 0600, and only if there is none of that name.
+def make_backup(
+    source: Database,
+    path: str | Path,
+    *,
+    audit_log: AuditLog,
+    checkpoints: Checkpoints | None = None,
+) -> Backup:
+    """Write a backup of a store. The file appears whole, with mode 0600, and only if there is none
+    of that name.
 
     ``source`` may be a connection that can only read; other processes go on reading and writing.
     """
     path, checkpoint = Path(path), checkpoints or Checkpoints()
     if path.exists():
-        raise bad_parameter("backup file", str(path), "new", "choose another name; a backup is never replaced")
+        raise bad_parameter(
+            "backup file", str(path), "new", "choose another name; a backup is never replaced"
+        )
     with _partial(path) as partial:
         source.copy_into(partial)
         checkpoint("backup copied")
@@ -100,24 +119,38 @@ def make_backup(source: Database, path: str | Path, *, audit_log: AuditLog, chec
         checkpoint("before backup appears")
         _appear(partial, path)
         checkpoint("backup appeared")
-    return Backup(path=path, content_bytes=size, sha256=sha256, store_format=store_format, streams=names)
+    return Backup(
+        path=path, content_bytes=size, sha256=sha256, store_format=store_format, streams=names
+    )
 
 
 def check_backup(path: str | Path) -> Backup:
-    """Read a backup whole, and refuse one that is incomplete, damaged or newer than this version. Writes nothing but a
-    temporary copy beside it."""
+    """Read a backup whole, and refuse one that is incomplete, damaged or newer than this version.
+    Writes nothing but a temporary copy beside it."""
     path = Path(path)
     with _unpacked(path, path.parent, Checkpoints()) as (_, backup):
         return backup
 
 
-def restore_file(path: str | Path, target: str | Path, *, audit_log: AuditLog, checkpoints: Checkpoints | None = None) -> Backup:
-    """Make a backup the SQLite store ``target``, which must not exist. The store appears whole or not at all."""
+def restore_file(
+    path: str | Path,
+    target: str | Path,
+    *,
+    audit_log: AuditLog,
+    checkpoints: Checkpoints | None = None,
+) -> Backup:
+    """Make a backup the SQLite store ``target``, which must not exist. The store appears whole or
+    not at all."""
     target, checkpoint = Path(target), checkpoints or Checkpoints()
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for place in (target, target.with_name(target.name + "-wal")):
         if place.exists():
-            raise bad_parameter("store", str(place), "new", "restoring never replaces a store; move the old one away first")
+            raise bad_parameter(
+                "store",
+                str(place),
+                "new",
+                "restoring never replaces a store; move the old one away first",
+            )
     with _unpacked(Path(path), target.parent, checkpoint) as (partial, backup):
         audit_log.record(Act.BACKUP_RESTORED, Path(path).name, sha256=backup.sha256)
         checkpoint("before restore appears")
@@ -127,17 +160,30 @@ def restore_file(path: str | Path, target: str | Path, *, audit_log: AuditLog, c
 
 
 def restore_server(
-    path: str | Path, target: PostgresDatabase, *, folder: Path, audit_log: AuditLog, checkpoints: Checkpoints | None = None
+    path: str | Path,
+    target: PostgresDatabase,
+    *,
+    folder: Path,
+    audit_log: AuditLog,
+    checkpoints: Checkpoints | None = None,
 ) -> Backup:
-    """Make a backup the store of an empty PostgreSQL database (or schema), in one transaction. A temporary copy is put in
-    ``folder``."""
+    """Make a backup the store of an empty PostgreSQL database (or schema), in one transaction. A
+    temporary copy is put in ``folder``."""
     checkpoint = checkpoints or Checkpoints()
-    with _unpacked(Path(path), folder, checkpoint) as (partial, backup), closing(SQLiteDatabase(partial, writes=True)) as source:
+    with (
+        _unpacked(Path(path), folder, checkpoint) as (partial, backup),
+        closing(SQLiteDatabase(partial, writes=True)) as source,
+    ):
         migrate(source, AuditLog(None))
         with target.transaction():
             target.change("LOCK TABLE about")
             if target.query("SELECT 1 FROM about LIMIT 1"):
-                raise bad_parameter("store", target.name, "empty", "restoring never replaces a store; name another database")
+                raise bad_parameter(
+                    "store",
+                    target.name,
+                    "empty",
+                    "restoring never replaces a store; name another database",
+                )
             for table in TABLE_NAMES:
                 target.take_rows(table, source)
                 checkpoint("restore table written")
@@ -148,7 +194,8 @@ def restore_server(
 
 
 def restored_streams(database: Database, fence: Fence) -> list[RestoredStream]:
-    """What rollback protection says about each stream of a store that was restored; nothing is changed."""
+    """What rollback protection says about each stream of a store that was restored; nothing is
+    changed."""
     found = []
     for name in stream_names(database):
         status = read_status(database, name)
@@ -165,11 +212,18 @@ def restored_streams(database: Database, fence: Fence) -> list[RestoredStream]:
 
 
 def lost_streams(database: Database, fence: Fence) -> list[str]:
-    """Streams that published something here, as the fence knows, and that the store does not have, neither as a deleted one."""
+    """Streams that published something here, as the fence knows, and that the store does not have,
+    neither as a deleted one."""
     ((store,),) = database.query("SELECT value FROM about WHERE name = 'uid'")
-    known = {uid for (uid,) in database.query("SELECT uid FROM streams UNION SELECT uid FROM deleted")}
+    known = {
+        uid for (uid,) in database.query("SELECT uid FROM streams UNION SELECT uid FROM deleted")
+    }
     marks = fence.marks(str(store), database.places).items()
-    return sorted(mark.name or "a stream without a name" for uid, mark in marks if uid not in known and mark.steps)
+    return sorted(
+        mark.name or "a stream without a name"
+        for uid, mark in marks
+        if uid not in known and mark.steps
+    )
 
 
 @contextmanager
@@ -181,20 +235,37 @@ def _unpacked(path: Path, folder: Path, checkpoint: Checkpoints) -> Iterator[tup
             file.seek(max(0, size))
             found = _LAST_LINE.fullmatch(file.read())
             if found is None or int(found[2]) != size:
-                raise StoreError(f"backup {str(path)!r} is incomplete or no backup; take another one")
+                raise StoreError(
+                    f"backup {str(path)!r} is incomplete or no backup; take another one"
+                )
             file.seek(0)
             with partial.open("r+b") as copy:
                 sha256 = _copied(file, copy, size)
                 if sha256 != found[1].decode():
-                    raise StoreError(f"backup {str(path)!r} is damaged (its SHA-256 is another one); take another one")
+                    raise StoreError(
+                        f"backup {str(path)!r} is damaged (its SHA-256 is another one); take"
+                        " another one"
+                    )
                 copy.flush()
                 os.fsync(copy.fileno())
             checkpoint("restore copied")
             store_format, names = _checked_content(partial)
             checkpoint("restore checked")
-            yield partial, Backup(path=path, content_bytes=size, sha256=sha256, store_format=store_format, streams=names)
+            yield (
+                partial,
+                Backup(
+                    path=path,
+                    content_bytes=size,
+                    sha256=sha256,
+                    store_format=store_format,
+                    streams=names,
+                ),
+            )
     except OSError as error:
-        raise StoreError(f"backup {str(path)!r} cannot be read or written: {error.strerror or type(error).__name__}") from error
+        raise StoreError(
+            f"backup {str(path)!r} cannot be read or written:"
+            f" {error.strerror or type(error).__name__}"
+        ) from error
 
 
 def _checked_content(path: Path) -> tuple[int, tuple[str, ...]]:
@@ -204,18 +275,23 @@ def _checked_content(path: Path) -> tuple[int, tuple[str, ...]]:
             raise StoreError("backup is damaged (integrity_check); take another one")
         found = stored_format(database)
         if found is None or not 1 <= found <= FORMAT:
-            raise bad_parameter("format of the backup", found, f"at most {FORMAT}", "upgrade fadecount to use it")
+            raise bad_parameter(
+                "format of the backup", found, f"at most {FORMAT}", "upgrade fadecount to use it"
+            )
         return found, tuple(stream_names(database))
 
 
 @contextmanager
 def _partial(path: Path) -> Iterator[Path]:
-    """A new private file in the folder of ``path``; removed at the end, with what SQLite puts beside it."""
+    """A new private file in the folder of ``path``; removed at the end, with what SQLite puts
+    beside it."""
     partial = path.with_name(f".{path.name}.{unpredictable(6).hex()}.partial")
     try:
         os.close(private_file(partial))
     except OSError as error:
-        raise StoreError(f"folder {str(path.parent)!r} cannot be used: {error.strerror}; choose another one") from error
+        raise StoreError(
+            f"folder {str(path.parent)!r} cannot be used: {error.strerror}; choose another one"
+        ) from error
     try:
         yield partial
     finally:
@@ -228,10 +304,14 @@ def _appear(partial: Path, path: Path) -> None:
     try:
         os.link(partial, path)
     except FileExistsError:
-        raise bad_parameter("file", str(path), "new", "it appeared meanwhile; nothing was replaced") from None
+        raise bad_parameter(
+            "file", str(path), "new", "it appeared meanwhile; nothing was replaced"
+        ) from None
     except OSError as error:  # a file system without links
         if path.exists():
-            raise bad_parameter("file", str(path), "new", "it appeared meanwhile; nothing was replaced") from error
+            raise bad_parameter(
+                "file", str(path), "new", "it appeared meanwhile; nothing was replaced"
+            ) from error
         partial.rename(path)
     sync_folder(path.parent)
 

@@ -1,4 +1,5 @@
-"""Releases as stored: one row for many ticks. Its body is ticks x keys numbers of 64 bits, written once.
+"""Releases as stored: one row for many ticks. Its body is ticks x keys numbers of 64 bits, written
+once.
 
 Values never change. Rows of old ticks may be joined, or removed (streams/retention.py).
 """
@@ -21,16 +22,18 @@ CELLS = 1 << 17
 
 ROWS_AT_ONCE = 64
 _NEXT_ROWS = (
-    "SELECT first_tick, ticks, width, body, digest FROM releases WHERE stream = ? AND first_tick >= "
-    "COALESCE((SELECT MAX(first_tick) FROM releases WHERE stream = ? AND first_tick <= ?), ?) AND first_tick <= ? "
-    "ORDER BY first_tick LIMIT ?"
+    "SELECT first_tick, ticks, width, body, digest FROM releases WHERE stream = ? AND first_tick >="
+    " COALESCE((SELECT MAX(first_tick) FROM releases WHERE stream = ? AND first_tick <= ?), ?) AND"
+    " first_tick <= ? ORDER BY first_tick LIMIT ?"
 )
-"""Begins with the row that holds the tick wanted next: rows before it may have been joined since the last query."""
+"""Begins with the row that holds the tick wanted next: rows before it may have been joined since
+the last query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Consecutive ticks and their released values, in the shape (ticks, keys known at that time)."""
+    """Consecutive ticks and their released values, in the shape (ticks, keys known at that
+    time)."""
 
     first_tick: int
     values: NDArray[np.int64]
@@ -46,8 +49,20 @@ def write_chunks(database: Database, chunks: Iterable[tuple[int, Chunk]]) -> Non
     rows = []
     for stream, chunk in chunks:
         body = chunk.values.astype("<i8", copy=False).tobytes()
-        rows.append((stream, chunk.first_tick, *chunk.values.shape, body, _digest(stream, chunk.first_tick, body)))
-    database.change_many("INSERT INTO releases (stream, first_tick, ticks, width, body, digest) VALUES (?, ?, ?, ?, ?, ?)", rows)
+        rows.append(
+            (
+                stream,
+                chunk.first_tick,
+                *chunk.values.shape,
+                body,
+                _digest(stream, chunk.first_tick, body),
+            )
+        )
+    database.change_many(
+        "INSERT INTO releases (stream, first_tick, ticks, width, body, digest) VALUES (?, ?, ?, ?,"
+        " ?, ?)",
+        rows,
+    )
 
 
 def read_chunks(database: Database, stream: int, first: int, last: int) -> Iterator[Chunk]:
@@ -68,4 +83,6 @@ def read_chunks(database: Database, stream: int, first: int, last: int) -> Itera
 
 
 def _digest(stream: int, first_tick: int, body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=16, person=b"release", key=f"{stream}/{first_tick}".encode()).digest()
+    return hashlib.blake2b(
+        body, digest_size=16, person=b"release", key=f"{stream}/{first_tick}".encode()
+    ).digest()

@@ -1,8 +1,10 @@
-"""Decides which ticks are over, by a clock that may be wrong: one policy, in seconds, for every tick length.
+"""Decides which ticks are over, by a clock that may be wrong: one policy, in seconds, for every
+tick length.
 
-A closed tick cannot be opened again, so a wrong clock must not close any. A clock that is ahead looks like downtime. The longer
-the gap, the less likely it is downtime. So up to a limit, missed ticks are closed. Beyond the limit the stream stops releasing
-until the clock is right again, or until the operator confirms the clock (:meth:`Stream.catch_up`).
+A closed tick cannot be opened again, so a wrong clock must not close any. A clock that is ahead
+looks like downtime. The longer the gap, the less likely it is downtime. So up to a limit, missed
+ticks are closed. Beyond the limit the stream stops releasing until the clock is right again, or
+until the operator confirms the clock (:meth:`Stream.catch_up`).
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class ClockState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockReading:
-    """What a clock says about a stream: its state, the last tick that may be closed (None: there is none), and why."""
+    """What a clock says about a stream: its state, the last tick that may be closed (None: there is
+    none), and why."""
 
     state: ClockState
     due: int | None
@@ -43,9 +46,10 @@ class ClockReading:
 class ClockGuard:
     """Decides from the clock which ticks of a stream may be closed.
 
-    ``fine``: every tick that is over may be closed. ``behind``: the clock is more than ``largest_lag_seconds`` before the end of
-    the last release; nothing is due until it is right. ``ahead``: the open tick seems to be over for more than
-    ``longest_downtime_seconds``; nothing is closed until the clock is right, or the operator says that it is.
+    ``fine``: every tick that is over may be closed. ``behind``: the clock is more than
+    ``largest_lag_seconds`` before the end of the last release; nothing is due until it is right.
+    ``ahead``: the open tick seems to be over for more than ``longest_downtime_seconds``; nothing is
+    closed until the clock is right, or the operator says that it is.
 
     >>> guard, minutes = ClockGuard(), Ticks(tick_seconds=60)
     >>> guard.read(minutes, 100, 6130.0)
@@ -58,28 +62,34 @@ class ClockGuard:
     largest_lag_seconds: int = LARGEST_LAG
 
     def read(self, ticks: Ticks, open_tick: int | None, now: float) -> ClockReading:
-        """What the clock (``now``, Unix seconds) says about a stream with this open tick (None: it has not begun)."""
+        """What the clock (``now``, Unix seconds) says about a stream with this open tick (None: it
+        has not begun)."""
         due = ticks.at(now) - 1
         if open_tick is None:
             return ClockReading(state=ClockState.FINE, due=due)
         overdue = now - ticks.start_seconds(open_tick + 1)
         if overdue > self.longest_downtime_seconds:
             text = (
-                f"the clock is {overdue:.0f} s past the end of the open tick (limit {self.longest_downtime_seconds} s): "
-                "nothing is released until the clock is right; if it is right, say so: fadecount streams catch-up NAME --yes"
+                f"the clock is {overdue:.0f} s past the end of the open tick (limit"
+                f" {self.longest_downtime_seconds} s): nothing is released until the clock is"
+                " right; if it is right, say so: fadecount streams catch-up NAME --yes"
             )
             return ClockReading(state=ClockState.AHEAD, due=None, text=text)
         lag = ticks.start_seconds(open_tick) - now
         if lag > self.largest_lag_seconds:
-            text = f"the clock is {lag:.0f} s behind the last release: nothing is released until it is right"
+            text = (
+                f"the clock is {lag:.0f} s behind the last release: nothing is released until it is"
+                " right"
+            )
             return ClockReading(state=ClockState.BEHIND, due=None, text=text)
         return ClockReading(state=ClockState.FINE, due=due if due >= open_tick else None)
 
     def close_due(self, stream: Stream, now: float) -> list[Chunk]:
-        """Close the ticks that are over at ``now``, also those missed in a downtime, and return their releases.
+        """Close the ticks that are over at ``now``, also those missed in a downtime, and return
+        their releases.
 
-        A clock that is far off closes nothing and raises a :class:`ClockError`. A stream that has not begun begins with the tick
-        before ``now``.
+        A clock that is far off closes nothing and raises a :class:`ClockError`. A stream that has
+        not begun begins with the tick before ``now``.
         """
         reading = self.read(stream.description.ticks, stream.open_tick, now)
         if reading.state is not ClockState.FINE:

@@ -1,8 +1,8 @@
 """The interface that stores need from a database, and their tables.
 
-The SQL is the same for SQLite and PostgreSQL: question marks for values, ``ON CONFLICT``, whole numbers of 64 bits, bytes.
-After a database error the outcome of the current transaction is unknown, so the connection refuses all further work. A new
-connection reads what was really committed.
+The SQL is the same for SQLite and PostgreSQL: question marks for values, ``ON CONFLICT``, whole
+numbers of 64 bits, bytes. After a database error the outcome of the current transaction is unknown,
+so the connection refuses all further work. A new connection reads what was really committed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS state (
         stream BIGINT NOT NULL, kind BIGINT NOT NULL, number BIGINT NOT NULL, body {bytes} NOT NULL,
         PRIMARY KEY (stream, kind, number))""",
-    "CREATE TABLE IF NOT EXISTS inputs (id {identity}, stream BIGINT NOT NULL, body {bytes} NOT NULL)",
+    (
+        "CREATE TABLE IF NOT EXISTS inputs (id {identity}, stream BIGINT NOT NULL, body {bytes} NOT"
+        " NULL)"
+    ),
     "CREATE INDEX IF NOT EXISTS inputs_by_stream ON inputs (stream, id)",
     """CREATE TABLE IF NOT EXISTS seen (
         stream BIGINT NOT NULL, batch {bytes} NOT NULL, tick BIGINT NOT NULL, PRIMARY KEY (stream, batch))""",
@@ -54,12 +57,23 @@ TABLES = (
         name TEXT PRIMARY KEY, last_tick BIGINT, uid TEXT, description TEXT, steps BIGINT, deleted_at BIGINT)""",
     _REQUESTS,
 )
-"""``streams`` holds each stream's status; ``state`` and ``inputs`` hold true counts; only ``releases`` is for readers."""
+"""``streams`` holds each stream's status; ``state`` and ``inputs`` hold true counts; only
+``releases`` is for readers."""
 
-TABLE_NAMES = tuple(found[1] for found in (re.match(r"CREATE TABLE IF NOT EXISTS (\w+)", each) for each in TABLES) if found)
+TABLE_NAMES = tuple(
+    found[1]
+    for found in (re.match(r"CREATE TABLE IF NOT EXISTS (\w+)", each) for each in TABLES)
+    if found
+)
 
-OF_STREAMS = frozenset(name for name in TABLE_NAMES for each in TABLES if f" {name} (" in each and "stream BIGINT" in each)
-"""The tables whose rows belong to a stream. Those of a deleted stream may still be there; a backup leaves them out."""
+OF_STREAMS = frozenset(
+    name
+    for name in TABLE_NAMES
+    for each in TABLES
+    if f" {name} (" in each and "stream BIGINT" in each
+)
+"""The tables whose rows belong to a stream. Those of a deleted stream may still be there; a backup
+leaves them out."""
 
 NEW_IN_FORMAT_2 = (
     "ALTER TABLE streams ADD COLUMN retain_seconds BIGINT",
@@ -78,15 +92,18 @@ NEW_IN_FORMAT_3 = (_KEY_BLOCKS,)
 
 
 def noted_as(tick: int) -> bytes:
-    """What ``person`` begins with in a row of ``persons`` that was noted in a tick; in the order of the ticks."""
+    """What ``person`` begins with in a row of ``persons`` that was noted in a tick; in the order of
+    the ticks."""
     return (tick + (1 << 63)).to_bytes(8, "big")
 
 
 class Database(Protocol):
-    """One connection. Calls from several threads are serialized; a transaction keeps the others waiting.
+    """One connection. Calls from several threads are serialized; a transaction keeps the others
+    waiting.
 
-    ``for_share`` and ``for_update`` are the ends of queries that lock a row until the transaction ends, for reading or for
-    changing it. They are empty where only one transaction can run at a time.
+    ``for_share`` and ``for_update`` are the ends of queries that lock a row until the transaction
+    ends, for reading or for changing it. They are empty where only one transaction can run at a
+    time.
     """
 
     for_share: ClassVar[str]
@@ -94,25 +111,29 @@ class Database(Protocol):
 
     @property
     def places(self) -> frozenset[str]:
-        """Where the store is: as its operator names it, and as it is really found. A store made there later is at the same place.
-        Without passwords."""
+        """Where the store is: as its operator names it, and as it is really found. A store made
+        there later is at the same place. Without passwords."""
 
     def transaction(self, *, durable: bool = True) -> AbstractContextManager[None]:
         """All or nothing. When it ends without an error, what was done is durable.
 
-        With ``durable=False`` a power cut may undo it, until a later transaction is durable; a killed process does not.
+        With ``durable=False`` a power cut may undo it, until a later transaction is durable; a
+        killed process does not.
         """
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
-        """Run one statement and return how many rows it affected. Outside a transaction it need not be durable at once."""
+        """Run one statement and return how many rows it affected. Outside a transaction it need not
+        be durable at once."""
 
     def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        """Run one statement for each of these rows of values, and return how many rows they affected together."""
+        """Run one statement for each of these rows of values, and return how many rows they
+        affected together."""
 
     def lock(self, name: str, wait_seconds: float) -> None:
-        """Become the only writer of a stream until the connection closes, or raise a ``LockedError``."""
+        """Become the only writer of a stream until the connection closes, or raise a
+        ``LockedError``."""
 
     def unlock(self, name: str) -> None: ...
 
@@ -122,16 +143,21 @@ class Database(Protocol):
         """A statement that makes a table, in the dialect of the database."""
 
     def copy_into(self, path: Path) -> None:
-        """Everything in the store, as it is at one moment, into an empty file: an SQLite store in one file."""
+        """Everything in the store, as it is at one moment, into an empty file: an SQLite store in
+        one file."""
 
 
 def store_failed(reason: str) -> StoreError:
     """The error for a database that failed, in one line and without values."""
-    return StoreError(f"store failed: {reason}; nothing unconfirmed was released; remove the cause and start again")
+    return StoreError(
+        f"store failed: {reason}; nothing unconfirmed was released; remove the cause and start"
+        " again"
+    )
 
 
 class Checkpoints:
-    """Called at each named step of a transaction. Does nothing; a test may pass one that stops the process there."""
+    """Called at each named step of a transaction. Does nothing; a test may pass one that stops the
+    process there."""
 
     def __call__(self, step: str) -> None:
         """The step comes next (``before ...``) or has just finished."""
@@ -143,9 +169,11 @@ def file_or_line(text: str) -> str:
 
 
 class GuardedConnection(ABC):
-    """Guarantees: a transaction is committed whole or not at all; after a failure of the database every call raises.
+    """Guarantees: a transaction is committed whole or not at all; after a failure of the database
+    every call raises.
 
-    The outcome of the current transaction is then unknown: a new connection reads what was really committed.
+    The outcome of the current transaction is then unknown: a new connection reads what was really
+    committed.
     """
 
     for_share: ClassVar[str] = ""

@@ -23,8 +23,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 class Description:
     """A mechanism, a calendar and the protected unit. The three are fixed when a stream is created.
 
-    ``mechanism`` states its loss for a change of one count by 1. The losses of the stream are for its unit, so they are larger;
-    give ``unit.scaled(mechanism)`` where the mechanism's own promise is meant for the unit.
+    ``mechanism`` states its loss for a change of one count by 1. The losses of the stream are for
+    its unit, so they are larger; give ``unit.scaled(mechanism)`` where the mechanism's own promise
+    is meant for the unit.
     """
 
     name: str
@@ -34,13 +35,23 @@ class Description:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            bound = "1 to 100 letters, digits, dots, hyphens or underscores, beginning with a letter or digit"
+            bound = (
+                "1 to 100 letters, digits, dots, hyphens or underscores, beginning with a letter or"
+                " digit"
+            )
             raise bad_parameter("stream name", self.name, bound, "such as visits or door-3")
         if not isinstance(self.mechanism, Mechanism):
-            raise bad_parameter("mechanism", self.mechanism, "a fadecount mechanism", "such as fadecount.Gradual(epsilon=0.1)")
+            raise bad_parameter(
+                "mechanism",
+                self.mechanism,
+                "a fadecount mechanism",
+                "such as fadecount.Gradual(epsilon=0.1)",
+            )
         require_planned_tick(self.mechanism, self.ticks.tick_seconds)
         if not isinstance(self.unit, Unit):
-            raise bad_parameter("unit", self.unit, "a fadecount.streams.Unit", "such as Unit(of='person', events=3)")
+            raise bad_parameter(
+                "unit", self.unit, "a fadecount.streams.Unit", "such as Unit(of='person', events=3)"
+            )
 
     @property
     def sensitivity(self) -> int:
@@ -49,7 +60,11 @@ class Description:
 
     def to_json(self) -> str:
         """The description as JSON text."""
-        fields = {"tick_seconds": self.ticks.tick_seconds, "zone": self.ticks.zone, "unit": self.unit.to_json()}
+        fields = {
+            "tick_seconds": self.ticks.tick_seconds,
+            "zone": self.ticks.zone,
+            "unit": self.unit.to_json(),
+        }
         return json.dumps({"version": 1, "mechanism": self.mechanism.to_json(), **fields})
 
     @classmethod
@@ -78,10 +93,17 @@ def checked_keys(names: Iterable[str], taken: Container[str] = ()) -> tuple[str,
     known: set[str] = set()
     for key in keys:
         if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or not key.isprintable():
-            raise bad_parameter("key", key, f"1 to {LONGEST_KEY} printable characters", "declare keys by their names")
+            raise bad_parameter(
+                "key",
+                key,
+                f"1 to {LONGEST_KEY} printable characters",
+                "declare keys by their names",
+            )
         if key in known or key in taken:
             raise bad_parameter("key", key, "declared once", "leave the second one out")
         known.add(key)
     if not keys:
-        raise ParameterError("keys must hold at least one name, got none; a stream without keys counts under 'all'")
+        raise ParameterError(
+            "keys must hold at least one name, got none; a stream without keys counts under 'all'"
+        )
     return keys

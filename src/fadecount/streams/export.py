@@ -40,28 +40,47 @@ def check_output(
     append: bool = False,
     columns: Sequence[str] = COLUMNS,
 ) -> str:
-    """The output format. Raises, before anything is released, if the output cannot be written or is the input.
+    """The output format. Raises, before anything is released, if the output cannot be written or is
+    the input.
 
-    An existing file is replaced only with ``force``: an overwritten release may have been the only copy. With ``append`` it must
-    have the same columns.
+    An existing file is replaced only with ``force``: an overwritten release may have been the only
+    copy. With ``append`` it must have the same columns.
     """
     if output in (None, "-"):
         return "csv"
     path = Path(str(output))
     kind = SUFFIXES.get(path.suffix.lower(), "")
     if not kind:
-        raise bad_parameter("--output", output, "a .csv, .jsonl or .parquet file, or -", "the ending says the format")
+        raise bad_parameter(
+            "--output",
+            output,
+            "a .csv, .jsonl or .parquet file, or -",
+            "the ending says the format",
+        )
     if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise bad_parameter("--output", output, "a file that can be written", "check the folder and its permissions")
+        raise bad_parameter(
+            "--output", output, "a file that can be written", "check the folder and its permissions"
+        )
     if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
-        raise bad_parameter("--output", output, "another file than the input", "it would be overwritten")
+        raise bad_parameter(
+            "--output", output, "another file than the input", "it would be overwritten"
+        )
     if append and kind == "parquet":
-        raise bad_parameter("--output", output, "a .csv or .jsonl file to append to", "write another .parquet file")
+        raise bad_parameter(
+            "--output", output, "a .csv or .jsonl file to append to", "write another .parquet file"
+        )
     if append and path.exists() and path.stat().st_size and not _begins_with(path, kind, columns):
         wanted = f"a file that begins with the columns {', '.join(columns)}"
-        raise bad_parameter("--output", output, wanted, "append to a file of the same kind, or write a new one")
+        raise bad_parameter(
+            "--output", output, wanted, "append to a file of the same kind, or write a new one"
+        )
     if path.exists() and not force and not append:
-        raise bad_parameter("--output", output, "a new file", "--append writes behind what is there, --force replaces it")
+        raise bad_parameter(
+            "--output",
+            output,
+            "a new file",
+            "--append writes behind what is there, --force replaces it",
+        )
     if kind == "parquet":
         _polars()
     return kind
@@ -80,7 +99,8 @@ def _begins_with(path: Path, kind: str, columns: Sequence[str]) -> bool:
 
 
 class ReleaseWriter:
-    """Writes releases piece by piece: stream, start of the tick (in the stream's zone), key, value, low and high (95 %).
+    """Writes releases piece by piece: stream, start of the tick (in the stream's zone), key, value,
+    low and high (95 %).
 
     A Parquet file says in its metadata what the stream is: its protected unit, mechanism and tick.
     ``kept`` says whether the releases are in a store too, where they can be read if writing fails.
@@ -104,7 +124,10 @@ class ReleaseWriter:
             "fadecount.tick_seconds": str(description.ticks.tick_seconds),
             "fadecount.zone": description.ticks.zone,
         }
-        self._kind, self._columns = check_output(output, force=force, append=append, columns=columns), columns
+        self._kind, self._columns = (
+            check_output(output, force=force, append=append, columns=columns),
+            columns,
+        )
         self._mode: Literal["a", "w"] = "a" if append else "w"
         self._path = None if output in (None, "-") else Path(str(output))
         self._frames: list[Any] = []
@@ -113,7 +136,11 @@ class ReleaseWriter:
     def _opened(self) -> TextIO:
         """The file, opened at the first release: a refused run leaves an older file unchanged."""
         if self._file is None:
-            self._file = sys.stdout if self._path is None else self._path.open(self._mode, encoding="utf-8", newline="")
+            self._file = (
+                sys.stdout
+                if self._path is None
+                else self._path.open(self._mode, encoding="utf-8", newline="")
+            )
             if self._kind == "csv" and (self._path is None or self._path.stat().st_size == 0):
                 self._file.write(",".join(self._columns) + "\n")
         return self._file
@@ -132,7 +159,8 @@ class ReleaseWriter:
             raise _failed(error, self._path, kept=self._kept) from error
 
     def write_windows(self, windows: Windows, keys: Sequence[str], zone: str) -> None:
-        """Write the counts of windows, with the ends of the windows and whether they are partial."""
+        """Write the counts of windows, with the ends of the windows and whether they are
+        partial."""
         table = windows_table(windows, keys)
         try:
             if self._kind == "parquet":
@@ -143,7 +171,10 @@ class ReleaseWriter:
                 file.write(csv_text(rows))
             else:
                 for row in rows:
-                    file.write(json.dumps(dict(zip(WINDOW_COLUMNS, row, strict=True)), ensure_ascii=False) + "\n")
+                    file.write(
+                        json.dumps(dict(zip(WINDOW_COLUMNS, row, strict=True)), ensure_ascii=False)
+                        + "\n"
+                    )
             file.flush()
         except OSError as error:
             raise _failed(error, self._path, kept=self._kept) from error
@@ -154,7 +185,8 @@ class ReleaseWriter:
         self._frames.append(frame.select(polars.lit(self._stream).alias("stream"), polars.all()))
 
     def _text(self, piece: Releases, keys: Sequence[str]) -> str:
-        """Lines of CSV or JSON. Each text is quoted only once, since there are many more lines than keys."""
+        """Lines of CSV or JSON. Each text is quoted only once, since there are many more lines than
+        keys."""
         starts = iso_times(_starts(piece, self._ticks), self._ticks.zone)
         lines: list[str] = []
         if self._kind == "csv":
@@ -170,7 +202,8 @@ class ReleaseWriter:
             for start, row, real, width in zip(starts, *_lists(piece), strict=True):
                 before = f'{{"stream": "{self._stream}", "tick": "{start}", "key": '
                 lines += [
-                    f'{before}{key}, "value": {value}, "low": {centre - width}, "high": {centre + width}}}\n'
+                    f'{before}{key}, "value": {value}, "low": {centre - width}, "high":'
+                    f" {centre + width}}}\n"
                     for key, value, centre in zip(heads, row, real, strict=False)
                 ]
         return "".join(lines)
@@ -187,7 +220,12 @@ class ReleaseWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
 
@@ -200,18 +238,35 @@ def releases_table(pieces: Iterable[Releases], keys: Sequence[str], ticks: Ticks
         around = piece.half_widths[:, np.newaxis]
         grids = (piece.values, piece.released - around, piece.released + around)
         starts = _starts(piece, ticks)
-        parts.append((np.repeat(starts, width), np.tile(names[:width], count), *(grid.ravel() for grid in grids)))
-    empty = (np.zeros(0, dtype=np.int64), np.zeros(0, dtype=object), *(np.zeros(0, dtype=np.int64) for _ in range(3)))
+        parts.append(
+            (
+                np.repeat(starts, width),
+                np.tile(names[:width], count),
+                *(grid.ravel() for grid in grids),
+            )
+        )
+    empty = (
+        np.zeros(0, dtype=np.int64),
+        np.zeros(0, dtype=object),
+        *(np.zeros(0, dtype=np.int64) for _ in range(3)),
+    )
     columns = [np.concatenate(each) for each in zip(*parts, strict=True)] if parts else empty
     return dict(zip(COLUMNS[1:], columns, strict=True))
 
 
-def windows_table(windows: Windows, keys: Sequence[str], positions: Sequence[int] | None = None) -> Table:
-    """Windows as columns: tick, tick_end, key, value, low, high, partial; without keys that were not declared yet.
+def windows_table(
+    windows: Windows, keys: Sequence[str], positions: Sequence[int] | None = None
+) -> Table:
+    """Windows as columns: tick, tick_end, key, value, low, high, partial; without keys that were
+    not declared yet.
 
     ``positions`` chooses the keys (default: all of them).
     """
-    chosen = [at for at in (range(len(keys)) if positions is None else positions) if at < windows.values.shape[1]]
+    chosen = [
+        at
+        for at in (range(len(keys)) if positions is None else positions)
+        if at < windows.values.shape[1]
+    ]
     width, known = len(chosen), windows.known[:, chosen].ravel()
     columns = (
         np.repeat(windows.starts, width),
@@ -228,14 +283,19 @@ def windows_table(windows: Windows, keys: Sequence[str], positions: Sequence[int
 def window_rows(stream: str, table: Table, zone: str) -> Iterator[tuple[object, ...]]:
     """The rows of a table of windows in the order of ``WINDOW_COLUMNS``, with times in a zone."""
     texts = {name: iso_times(table[name], zone) for name in ("tick", "tick_end")}
-    columns = [texts[name] if name in texts else table[name].tolist() for name in WINDOW_COLUMNS[1:]]
+    columns = [
+        texts[name] if name in texts else table[name].tolist() for name in WINDOW_COLUMNS[1:]
+    ]
     return ((stream, *row) for row in zip(*columns, strict=True))
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as CSV, for files and over HTTP: quoted only where that is needed, true and false as in JSON."""
+    """Rows as CSV, for files and over HTTP: quoted only where that is needed, true and false as in
+    JSON."""
     text = io.StringIO()
-    shown = ([str(value).lower() if isinstance(value, bool) else value for value in row] for row in rows)
+    shown = (
+        [str(value).lower() if isinstance(value, bool) else value for value in row] for row in rows
+    )
     csv.writer(text, lineterminator="\n").writerows(shown)
     return text.getvalue()
 
@@ -260,12 +320,17 @@ def to_frame(table: Table, zone: str) -> Any:
 def _polars_frame(table: Table, zone: str) -> Any:
     polars = _polars()
     frame = polars.DataFrame(
-        {name: polars.Series(column.tolist() if column.dtype == object else column) for name, column in table.items()}
+        {
+            name: polars.Series(column.tolist() if column.dtype == object else column)
+            for name, column in table.items()
+        }
     )
     times = [name for name in ("tick", "tick_end") if name in table]
     kinds = {"key": polars.String, **dict.fromkeys(("value", "low", "high"), polars.Int64)}
     return frame.cast(kinds).with_columns(
-        (polars.col(name).cast(polars.Int64) * 1_000_000).cast(polars.Datetime("us", "UTC")).dt.convert_time_zone(zone)
+        (polars.col(name).cast(polars.Int64) * 1_000_000)
+        .cast(polars.Datetime("us", "UTC"))
+        .dt.convert_time_zone(zone)
         for name in times
     )
 
@@ -285,7 +350,10 @@ def _starts(piece: Releases, ticks: Ticks) -> NDArray[np.int64]:
     first = piece.first_tick
     if ticks.zone == "UTC" or ticks.tick_seconds % DAY:
         return np.arange(first, first + len(piece.values), dtype=np.int64) * ticks.tick_seconds
-    return np.array([ticks.start_seconds(tick) for tick in range(first, first + len(piece.values))], dtype=np.int64)
+    return np.array(
+        [ticks.start_seconds(tick) for tick in range(first, first + len(piece.values))],
+        dtype=np.int64,
+    )
 
 
 def _failed(error: OSError, path: Path | None, *, kept: bool) -> FadecountError:
@@ -294,7 +362,11 @@ def _failed(error: OSError, path: Path | None, *, kept: bool) -> FadecountError:
             os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
         )  # the reader of the pipe has closed it: nothing more can be written
     where = "standard output" if path is None else str(path)
-    remedy = "what was released is in the store (fadecount streams export)" if kept else "--state keeps what was released"
+    remedy = (
+        "what was released is in the store (fadecount streams export)"
+        if kept
+        else "--state keeps what was released"
+    )
     return FadecountError(f"--output {where} failed: {error.strerror}; {remedy}")
 
 
@@ -313,5 +385,6 @@ def _polars() -> Any:
 
 
 def _lists(piece: Releases) -> tuple[list[list[int]], list[list[int]], list[int]]:
-    """Displayed values, released values, and the half widths of the intervals around the released values."""
+    """Displayed values, released values, and the half widths of the intervals around the released
+    values."""
     return piece.values.tolist(), piece.released.tolist(), piece.half_widths.tolist()

@@ -1,27 +1,33 @@
 """The privacy loss of a stream for one unit, over all of its histories.
 
-An operator may open a store that is older than what was published. From then on the stream has two histories: the published
-one, up to some step ``last``, and the one that continues from the store. They share the noise variables drawn before they
-diverged; each later interval has one variable in each history.
+An operator may open a store that is older than what was published. From then on the stream has two
+histories: the published one, up to some step ``last``, and the one that continues from the store.
+They share the noise variables drawn before they diverged; each later interval has one variable in
+each history.
 
-The rule. Take the earliest step in which one of the histories counted the event, and the ``k`` histories that were published up
-to that step or further. The loss is at most ``k`` times the loss at the age from that step to the latest end. (For Gaussian noise
-``mu`` grows with the square root of ``k``.)
+The rule. Take the earliest step in which one of the histories counted the event, and the ``k``
+histories that were published up to that step or further. The loss is at most ``k`` times the loss
+at the age from that step to the latest end. (For Gaussian noise ``mu`` grows with the square root
+of ``k``.)
 
-The proof. What turns the outputs of one history into those without the event is a shift of its noise. The stated loss is the
-cost of one that uses only variables drawn at or after the step of the event (docs/theory.md, section 4, claim 3). An event from
-before the histories parted is in the same step of each: take the shift for the latest end, and apply it in all of them. Shared
-variables are shifted once, others once in each history. An event from after that point may be in different steps of different
-histories: each history has its own shift, of variables that are its own. Either way each history costs at most the loss at the
-greatest age; one that ended before the event costs nothing. For Gaussian noise the squares of the shifts add up instead.
-Events are never counted before their time, so the step of an event's own time is at most the earliest one.
+The proof. What turns the outputs of one history into those without the event is a shift of its
+noise. The stated loss is the cost of one that uses only variables drawn at or after the step of the
+event (docs/theory.md, section 4, claim 3). An event from before the histories parted is in the same
+step of each: take the shift for the latest end, and apply it in all of them. Shared variables are
+shifted once, others once in each history. An event from after that point may be in different steps
+of different histories: each history has its own shift, of variables that are its own. Either way
+each history costs at most the loss at the greatest age; one that ended before the event costs
+nothing. For Gaussian noise the squares of the shifts add up instead. Events are never counted
+before their time, so the step of an event's own time is at most the earliest one.
 
-With a head start the stated loss needs variables from before the event too. They may be shared with a history that does not have
-the event, and the rule fails. So a stream whose mechanism has a head start cannot have other histories.
-tests/streams/test_forks.py compares the rule with linear programs and, for Gaussian noise, with covariances.
+With a head start the stated loss needs variables from before the event too. They may be shared with
+a history that does not have the event, and the rule fails. So a stream whose mechanism has a head
+start cannot have other histories. tests/streams/test_forks.py compares the rule with linear
+programs and, for Gaussian noise, with covariances.
 
-If the fence is lost, it is unknown how far the other history went: then ``last_step`` is None, and the loss is that of the
-greatest possible age, in all histories. The number of histories is unknown too: the operator states it.
+If the fence is lost, it is unknown how far the other history went: then ``last_step`` is None, and
+the loss is that of the greatest possible age, in all histories. The number of histories is unknown
+too: the operator states it.
 """
 
 from __future__ import annotations
@@ -46,10 +52,12 @@ class Fork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLoss:
-    """The privacy loss of a stream for one protected unit, given everything published. Every output uses this class.
+    """The privacy loss of a stream for one protected unit, given everything published. Every output
+    uses this class.
 
-    A unit changes up to ``keys`` counts by up to ``sensitivity`` each. ``steps`` is the number of published steps of this
-    history; ``forks`` are the other histories. Every figure is an upper bound, rounded up.
+    A unit changes up to ``keys`` counts by up to ``sensitivity`` each. ``steps`` is the number of
+    published steps of this history; ``forks`` are the other histories. Every figure is an upper
+    bound, rounded up.
 
     >>> import fadecount as fc
     >>> loss = StreamLoss(mechanism=fc.Gradual(epsilon=0.125), forks=(Fork(last_step=20),), steps=15)
@@ -66,8 +74,13 @@ class StreamLoss:
     def __post_init__(self) -> None:
         head_start = getattr(self.mechanism, "head_start", 0)
         if self.forks and head_start:
-            remedy = "their loss together is not known; use the latest store, or begin a stream of another name"
-            raise bad_parameter("head_start of a stream with other histories", head_start, "0", remedy)
+            remedy = (
+                "their loss together is not known; use the latest store, or begin a stream of"
+                " another name"
+            )
+            raise bad_parameter(
+                "head_start of a stream with other histories", head_start, "0", remedy
+            )
 
     @property
     def histories(self) -> int:
@@ -75,30 +88,42 @@ class StreamLoss:
         return 1 + len(self.forks)
 
     def of_step(self, step: int, *, through: int | None = None) -> Loss:
-        """The loss of a unit at ``step``, from all that is published and all that will be through step ``through``.
+        """The loss of a unit at ``step``, from all that is published and all that will be through
+        step ``through``.
 
-        The step is that of the unit's own time, or the earliest in which any history counted it: a late unit may be in different
-        steps of different histories.
+        The step is that of the unit's own time, or the earliest in which any history counted it: a
+        late unit may be in different steps of different histories.
         """
         last = max(self.steps, self.steps if through is None else through)
-        others = [fork.last_step for fork in self.forks if fork.last_step is None or fork.last_step >= step]
+        others = [
+            fork.last_step
+            for fork in self.forks
+            if fork.last_step is None or fork.last_step >= step
+        ]
         if step > last and not others:
             return Loss(0.0)
         ends = [last, *(step + LONGEST if end is None else end for end in others)]
         return self._total(max(ends) - step, len(ends))
 
     def at_age(self, age: int, *, due: int | None = None) -> Loss:
-        """The loss of a unit of that age in ticks, at any position in the stream, over all histories.
+        """The loss of a unit of that age in ticks, at any position in the stream, over all
+        histories.
 
-        The age is counted up to step ``due``, the last one that is over by the clock (by default the last one published).
-        Releases that are ahead of it, here or in another history, make the unit that much older.
+        The age is counted up to step ``due``, the last one that is over by the clock (by default
+        the last one published). Releases that are ahead of it, here or in another history, make the
+        unit that much older.
         """
         return self._total(age + self.ahead(due), self.histories)
 
     def ahead(self, due: int | None = None) -> int:
-        """How many ticks the releases are ahead of step ``due`` (the last one published), here or in another history."""
+        """How many ticks the releases are ahead of step ``due`` (the last one published), here or
+        in another history."""
         clock = self.steps if due is None else due
-        ends = [clock, self.steps, *(LONGEST + clock if fork.last_step is None else fork.last_step for fork in self.forks)]
+        ends = [
+            clock,
+            self.steps,
+            *(LONGEST + clock if fork.last_step is None else fork.last_step for fork in self.forks),
+        ]
         return max(ends) - clock
 
     def of_person(
@@ -112,24 +137,33 @@ class StreamLoss:
         due: int | None = None,
         unit: Unit = ONE_EVENT,
     ) -> Loss:
-        """The loss of someone who came up to ``visits`` times in any ``every`` seconds, during the last ``during`` seconds.
+        """The loss of someone who came up to ``visits`` times in any ``every`` seconds, during the
+        last ``during`` seconds.
 
-        With ``later``, so many seconds after that. An upper bound whenever the visits were. Losses never fall with the age, so
-        they weigh most if each period has all of its visits at its beginning; the last period may be shorter, and is as full.
-        Where the unit is a person within a tick, no tick holds more than one of them: the smaller of both bounds holds.
+        With ``later``, so many seconds after that. An upper bound whenever the visits were. Losses
+        never fall with the age, so they weigh most if each period has all of its visits at its
+        beginning; the last period may be shorter, and is as full. Where the unit is a person within
+        a tick, no tick holds more than one of them: the smaller of both bounds holds.
         """
         ahead = self.ahead(due)
         ages = -(-np.arange(later + during, later, -every, dtype=np.int64) // tick_seconds)
         loss = self._total(ages + ahead, self.histories, visits)
         if unit.of == "event":
             return loss
-        newest = -(-later // tick_seconds) - 1 if later or ahead else 0  # releases ahead of the clock hold the present tick
+        newest = (
+            -(-later // tick_seconds) - 1 if later or ahead else 0
+        )  # releases ahead of the clock hold the present tick
         each_tick = np.arange(newest, -(-(later + during) // tick_seconds) + 1, dtype=np.int64)
         return min(loss, self._total(each_tick + ahead, self.histories), key=lambda one: one.amount)
 
     def _total(self, age: ArrayLike, histories: int, units: int = 1) -> Loss:
         return self.composed(self.mechanism, np.clip(age, 0, LONGEST), histories, units)
 
-    def composed(self, mechanism: Mechanism, age: ArrayLike, histories: int, units: int = 1) -> Loss:
-        """The loss at an age that the same unit would have under a mechanism, after that many histories."""
-        return mechanism.composed_loss(age, units=units, sensitivity=self.sensitivity, keys=self.keys, histories=histories)
+    def composed(
+        self, mechanism: Mechanism, age: ArrayLike, histories: int, units: int = 1
+    ) -> Loss:
+        """The loss at an age that the same unit would have under a mechanism, after that many
+        histories."""
+        return mechanism.composed_loss(
+            age, units=units, sensitivity=self.sensitivity, keys=self.keys, histories=histories
+        )

@@ -1,9 +1,12 @@
-"""Events accepted for the open tick: durable before they are acknowledged, each batch counted once, each person up to a cap.
+"""Events accepted for the open tick: durable before they are acknowledged, each batch counted once,
+each person up to a cap.
 
-Accepting needs no counter state and no lock of the stream, so with PostgreSQL any process may accept while one closes ticks.
-The transaction that closes a tick waits for transactions that accept, and they wait for it: an event counts in one tick.
+Accepting needs no counter state and no lock of the stream, so with PostgreSQL any process may
+accept while one closes ticks. The transaction that closes a tick waits for transactions that
+accept, and they wait for it: an event counts in one tick.
 
-Accepted events are added up as they arrive, so the time to close a tick grows with the number of keys, not of events.
+Accepted events are added up as they arrive, so the time to close a tick grows with the number of
+keys, not of events.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ LARGEST_COUNT = 1 << 40
 LARGEST_SUM = (1 << 62) + 1  # one more than a counter takes
 _ROWS_PER_STATEMENT = 256
 REMEMBERED_SECONDS = 86400
-"""How long a batch id is remembered: at least this long in ticks of the stream, and never less than two ticks."""
+"""How long a batch id is remembered: at least this long in ticks of the stream, and never less than
+two ticks."""
 
 ROWS_AT_ONCE = 1000
 """Batch ids, or persons of closed ticks, that are dropped in one transaction."""
@@ -47,12 +51,13 @@ Numbers = NDArray[np.int64]
 class Batch:
     """Counts by key that are accepted together; a repeated batch with the same ``id`` counts once.
 
-    A stream that protects persons needs the ``person`` whose events these are: an id, or its digest (:func:`person_digest`). The
-    events of a batch arrive key by key.
+    A stream that protects persons needs the ``person`` whose events these are: an id, or its digest
+    (:func:`person_digest`). The events of a batch arrive key by key.
 
-    Where the unit has an amount of 1, a count is a number of events. Otherwise each count is the amount of one event, and one
-    above the unit's amount is refused. Counts that add up several events need ``largest_amount``, the largest amount among these
-    events; the caller is responsible for it. One above the unit's is refused, and so are sums of amounts of a person.
+    Where the unit has an amount of 1, a count is a number of events. Otherwise each count is the
+    amount of one event, and one above the unit's amount is refused. Counts that add up several
+    events need ``largest_amount``, the largest amount among these events; the caller is responsible
+    for it. One above the unit's is refused, and so are sums of amounts of a person.
     """
 
     counts: Mapping[str, int] = field(repr=False)
@@ -63,7 +68,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPosition:
-    """How far a source has been read, in the reader's own form (``body``); stored together with what was read up to there."""
+    """How far a source has been read, in the reader's own form (``body``); stored together with
+    what was read up to there."""
 
     source: str
     body: bytes = field(repr=False)
@@ -71,9 +77,11 @@ class ReadPosition:
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """Events in the order of their arrival, as entries: a position of a key, how many events, the amount of each, and whose.
+    """Events in the order of their arrival, as entries: a position of a key, how many events, the
+    amount of each, and whose.
 
-    There is one entry for each key of a batch, however large its count is. Without persons, ``amounts`` may be sums.
+    There is one entry for each key of a batch, however large its count is. Without persons,
+    ``amounts`` may be sums.
     """
 
     keys: list[int]
@@ -85,8 +93,9 @@ class _Events:
 class Intake:
     """Accepts events for the open tick of one stream.
 
-    Guarantees: accepted events are durable; a batch id counts once; no more events and keys of one person count in a released
-    tick than the stream's unit allows, over all processes, runs and restarts. Nothing that a caller sees depends on the cap.
+    Guarantees: accepted events are durable; a batch id counts once; no more events and keys of one
+    person count in a released tick than the stream's unit allows, over all processes, runs and
+    restarts. Nothing that a caller sees depends on the cap.
     """
 
     def __init__(
@@ -101,7 +110,9 @@ class Intake:
         self._database, self._seal = database, seal
         self._checkpoint = checkpoints or Checkpoints()
         self._id, self._uid, self._description = status.id, status.uid, status.description
-        self.positions = self._read_positions() if keys is None else {key: at for at, key in enumerate(keys)}
+        self.positions = (
+            self._read_positions() if keys is None else {key: at for at, key in enumerate(keys)}
+        )
         """The position of every declared key."""
         self._secret = read_secret(database, seal, status.uid, status.id)
         self._unfolded = 0
@@ -126,26 +137,32 @@ class Intake:
         not_before: int | None = None,
         position: ReadPosition | None = None,
     ) -> list[bool]:
-        """Count these batches in the open tick, all in one transaction; False for one that was counted before.
+        """Count these batches in the open tick, all in one transaction; False for one that was
+        counted before.
 
-        When it returns, they are durable, and so is ``position``. When it raises an ``InputError``, none was counted; after a
-        ``StoreError``, repeating them under the same ids counts each once. With ``not_before``, an open tick before that one
-        raises a ``ClockError``: an event counted in a tick before its own would be older than its time says, and would have
-        lost more.
+        When it returns, they are durable, and so is ``position``. When it raises an ``InputError``,
+        none was counted; after a ``StoreError``, repeating them under the same ids counts each
+        once. With ``not_before``, an open tick before that one raises a ``ClockError``: an event
+        counted in a tick before its own would be older than its time says, and would have lost
+        more.
         """
         (outcome,) = accept_together([Acceptance(self, batches, not_before, position)])
         if isinstance(outcome, FadecountError):
             raise outcome
         return outcome
 
-    def _accept(self, wanted: Acceptance, numbers: Sequence[_Events]) -> list[bool] | FadecountError:
+    def _accept(
+        self, wanted: Acceptance, numbers: Sequence[_Events]
+    ) -> list[bool] | FadecountError:
         """Inside a transaction. An error is returned before anything is written."""
         try:
             tick = self._open_tick(wanted.not_before)
         except (ClockError, ParameterError) as error:
             return error
         fresh = self._remember([batch.id for batch in wanted.batches], tick)
-        self._write(tick, [each for each, new in zip(numbers, fresh, strict=True) if new], wanted.position)
+        self._write(
+            tick, [each for each, new in zip(numbers, fresh, strict=True) if new], wanted.position
+        )
         return fresh
 
     def accept_rows(
@@ -157,13 +174,16 @@ class Intake:
         not_before: int | None = None,
         position: ReadPosition | None = None,
     ) -> int:
-        """Count single events in the open tick, in one transaction: one row each, with the position of its key and its amount.
+        """Count single events in the open tick, in one transaction: one row each, with the position
+        of its key and its amount.
 
-        Returns how many rows count; the others are beyond the cap of their person. If an amount is above the unit's, nothing is
-        counted and an ``InputError`` is raised.
+        Returns how many rows count; the others are beyond the cap of their person. If an amount is
+        above the unit's, nothing is counted and an ``InputError`` is raised.
         """
         if not len(keys) == len(amounts) == (len(keys) if persons is None else len(persons)):
-            raise InputError("keys, amounts and persons must have one length; give each row its own")
+            raise InputError(
+                "keys, amounts and persons must have one length; give each row its own"
+            )
         if len(keys) and not 0 <= int(keys.min()) <= int(keys.max()) < len(self.positions):
             self.positions = self._read_positions()
             if not 0 <= int(keys.min()) <= int(keys.max()) < len(self.positions):
@@ -175,16 +195,21 @@ class Intake:
         self._checkpoint("before accept")
         with self._database.transaction():
             tick = self._open_tick(not_before)
-            counted = self._write(tick, [_Events(keys.tolist(), [1] * len(keys), amounts.tolist(), hashes)], position)
+            counted = self._write(
+                tick, [_Events(keys.tolist(), [1] * len(keys), amounts.tolist(), hashes)], position
+            )
             self._checkpoint("accept written")
         self._checkpoint("accept committed")
         return counted
 
-    def persons_counted(self, persons: Sequence[str | bytes], keys: Sequence[int] | None = None) -> Numbers:
-        """How many events of each of these persons count in the open tick so far, at most the unit's number.
+    def persons_counted(
+        self, persons: Sequence[str | bytes], keys: Sequence[int] | None = None
+    ) -> Numbers:
+        """How many events of each of these persons count in the open tick so far, at most the
+        unit's number.
 
-        Where the unit has several keys: under how many keys each person counts; or, with ``keys``, how many events of each
-        person count under the key of that position.
+        Where the unit has several keys: under how many keys each person counts; or, with ``keys``,
+        how many events of each person count under the key of that position.
         """
         unit, hashes = self._description.unit, self._hashes(persons)
         most = unit.events if keys is not None or unit.keys == 1 else unit.keys
@@ -208,17 +233,24 @@ class Intake:
         for part in _parts(sorted(set(hashes))):
             marks, names = ", ".join("?" * len(part)), [noted_as(tick) + each for each in part]
             words = f"SELECT person, events FROM persons WHERE stream = ? AND person IN ({marks})"  # noqa: S608 - marks
-            found.update((_person(name), count) for name, count in self._database.query(words, (self._id, *names)))
+            found.update(
+                (_person(name), count)
+                for name, count in self._database.query(words, (self._id, *names))
+            )
         return found
 
     @property
     def person_key(self) -> bytes:
-        """A secret of this stream, 32 bytes: the key of the digests that stand for persons (:func:`person_digest`)."""
+        """A secret of this stream, 32 bytes: the key of the digests that stand for persons
+        (:func:`person_digest`)."""
         return hashlib.blake2b(b"in memory", key=self._secret, digest_size=32).digest()
 
     def position(self, source: str) -> bytes | None:
-        """How far a source has been read, as stored together with its events; None if nothing was read."""
-        rows = self._database.query("SELECT body FROM positions WHERE stream = ? AND source = ?", (self._id, source))
+        """How far a source has been read, as stored together with its events; None if nothing was
+        read."""
+        rows = self._database.query(
+            "SELECT body FROM positions WHERE stream = ? AND source = ?", (self._id, source)
+        )
         return self._seal.open(rows[0][0], f"{self._uid}/position/{source}") if rows else None
 
     def _open_tick(self, not_before: int | None) -> int:
@@ -228,14 +260,17 @@ class Intake:
         if not rows:
             raise ParameterError("stream must exist to accept events; it was deleted")
         if rows[0][0] is None:
-            raise ParameterError("stream must have begun to accept events; create it with start_tick")
+            raise ParameterError(
+                "stream must have begun to accept events; create it with start_tick"
+            )
         tick = operator.index(rows[0][0]) + 1
         if not_before is not None and tick < not_before:
             raise ClockError("the open tick is over; close it before events are added")
         return tick
 
     def _numbers(self, batch: Batch) -> _Events:
-        """A batch as entries, one for each key. What is beyond the bounds of the unit is refused here."""
+        """A batch as entries, one for each key. What is beyond the bounds of the unit is refused
+        here."""
         unit, person, largest = self._description.unit, batch.person, batch.largest_amount
         self._check_person(person is not None)
         counts, keys = _counts(batch), self._keys(batch)
@@ -247,12 +282,16 @@ class Intake:
         if person is None:
             return _Events(keys, ones, counts, [])
         if unit.amount > 1 and largest is not None:
-            raise InputError("largest_amount must be left out for a person: give each event by itself, with its own amount")
+            raise InputError(
+                "largest_amount must be left out for a person: give each event by itself, with its"
+                " own amount"
+            )
         times, amounts = (ones, counts) if unit.amount > 1 else (counts, ones)
         return _Events(keys, times, amounts, self._hashes([person]) * len(keys))
 
     def check(self, batch: Batch) -> None:
-        """Raise the ``InputError`` that :meth:`accept` would raise for a batch; for known keys without the database."""
+        """Raise the ``InputError`` that :meth:`accept` would raise for a batch; for known keys
+        without the database."""
         self._numbers(batch)
 
     def _keys(self, batch: Batch) -> list[int]:
@@ -260,10 +299,15 @@ class Intake:
             return [self.positions[key] for key in batch.counts]
         except KeyError:  # the key may have been declared since
             rows = self._database.query("SELECT width FROM streams WHERE id = ?", (self._id,))
-        if rows and rows[0][0] != len(self.positions):  # of a deleted stream, the known keys stay known: accepting says that
+        if rows and rows[0][0] != len(
+            self.positions
+        ):  # of a deleted stream, the known keys stay known: accepting says that
             self.positions = self._read_positions()
         if any(key not in self.positions for key in batch.counts):
-            raise InputError("key must be declared, got an unknown one; declare it first, or count it under one such as other")
+            raise InputError(
+                "key must be declared, got an unknown one; declare it first, or count it under one"
+                " such as other"
+            )
         return [self.positions[key] for key in batch.counts]
 
     def _check_person(self, given: bool) -> None:
@@ -277,23 +321,29 @@ class Intake:
         most = self._description.unit.amount
         if not 0 <= smallest <= largest <= most:
             raise InputError(
-                f"amount must be from 0 to {most}, the largest of the stream's unit, for every event; limit it before you add it"
+                f"amount must be from 0 to {most}, the largest of the stream's unit, for every"
+                " event; limit it before you add it"
             )
 
     def _hashes(self, persons: Iterable[str | bytes]) -> list[bytes]:
-        """How persons are stored. An id and its digest are one person, whichever way the events came."""
+        """How persons are stored. An id and its digest are one person, whichever way the events
+        came."""
         secret, key = self._secret, self.person_key
         digests = (person_digest(each, key) if isinstance(each, str) else each for each in persons)
         return [hashlib.blake2b(each, key=secret, digest_size=16).digest() for each in digests]
 
     def _pair(self, person: bytes, key: int) -> bytes:
         """How a stored person and the position of a key are stored together."""
-        return hashlib.blake2b(person + key.to_bytes(8), key=self._secret, person=b"key", digest_size=16).digest()
+        return hashlib.blake2b(
+            person + key.to_bytes(8), key=self._secret, person=b"key", digest_size=16
+        ).digest()
 
     def _write(self, tick: int, taken: Sequence[_Events], position: ReadPosition | None) -> int:
-        """Store the events within their persons' caps for the open tick; returns how many there are."""
+        """Store the events within their persons' caps for the open tick; returns how many there
+        are."""
         keys, times, amounts = (
-            [value for each in taken for value in getattr(each, name)] for name in ("keys", "times", "amounts")
+            [value for each in taken for value in getattr(each, name)]
+            for name in ("keys", "times", "amounts")
         )
         if persons := [person for each in taken for person in each.persons]:
             times = self._capped(tick, persons, keys, times)
@@ -310,35 +360,53 @@ class Intake:
             )
         return sum(times)
 
-    def _capped(self, tick: int, persons: Sequence[bytes], keys: Sequence[int], times: Sequence[int]) -> list[int]:
+    def _capped(
+        self, tick: int, persons: Sequence[bytes], keys: Sequence[int], times: Sequence[int]
+    ) -> list[int]:
         """How many events of each of these entries count, by :meth:`Unit.takes`."""
         unit = self._description.unit
         if unit.keys == 1:
             sent: Counter[bytes] = Counter()
             for person, number in zip(persons, times, strict=True):
                 sent[person] += number
-            wanted = {person: min(number, unit.events) for person, number in sent.items()}  # more than the cap cannot count
+            wanted = {
+                person: min(number, unit.events) for person, number in sent.items()
+            }  # more than the cap cannot count
             counted: dict[Hashable, int] = dict(self._note(tick, wanted).items())
             return [unit.takes(counted, *each) for each in zip(persons, keys, times, strict=True)]
-        counted = dict(self._note(tick, dict.fromkeys(persons, 0)).items())  # other processes wait with these persons now
-        stored: dict[Hashable, bytes] = {each: self._pair(*each) for each in zip(persons, keys, strict=True)}
+        counted = dict(
+            self._note(tick, dict.fromkeys(persons, 0)).items()
+        )  # other processes wait with these persons now
+        stored: dict[Hashable, bytes] = {
+            each: self._pair(*each) for each in zip(persons, keys, strict=True)
+        }
         earlier = self._counted(tick, stored.values())
         counted.update((each, earlier[name]) for each, name in stored.items() if name in earlier)
         stored.update((person, person) for person in persons)
         before = dict(counted)
         kept = [unit.takes(counted, *each) for each in zip(persons, keys, times, strict=True)]
-        added = {stored[each]: count - before.get(each, 0) for each, count in counted.items() if count > before.get(each, 0)}
+        added = {
+            stored[each]: count - before.get(each, 0)
+            for each, count in counted.items()
+            if count > before.get(each, 0)
+        }
         self._note(tick, added)
         return kept
 
     def _note(self, tick: int, added: Mapping[bytes, int]) -> dict[bytes, int]:
-        """Add to the stored numbers, and return those before. Every process writes in one order: otherwise two could deadlock."""
+        """Add to the stored numbers, and return those before. Every process writes in one order:
+        otherwise two could deadlock."""
         before: dict[bytes, int] = {}
         for part in _parts(sorted(added)):
             rows = self._database.query(
                 f"INSERT INTO persons (stream, person, events) VALUES {', '.join(['(?, ?, ?)'] * len(part))} "  # noqa: S608 - marks
-                "ON CONFLICT (stream, person) DO UPDATE SET events = persons.events + excluded.events RETURNING person, events",
-                [value for name in part for value in (self._id, noted_as(tick) + name, added[name])],
+                "ON CONFLICT (stream, person) DO UPDATE SET events = persons.events +"
+                " excluded.events RETURNING person, events",
+                [
+                    value
+                    for name in part
+                    for value in (self._id, noted_as(tick) + name, added[name])
+                ],
             )
             before.update((_person(name), count - added[_person(name)]) for name, count in rows)
         return before
@@ -347,7 +415,9 @@ class Intake:
         body = np.concatenate([keys, counts]).astype("<i8").tobytes()
         self._unfolded += len(body) + _ROW_BYTES
         if self._unfolded > max(FOLD_BYTES, 16 * len(self.positions)):
-            waiting = [each[1:] for each in _taken(self._database, self._seal, {self._id: self._uid})]
+            waiting = [
+                each[1:] for each in _taken(self._database, self._seal, {self._id: self._uid})
+            ]
             keys, counts = np.concatenate([*waiting, (keys, counts)], axis=1)
             some, places = np.unique(keys, return_inverse=True)
             sums = np.zeros(len(some), dtype=np.int64)
@@ -360,9 +430,13 @@ class Intake:
     def _remember(self, ids: Sequence[str | None], tick: int) -> list[bool]:
         """Store the ids; True for those that are new (and for batches without one).
 
-        Every process writes in the same order: two that write the same ids in opposite orders would deadlock.
+        Every process writes in the same order: two that write the same ids in opposite orders would
+        deadlock.
         """
-        names = [None if each is None else hashlib.blake2b(each.encode(), digest_size=16).digest() for each in ids]
+        names = [
+            None if each is None else hashlib.blake2b(each.encode(), digest_size=16).digest()
+            for each in ids
+        ]
         added: set[bytes | None] = set()
         for part in _parts(sorted({name for name in names if name is not None})):
             rows = self._database.query(
@@ -391,11 +465,16 @@ class Acceptance:
 def accept_together(wanted: Sequence[Acceptance]) -> list[list[bool] | FadecountError]:
     """:meth:`Intake.accept` for several streams of one store, in one transaction.
 
-    A stream that was deleted, or whose open tick is over, gets its error; the others are accepted. When it raises, none is.
+    A stream that was deleted, or whose open tick is over, gets its error; the others are accepted.
+    When it raises, none is.
     """
     numbers = [[each.intake._numbers(batch) for batch in each.batches] for each in wanted]
-    found: dict[int, list[bool] | FadecountError] = {at: [] for at, each in enumerate(wanted) if not each.batches}
-    order = sorted((each.intake._id, at) for at, each in enumerate(wanted) if each.batches)  # so processes do not deadlock
+    found: dict[int, list[bool] | FadecountError] = {
+        at: [] for at, each in enumerate(wanted) if not each.batches
+    }
+    order = sorted(
+        (each.intake._id, at) for at, each in enumerate(wanted) if each.batches
+    )  # so processes do not deadlock
     if order:
         database, checkpoint = wanted[0].intake._database, wanted[0].intake._checkpoint
         checkpoint("before accept")
@@ -408,15 +487,20 @@ def accept_together(wanted: Sequence[Acceptance]) -> list[list[bool] | Fadecount
 
 
 def person_digest(person: str, key: bytes) -> bytes:
-    """A digest of fixed size that stands for a person while a tick is open; the text itself is not kept.
+    """A digest of fixed size that stands for a person while a tick is open; the text itself is not
+    kept.
 
-    It is keyed (:attr:`Intake.person_key`): nobody outside can find two people with the same digest.
+    It is keyed (:attr:`Intake.person_key`): nobody outside can find two people with the same
+    digest.
     """
-    return hashlib.blake2b(person.encode("utf-8", "surrogatepass"), digest_size=16, key=key).digest()
+    return hashlib.blake2b(
+        person.encode("utf-8", "surrogatepass"), digest_size=16, key=key
+    ).digest()
 
 
 def add_up(sums: Numbers, places: Numbers, counts: Numbers) -> None:
-    """Add counts to sums, each up to ``LARGEST_SUM``: more stays there, and closing the tick is then refused. Nothing wraps."""
+    """Add counts to sums, each up to ``LARGEST_SUM``: more stays there, and closing the tick is
+    then refused. Nothing wraps."""
     rough = sums.astype(np.float64)
     np.add.at(rough, places, counts.astype(np.float64))
     np.add.at(sums, places, counts)  # may wrap where the rough sum is too large
@@ -424,23 +508,33 @@ def add_up(sums: Numbers, places: Numbers, counts: Numbers) -> None:
 
 
 def take_inputs(database: Database, seal: Seal, statuses: Sequence[Status]) -> dict[int, Numbers]:
-    """Add up the inputs accepted so far for some streams and remove them, inside the transaction that closes their ticks."""
+    """Add up the inputs accepted so far for some streams and remove them, inside the transaction
+    that closes their ticks."""
     sums = {status.id: np.zeros(status.width, dtype=np.int64) for status in statuses}
-    for stream, keys, counts in _taken(database, seal, {status.id: status.uid for status in statuses}):
+    for stream, keys, counts in _taken(
+        database, seal, {status.id: status.uid for status in statuses}
+    ):
         add_up(sums[stream], keys, counts)
     return sums
 
 
-def _taken(database: Database, seal: Seal, uids: Mapping[int, str]) -> Iterator[tuple[int, Numbers, Numbers]]:
+def _taken(
+    database: Database, seal: Seal, uids: Mapping[int, str]
+) -> Iterator[tuple[int, Numbers, Numbers]]:
     marks = ", ".join("?" * len(uids))
     words = f"DELETE FROM inputs WHERE stream IN ({marks}) RETURNING stream, body"  # noqa: S608 - marks
     for stream, body in database.query(words, list(uids)):
-        keys, counts = np.frombuffer(seal.open(body, f"{uids[stream]}/input"), dtype="<i8").astype(np.int64).reshape(2, -1)
+        keys, counts = (
+            np.frombuffer(seal.open(body, f"{uids[stream]}/input"), dtype="<i8")
+            .astype(np.int64)
+            .reshape(2, -1)
+        )
         yield stream, keys, counts
 
 
 def persons_noted(database: Database, stream: int, tick: int) -> int:
-    """A number that grows whenever more of any person is accepted for the open tick; 0 if nothing was."""
+    """A number that grows whenever more of any person is accepted for the open tick; 0 if nothing
+    was."""
     words = "SELECT COALESCE(SUM(events), 0) FROM persons WHERE stream = ? AND person >= ?"
     ((noted,),) = database.query(words, (stream, noted_as(tick)))
     return int(noted)
@@ -449,8 +543,9 @@ def persons_noted(database: Database, stream: int, tick: int) -> int:
 def forget_persons(database: Database, stream: int, tick: int) -> bool:
     """Drop what some persons had in ticks before ``tick``; whether there may be more.
 
-    Nothing depends on it any more: the tick is part of the name of what is noted. Apart from the transactions that close ticks:
-    how long those take must not depend on how many persons there were.
+    Nothing depends on it any more: the tick is part of the name of what is noted. Apart from the
+    transactions that close ticks: how long those take must not depend on how many persons there
+    were.
     """
     words = (
         "DELETE FROM persons WHERE stream = ? AND person IN "
@@ -464,15 +559,18 @@ def _person(name: bytes) -> bytes:
 
 
 def batches_are_due(ticks: range, tick_seconds: int) -> bool:
-    """Whether it is time to drop old batch ids, after these ticks were closed; that is from time to time."""
+    """Whether it is time to drop old batch ids, after these ticks were closed; that is from time to
+    time."""
     pace = max(1, _remembered_ticks(tick_seconds) // 16)
     return (ticks.stop - 1) // pace != (ticks.start - 1) // pace
 
 
 def forget_batches(database: Database, stream: int, last: int, tick_seconds: int) -> bool:
-    """Drop some batch ids that were remembered for long enough when the tick ``last`` was closed; whether there may be more.
+    """Drop some batch ids that were remembered for long enough when the tick ``last`` was closed;
+    whether there may be more.
 
-    Apart from the transactions that close ticks: how long those take must not depend on how many batches were sent.
+    Apart from the transactions that close ticks: how long those take must not depend on how many
+    batches were sent.
     """
     words = (
         "DELETE FROM seen WHERE stream = ? AND batch IN "
@@ -492,15 +590,23 @@ def new_secret(seal: Seal, uid: str) -> bytes:
 
 
 def read_secret(database: Database, seal: Seal, uid: str, stream: int) -> bytes:
-    return seal.open(database.query("SELECT secret FROM streams WHERE id = ?", (stream,))[0][0], f"{uid}/secret")
+    return seal.open(
+        database.query("SELECT secret FROM streams WHERE id = ?", (stream,))[0][0], f"{uid}/secret"
+    )
 
 
 def reseal_inputs(database: Database, old: Seal, new: Seal, uid: str, stream: int) -> None:
-    """Seal the accepted inputs, the positions of sources and the secret of a stream with another key."""
+    """Seal the accepted inputs, the positions of sources and the secret of a stream with another
+    key."""
     about = f"{uid}/input"
     for id_, body in database.query("SELECT id, body FROM inputs WHERE stream = ?", (stream,)):
-        database.change("UPDATE inputs SET body = ? WHERE id = ?", (new.close(old.open(body, about), about), id_))
-    for source, body in database.query("SELECT source, body FROM positions WHERE stream = ?", (stream,)):
+        database.change(
+            "UPDATE inputs SET body = ? WHERE id = ?",
+            (new.close(old.open(body, about), about), id_),
+        )
+    for source, body in database.query(
+        "SELECT source, body FROM positions WHERE stream = ?", (stream,)
+    ):
         about = f"{uid}/position/{source}"
         words = "UPDATE positions SET body = ? WHERE stream = ? AND source = ?"
         database.change(words, (new.close(old.open(body, about), about), stream, source))
@@ -523,5 +629,7 @@ def _count(value: int) -> int:
     except TypeError:
         number = -1
     if not 0 <= number <= LARGEST_COUNT:
-        raise InputError("count must be an integer from 0 to 2**40; split larger ones over several batches")
+        raise InputError(
+            "count must be an integer from 0 to 2**40; split larger ones over several batches"
+        )
     return number

@@ -1,8 +1,10 @@
-"""The marks of one store in one file: those that move together are appended in one record, and synced once.
+"""The marks of one store in one file: those that move together are appended in one record, and
+synced once.
 
-A record is a line: a checksum, and a JSON object with a mark for each stream. The last record that names a stream counts. A kill
-or a power cut may leave an incomplete last record. Nobody has relied on it: it is passed over, and the next one takes its place.
-A damaged record anywhere else is refused. When the file has grown to several times what it needs, it is written anew.
+A record is a line: a checksum, and a JSON object with a mark for each stream. The last record that
+names a stream counts. A kill or a power cut may leave an incomplete last record. Nobody has relied
+on it: it is passed over, and the next one takes its place. A damaged record anywhere else is
+refused. When the file has grown to several times what it needs, it is written anew.
 """
 
 from __future__ import annotations
@@ -32,9 +34,11 @@ _CHECKSUM = 16
 
 
 class MarkFile:
-    """The marks of one store, by the uids of its streams. What was read is kept, so each use reads only what is new.
+    """The marks of one store, by the uids of its streams. What was read is kept, so each use reads
+    only what is new.
 
-    Guarantees: what :meth:`append` wrote is durable when it returns, all of it; if it raises, none of it counts.
+    Guarantees: what :meth:`append` wrote is durable when it returns, all of it; if it raises, none
+    of it counts.
     """
 
     def __init__(self, path: Path, checkpoints: Checkpoints) -> None:
@@ -49,7 +53,8 @@ class MarkFile:
         self._end, self._last, self._limit = 0, b"", SMALL_BYTES
 
     def _hold(self, descriptor: int) -> None:
-        """This is the file that was read. It stays open: otherwise one that replaces it later could get the same number."""
+        """This is the file that was read. It stays open: otherwise one that replaces it later could
+        get the same number."""
         self._held()
         self._held = weakref.finalize(self, os.close, os.dup(descriptor))
         self._identity = _identity(descriptor)
@@ -69,8 +74,11 @@ class MarkFile:
 
     @contextmanager
     def changing(self) -> Iterator[Mapping[str, Any]]:
-        """The marks as they are now; nobody else changes them meanwhile. Only inside may :meth:`append` be called."""
-        lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        """The marks as they are now; nobody else changes them meanwhile. Only inside may
+        :meth:`append` be called."""
+        lock = os.open(
+            self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield self.read()
@@ -105,7 +113,8 @@ class MarkFile:
             self._write_anew()
 
     def _write_anew(self) -> None:
-        """Replace the file by one with a single mark for each stream. Without room for that, this one goes on growing."""
+        """Replace the file by one with a single mark for each stream. Without room for that, this
+        one goes on growing."""
         uids, new = sorted(self._marks), self._path.with_suffix(".new")
         records = [
             _record({uid: self._marks[uid] for uid in uids[start : start + _MARKS_PER_RECORD]})
@@ -128,7 +137,8 @@ class MarkFile:
         sync_folder(self._path.parent)
 
     def _refresh(self, descriptor: int) -> None:
-        """Read what was appended since the last time; everything, if it is another file or a changed one."""
+        """Read what was appended since the last time; everything, if it is another file or a
+        changed one."""
         known = os.pread(descriptor, len(self._last), self._end - len(self._last))
         if changed := _identity(descriptor) != self._identity or known != self._last:
             self._forget()
@@ -148,7 +158,9 @@ class MarkFile:
 
 
 def damaged() -> FenceError:
-    return FenceError("fence is damaged; restore it, or remove it and see fadecount streams accept-history")
+    return FenceError(
+        "fence is damaged; restore it, or remove it and see fadecount streams accept-history"
+    )
 
 
 def _limit(needed: int) -> int:

@@ -1,14 +1,17 @@
 """The format of a store: what it must be, and how an older one becomes the current one.
 
-A store has one format number. Opening it for writing migrates an older format in one transaction: all of it, or nothing. A newer
-format is refused, since an older version would not keep its promises. Readers change nothing: they refuse any other format.
+A store has one format number. Opening it for writing migrates an older format in one transaction:
+all of it, or nothing. A newer format is refused, since an older version would not keep its
+promises. Readers change nothing: they refuse any other format.
 
-From 1 to 2: streams have a retention and may have removed releases; deleted streams leave more than their name; operators
-can send requests to the process that leads a stream. Persons are hashed in another way since then, so the caps of persons cannot
-be carried over within a tick: what was accepted for the open tick of a stream that protects persons is left out.
+From 1 to 2: streams have a retention and may have removed releases; deleted streams leave more than
+their name; operators can send requests to the process that leads a stream. Persons are hashed in
+another way since then, so the caps of persons cannot be carried over within a tick: what was
+accepted for the open tick of a stream that protects persons is left out.
 
-From 2 to 3: the keys of a stream are in blocks, each a list of names, instead of one row for each. What is noted of persons
-begins with the tick that it was noted in, so that the caps of persons hold in the tick of the migration too.
+From 2 to 3: the keys of a stream are in blocks, each a list of names, instead of one row for each.
+What is noted of persons begins with the tick that it was noted in, so that the caps of persons hold
+in the tick of the migration too.
 """
 
 from __future__ import annotations
@@ -69,7 +72,9 @@ def _refuse_newer(found: int | None) -> None:
 
 
 def _from_1(database: Database) -> None:
-    database.query("SELECT commit_id, secret FROM streams")  # a format that was never released has others
+    database.query(
+        "SELECT commit_id, secret FROM streams"
+    )  # a format that was never released has others
     for words in NEW_IN_FORMAT_2:
         database.change(database.in_dialect(words))
     for stream, last, text in database.query("SELECT id, last_tick, description FROM streams"):
@@ -83,11 +88,18 @@ def _from_2(database: Database) -> None:
     for words in NEW_IN_FORMAT_3:
         database.change(database.in_dialect(words))
     for stream, width, last in database.query("SELECT id, width, last_tick FROM streams"):
-        rows = database.query("SELECT name FROM keys WHERE stream = ? AND position < ? ORDER BY position", (stream, width))
+        rows = database.query(
+            "SELECT name FROM keys WHERE stream = ? AND position < ? ORDER BY position",
+            (stream, width),
+        )
         write_keys(database, stream, 0, [name for (name,) in rows])
-        noted = database.query("DELETE FROM persons WHERE stream = ? RETURNING person, events", (stream,))
+        noted = database.query(
+            "DELETE FROM persons WHERE stream = ? RETURNING person, events", (stream,)
+        )
         renamed = [(stream, noted_as(last + 1) + bytes(person), events) for person, events in noted]
-        database.change_many("INSERT INTO persons (stream, person, events) VALUES (?, ?, ?)", renamed)
+        database.change_many(
+            "INSERT INTO persons (stream, person, events) VALUES (?, ?, ?)", renamed
+        )
     database.change("DROP TABLE keys")
 
 

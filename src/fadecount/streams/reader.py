@@ -1,4 +1,5 @@
-"""Readers: published releases and what they cost. Nothing here can reach a counter's state or its inputs."""
+"""Readers: published releases and what they cost. Nothing here can reach a counter's state or its
+inputs."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Releases:
-    """Published ticks: values in the shape (ticks, keys), as released or through a view, and per tick the half width of the 95 %
-    interval around what was released."""
+    """Published ticks: values in the shape (ticks, keys), as released or through a view, and per
+    tick the half width of the 95 % interval around what was released."""
 
     first_tick: int
     values: NDArray[np.int64]
@@ -56,15 +57,20 @@ def _current(database: Database) -> Database:
 def _removed(status: Status) -> RemovedError:
     name, ticks = status.description.name, status.description.ticks
     kept = "" if status.kept_tick is None else ticks.shown(status.kept_tick)
-    return RemovedError(f"releases of stream {name!r} before {kept} were removed, got an earlier time; ask from then on")
+    return RemovedError(
+        f"releases of stream {name!r} before {kept} were removed, got an earlier time; ask from"
+        " then on"
+    )
 
 
 class Monotone:
-    """A view for readers who want counts that never fall: it starts at 0 or above and takes consecutive ticks, piece by piece.
+    """A view for readers who want counts that never fall: it starts at 0 or above and takes
+    consecutive ticks, piece by piece.
 
-    It is computed from the releases alone, so it costs no privacy, and it is never fed back into a counter. It is the running
-    maximum of the releases, since the true count only grows. To keep one large noise value from raising the view
-    permanently, each step may raise it by at most ``largest_step`` (if given).
+    It is computed from the releases alone, so it costs no privacy, and it is never fed back into a
+    counter. It is the running maximum of the releases, since the true count only grows. To keep one
+    large noise value from raising the view permanently, each step may raise it by at most
+    ``largest_step`` (if given).
     """
 
     def __init__(self, *, largest_step: int | None = None) -> None:
@@ -72,7 +78,8 @@ class Monotone:
         self._last: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def through(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The view of the next ticks, in the shape (ticks, keys); keys declared since then begin at 0."""
+        """The view of the next ticks, in the shape (ticks, keys); keys declared since then begin at
+        0."""
         width = values.shape[1]
         before = np.concatenate([self._last, np.zeros(width - len(self._last), dtype=np.int64)])
         if self._largest_step is None:
@@ -119,20 +126,30 @@ class Reader:
         """Whether there is a stream of that name."""
         return bool(self._database.query("SELECT 1 FROM streams WHERE name = ?", (name,)))
 
-    def summaries(self, *, after: str = "", limit: int = 1000, only: str | None = None) -> list[tuple[str, int, int]]:
-        """(name, tick seconds, number of keys) of the streams after a name, in alphabetical order; or of one stream."""
+    def summaries(
+        self, *, after: str = "", limit: int = 1000, only: str | None = None
+    ) -> list[tuple[str, int, int]]:
+        """(name, tick seconds, number of keys) of the streams after a name, in alphabetical order;
+        or of one stream."""
         if only is not None:
-            rows = self._database.query("SELECT name, description, width FROM streams WHERE name = ?", (only,))
+            rows = self._database.query(
+                "SELECT name, description, width FROM streams WHERE name = ?", (only,)
+            )
         else:
             rows = self._database.query(
-                "SELECT name, description, width FROM streams WHERE name > ? ORDER BY name LIMIT ?", (after, limit)
+                "SELECT name, description, width FROM streams WHERE name > ? ORDER BY name LIMIT ?",
+                (after, limit),
             )
-        return [(name, int(json.loads(text)["tick_seconds"]), int(width)) for name, text, width in rows]
+        return [
+            (name, int(json.loads(text)["tick_seconds"]), int(width)) for name, text, width in rows
+        ]
 
     def published(self) -> list[tuple[str, int | None, int]]:
         """(name, last published tick, number of keys) of every stream."""
         rows = self._database.query("SELECT name, published_tick, width FROM streams")
-        return [(name, None if tick is None else int(tick), int(width)) for name, tick, width in rows]
+        return [
+            (name, None if tick is None else int(tick), int(width)) for name, tick, width in rows
+        ]
 
     def status(self, name: str) -> Status:
         """What the stream is, and where it is in time."""
@@ -147,12 +164,18 @@ class Reader:
         return read_keys(self._database, self.status(name).id)
 
     def releases(
-        self, name: str, *, since: int | None = None, until: int | None = None, view: Monotone | None = None
+        self,
+        name: str,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        view: Monotone | None = None,
     ) -> Iterator[Releases]:
-        """The published releases of the ticks from ``since`` to before ``until``, oldest first, in pieces of any size.
+        """The published releases of the ticks from ``since`` to before ``until``, oldest first, in
+        pieces of any size.
 
-        With ``view``, the view is applied to them, from the first tick on that is there. A ``since`` before releases that
-        were removed raises a ``RemovedError``.
+        With ``view``, the view is applied to them, from the first tick on that is there. A
+        ``since`` before releases that were removed raises a ``RemovedError``.
         """
         status = self.status(name)
         if status.published_tick is None or status.first_tick is None:
@@ -165,12 +188,21 @@ class Reader:
             if chunk.first_tick != expected:
                 raise StoreError("stored releases are incomplete; take an intact copy of the store")
             expected = chunk.last_tick + 1
-            seen = Chunk(chunk.first_tick, view.through(chunk.values)) if view is not None else chunk
+            seen = (
+                Chunk(chunk.first_tick, view.through(chunk.values)) if view is not None else chunk
+            )
             skip = max(0, first - seen.first_tick)
             if skip < len(seen.values):
                 tick = seen.first_tick + skip
-                widths = half_widths(status.description.mechanism, status.step_of(tick), len(seen.values) - skip)
-                yield Releases(first_tick=tick, values=seen.values[skip:], half_widths=widths, released=chunk.values[skip:])
+                widths = half_widths(
+                    status.description.mechanism, status.step_of(tick), len(seen.values) - skip
+                )
+                yield Releases(
+                    first_tick=tick,
+                    values=seen.values[skip:],
+                    half_widths=widths,
+                    released=chunk.values[skip:],
+                )
         if expected <= last:
             raise StoreError("stored releases are incomplete; take an intact copy of the store")
 
@@ -184,15 +216,24 @@ class Reader:
         until: int | None = None,
         nonnegative: bool = False,
     ) -> Windows:
-        """The counts of the windows of time in the ticks from ``since`` to before ``until``, per hour, day, week or month.
+        """The counts of the windows of time in the ticks from ``since`` to before ``until``, per
+        hour, day, week or month.
 
-        A window that ``since`` cuts is given from its beginning; one that ``until`` cuts is partial.
+        A window that ``since`` cuts is given from its beginning; one that ``until`` cuts is
+        partial.
 
-        ``per`` is a number and a unit (``1h``, ``1d``, ``1w``, ``1mo``); days begin at midnight in ``zone``, by default the
-        stream's. With a delay, only ticks that are shown already are in a window. A window that reaches into releases that were
-        removed is partial; if all of them were removed, a ``RemovedError`` is raised. It costs no privacy: see docs/windows.md.
+        ``per`` is a number and a unit (``1h``, ``1d``, ``1w``, ``1mo``); days begin at midnight in
+        ``zone``, by default the stream's. With a delay, only ticks that are shown already are in a
+        window. A window that reaches into releases that were removed is partial; if all of them
+        were removed, a ``RemovedError`` is raised. It costs no privacy: see docs/windows.md.
         """
-        from fadecount.streams.windows import WindowCalendar, no_windows, window_start, window_ticks, windows_of
+        from fadecount.streams.windows import (
+            WindowCalendar,
+            no_windows,
+            window_start,
+            window_ticks,
+            windows_of,
+        )
 
         status = self.status(name)
         ticks, mechanism = status.description.ticks, status.description.mechanism
@@ -200,7 +241,9 @@ class Reader:
         calendar = WindowCalendar(per=per, zone=ticks.zone if zone is None else zone)
         begin, last = status.first_tick, status.published_tick
         earliest = begin
-        if begin is not None and status.kept_tick is not None:  # a window needs the release before its first tick
+        if (
+            begin is not None and status.kept_tick is not None
+        ):  # a window needs the release before its first tick
             earliest = max(begin + 1, status.kept_tick + 1 - delay)
             if until is not None and until <= earliest:
                 raise _removed(status)
@@ -218,11 +261,18 @@ class Reader:
         return found.nonnegative() if nonnegative else found
 
     def frame(
-        self, name: str, *, per: str | None = None, zone: str | None = None, nonnegative: bool = False
+        self,
+        name: str,
+        *,
+        per: str | None = None,
+        zone: str | None = None,
+        nonnegative: bool = False,
     ) -> polars.DataFrame | pandas.DataFrame:
-        """All releases as a data frame with real timestamps in the stream's zone: polars, or pandas where only that is there.
+        """All releases as a data frame with real timestamps in the stream's zone: polars, or pandas
+        where only that is there.
 
-        The columns are tick, key, value, low and high; with ``per`` (see :meth:`windows`) also tick_end and partial.
+        The columns are tick, key, value, low and high; with ``per`` (see :meth:`windows`) also
+        tick_end and partial.
         """
         from fadecount.streams.export import releases_table, to_frame, windows_table
 
@@ -233,21 +283,25 @@ class Reader:
         return to_frame(windows_table(found, keys), zone or ticks.zone)
 
     def deleted(self) -> list[tuple[str, int | None, int | None]]:
-        """(name, steps released, Unix seconds of the deletion) of every deleted stream that had released something; None where an
-        older version did not record it."""
+        """(name, steps released, Unix seconds of the deletion) of every deleted stream that had
+        released something; None where an older version did not record it."""
         rows = self._database.query("SELECT name, steps, deleted_at FROM deleted ORDER BY name")
         return [(name, steps, moment) for name, steps, moment in rows]
 
     @staticmethod
     def _kept(status: Status, since: int | None) -> int:
-        """The first tick that is there, if ``since`` does not ask for an earlier one that was removed."""
+        """The first tick that is there, if ``since`` does not ask for an earlier one that was
+        removed."""
         assert status.kept_from is not None
         if status.kept_tick is not None and since is not None and since < status.kept_tick:
             raise _removed(status)
         return status.kept_from
 
-    def _values_at(self, status: Status, wanted: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The releases of these ticks (rising), and how many keys each has; 0 before the first tick."""
+    def _values_at(
+        self, status: Status, wanted: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The releases of these ticks (rising), and how many keys each has; 0 before the first
+        tick."""
         totals = np.zeros((len(wanted), status.width), dtype=np.int64)
         widths = np.zeros(len(wanted), dtype=np.int64)
         first = max(int(wanted[0]), status.first_tick or 0)
@@ -265,10 +319,11 @@ class Reader:
         return totals, widths
 
     def loss(self, name: str, tick: int, *, at: float | None = None) -> float:
-        """The privacy loss of a unit in a tick, given all releases published so far; an upper bound, rounded up.
+        """The privacy loss of a unit in a tick, given all releases published so far; an upper
+        bound, rounded up.
 
-        ``at`` (Unix seconds) looks ahead: all ticks that are over by then are treated as published. A unit that arrived late was
-        counted in a later tick, and its loss is at most this.
+        ``at`` (Unix seconds) looks ahead: all ticks that are over by then are treated as published.
+        A unit that arrived late was counted in a later tick, and its loss is at most this.
         """
         status = self.status(name)
         through = None if at is None else status.step_of(status.description.ticks.at(at) - 1)
@@ -286,5 +341,10 @@ class Reader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()

@@ -1,11 +1,12 @@
-"""Requests of an operator to the process that leads a stream, by way of the store: delete it, keep releases for a time, accept
-other histories.
+"""Requests of an operator to the process that leads a stream, by way of the store: delete it, keep
+releases for a time, accept other histories.
 
-One process writes to a stream. A command on the same machine, or another one with PostgreSQL, cannot do it instead. It writes a
-request and waits for the answer. The leader looks for requests twice a second.
+One process writes to a stream. A command on the same machine, or another one with PostgreSQL,
+cannot do it instead. It writes a request and waits for the answer. The leader looks for requests
+twice a second.
 
-Nobody may carry out what nobody waits for any more. So whoever asks withdraws the request, however the waiting ends. A process
-that is killed cannot: its request expires.
+Nobody may carry out what nobody waits for any more. So whoever asks withdraws the request, however
+the waiting ends. A process that is killed cannot: its request expires.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What an operator asks for: an action on a stream, with a number where it needs one; who asks, and when it expires."""
+    """What an operator asks for: an action on a stream, with a number where it needs one; who asks,
+    and when it expires."""
 
     stream: str
     action: Action
@@ -40,7 +42,8 @@ class Request:
 
 
 def ask_leader(database: Database, request: Request, *, wait_seconds: float = WAIT_SECONDS) -> None:
-    """Write a request and wait until it is done. A refusal is raised; a request that is not answered is withdrawn."""
+    """Write a request and wait until it is done. A refusal is raised; a request that is not
+    answered is withdrawn."""
     number = write_request(database, request)
     try:
         until = time.monotonic() + wait_seconds
@@ -49,7 +52,10 @@ def ask_leader(database: Database, request: Request, *, wait_seconds: float = WA
     finally:
         answer = withdraw(database, number)
     if answer is None:
-        raise LockedError(f"stream {request.stream!r} is in use by a process that answers no requests; stop that process first")
+        raise LockedError(
+            f"stream {request.stream!r} is in use by a process that answers no requests; stop that"
+            " process first"
+        )
     if answer != DONE:
         raise StoreError(answer)
 
@@ -58,7 +64,8 @@ def write_request(database: Database, request: Request) -> int:
     """Write a request for the leader of its stream; the number of the request."""
     details = json.dumps({"number": request.number, "actor": request.actor, "until": request.until})
     ((number,),) = database.query(
-        "INSERT INTO requests (stream, action, details) VALUES (?, ?, ?) RETURNING id", (request.stream, request.action, details)
+        "INSERT INTO requests (stream, action, details) VALUES (?, ?, ?) RETURNING id",
+        (request.stream, request.action, details),
     )
     return int(number)
 
@@ -77,8 +84,13 @@ def withdraw(database: Database, number: int) -> str | None:
 
 def waiting_requests(database: Database) -> list[Request]:
     """The requests that have no answer yet, oldest first. Those that have expired are removed."""
-    rows = database.query("SELECT id, stream, action, details FROM requests WHERE answer IS NULL ORDER BY id")
-    found = [Request(**{"until": 0.0, **json.loads(details)}, id=at, stream=name, action=do) for at, name, do, details in rows]
+    rows = database.query(
+        "SELECT id, stream, action, details FROM requests WHERE answer IS NULL ORDER BY id"
+    )
+    found = [
+        Request(**{"until": 0.0, **json.loads(details)}, id=at, stream=name, action=do)
+        for at, name, do, details in rows
+    ]
     now = time.time()
     for each in found:
         if each.until < now:

@@ -1,8 +1,10 @@
-"""Retention and compaction: old releases are removed after a time, and those that stay are kept in fewer rows.
+"""Retention and compaction: old releases are removed after a time, and those that stay are kept in
+fewer rows.
 
-Only rows of releases change, in short transactions while a stream runs. What losses and intervals depend on stays: the state, the
-description, when the stream began, how many steps it has, the fence. What was published stays published: observers keep it,
-and every loss counts it. When something is removed depends on the clock of the releases alone, never on events.
+Only rows of releases change, in short transactions while a stream runs. What losses and intervals
+depend on stays: the state, the description, when the stream began, how many steps it has, the
+fence. What was published stays published: observers keep it, and every loss counts it. When
+something is removed depends on the clock of the releases alone, never on events.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ FRESH_TICKS = 512
 """The last ticks of a stream, which are not joined yet."""
 
 _STEPS = 64
-"""Releases are removed when this part of the time they are kept for has passed; so that there is not a removal at every tick."""
+"""Releases are removed when this part of the time they are kept for has passed; so that there is
+not a removal at every tick."""
 
 NEEDS_UPKEEP = (
     "SELECT name FROM streams WHERE retain_seconds IS NOT NULL "
@@ -33,7 +36,8 @@ NEEDS_UPKEEP = (
 
 
 def first_tick_to_keep(status: Status) -> int | None:
-    """The first tick that the retention of a stream keeps; None if it keeps everything there is. The last tick always stays."""
+    """The first tick that the retention of a stream keeps; None if it keeps everything there is.
+    The last tick always stays."""
     last, kept = status.published_tick, status.kept_from
     if status.retain_seconds is None or last is None or kept is None or last < kept:
         return None
@@ -48,15 +52,20 @@ def first_tick_to_keep(status: Status) -> int | None:
 def remove_some(database: Database, status: Status, cut: int, audit_log: AuditLog) -> None:
     """Remove releases before the tick ``cut``, at most ``ROWS_AT_ONCE`` rows of them."""
     rows = database.query(
-        "SELECT first_tick, ticks FROM releases WHERE stream = ? AND first_tick < ? ORDER BY first_tick LIMIT ?",
+        "SELECT first_tick, ticks FROM releases WHERE stream = ? AND first_tick < ? ORDER BY"
+        " first_tick LIMIT ?",
         (status.id, cut, ROWS_AT_ONCE),
     )
     end = int(rows[-1][0] + rows[-1][1]) if rows else cut
     until = min(cut, end)
     with database.transaction():
         rest = list(read_chunks(database, status.id, until, end - 1))
-        database.change("DELETE FROM releases WHERE stream = ? AND first_tick < ?", (status.id, until))
-        write_chunks(database, [(status.id, chunk) for chunk in rest])  # the part of the last row that stays
+        database.change(
+            "DELETE FROM releases WHERE stream = ? AND first_tick < ?", (status.id, until)
+        )
+        write_chunks(
+            database, [(status.id, chunk) for chunk in rest]
+        )  # the part of the last row that stays
         database.change("UPDATE streams SET kept_tick = ? WHERE id = ?", (until, status.id))
         if until == cut:
             before = status.description.ticks.shown(cut)
@@ -64,7 +73,8 @@ def remove_some(database: Database, status: Status, cut: int, audit_log: AuditLo
 
 
 def join_some(database: Database, status: Status, compacted: int | None) -> bool:
-    """Join the next rows of consecutive ticks with the same keys into one; whether there may be more to join."""
+    """Join the next rows of consecutive ticks with the same keys into one; whether there may be
+    more to join."""
     kept, last = status.kept_from, status.published_tick
     if kept is None or last is None:
         return False
@@ -73,8 +83,8 @@ def join_some(database: Database, status: Status, compacted: int | None) -> bool
     if end - begin < FRESH_TICKS:
         return False
     rows = database.query(
-        "SELECT first_tick, ticks, width FROM releases WHERE stream = ? AND first_tick >= ? AND first_tick <= ? "
-        "ORDER BY first_tick LIMIT ?",
+        "SELECT first_tick, ticks, width FROM releases WHERE stream = ? AND first_tick >= ? AND"
+        " first_tick <= ? ORDER BY first_tick LIMIT ?",
         (status.id, begin, end, ROWS_AT_ONCE),
     )
     if not rows:
@@ -82,15 +92,25 @@ def join_some(database: Database, status: Status, compacted: int | None) -> bool
     first, ticks, width = rows[0]
     count, joined = ticks, 1
     for start, more, keys in rows[1:]:
-        if start != first + count or keys != width or count + more > MOST_TICKS or (count + more) * width > CELLS:
+        if (
+            start != first + count
+            or keys != width
+            or count + more > MOST_TICKS
+            or (count + more) * width > CELLS
+        ):
             break
         count, joined = count + more, joined + 1
     with database.transaction():
         if joined > 1:
-            values = [chunk.values for chunk in read_chunks(database, status.id, first, first + count - 1)]
+            values = [
+                chunk.values for chunk in read_chunks(database, status.id, first, first + count - 1)
+            ]
             database.change(
-                "DELETE FROM releases WHERE stream = ? AND first_tick >= ? AND first_tick < ?", (status.id, first, first + count)
+                "DELETE FROM releases WHERE stream = ? AND first_tick >= ? AND first_tick < ?",
+                (status.id, first, first + count),
             )
             write_chunks(database, [(status.id, Chunk(first, np.concatenate(values)))])
-        database.change("UPDATE streams SET compacted_tick = ? WHERE id = ?", (first + count, status.id))
+        database.change(
+            "UPDATE streams SET compacted_tick = ? WHERE id = ?", (first + count, status.id)
+        )
     return True

@@ -1,10 +1,11 @@
 """True counts at rest: plain, or sealed with AES-256-GCM under a key of its own for every body.
 
-A sealed body is one version byte, the first 8 bytes of the key's fingerprint, a random salt of 32 bytes and the ciphertext with
-its tag. The key of a body is HKDF-SHA256 of the given key and the salt (RFC 5869). So each derived key seals one body, and the
-nonce of AES-GCM is always zero: no nonces need to be counted, and no key must be rotated before a limit. Two bodies share
-a key only if two salts of 256 random bits are equal. The identity of the body (store, stream, kind, number) is authenticated
-with it, so bodies cannot be swapped.
+A sealed body is one version byte, the first 8 bytes of the key's fingerprint, a random salt of 32
+bytes and the ciphertext with its tag. The key of a body is HKDF-SHA256 of the given key and the
+salt (RFC 5869). So each derived key seals one body, and the nonce of AES-GCM is always zero: no
+nonces need to be counted, and no key must be rotated before a limit. Two bodies share a key only if
+two salts of 256 random bits are equal. The identity of the body (store, stream, kind, number) is
+authenticated with it, so bodies cannot be swapped.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Seal(Protocol):
 
 
 class Plain:
-    """No encryption, but a checksum that finds damage: the file's mode and the disk's own encryption protect the state."""
+    """No encryption, but a checksum that finds damage: the file's mode and the disk's own
+    encryption protect the state."""
 
     fingerprint = ""
 
@@ -69,7 +71,9 @@ class Sealed:
 
     def __post_init__(self) -> None:
         if len(self.key) != 32:
-            raise bad_parameter("key length", len(self.key), "32 bytes", "make one with: openssl rand -hex 32")
+            raise bad_parameter(
+                "key length", len(self.key), "32 bytes", "make one with: openssl rand -hex 32"
+            )
 
     @property
     def fingerprint(self) -> str:
@@ -82,33 +86,49 @@ class Sealed:
         return head + salt + self._cipher(salt).encrypt(_NONCE, body, head + about.encode())
 
     def open(self, body: bytes, about: str) -> bytes:
-        """The body, or a :class:`StoreError` if it is damaged, of another place, or sealed with another key."""
+        """The body, or a :class:`StoreError` if it is damaged, of another place, or sealed with
+        another key."""
         head, salt = body[: 1 + _FINGERPRINT], body[1 + _FINGERPRINT : 1 + _FINGERPRINT + _SALT]
         if head != bytes([_VERSION]) + bytes.fromhex(self.fingerprint):
-            raise StoreError("state must be sealed with the given key, got another one; give the key it was sealed with")
+            raise StoreError(
+                "state must be sealed with the given key, got another one; give the key it was"
+                " sealed with"
+            )
         try:
-            return self._cipher(salt).decrypt(_NONCE, body[1 + _FINGERPRINT + _SALT :], head + about.encode())
+            return self._cipher(salt).decrypt(
+                _NONCE, body[1 + _FINGERPRINT + _SALT :], head + about.encode()
+            )
         except (InvalidTag, ValueError) as error:
             raise StoreError("sealed state is damaged; take an intact copy of the store") from error
 
     def _cipher(self, salt: bytes) -> AESGCM:
-        return AESGCM(HKDF(hashes.SHA256(), length=32, salt=salt, info=b"fadecount body").derive(self.key))
+        return AESGCM(
+            HKDF(hashes.SHA256(), length=32, salt=salt, info=b"fadecount body").derive(self.key)
+        )
 
 
 def _checksum(body: bytes, about: str) -> bytes:
-    return hashlib.blake2b(body, digest_size=_CHECKSUM, key=hashlib.blake2b(about.encode()).digest()).digest()
+    return hashlib.blake2b(
+        body, digest_size=_CHECKSUM, key=hashlib.blake2b(about.encode()).digest()
+    ).digest()
 
 
 def seal_from(key_file: str | Path | None = None) -> Seal:
-    """The seal from a key file, else from the variable ``FADECOUNT_KEY``, else none. Keys are 32 bytes, or 64 hexadecimal
-    digits.
+    """The seal from a key file, else from the variable ``FADECOUNT_KEY``, else none. Keys are 32
+    bytes, or 64 hexadecimal digits.
     """
     if key_file is not None:
         try:
             content = Path(key_file).read_bytes()
         except OSError as error:
-            raise bad_parameter("key file", str(key_file), "readable", error.strerror or "check the path") from None
-        return Sealed(content if len(content) == 32 else _hexadecimal(content.decode("ascii", "replace"), "key file"))
+            raise bad_parameter(
+                "key file", str(key_file), "readable", error.strerror or "check the path"
+            ) from None
+        return Sealed(
+            content
+            if len(content) == 32
+            else _hexadecimal(content.decode("ascii", "replace"), "key file")
+        )
     text = os.environ.get(KEY_VARIABLE)
     return Sealed(_hexadecimal(text, KEY_VARIABLE)) if text else Plain()
 
@@ -119,5 +139,8 @@ def _hexadecimal(text: str, name: str) -> bytes:
     except ValueError:
         key = b""
     if len(key) != 32:
-        raise StoreError(f"{name} must hold 32 bytes or 64 hexadecimal digits; make one with: openssl rand -hex 32")
+        raise StoreError(
+            f"{name} must hold 32 bytes or 64 hexadecimal digits; make one with: openssl rand"
+            " -hex 32"
+        )
     return key

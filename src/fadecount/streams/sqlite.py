@@ -24,7 +24,8 @@ _PRAGMAS = (
 )
 
 _OPEN, _CLOSED = 1, 0
-"""``user_version`` in the header of the file: whether a process writes, so that the file alone may not be all of the store."""
+"""``user_version`` in the header of the file: whether a process writes, so that the file alone may
+not be all of the store."""
 
 _VERSION_AT = 60
 """Where SQLite keeps ``user_version`` in the file, as 4 bytes."""
@@ -34,11 +35,12 @@ _FAILURES = (sqlite3.Error, sqlite3.Warning, OSError, UnicodeDecodeError)
 
 
 class SQLiteDatabase(GuardedConnection):
-    """One connection to a file that only its owner may read (mode 0600, also of the files SQLite puts beside it).
+    """One connection to a file that only its owner may read (mode 0600, also of the files SQLite
+    puts beside it).
 
-    Guarantees: a finished transaction is on disk (write-ahead log, ``synchronous = FULL``); at most one process writes, held by a
-    lock on ``<path>.lock`` that ends with the process; damage that SQLite can see is refused when a writer opens; a copy without
-    its write-ahead log is refused.
+    Guarantees: a finished transaction is on disk (write-ahead log, ``synchronous = FULL``); at most
+    one process writes, held by a lock on ``<path>.lock`` that ends with the process; damage that
+    SQLite can see is refused when a writer opens; a copy without its write-ahead log is refused.
     """
 
     def __init__(self, path: str | Path, *, writes: bool, beside: bool = False) -> None:
@@ -52,7 +54,9 @@ class SQLiteDatabase(GuardedConnection):
         try:
             if self._path != MEMORY:
                 self._prepare(Path(self._path), writes)
-            self._connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=10.0)
+            self._connection = sqlite3.connect(
+                self._path, isolation_level=None, check_same_thread=False, timeout=10.0
+            )
             try:
                 self._set_up(writes)
             except BaseException:
@@ -68,7 +72,9 @@ class SQLiteDatabase(GuardedConnection):
     def _prepare(self, path: Path, writes: bool) -> None:
         if not writes or self._beside:
             if not path.is_file():
-                raise StoreError(f"store must exist to be read, got {str(path)!r}; run or serve creates it")
+                raise StoreError(
+                    f"store must exist to be read, got {str(path)!r}; run or serve creates it"
+                )
             _require_log(path)
             return
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,7 +82,9 @@ class SQLiteDatabase(GuardedConnection):
         try:
             fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise LockedError(f"store {str(path)!r} is in use by another writer; stop that process first") from None
+            raise LockedError(
+                f"store {str(path)!r} is in use by another writer; stop that process first"
+            ) from None
         if path.exists():
             os.close(private_file(path))
             _require_log(path)
@@ -105,10 +113,13 @@ class SQLiteDatabase(GuardedConnection):
             for table in TABLES:
                 self._connection.execute(self.in_dialect(table))
             return
-        if not self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'streams'").fetchall():
+        if not self._connection.execute(
+            "SELECT 1 FROM sqlite_master WHERE name = 'streams'"
+        ).fetchall():
             raise StoreError(
-                f"store must hold streams, got none in {self._path!r}; take the files of a stopped store, or a fadecount backup "
-                "(run and serve create a store where there is no file)"
+                f"store must hold streams, got none in {self._path!r}; take the files of a stopped"
+                " store, or a fadecount backup (run and serve create a store where there is no"
+                " file)"
             )
         if not writes or self._beside:
             return
@@ -119,7 +130,9 @@ class SQLiteDatabase(GuardedConnection):
         self._connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
 
     def _begin(self, *, durable: bool) -> None:
-        if durable is not self._durable:  # the log is synced at a commit that is to be durable, with all that is in it
+        if (
+            durable is not self._durable
+        ):  # the log is synced at a commit that is to be durable, with all that is in it
             self.change(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
             self._durable = durable
         self.change("BEGIN IMMEDIATE")
@@ -128,7 +141,9 @@ class SQLiteDatabase(GuardedConnection):
         return table.format(identity="INTEGER PRIMARY KEY AUTOINCREMENT", bytes="BLOB")
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        rows: list[tuple[Any, ...]] = self._run(lambda: self._connection.execute(sql, values).fetchall())
+        rows: list[tuple[Any, ...]] = self._run(
+            lambda: self._connection.execute(sql, values).fetchall()
+        )
         return rows
 
     def change(self, sql: str, values: Sequence[Any] = ()) -> int:
@@ -136,11 +151,14 @@ class SQLiteDatabase(GuardedConnection):
         return count
 
     def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        count: int = self._run(lambda: self._connection.executemany(sql, rows).rowcount) if rows else 0
+        count: int = (
+            self._run(lambda: self._connection.executemany(sql, rows).rowcount) if rows else 0
+        )
         return count
 
     def copy_into(self, path: Path) -> None:
-        """The online backup of SQLite in one step: writers go on meanwhile, in the write-ahead log."""
+        """The online backup of SQLite in one step: writers go on meanwhile, in the write-ahead
+        log."""
 
         def copy() -> None:
             with closing(sqlite3.connect(path, isolation_level=None)) as target:
@@ -185,10 +203,12 @@ def as_one_file(connection: sqlite3.Connection) -> None:
 
 
 def _require_log(path: Path) -> None:
-    """Refuse a copy that was taken while a process was writing, without its write-ahead log: it is older than the store was.
+    """Refuse a copy that was taken while a process was writing, without its write-ahead log: it is
+    older than the store was.
 
-    Closing a store merges the log into the file. After a kill the log stays beside the file, and is merged by the next process,
-    be it a reader; so the original, which the lock file knows, may be without a log.
+    Closing a store merges the log into the file. After a kill the log stays beside the file, and is
+    merged by the next process, be it a reader; so the original, which the lock file knows, may be
+    without a log.
     """
     log, lock = path.with_name(path.name + "-wal"), path.with_name(path.name + ".lock")
     with path.open("rb") as file:
@@ -198,8 +218,9 @@ def _require_log(path: Path) -> None:
         return
     if not lock.exists() or lock.read_bytes().strip() != _identity(path):
         raise StoreError(
-            f"store {str(path)!r} lacks its write-ahead log ({log.name}): it was copied while a process wrote to it, and is "
-            "older than what was released; make copies with fadecount backup, or of all files of a stopped store"
+            f"store {str(path)!r} lacks its write-ahead log ({log.name}): it was copied while a"
+            " process wrote to it, and is older than what was released; make copies with fadecount"
+            " backup, or of all files of a stopped store"
         )
 
 

@@ -1,4 +1,5 @@
-"""A counter's parts in a store: only what changed is written, and what is read back is checked as a whole."""
+"""A counter's parts in a store: only what changed is written, and what is read back is checked as a
+whole."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Changes:
 
 
 class StoredState:
-    """The parts of one stream as they are stored: their bytes (to see what changes) and digests (to see damage)."""
+    """The parts of one stream as they are stored: their bytes (to see what changes) and digests (to
+    see damage)."""
 
     def __init__(self, database: Database, seal: Seal, uid: str, stream: int) -> None:
         self._database, self._seal, self._uid, self._stream = database, seal, uid, stream
@@ -45,8 +47,11 @@ class StoredState:
         """The description and the keys as they are in the digest."""
 
     def load(self, status: Status, source: NoiseSource | None) -> Counter:
-        """The counter as it was committed. Raises if anything is missing, altered or from another commit."""
-        rows = self._database.query("SELECT kind, number, body FROM state WHERE stream = ?", (self._stream,))
+        """The counter as it was committed. Raises if anything is missing, altered or from another
+        commit."""
+        rows = self._database.query(
+            "SELECT kind, number, body FROM state WHERE stream = ?", (self._stream,)
+        )
         self.keys = read_keys(self._database, self._stream)
         self._bodies, self._digests = {}, {}
         for kind, number, body in rows:
@@ -59,11 +64,18 @@ class StoredState:
         try:
             return counter_of(status.description.mechanism, self._parts(status.steps), source)
         except (KeyError, ValueError) as error:
-            raise StoreError("state does not fit its time; take an intact copy of the store") from error
+            raise StoreError(
+                "state does not fit its time; take an intact copy of the store"
+            ) from error
 
     def _parts(self, steps: int) -> Parts:
-        rows = {name: np.frombuffer(body, dtype="<i8").astype(np.int64) for name, body in self._bodies.items()}
-        numbers = {kind: sorted(number for of, number in rows if of == kind) for kind in (TAIL, DELAYED)}
+        rows = {
+            name: np.frombuffer(body, dtype="<i8").astype(np.int64)
+            for name, body in self._bodies.items()
+        }
+        numbers = {
+            kind: sorted(number for of, number in rows if of == kind) for kind in (TAIL, DELAYED)
+        }
         return Parts(
             time=steps,
             total=rows[TOTAL, 0],
@@ -72,11 +84,15 @@ class StoredState:
         )
 
     def changes(self, counter: Counter) -> Changes:
-        """What changed since the last time. It must be written (:func:`write_state`) with the new :meth:`digest`.
+        """What changed since the last time. It must be written (:func:`write_state`) with the new
+        :meth:`digest`.
 
-        The sum is always written: a write only when it changes would reveal whether events occurred, even under a seal.
+        The sum is always written: a write only when it changes would reveal whether events
+        occurred, even under a seal.
         """
-        new = {name: row.astype("<i8", copy=False).tobytes() for name, row in _named(parts_of(counter))}
+        new = {
+            name: row.astype("<i8", copy=False).tobytes() for name, row in _named(parts_of(counter))
+        }
         gone = [name for name in self._bodies if name not in new]
         for name in gone:
             del self._digests[name]
@@ -94,7 +110,8 @@ class StoredState:
         write_state(self._database, [self.changes(counter)])
 
     def sign(self, name: str) -> Status:
-        """Write the digest of the stream's status, of ``keys`` and of the parts, as they are now, and return the status."""
+        """Write the digest of the stream's status, of ``keys`` and of the parts, as they are now,
+        and return the status."""
         status = read_status(self._database, name)
         digest = self.digest(status)
         self._database.change("UPDATE streams SET digest = ? WHERE id = ?", (digest, status.id))
@@ -107,7 +124,8 @@ class StoredState:
             body = seal.close(row, self._about(*name))
             self._digests[name] = _digest(body)
             self._database.change(
-                "UPDATE state SET body = ? WHERE stream = ? AND kind = ? AND number = ?", (body, self._stream, *name)
+                "UPDATE state SET body = ? WHERE stream = ? AND kind = ? AND number = ?",
+                (body, self._stream, *name),
             )
 
     def add_keys(self, new: Sequence[str], written: str) -> None:
@@ -124,8 +142,17 @@ class StoredState:
         """One digest of what the stream is, its status, its keys and every stored part."""
         if self._described[0] is not status.description:
             self._described = status.description, status.description.to_json()
-        about = (status.uid, self._described[1], status.first_tick, status.last_tick, status.steps, status.width)
-        whole = hashlib.blake2b(f"{json.dumps(about)[:-1]}, {self._written_keys()}]".encode(), digest_size=32)
+        about = (
+            status.uid,
+            self._described[1],
+            status.first_tick,
+            status.last_tick,
+            status.steps,
+            status.width,
+        )
+        whole = hashlib.blake2b(
+            f"{json.dumps(about)[:-1]}, {self._written_keys()}]".encode(), digest_size=32
+        )
         for kind, number in sorted(self._digests):
             whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
         return whole.digest()
@@ -146,7 +173,8 @@ def write_state(database: Database, changes: Sequence[Changes]) -> None:
 
 
 def written_keys(keys: Sequence[str]) -> str:
-    """Keys as they are in the digest. Those of a long list can be written piece by piece, separated by ``", "``."""
+    """Keys as they are in the digest. Those of a long list can be written piece by piece, separated
+    by ``", "``."""
     return json.dumps(keys)[1:-1]
 
 

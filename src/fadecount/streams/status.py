@@ -1,4 +1,5 @@
-"""Where a stream stands in time: its row in the store, and its declared keys. Nothing here depends on true counts."""
+"""Where a stream stands in time: its row in the store, and its declared keys. Nothing here depends
+on true counts."""
 
 from __future__ import annotations
 
@@ -41,7 +42,11 @@ class Status:
     @property
     def published_steps(self) -> int:
         """How many steps readers can see."""
-        return 0 if self.published_tick is None or self.first_tick is None else self.published_tick - self.first_tick + 1
+        return (
+            0
+            if self.published_tick is None or self.first_tick is None
+            else self.published_tick - self.first_tick + 1
+        )
 
     @property
     def loss(self) -> StreamLoss:
@@ -76,7 +81,9 @@ def read_status(database: Database, name: str) -> Status:
     try:
         return _status(rows[0])
     except (ValueError, TypeError) as error:
-        raise StoreError("status of a stream is damaged; take an intact copy of the store") from error
+        raise StoreError(
+            "status of a stream is damaged; take an intact copy of the store"
+        ) from error
 
 
 def _some_names(database: Database) -> str:
@@ -92,11 +99,29 @@ def read_statuses(database: Database, *, after: str, limit: int) -> list[Status]
     try:
         return [_status(row) for row in database.query(words, (after, limit))]
     except (ValueError, TypeError) as error:
-        raise StoreError("status of a stream is damaged; take an intact copy of the store") from error
+        raise StoreError(
+            "status of a stream is damaged; take an intact copy of the store"
+        ) from error
 
 
 def _status(row: tuple[Any, ...]) -> Status:
-    id_, name, uid, text, first, last, published, steps, width, commit_id, previous, forks, digest, retain, kept = row
+    (
+        id_,
+        name,
+        uid,
+        text,
+        first,
+        last,
+        published,
+        steps,
+        width,
+        commit_id,
+        previous,
+        forks,
+        digest,
+        retain,
+        kept,
+    ) = row
     return Status(
         id=id_,
         uid=uid,
@@ -116,7 +141,8 @@ def _status(row: tuple[Any, ...]) -> Status:
 
 
 def lock_streams(database: Database, streams: Sequence[int]) -> None:
-    """Keep other transactions from changing the rows of these streams, or from accepting events for them, until this one ends."""
+    """Keep other transactions from changing the rows of these streams, or from accepting events for
+    them, until this one ends."""
     if database.for_update:
         marks = ", ".join("?" * len(streams))
         words = f"SELECT 1 FROM streams WHERE id IN ({marks}) ORDER BY id{database.for_update}"  # noqa: S608 - marks
@@ -124,7 +150,8 @@ def lock_streams(database: Database, streams: Sequence[int]) -> None:
 
 
 def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]]) -> int:
-    """Write where streams stand in time, from before to after; returns how many of them were still as before.
+    """Write where streams stand in time, from before to after; returns how many of them were still
+    as before.
 
     The lock of a stream excludes other processes; this check excludes a second object in this one.
     """
@@ -144,8 +171,8 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
         for before, after in changes
     ]
     return database.change_many(
-        "UPDATE streams SET first_tick = ?, last_tick = ?, published_tick = ?, steps = ?, commit_id = ?, "
-        "previous_commit_id = ?, digest = ? WHERE id = ? AND commit_id = ? AND digest = ?",
+        "UPDATE streams SET first_tick = ?, last_tick = ?, published_tick = ?, steps = ?, commit_id"
+        " = ?, previous_commit_id = ?, digest = ? WHERE id = ? AND commit_id = ? AND digest = ?",
         rows,
     )
 
@@ -164,19 +191,24 @@ def read_keys(database: Database, stream: int) -> tuple[str, ...]:
     Names beyond the width of the stream are those of a declaration that has not finished.
     """
     rows = database.query(
-        "SELECT names FROM key_blocks WHERE stream = ? AND position < (SELECT width FROM streams WHERE id = ?) ORDER BY position",
+        "SELECT names FROM key_blocks WHERE stream = ? AND position < (SELECT width FROM streams"
+        " WHERE id = ?) ORDER BY position",
         (stream, stream),
     )
     try:
         return tuple(name for (names,) in rows for name in json.loads(names))
     except ValueError as error:
-        raise StoreError("keys of a stream are damaged; take an intact copy of the store") from error
+        raise StoreError(
+            "keys of a stream are damaged; take an intact copy of the store"
+        ) from error
 
 
 def write_keys(database: Database, stream: int, first: int, names: Sequence[str]) -> None:
-    """Write names from a position on as one block, instead of all blocks that begin there or after it.
+    """Write names from a position on as one block, instead of all blocks that begin there or after
+    it.
 
-    A block is one row: with a row and an index entry for each name, 10^5 names in no order would take seconds.
+    A block is one row: with a row and an index entry for each name, 10^5 names in no order would
+    take seconds.
     """
     database.change("DELETE FROM key_blocks WHERE stream = ? AND position >= ?", (stream, first))
     words = "INSERT INTO key_blocks (stream, position, names) VALUES (?, ?, ?)"

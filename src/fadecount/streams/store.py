@@ -17,12 +17,35 @@ from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import FORMAT, Checkpoints, Database
 from fadecount.streams.deletion import delete_stream, deleted_streams, remove_some_rows
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
-from fadecount.streams.fence import Fence, FileFence, ServerFence, claim, default_folder, mark_of, recover, shared_fate
+from fadecount.streams.fence import (
+    Fence,
+    FileFence,
+    ServerFence,
+    claim,
+    default_folder,
+    mark_of,
+    recover,
+    shared_fate,
+)
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
 from fadecount.streams.migration import migrate
 from fadecount.streams.reader import Reader
-from fadecount.streams.requests import DONE, Request, answer_request, answer_to, waiting_requests, withdraw, write_request
-from fadecount.streams.retention import FRESH_TICKS, NEEDS_UPKEEP, first_tick_to_keep, join_some, remove_some
+from fadecount.streams.requests import (
+    DONE,
+    Request,
+    answer_request,
+    answer_to,
+    waiting_requests,
+    withdraw,
+    write_request,
+)
+from fadecount.streams.retention import (
+    FRESH_TICKS,
+    NEEDS_UPKEEP,
+    first_tick_to_keep,
+    join_some,
+    remove_some,
+)
 from fadecount.streams.seal import Plain, Seal
 from fadecount.streams.sqlite import MEMORY, SQLiteDatabase
 from fadecount.streams.state import StoredState
@@ -35,10 +58,16 @@ _CREATION_SECONDS = 5.0
 
 
 class Store:
-    """Named streams, each with its state, its accepted inputs and its releases. One process writes to a stream."""
+    """Named streams, each with its state, its accepted inputs and its releases. One process writes
+    to a stream."""
 
     def __init__(
-        self, database: Database, seal: Seal, fence: Fence | None, lock_wait_seconds: float, audit_log: AuditLog
+        self,
+        database: Database,
+        seal: Seal,
+        fence: Fence | None,
+        lock_wait_seconds: float,
+        audit_log: AuditLog,
     ) -> None:
         self.audit_log = audit_log
         """Where administrative acts on this store are recorded."""
@@ -47,7 +76,8 @@ class Store:
         self._noise: NoiseSource | None = None
         self._checkpoint = Checkpoints()
         self.fence_warning: str | None = None
-        """A warning in one line if one backup is likely to hold both the store and its fence; show it on creating a stream."""
+        """A warning in one line if one backup is likely to hold both the store and its fence; show
+        it on creating a stream."""
         try:
             self._uid = self._check_format()
         except BaseException:
@@ -58,13 +88,22 @@ class Store:
         database = self._database
         migrate(database, self.audit_log)
         with database.transaction():
-            defaults = {"format": str(FORMAT), "uid": unpredictable(16).hex(), "seal": self._seal.fingerprint}
+            defaults = {
+                "format": str(FORMAT),
+                "uid": unpredictable(16).hex(),
+                "seal": self._seal.fingerprint,
+            }
             for name, value in defaults.items():
-                database.change("INSERT INTO about (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (name, value))
+                database.change(
+                    "INSERT INTO about (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+                    (name, value),
+                )
             about = dict(database.query("SELECT name, value FROM about"))
         if about["seal"] != self._seal.fingerprint:
             wanted = "the key it was sealed with" if about["seal"] else "no key (it is not sealed)"
-            raise StoreError(f"store must be opened with {wanted}; see --key-file and FADECOUNT_KEY")
+            raise StoreError(
+                f"store must be opened with {wanted}; see --key-file and FADECOUNT_KEY"
+            )
         return str(about["uid"])
 
     def _tools(self) -> Tools:
@@ -89,9 +128,11 @@ class Store:
         start_tick: int | None = None,
         retain_seconds: int | None = None,
     ) -> Stream:
-        """A new stream. It begins at ``start_tick``, or with the first tick released; keys are public and in this order.
+        """A new stream. It begins at ``start_tick``, or with the first tick released; keys are
+        public and in this order.
 
-        ``retain_seconds`` is how long its releases are kept (see :meth:`retain`); by default for ever.
+        ``retain_seconds`` is how long its releases are kept (see :meth:`retain`); by default for
+        ever.
         """
         names = checked_keys(keys)
         _check_retention(description, retain_seconds)
@@ -106,13 +147,21 @@ class Store:
         return self.open(name)
 
     def _create(
-        self, description: Description, names: Sequence[str], counter: Counter, start_tick: int | None, retain: int | None
+        self,
+        description: Description,
+        names: Sequence[str],
+        counter: Counter,
+        start_tick: int | None,
+        retain: int | None,
     ) -> None:
         database, name = self._database, description.name
         with database.transaction():
             if database.query("SELECT 1 FROM streams WHERE name = ?", (name,)):
                 raise bad_parameter(
-                    "stream name", name, "new in this store", "open the stream that exists, or choose another name"
+                    "stream name",
+                    name,
+                    "new in this store",
+                    "open the stream that exists, or choose another name",
                 )
             if database.query("SELECT 1 FROM deleted WHERE name = ?", (name,)):
                 remedy = "what was released under it cannot be taken back; choose another name"
@@ -122,9 +171,9 @@ class Store:
             before = None if start_tick is None else start_tick - 1
             uid = f"{self._uid}-{unpredictable(8).hex()}"
             database.change(
-                "INSERT INTO streams (name, uid, description, first_tick, last_tick, published_tick, steps, width, commit_id, "
-                "previous_commit_id, forks, secret, digest, retain_seconds) "
-                "VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, NULL, '[]', ?, ?, ?)",
+                "INSERT INTO streams (name, uid, description, first_tick, last_tick,"
+                " published_tick, steps, width, commit_id, previous_commit_id, forks, secret,"
+                " digest, retain_seconds) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, NULL, '[]', ?, ?, ?)",
                 (
                     name,
                     uid,
@@ -148,13 +197,16 @@ class Store:
             self.audit_log.record(Act.STREAM_CREATED, name, keys=len(names))
             if self._fence is not None:  # before the commit: a stream without a mark has lost it
                 self._fence.move(uid, None, mark_of(status, database.places))
-                claim(database, self._fence, self._uid, name)  # again: of two new stores at one place, one sees the other's mark
+                claim(
+                    database, self._fence, self._uid, name
+                )  # again: of two new stores at one place, one sees the other's mark
 
     def open(self, name: str) -> Stream:
-        """A stream for writing. Refused while another process writes to it, and if the fence records later releases.
+        """A stream for writing. Refused while another process writes to it, and if the fence
+        records later releases.
 
-        A store that is older than what was published, or that has lost its fence, continues only after
-        :meth:`accept_histories`.
+        A store that is older than what was published, or that has lost its fence, continues only
+        after :meth:`accept_histories`.
         """
         uid = read_status(self._database, name).uid
         self._database.lock(uid, self._wait)
@@ -165,12 +217,14 @@ class Store:
             raise
 
     def accept_histories(self, name: str, other_histories: int) -> Status:
-        """Let a stream go on whose store is older than what was published, or has lost its fence: once, by the operator.
+        """Let a stream go on whose store is older than what was published, or has lost its fence:
+        once, by the operator.
 
-        ``other_histories`` is the total number of other published histories of the stream: one for each time that an older
-        store, or a store without its fence, was allowed to go on, this time included. They are recorded in the store, in the
-        fence and in the audit log, and every loss includes them from now on. A number below what store and fence know is
-        refused, and so is one that is recorded already.
+        ``other_histories`` is the total number of other published histories of the stream: one for
+        each time that an older store, or a store without its fence, was allowed to go on, this time
+        included. They are recorded in the store, in the fence and in the audit log, and every loss
+        includes them from now on. A number below what store and fence know is refused, and so is
+        one that is recorded already.
         """
         remedy = "it is how many other histories of the stream were published, all in all"
         require_integer("other_histories", other_histories, minimum=1, maximum=1000, remedy=remedy)
@@ -178,12 +232,20 @@ class Store:
         self._database.lock(before.uid, self._wait)
         try:
             tools = self._tools()
-            after = recover(tools.database, tools.fence, name, tools.checkpoint, tools.audit_log, other_histories=other_histories)
+            after = recover(
+                tools.database,
+                tools.fence,
+                name,
+                tools.checkpoint,
+                tools.audit_log,
+                other_histories=other_histories,
+            )
         finally:
             self._database.unlock(before.uid)
         if after.forks == before.forks:
             raise ParameterError(
-                f"stream {name!r} may go on already, with {len(after.forks)} other histories in every loss; nothing was changed"
+                f"stream {name!r} may go on already, with {len(after.forks)} other histories in"
+                " every loss; nothing was changed"
             )
         return after
 
@@ -197,39 +259,54 @@ class Store:
         unit: Unit = ONE_EVENT,
         start_tick: int | None = None,
     ) -> Stream:
-        """The stream of that name, for writing: the existing one, if it matches the arguments, or a new one.
+        """The stream of that name, for writing: the existing one, if it matches the arguments, or a
+        new one.
 
-        ``mechanism`` is the promise for one ``unit``: a new stream runs ``unit.scaled(mechanism)``. It may be left out
-        for an existing stream. A mechanism, tick or unit that differs from the stream's own is refused.
-        ``keys`` must begin with those declared so far; new ones are declared. ``start_tick`` is for a new stream.
+        ``mechanism`` is the promise for one ``unit``: a new stream runs ``unit.scaled(mechanism)``.
+        It may be left out for an existing stream. A mechanism, tick or unit that differs from the
+        stream's own is refused. ``keys`` must begin with those declared so far; new ones are
+        declared. ``start_tick`` is for a new stream.
         """
         names = tuple(keys)
         if name not in self.names():
             if mechanism is None:
                 raise ParameterError(
-                    f"mechanism must be given to create the stream {name!r}; such as fadecount.Gradual(epsilon=0.1)"
+                    f"mechanism must be given to create the stream {name!r}; such as"
+                    " fadecount.Gradual(epsilon=0.1)"
                 )
-            description = Description(name=name, mechanism=unit.scaled(mechanism), ticks=tick, unit=unit)
+            description = Description(
+                name=name, mechanism=unit.scaled(mechanism), ticks=tick, unit=unit
+            )
             return self.create(description, keys=names, start_tick=start_tick)
         _check_same(read_status(self._database, name).description, tick, mechanism, unit)
         stream = self.open(name)
         known = stream.keys
         if names[: len(known)] != known:
-            raise ParameterError(f"keys of stream {name!r} must begin with those declared so far; add new ones at the end")
+            raise ParameterError(
+                f"keys of stream {name!r} must begin with those declared so far; add new ones at"
+                " the end"
+            )
         if len(names) > len(known):
             stream.declare(names[len(known) :])
         return stream
 
     def intake(self, name: str) -> Intake:
-        """Accepts events for a stream without closing its ticks; with PostgreSQL, beside the process that closes them."""
-        return Intake(self._database, self._seal, read_status(self._database, name), checkpoints=self._checkpoint)
+        """Accepts events for a stream without closing its ticks; with PostgreSQL, beside the
+        process that closes them."""
+        return Intake(
+            self._database,
+            self._seal,
+            read_status(self._database, name),
+            checkpoints=self._checkpoint,
+        )
 
     def reader(self) -> Reader:
         """The published releases, over the store's own connection."""
         return Reader(self._database)
 
     def delete(self, name: str) -> None:
-        """Remove a stream with all its releases. If it had any, its name stays reserved: observers keep what they have seen."""
+        """Remove a stream with all its releases. If it had any, its name stays reserved: observers
+        keep what they have seen."""
         number = self.begin_deletion(name)
         while self.remove_deleted(number):
             pass
@@ -245,7 +322,8 @@ class Store:
         return status.id
 
     def remove_deleted(self, number: int) -> bool:
-        """Remove some rows of a deleted stream, in one short transaction; whether there may be more."""
+        """Remove some rows of a deleted stream, in one short transaction; whether there may be
+        more."""
         return remove_some_rows(self._database, number)
 
     def deleted(self) -> list[int]:
@@ -253,25 +331,33 @@ class Store:
         return deleted_streams(self._database)
 
     def retain(self, name: str, seconds: int | None) -> None:
-        """Keep releases for so long after they were published (None: for ever); :meth:`upkeep` removes older ones.
+        """Keep releases for so long after they were published (None: for ever); :meth:`upkeep`
+        removes older ones.
 
-        What was removed cannot be brought back, also not by a longer retention. Losses do not change: observers keep what
-        they have seen.
+        What was removed cannot be brought back, also not by a longer retention. Losses do not
+        change: observers keep what they have seen.
         """
         status = read_status(self._database, name)
         _check_retention(status.description, seconds)
         with self._database.transaction():
-            self._database.change("UPDATE streams SET retain_seconds = ? WHERE id = ?", (seconds, status.id))
-            self.audit_log.record(Act.RETENTION_SET, name, seconds="for ever" if seconds is None else seconds)
+            self._database.change(
+                "UPDATE streams SET retain_seconds = ? WHERE id = ?", (seconds, status.id)
+            )
+            self.audit_log.record(
+                Act.RETENTION_SET, name, seconds="for ever" if seconds is None else seconds
+            )
 
     def upkeep(self, name: str) -> bool:
-        """Remove or join some old releases of a stream, in one short transaction; whether there may be more to do."""
+        """Remove or join some old releases of a stream, in one short transaction; whether there may
+        be more to do."""
         status = read_status(self._database, name)
         cut = first_tick_to_keep(status)
         if cut is not None:
             remove_some(self._database, status, cut, self.audit_log)
             return True
-        ((compacted,),) = self._database.query("SELECT compacted_tick FROM streams WHERE id = ?", (status.id,))
+        ((compacted,),) = self._database.query(
+            "SELECT compacted_tick FROM streams WHERE id = ?", (status.id,)
+        )
         return join_some(self._database, status, compacted)
 
     def needing_upkeep(self) -> list[str]:
@@ -279,12 +365,13 @@ class Store:
         return [name for (name,) in self._database.query(NEEDS_UPKEEP, (2 * FRESH_TICKS,))]
 
     def ask(self, request: Request) -> int:
-        """Ask the process that leads a stream for something; the number of the request, for :meth:`answer_to`."""
+        """Ask the process that leads a stream for something; the number of the request, for
+        :meth:`answer_to`."""
         return write_request(self._database, request)
 
     def answer_to(self, number: int, *, last: bool = False) -> str | None:
-        """The answer to a request, ``done`` or why not; None while there is none. With an answer, or if this is the ``last`` time
-        that it is asked for, the request is removed."""
+        """The answer to a request, ``done`` or why not; None while there is none. With an answer,
+        or if this is the ``last`` time that it is asked for, the request is removed."""
         if not last and answer_to(self._database, number) is None:
             return None
         return withdraw(self._database, number)
@@ -298,7 +385,8 @@ class Store:
         answer_request(self._database, request, answer)
 
     def rotate(self, seal: Seal) -> None:
-        """Seal all state and accepted inputs with another key (or none), in one transaction. No stream may be open."""
+        """Seal all state and accepted inputs with another key (or none), in one transaction. No
+        stream may be open."""
         with ExitStack() as locks:
             statuses = [read_status(self._database, name) for name in self.names()]
             for status in statuses:
@@ -314,8 +402,12 @@ class Store:
                 state.reseal(seal)
                 state.sign(status.description.name)
                 reseal_inputs(self._database, self._seal, seal, status.uid, status.id)
-            self._database.change("UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,))
-            self.audit_log.record(Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no")
+            self._database.change(
+                "UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,)
+            )
+            self.audit_log.record(
+                Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no"
+            )
         self._seal = seal
 
     def close(self) -> None:
@@ -325,51 +417,94 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
 
 def _check_retention(description: Description, seconds: int | None) -> None:
     if seconds is not None:
         remedy = "it is for how long releases are kept, in seconds, and at least a tick"
-        require_integer("retention", seconds, minimum=description.ticks.tick_seconds, maximum=1 << 40, remedy=remedy)
+        require_integer(
+            "retention",
+            seconds,
+            minimum=description.ticks.tick_seconds,
+            maximum=1 << 40,
+            remedy=remedy,
+        )
 
 
-def _check_same(description: Description, tick: Ticks, mechanism: Mechanism | None, unit: Unit) -> None:
-    """Refuse arguments that differ from what the stream was created with: its losses would not be the stated ones."""
+def _check_same(
+    description: Description, tick: Ticks, mechanism: Mechanism | None, unit: Unit
+) -> None:
+    """Refuse arguments that differ from what the stream was created with: its losses would not be
+    the stated ones."""
     name, ticks = description.name, description.ticks
     if tick != ticks:
         wanted = f"{ticks.tick_seconds} s in {ticks.zone}, as stream {name!r} was created"
-        raise bad_parameter("tick", f"{tick.tick_seconds} s in {tick.zone}", wanted, "choose another name for another tick")
+        raise bad_parameter(
+            "tick",
+            f"{tick.tick_seconds} s in {tick.zone}",
+            wanted,
+            "choose another name for another tick",
+        )
     if unit != description.unit:
         wanted = f"{description.unit.text}, as stream {name!r} was created"
-        raise bad_parameter("protected unit", unit.text, wanted, "count the same way as before, or choose another name")
+        raise bad_parameter(
+            "protected unit",
+            unit.text,
+            wanted,
+            "count the same way as before, or choose another name",
+        )
     if mechanism is not None and unit.scaled(mechanism) != description.mechanism:
-        raise ParameterError(f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose another name")
+        raise ParameterError(
+            f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose"
+            " another name"
+        )
 
 
 class SQLiteStore(Store):
-    """A store in one SQLite file (the default). See :class:`~fadecount.streams.sqlite.SQLiteDatabase` for what it guarantees.
+    """A store in one SQLite file (the default). See
+    :class:`~fadecount.streams.sqlite.SQLiteDatabase` for what it guarantees.
 
     The fence is a folder outside the store's own; ``None`` means the user's state folder.
     """
 
-    def __init__(self, path: str | Path, *, fence: Fence | None = None, seal: Seal | None = None) -> None:
+    def __init__(
+        self, path: str | Path, *, fence: Fence | None = None, seal: Seal | None = None
+    ) -> None:
         folder = Path(path).resolve().parent
         barrier = fence or FileFence()
         if isinstance(barrier, FileFence) and barrier.folder.resolve().is_relative_to(folder):
-            raise bad_parameter("fence", str(barrier.folder), "outside the store's folder", "a backup must not take both along")
-        super().__init__(SQLiteDatabase(path, writes=True), seal or Plain(), barrier, 0.0, AuditLog.in_folder(folder))
+            raise bad_parameter(
+                "fence",
+                str(barrier.folder),
+                "outside the store's folder",
+                "a backup must not take both along",
+            )
+        super().__init__(
+            SQLiteDatabase(path, writes=True),
+            seal or Plain(),
+            barrier,
+            0.0,
+            AuditLog.in_folder(folder),
+        )
         self.fence_warning = shared_fate(path, barrier)
 
     @staticmethod
     def in_memory() -> Store:
-        """A store that ends with the process: for one-off runs. Nothing outlives it, so it needs no fence."""
+        """A store that ends with the process: for one-off runs. Nothing outlives it, so it needs no
+        fence."""
         return Store(SQLiteDatabase(MEMORY, writes=True), Plain(), None, 0.0, AuditLog(None))
 
 
 class PostgresStore(Store):
-    """A store in a PostgreSQL database; several processes may use it, each stream has one writer at a time.
+    """A store in a PostgreSQL database; several processes may use it, each stream has one writer at
+    a time.
 
     The audit log is a file in the user's state folder, unless another one is given.
     """
@@ -388,6 +523,17 @@ class PostgresStore(Store):
         database, barrier = PostgresDatabase(url, writes=True), fence or FileFence()
         if isinstance(barrier, ServerFence) and barrier.database.is_same_as(database):
             database.close()
-            raise bad_parameter("fence", barrier.where, "outside the store's own database", "a backup must not take both along")
-        super().__init__(database, seal or Plain(), barrier, lock_wait_seconds, audit_log or AuditLog.in_folder(default_folder()))
+            raise bad_parameter(
+                "fence",
+                barrier.where,
+                "outside the store's own database",
+                "a backup must not take both along",
+            )
+        super().__init__(
+            database,
+            seal or Plain(),
+            barrier,
+            lock_wait_seconds,
+            audit_log or AuditLog.in_folder(default_folder()),
+        )
         self.fence_warning = shared_fate(database, barrier)

@@ -1,4 +1,5 @@
-"""A stream open for writing: it takes events, closes ticks, commits releases and only then publishes them."""
+"""A stream open for writing: it takes events, closes ticks, commits releases and only then
+publishes them."""
 
 from __future__ import annotations
 
@@ -60,9 +61,10 @@ class Tools:
 class Stream:
     """One stream, open for writing by this process alone.
 
-    Guarantees: a tick is closed once, its inputs are final, and its release is published only after inputs, new state and
-    release were committed together and the fence moved. After an error the state in memory is dropped and read again from the
-    store. Calls from several threads are serialized.
+    Guarantees: a tick is closed once, its inputs are final, and its release is published only after
+    inputs, new state and release were committed together and the fence moved. After an error the
+    state in memory is dropped and read again from the store. Calls from several threads are
+    serialized.
     """
 
     def __init__(self, tools: Tools, name: str) -> None:
@@ -72,7 +74,9 @@ class Stream:
         self._loaded: tuple[Counter, StoredState] | None = None
         self._declaring: object = None
         keys = self._load()[1].keys
-        self._intake = Intake(tools.database, tools.seal, self._status, checkpoints=tools.checkpoint, keys=keys)
+        self._intake = Intake(
+            tools.database, tools.seal, self._status, checkpoints=tools.checkpoint, keys=keys
+        )
 
     @property
     def description(self) -> Description:
@@ -109,19 +113,29 @@ class Stream:
         person: str | bytes | None = None,
         at: float | None = None,
     ) -> bool:
-        """Count events in the open tick; durable when it returns. False if a batch of this id was counted before.
+        """Count events in the open tick; durable when it returns. False if a batch of this id was
+        counted before.
 
-        Where the unit has an amount of 1, a count is a number of events. Otherwise each count is the amount of one event. One
-        above the unit's amount is refused with an ``InputError``, and nothing is counted; :class:`Batch` says how to add sums.
-        ``person`` is the person who caused the events; a stream that protects persons needs it, and counts as many of the events
-        as its unit allows. ``at`` is when the events happened (Unix seconds): if the open tick was over by then, a ``ClockError``
-        is raised, since an event counted before its time has lost more than its age says. Close the ticks that are over first.
-        Without ``at``, the events are assumed to belong to the open tick or an older one.
+        Where the unit has an amount of 1, a count is a number of events. Otherwise each count is
+        the amount of one event. One above the unit's amount is refused with an ``InputError``, and
+        nothing is counted; :class:`Batch` says how to add sums. ``person`` is the person who caused
+        the events; a stream that protects persons needs it, and counts as many of the events as its
+        unit allows. ``at`` is when the events happened (Unix seconds): if the open tick was over by
+        then, a ``ClockError`` is raised, since an event counted before its time has lost more than
+        its age says. Close the ticks that are over first. Without ``at``, the events are assumed to
+        belong to the open tick or an older one.
         """
         return self.add_many([Batch(counts=counts, id=id, person=person)], at=at)[0]
 
-    def add_many(self, batches: Iterable[Batch], *, at: float | None = None, position: ReadPosition | None = None) -> list[bool]:
-        """:meth:`add` for several batches in one transaction (group commit), with how far their source has been read."""
+    def add_many(
+        self,
+        batches: Iterable[Batch],
+        *,
+        at: float | None = None,
+        position: ReadPosition | None = None,
+    ) -> list[bool]:
+        """:meth:`add` for several batches in one transaction (group commit), with how far their
+        source has been read."""
         return self._intake.accept(list(batches), not_before=self._tick_of(at), position=position)
 
     def add_rows(
@@ -133,32 +147,41 @@ class Stream:
         at: float | None = None,
         position: ReadPosition | None = None,
     ) -> int:
-        """Count single events in the open tick, in one transaction: one row each, with the position of its key and its amount.
+        """Count single events in the open tick, in one transaction: one row each, with the position
+        of its key and its amount.
 
-        An amount above the unit's is refused with an ``InputError``, and nothing is counted. ``at`` is the latest time of these
-        events, as in :meth:`add`. ``position`` says how far their source has been read; it is stored in the same transaction, so
-        a restart neither counts an event twice nor leaves one out. Returns how many rows count: the others are beyond the cap of
-        their person. That number is for the operator only.
+        An amount above the unit's is refused with an ``InputError``, and nothing is counted. ``at``
+        is the latest time of these events, as in :meth:`add`. ``position`` says how far their
+        source has been read; it is stored in the same transaction, so a restart neither counts an
+        event twice nor leaves one out. Returns how many rows count: the others are beyond the cap
+        of their person. That number is for the operator only.
         """
-        return self._intake.accept_rows(keys, amounts, persons, not_before=self._tick_of(at), position=position)
+        return self._intake.accept_rows(
+            keys, amounts, persons, not_before=self._tick_of(at), position=position
+        )
 
     def position(self, source: str) -> bytes | None:
-        """How far a source has been read, as stored together with its events; None if nothing was read."""
+        """How far a source has been read, as stored together with its events; None if nothing was
+        read."""
         return self._intake.position(source)
 
-    def persons_counted(self, persons: Sequence[str | bytes], keys: Sequence[int] | None = None) -> NDArray[np.int64]:
+    def persons_counted(
+        self, persons: Sequence[str | bytes], keys: Sequence[int] | None = None
+    ) -> NDArray[np.int64]:
         """How many events of each of these persons count in the open tick so far.
 
-        Where the unit has several keys: under how many keys each person counts; or, with ``keys``, how many events of each
-        person count under the key of that position.
+        Where the unit has several keys: under how many keys each person counts; or, with ``keys``,
+        how many events of each person count under the key of that position.
 
-        For callers that pass sums to :meth:`release`: they must include only as many more events as the cap allows.
+        For callers that pass sums to :meth:`release`: they must include only as many more events as
+        the cap allows.
         """
         return self._intake.persons_counted(persons, keys)
 
     @property
     def persons_noted(self) -> int:
-        """A number that changes whenever more of any person is accepted for the open tick: for :meth:`release`."""
+        """A number that changes whenever more of any person is accepted for the open tick: for
+        :meth:`release`."""
         return self._intake.persons_noted
 
     @property
@@ -176,20 +199,28 @@ class Stream:
                 pass
 
     def declare_in_slices(self, names: Iterable[str]) -> Iterator[None]:
-        """:meth:`declare` in short steps, between which other work may be done, also on this stream.
+        """:meth:`declare` in short steps, between which other work may be done, also on this
+        stream.
 
-        The names are written in slices, each in a transaction of its own. They count as keys from the last transaction on, which
-        widens the state: all of them or, if the process ends before it, none. The next declaration removes the names that were
-        left over. An iteration that another one overtakes raises a ``StoreError``.
+        The names are written in slices, each in a transaction of its own. They count as keys from
+        the last transaction on, which widens the state: all of them or, if the process ends before
+        it, none. The next declaration removes the names that were left over. An iteration that
+        another one overtakes raises a ``StoreError``.
         """
         new, mine = tuple(names), object()
         known = self._intake.positions
-        positions = dict(known) if len(known) == self._status.width else {key: at for at, key in enumerate(self.keys)}
+        positions = (
+            dict(known)
+            if len(known) == self._status.width
+            else {key: at for at, key in enumerate(self.keys)}
+        )
         written: list[str] = []
         slices = _Slices(len(new))
         for some in slices:
             keys = checked_keys(new[some], positions)
-            positions.update(zip(keys, range(len(positions), len(positions) + len(keys)), strict=True))
+            positions.update(
+                zip(keys, range(len(positions), len(positions) + len(keys)), strict=True)
+            )
             written.append(written_keys(keys))
             if len(new) > KEYS_AT_ONCE:
                 slices.done()
@@ -211,13 +242,16 @@ class Stream:
         """Some names of a declaration, from the ``start``-th new one on. They are not keys yet."""
         database = self._tools.database
         self._recover()
-        with database.transaction(durable=False):  # nothing depends on them before the state is widened
+        with database.transaction(
+            durable=False
+        ):  # nothing depends on them before the state is widened
             self._check_unchanged(self._status)
             write_keys(database, self._status.id, self._status.width + start, names)
         self._tools.checkpoint("names written")
 
     def _widen(self, new: Sequence[str], start: int, written: str) -> None:
-        """The last names of a declaration, and the state of all ``new`` keys; ``written`` is how they are in its digest."""
+        """The last names of a declaration, and the state of all ``new`` keys; ``written`` is how
+        they are in its digest."""
         database, checkpoint = self._tools.database, self._tools.checkpoint
         with self._changing() as (counter, state):
             status, noise, log = self._status, self._tools.noise, self._tools.audit_log
@@ -229,10 +263,17 @@ class Stream:
                 counter = counter_of(mechanism, parts, noise)
                 state.save(counter)
                 state.add_keys(new, written)
-                database.change("UPDATE streams SET width = ? WHERE id = ?", (len(parts.total), status.id))
+                database.change(
+                    "UPDATE streams SET width = ? WHERE id = ?", (len(parts.total), status.id)
+                )
                 status = state.sign(status.description.name)
                 checkpoint("declare written")
-                log.record(Act.KEYS_DECLARED, status.description.name, new_keys=len(new), keys=len(parts.total))
+                log.record(
+                    Act.KEYS_DECLARED,
+                    status.description.name,
+                    new_keys=len(new),
+                    keys=len(parts.total),
+                )
             self._loaded, self._status = (counter, state), status
 
     def close_through(self, tick: int, *, largest_gap: int = LARGEST_GAP) -> list[Chunk]:
@@ -242,16 +283,23 @@ class Stream:
         return list(self.release(tick, nothing, largest_gap=largest_gap, through=tick))
 
     def catch_up(self, now: float) -> int:
-        """Close every tick that is over at ``now`` (Unix seconds), however many: the operator confirms that the clock is right.
+        """Close every tick that is over at ``now`` (Unix seconds), however many: the operator
+        confirms that the clock is right.
 
-        Returns how many were closed. They cannot be opened again: what was published stays published.
+        Returns how many were closed. They cannot be opened again: what was published stays
+        published.
         """
         begin, last = self.open_tick, self.description.ticks.at(now) - 1
         if begin is None or last < begin:
             return 0
-        self._tools.audit_log.record(Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1)
+        self._tools.audit_log.record(
+            Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1
+        )
         nothing = np.empty((0, self._status.width), dtype=np.int64)
-        return sum(len(chunk.values) for chunk in self.release(last, nothing, largest_gap=last - begin + 2, through=last))
+        return sum(
+            len(chunk.values)
+            for chunk in self.release(last, nothing, largest_gap=last - begin + 2, through=last)
+        )
 
     def release(
         self,
@@ -262,15 +310,17 @@ class Stream:
         through: int | None = None,
         noted: int | None = None,
     ) -> Iterator[Chunk]:
-        """Close all ticks up to ``through`` (by default the last of ``inputs``, which holds a row of counts per tick from
-        ``first_tick`` on). Ticks without a row are empty. Events that were added count in the first tick closed here.
+        """Close all ticks up to ``through`` (by default the last of ``inputs``, which holds a row
+        of counts per tick from ``first_tick`` on). Ticks without a row are empty. Events that were
+        added count in the first tick closed here.
 
-        ``inputs`` are sums, so the caller is responsible for the unit: no event may add more than its amount, and a person no
-        more than :meth:`persons_counted` leaves.
+        ``inputs`` are sums, so the caller is responsible for the unit: no event may add more than
+        its amount, and a person no more than :meth:`persons_counted` leaves.
 
-        Each chunk that is yielded is committed and published. Stopping between two of them loses nothing. Where persons are
-        protected, ``noted`` is :attr:`persons_noted` from before the inputs were capped. If events of persons were accepted
-        since, the cap would not hold, and an ``InputError`` is raised.
+        Each chunk that is yielded is committed and published. Stopping between two of them loses
+        nothing. Where persons are protected, ``noted`` is :attr:`persons_noted` from before the
+        inputs were capped. If events of persons were accepted since, the cap would not hold, and an
+        ``InputError`` is raised.
         """
         begin = first_tick if self.open_tick is None else self.open_tick
         _check_inputs(inputs, self._status.width)
@@ -278,16 +328,21 @@ class Stream:
         if len(inputs) and first_tick < begin:
             shown = self.description.ticks.shown
             raise AlreadyReleasedError(
-                f"stream {self.description.name!r} is released up to {shown(begin)}, got events from {shown(first_tick)}; "
-                "give newer events only"
+                f"stream {self.description.name!r} is released up to {shown(begin)}, got events"
+                f" from {shown(first_tick)}; give newer events only"
             )
         if last - len(inputs) - begin >= largest_gap:
             gap = last - len(inputs) - begin + 1
-            raise ClockError(f"gap must be at most {largest_gap} empty ticks, got {gap}; check the clock and the times")
+            raise ClockError(
+                f"gap must be at most {largest_gap} empty ticks, got {gap}; check the clock and the"
+                " times"
+            )
         size = max(1, CELLS // self._status.width)
         while begin <= last:
             count = min(size, last - begin + 1)
-            yield self._close(begin, _rows_from(inputs, first_tick, begin, (count, self._status.width)), noted)
+            yield self._close(
+                begin, _rows_from(inputs, first_tick, begin, (count, self._status.width)), noted
+            )
             begin += count
             noted = None if noted is None else 0
 
@@ -301,24 +356,32 @@ class Stream:
         return outcome
 
     def leaves_old_rows(self, closed: Chunk) -> bool:
-        """Whether there may be something for :meth:`drop_old_rows`, after these ticks were closed."""
+        """Whether there may be something for :meth:`drop_old_rows`, after these ticks were
+        closed."""
         description, ticks = self.description, range(closed.first_tick, closed.last_tick + 1)
-        return description.unit.of == "person" or batches_are_due(ticks, description.ticks.tick_seconds)
+        return description.unit.of == "person" or batches_are_due(
+            ticks, description.ticks.tick_seconds
+        )
 
     def drop_old_rows(self) -> bool:
-        """Drop some of what is not needed since ticks are closed: persons, and ids of old batches. Whether there may be more."""
+        """Drop some of what is not needed since ticks are closed: persons, and ids of old batches.
+        Whether there may be more."""
         database, status, unit = self._tools.database, self._status, self.description.unit
         if status.last_tick is None:
             return False
         if unit.of == "person" and forget_persons(database, status.id, status.last_tick + 1):
             return True
-        return forget_batches(database, status.id, status.last_tick, self.description.ticks.tick_seconds)
+        return forget_batches(
+            database, status.id, status.last_tick, self.description.ticks.tick_seconds
+        )
 
     def _after(self, first: int, count: int) -> Status:
         """The status once the ticks from ``first`` on are closed, without its digest."""
         status = self._status
         if status.last_tick is not None and first != status.last_tick + 1:
-            raise AlreadyReleasedError(f"stream {status.description.name!r} has moved on; close its open tick only")
+            raise AlreadyReleasedError(
+                f"stream {status.description.name!r} has moved on; close its open tick only"
+            )
         last = first + count - 1
         return replace(
             status,
@@ -336,11 +399,15 @@ class Stream:
             raise self._changed()
 
     def _changed(self) -> StoreError:
-        return StoreError(f"stream {self._status.description.name!r} was changed through another object; try again")
+        return StoreError(
+            f"stream {self._status.description.name!r} was changed through another object; try"
+            " again"
+        )
 
     @contextmanager
     def _changing(self) -> Iterator[tuple[Counter, StoredState]]:
-        """Yields the counter for a change that is stored; if that fails, the state in memory is dropped."""
+        """Yields the counter for a change that is stored; if that fails, the state in memory is
+        dropped."""
         with self._guard:
             counter, state = self._loaded or self._load()
             self._loaded = None
@@ -356,7 +423,9 @@ class Stream:
 
     def _load(self) -> tuple[Counter, StoredState]:
         tools = self._tools
-        self._status = status = recover(tools.database, tools.fence, self._name, tools.checkpoint, tools.audit_log)
+        self._status = status = recover(
+            tools.database, tools.fence, self._name, tools.checkpoint, tools.audit_log
+        )
         state = StoredState(tools.database, tools.seal, status.uid, status.id)
         counter = state.load(status, tools.noise)
         self._loaded = counter, state
@@ -364,23 +433,32 @@ class Stream:
 
 
 def close_together(wanted: Sequence[tuple[Stream, int]]) -> list[Chunk | FenceError]:
-    """Close the open tick of several streams of one store and every later one up to a given tick each, in one transaction.
+    """Close the open tick of several streams of one store and every later one up to a given tick
+    each, in one transaction.
 
-    Returns the releases of each stream, which are published; or the error for a stream whose fence another copy has moved, which
-    must not be used any more. If it raises, nothing was closed. All values are in memory at once, so let it be few.
+    Returns the releases of each stream, which are published; or the error for a stream whose fence
+    another copy has moved, which must not be used any more. If it raises, nothing was closed. All
+    values are in memory at once, so let it be few.
     """
     closings = []
     for stream, tick in wanted:
         begin = tick if stream.open_tick is None else stream.open_tick
         if tick < begin:
-            raise AlreadyReleasedError(f"stream {stream.description.name!r} has moved on; close its open tick only")
-        closings.append(_Closing(stream, begin, np.zeros((tick - begin + 1, stream.status.width), dtype=np.int64)))
+            raise AlreadyReleasedError(
+                f"stream {stream.description.name!r} has moved on; close its open tick only"
+            )
+        closings.append(
+            _Closing(
+                stream, begin, np.zeros((tick - begin + 1, stream.status.width), dtype=np.int64)
+            )
+        )
     return _close_all(closings)
 
 
 @dataclass(frozen=True, slots=True)
 class _Closing:
-    """Ticks of a stream to close, from ``first`` on, with a row of counts for each; accepted events are added to the first."""
+    """Ticks of a stream to close, from ``first`` on, with a row of counts for each; accepted events
+    are added to the first."""
 
     stream: Stream
     first: int
@@ -388,7 +466,8 @@ class _Closing:
 
 
 def _close_all(closings: Sequence[_Closing], noted: int | None = None) -> list[Chunk | FenceError]:
-    """One transaction for all: inputs, state, releases, status; then the fence; then readers may see it."""
+    """One transaction for all: inputs, state, releases, status; then the fence; then readers may
+    see it."""
     tools = closings[0].stream._tools
     database, checkpoint = tools.database, tools.checkpoint
     with ExitStack() as changes:
@@ -398,7 +477,10 @@ def _close_all(closings: Sequence[_Closing], noted: int | None = None) -> list[C
             written = _write_close(tools, closings, loaded, noted)
             checkpoint("before commit")
         checkpoint("committed")
-        committed = [(after, each.stream._status.commit_id) for (after, _), each in zip(written, closings, strict=True)]
+        committed = [
+            (after, each.stream._status.commit_id)
+            for (after, _), each in zip(written, closings, strict=True)
+        ]
         outcomes = publish(database, tools.fence, committed, checkpoint)
         for each, outcome in zip(closings, outcomes, strict=True):
             if not isinstance(outcome, FenceError):
@@ -412,11 +494,15 @@ def _close_all(closings: Sequence[_Closing], noted: int | None = None) -> list[C
 
 
 def _write_close(
-    tools: Tools, closings: Sequence[_Closing], loaded: Sequence[tuple[Counter, StoredState]], noted: int | None
+    tools: Tools,
+    closings: Sequence[_Closing],
+    loaded: Sequence[tuple[Counter, StoredState]],
+    noted: int | None,
 ) -> list[tuple[Status, Chunk]]:
     """Inside a transaction: take the inputs, draw noise, write state, releases and status.
 
-    A few statements for all streams together. They are in the order of the streams' numbers, in which accepting locks rows too.
+    A few statements for all streams together. They are in the order of the streams' numbers, in
+    which accepting locks rows too.
     """
     database, checkpoint = tools.database, tools.checkpoint
     before = [each.stream._status for each in closings]
@@ -425,7 +511,10 @@ def _write_close(
     for each, status in zip(closings, before, strict=True):
         with_persons = noted is not None and status.description.unit.of == "person"
         if with_persons and noted != persons_noted(database, status.id, each.first):
-            raise InputError("source must be alone while it feeds this tick, but other events of persons arrived; run it again")
+            raise InputError(
+                "source must be alone while it feeds this tick, but other events of persons"
+                " arrived; run it again"
+            )
     taken = take_inputs(database, tools.seal, before)
     checkpoint("inputs taken")
     chunks, changes = [], []
@@ -446,7 +535,8 @@ def _write_close(
 
 
 class _Slices:
-    """Where to cut ``count`` names, so that the work on each slice is short. At least one slice, also without names."""
+    """Where to cut ``count`` names, so that the work on each slice is short. At least one slice,
+    also without names."""
 
     def __init__(self, count: int) -> None:
         self._count, self._size, self._begun = count, KEYS_AT_ONCE, 0.0
@@ -463,18 +553,25 @@ class _Slices:
     def done(self) -> None:
         """The work on the slice is done. The next one is smaller if it took too long."""
         took = max(time.monotonic() - self._begun, 1e-6)
-        self._size = max(1, KEYS_AT_ONCE // 16, min(KEYS_AT_ONCE, int(self._size * STEP_SECONDS / took)))
+        self._size = max(
+            1, KEYS_AT_ONCE // 16, min(KEYS_AT_ONCE, int(self._size * STEP_SECONDS / took))
+        )
 
 
 def _check_inputs(inputs: NDArray[np.int64], width: int) -> None:
     if inputs.ndim != 2 or inputs.shape[1] != width or inputs.dtype != np.int64:
-        raise InputError(f"inputs must be int64 of the shape (ticks, {width}); one column per declared key")
+        raise InputError(
+            f"inputs must be int64 of the shape (ticks, {width}); one column per declared key"
+        )
     if inputs.size and int(inputs.min()) < 0:
         raise InputError("counts must not be negative")
 
 
-def _rows_from(inputs: NDArray[np.int64], first: int, begin: int, shape: tuple[int, int]) -> NDArray[np.int64]:
-    """The rows of ``shape[0]`` ticks from ``begin`` on, where ``inputs`` holds those from ``first`` on; all others are empty."""
+def _rows_from(
+    inputs: NDArray[np.int64], first: int, begin: int, shape: tuple[int, int]
+) -> NDArray[np.int64]:
+    """The rows of ``shape[0]`` ticks from ``begin`` on, where ``inputs`` holds those from ``first``
+    on; all others are empty."""
     rows = np.zeros(shape, dtype=np.int64)
     low, high = max(begin, first), min(begin + shape[0], first + len(inputs))
     if low < high:

@@ -1,9 +1,10 @@
 """Ticks: slots of time, numbered from the beginning of 1970.
 
-A tick of ``tick_seconds`` has the number ``floor(unix_seconds / tick_seconds)``: it begins at a multiple of its length in UTC,
-whatever the time zone. Only ticks of whole days look at the zone: they begin at local midnight, and their number is the number of
-local days since 1970-01-01 divided by their length in days, rounded down. So a day has 23 or 25 hours when clocks change, and is
-one tick all the same.
+A tick of ``tick_seconds`` has the number ``floor(unix_seconds / tick_seconds)``: it begins at a
+multiple of its length in UTC, whatever the time zone. Only ticks of whole days look at the zone:
+they begin at local midnight, and their number is the number of local days since 1970-01-01 divided
+by their length in days, rounded down. So a day has 23 or 25 hours when clocks change, and is one
+tick all the same.
 """
 
 from __future__ import annotations
@@ -44,22 +45,29 @@ class Ticks:
 
     def __post_init__(self) -> None:
         remedy = "it is the length of a tick in seconds, such as 3600"
-        seconds = require_integer("tick_seconds", self.tick_seconds, minimum=1, maximum=366 * DAY, remedy=remedy)
+        seconds = require_integer(
+            "tick_seconds", self.tick_seconds, minimum=1, maximum=366 * DAY, remedy=remedy
+        )
         object.__setattr__(self, "tick_seconds", seconds)
         zone = _zone(self.zone)
-        object.__setattr__(self, "_local", zone if seconds % DAY == 0 and self.zone != "UTC" else None)
+        object.__setattr__(
+            self, "_local", zone if seconds % DAY == 0 and self.zone != "UTC" else None
+        )
 
     def at(self, unix_seconds: float) -> int:
         """The tick that contains a time."""
         if not EARLIEST <= unix_seconds <= LATEST:
-            raise bad_parameter("time", unix_seconds, "a moment between the years 6 and 9987", "give Unix seconds")
+            raise bad_parameter(
+                "time", unix_seconds, "a moment between the years 6 and 9987", "give Unix seconds"
+            )
         if self._local is None:
             return int(unix_seconds // self.tick_seconds)
         local = datetime.fromtimestamp(unix_seconds, self._local).date()
         return (local - _EPOCH).days // (self.tick_seconds // DAY)
 
     def first_from(self, unix_seconds: float) -> int:
-        """The first tick that begins at a time or later. A range of time holds the ticks that begin in [since, until).
+        """The first tick that begins at a time or later. A range of time holds the ticks that begin
+        in [since, until).
 
         >>> hours = Ticks(tick_seconds=3600)
         >>> hours.first_from(7200), hours.first_from(7201)
@@ -74,9 +82,13 @@ class Ticks:
             return unix_seconds // self.tick_seconds
         quarters, inverse = np.unique(unix_seconds // _QUARTER, return_inverse=True)
         found = np.array([self.at(each * _QUARTER) for each in quarters.tolist()], dtype=np.int64)
-        ends = np.array([self.at(each * _QUARTER + _QUARTER - 1) for each in quarters.tolist()], dtype=np.int64)
+        ends = np.array(
+            [self.at(each * _QUARTER + _QUARTER - 1) for each in quarters.tolist()], dtype=np.int64
+        )
         ticks = found[inverse]
-        for at in np.flatnonzero((found != ends)[inverse]).tolist():  # zones before 1972 have offsets in seconds
+        for at in np.flatnonzero(
+            (found != ends)[inverse]
+        ).tolist():  # zones before 1972 have offsets in seconds
             ticks[at] = self.at(int(unix_seconds[at]))
         return ticks
 
@@ -91,7 +103,9 @@ class Ticks:
         """When a tick begins, in UTC."""
         seconds = self.start_seconds(tick)
         if not EARLIEST <= seconds <= LATEST:
-            raise bad_parameter("tick", tick, "within the years 6 to 9987", "check the times of the input")
+            raise bad_parameter(
+                "tick", tick, "within the years 6 to 9987", "check the times of the input"
+            )
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
 
     def shown(self, tick: int) -> str:
@@ -105,13 +119,17 @@ class Ticks:
         '1970-01-01T01:00:00+01:00'
         """
         moment = self.start(tick).astimezone(_zone(self.zone))
-        return moment.isoformat().replace("+00:00", "Z") if self.zone == "UTC" else moment.isoformat()
+        return (
+            moment.isoformat().replace("+00:00", "Z") if self.zone == "UTC" else moment.isoformat()
+        )
 
     def starts(self, first: int, count: int) -> Sequence[str]:
         """:meth:`shown` for many ticks from ``first`` on."""
         if self._local is None:
             seconds = np.arange(first, first + count, dtype=np.int64) * self.tick_seconds
-            texts: list[str] = np.datetime_as_string(seconds.astype("datetime64[s]"), unit="s").tolist()
+            texts: list[str] = np.datetime_as_string(
+                seconds.astype("datetime64[s]"), unit="s"
+            ).tolist()
             return [text + "Z" for text in texts]
         return [self.shown(tick) for tick in range(first, first + count)]
 
@@ -121,4 +139,6 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError, TypeError):  # ZoneInfoNotFoundError is a KeyError
-        raise bad_parameter("zone", name, "a time zone of the IANA database", "such as UTC or Europe/Zurich") from None
+        raise bad_parameter(
+            "zone", name, "a time zone of the IANA database", "such as UTC or Europe/Zurich"
+        ) from None

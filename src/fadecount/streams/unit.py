@@ -1,4 +1,5 @@
-"""Who is protected: one event, or one person within a tick. The unit is public and fixed when a stream is created."""
+"""Who is protected: one event, or one person within a tick. The unit is public and fixed when a
+stream is created."""
 
 from __future__ import annotations
 
@@ -18,16 +19,18 @@ LARGEST_EVENTS = 1_000_000
 class Unit:
     """The protected unit: every loss of a stream is stated for one such unit.
 
-    ``of="event"``: one event, which adds at most ``amount`` to one count. A larger amount is refused, never counted.
-    ``of="person"``: everything that one person did in one released tick. Each event has at most ``amount``. With ``keys=1``, at
-    most ``events`` of the person's events are counted in that tick, under any keys. With more ``keys``, at most ``events`` are
-    counted in each of at most ``keys`` keys. The stream enforces it over all runs and restarts: the first events that arrive
-    count, under the person's first keys (:meth:`takes`).
+    ``of="event"``: one event, which adds at most ``amount`` to one count. A larger amount is
+    refused, never counted. ``of="person"``: everything that one person did in one released tick.
+    Each event has at most ``amount``. With ``keys=1``, at most ``events`` of the person's events
+    are counted in that tick, under any keys. With more ``keys``, at most ``events`` are counted in
+    each of at most ``keys`` keys. The stream enforces it over all runs and restarts: the first
+    events that arrive count, under the person's first keys (:meth:`takes`).
 
-    So the presence or absence of *all* that the person did changes at most ``keys`` counts of the tick by at most
-    :attr:`per_key` each (with ``keys=1``: any counts, by at most :attr:`per_key` in total). Removing a *single* event of a capped
-    person is a smaller change of the input, but not of the output: the next event of the person moves up, so that one count
-    can fall and another rise.
+    So the presence or absence of *all* that the person did changes at most ``keys`` counts of the
+    tick by at most :attr:`per_key` each (with ``keys=1``: any counts, by at most :attr:`per_key` in
+    total). Removing a *single* event of a capped person is a smaller change of the input, but not
+    of the output: the next event of the person moves up, so that one count can fall and another
+    rise.
 
     >>> Unit(amount=5).text, Unit(amount=5).sensitivity
     ('one event with an amount up to 5', 5)
@@ -44,17 +47,28 @@ class Unit:
 
     def __post_init__(self) -> None:
         if self.of not in ("event", "person"):
-            raise bad_parameter("unit", self.of, "event or person", "it is what every loss is stated for")
+            raise bad_parameter(
+                "unit", self.of, "event or person", "it is what every loss is stated for"
+            )
         remedy = "it is the largest amount of one event; noise grows in proportion"
-        require_integer("amount of the unit", self.amount, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy)
+        require_integer(
+            "amount of the unit", self.amount, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy
+        )
         remedy = "it is how many events of one person count in a tick; noise grows in proportion"
-        require_integer("events of the unit", self.events, minimum=1, maximum=LARGEST_EVENTS, remedy=remedy)
+        require_integer(
+            "events of the unit", self.events, minimum=1, maximum=LARGEST_EVENTS, remedy=remedy
+        )
         remedy = "it is under how many keys one person counts in a tick; noise grows with it"
-        require_integer("keys of the unit", self.keys, minimum=1, maximum=LARGEST_KEYS, remedy=remedy)
+        require_integer(
+            "keys of the unit", self.keys, minimum=1, maximum=LARGEST_KEYS, remedy=remedy
+        )
         for name in ("events", "keys"):
             if self.of == "event" and getattr(self, name) != 1:
                 raise bad_parameter(
-                    f"{name} of the unit", getattr(self, name), "1 where the unit is one event", "say of='person' to cap persons"
+                    f"{name} of the unit",
+                    getattr(self, name),
+                    "1 where the unit is one event",
+                    "say of='person' to cap persons",
                 )
         if self.sensitivity > LARGEST_SENSITIVITY:
             name = "amount times events times keys of the unit"
@@ -71,15 +85,24 @@ class Unit:
         return self.per_key * self.keys
 
     def scaled(self, promise: Mechanism) -> Mechanism:
-        """The mechanism with which the promise of another one, made for a change of one count by 1, holds for this unit."""
+        """The mechanism with which the promise of another one, made for a change of one count by 1,
+        holds for this unit."""
         return promise.for_sensitivity(self.per_key, keys=self.keys)
 
-    def takes(self, counted: MutableMapping[Hashable, int], person: Hashable, key: Hashable, events: int = 1) -> int:
-        """How many of so many more ``events`` of a person under a key count in a tick: as many as if they came one by one.
+    def takes(
+        self,
+        counted: MutableMapping[Hashable, int],
+        person: Hashable,
+        key: Hashable,
+        events: int = 1,
+    ) -> int:
+        """How many of so many more ``events`` of a person under a key count in a tick: as many as
+        if they came one by one.
 
-        They are noted in ``counted``, which holds that tick only: it maps a person to a number of events or, where the unit has
-        several keys, to a number of keys, and ``(person, key)`` to a number of events. The decision depends on earlier events of
-        the same person only. It takes as long for a million events as for one.
+        They are noted in ``counted``, which holds that tick only: it maps a person to a number of
+        events or, where the unit has several keys, to a number of keys, and ``(person, key)`` to a
+        number of events. The decision depends on earlier events of the same person only. It takes
+        as long for a million events as for one.
         """
         place = person if self.keys == 1 else (person, key)
         before = counted.get(place, 0)
@@ -98,11 +121,16 @@ class Unit:
     def text(self) -> str:
         """The unit in words, as shown beside every loss."""
         if self.of == "event":
-            return "one event" if self.amount == 1 else f"one event with an amount up to {self.amount}"
+            return (
+                "one event" if self.amount == 1 else f"one event with an amount up to {self.amount}"
+            )
         events = "1 event" if self.events == 1 else f"{self.events} events"
         keys = f" in each of at most {self.keys} keys" if self.keys > 1 else ""
         amount = f" with an amount up to {self.amount} each" if self.amount > 1 else ""
-        return f"one person within a tick, at most {events}{keys}{',' if keys and amount else ''}{amount}"
+        return (
+            "one person within a tick, at most"
+            f" {events}{keys}{',' if keys and amount else ''}{amount}"
+        )
 
     def to_json(self) -> dict[str, str | int]:
         """The fields, for JSON."""
@@ -110,10 +138,13 @@ class Unit:
 
     @classmethod
     def from_json(cls, found: Mapping[str, object]) -> Unit:
-        """The unit with these fields. Missing fields have their defaults; unknown ones are refused."""
+        """The unit with these fields. Missing fields have their defaults; unknown ones are
+        refused."""
         unknown = sorted(set(found) - {"of", "amount", "events", "keys"})
         if unknown:
-            raise bad_parameter("unit", unknown[0], "made of of, amount, events and keys", "leave it out")
+            raise bad_parameter(
+                "unit", unknown[0], "made of of, amount, events and keys", "leave it out"
+            )
         return cls(**found)  # type: ignore[arg-type] # each field is checked by the class itself
 
 
