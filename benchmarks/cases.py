@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -77,37 +76,6 @@ def gaussian_counters() -> list[Case]:
         ),
         Case(
             "Gaussian step, scalar, one call", STEPS, _repeated(single.step, [1] * STEPS), ours=True
-        ),
-    ]
-
-
-def head_start() -> list[Case]:
-    """The loss with a head start, at ages never asked for before, and the same counter as above,
-    started late."""
-    late = {
-        exponent: fc.Gradual(epsilon=0.1, exponent=exponent, head_start=20)
-        for exponent in (2.0, 3.0)
-    }
-    counter, items = fc.Counter(late[2.0]), np.ones(ITEMS, dtype=np.int64)
-    ages, blocks = itertools.count(5 << 28, 7919), itertools.count(5 << 27, 104_729)
-
-    def block(exponent: float) -> Callable[[], object]:
-        return lambda: late[exponent].loss(next(blocks) + 1_000_003 * np.arange(1000))
-
-    return [
-        Case(
-            "loss with a head start, one age of 30 levels, exponent 3",
-            1,
-            lambda: late[3.0].loss(next(ages)),
-            ours=True,
-        ),
-        Case("loss with a head start, 1,000 ages, exponent 2", 1, block(2.0), ours=True),
-        Case("loss with a head start, 1,000 ages, exponent 3", 1, block(3.0), ours=True),
-        Case(
-            "extend, 10^6 items, scalar, head start",
-            ITEMS,
-            lambda: counter.extend(items),
-            ours=True,
         ),
     ]
 
