@@ -38,7 +38,7 @@ def main(words: list[str] | None = None) -> int:
     lengths = [each for each in LENGTHS if each <= 10**6 or not arguments.quick]
 
     _say("counters, draws and peers, interleaved")
-    ours = [*cases.counters(), *cases.gaussian_counters(), *cases.draws()]
+    ours = [*cases.counters(), *cases.gaussian_counters(), *cases.draws(), *cases.keyed_draws()]
     work = [cases.floor(), *ours, peers.textbook(), *peers.peers(_say)]
     results = interleaved(work, repeats=arguments.repeats)
     _say("memory of long streams")

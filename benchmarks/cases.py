@@ -9,7 +9,7 @@ import numpy as np
 
 import fadecount as fc
 from benchmarks.measure import FLOOR, Case
-from fadecount.noise import DiscreteLaplace, RoundedGaussian
+from fadecount.noise import DiscreteLaplace, KeyedNoise, RoundedGaussian
 from fadecount.noise.source import fresh
 
 MECHANISM = fc.Gradual(epsilon=0.1, exponent=2.0)
@@ -101,6 +101,23 @@ def draws() -> list[Case]:
         Case(
             "one draw of numpy's standard_normal", DRAWS, lambda: generator.standard_normal(DRAWS)
         ),
+    ]
+
+
+def keyed_draws() -> list[Case]:
+    """Noise derived from a secret: 100 nodes of 1,000 keys, whose words the law then turns into
+    draws."""
+    names = {"epoch": "e", "stream": "s", "mechanism": "m"}
+    noise = KeyedNoise.derive(bytes(32), **names, keys=[str(at) for at in range(1000)])
+    laws = {"Laplace": DiscreteLaplace(SCALE), "Gaussian": RoundedGaussian(SCALE)}
+    return [
+        Case(
+            f"one keyed {name} draw, 1,000 keys",
+            100_000,
+            lambda law=law: noise.many(law, 0, range(1), range(1, 101), 1000),  # type: ignore[misc]
+            ours=True,
+        )
+        for name, law in laws.items()
     ]
 
 
