@@ -60,7 +60,7 @@ MUTANTS = (
     ),
     Mutant(
         "level off by one",
-        "mechanisms/gradual.py",
+        LEVELS,
         "rounded_power(1 + level,",
         "rounded_power(2 + level,",
         DEFINITION,
@@ -107,14 +107,12 @@ MUTANTS = (
         "if law and len(new) > 1 else",
         DEFINITION,
     ),
-    Mutant(
-        "delay + 1", LEVELS, "delay=mechanism._delay,", "delay=mechanism._delay + 1,", DEFINITION
-    ),
+    Mutant("delay + 1", LEVELS, "delay=mechanism.delay)", "delay=mechanism.delay + 1)", DEFINITION),
     Mutant(
         "delay - 1",
         LEVELS,
-        "delay=mechanism._delay,",
-        "delay=max(0, mechanism._delay - 1),",
+        "delay=mechanism.delay)",
+        "delay=max(0, mechanism.delay - 1))",
         DEFINITION,
     ),
     Mutant(
@@ -223,7 +221,7 @@ MUTANTS = (
     ),
     Mutant(
         "last level not continued",
-        "mechanisms/designed.py",
+        LEVELS,
         "return self.budgets[min(level, len(self.budgets) - 1)]",
         "return (*self.budgets, *([float('inf')] * 99))[level]",
         DEFINITION,

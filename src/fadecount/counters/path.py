@@ -112,9 +112,8 @@ class NoisePath:
         ``sums`` if it fails."""
         tails, done, length = self._tails, 0, self._length
         limit = min(max(1, _BLOCK // (self._width or 1)), len(sums))
-        rooms = [
-            np.empty(limit * (self._width or 1), dtype=np.int64) for _ in range(2)
-        ]  # for two levels, used in turn
+        # Room for two levels, used in turn.
+        rooms = [np.empty(limit * (self._width or 1), dtype=np.int64) for _ in range(2)]
         while done < len(sums):
             left = min(limit, len(sums) - done)
             round_number, clock = self._place(self.shown + done + 1)

@@ -163,9 +163,7 @@ def _encrypted(key: bytes, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Each 128-bit block on its own: the key stream of counter mode, at any places. No block occurs
     twice under a key."""
     encryptor = Cipher(AES256(key), ECB()).encryptor()  # noqa: S305 - the blocks are counters, not messages
-    room = np.empty(
-        blocks.nbytes + 15, dtype=np.uint8
-    )  # update_into needs a block less one byte more
+    room = np.empty(blocks.nbytes + 15, dtype=np.uint8)  # a block less one byte more than needed
     encryptor.update_into(blocks.reshape(-1).view(np.uint8).data, room.data)
     return room[: blocks.nbytes].view("<u8").reshape(-1, 2)
 

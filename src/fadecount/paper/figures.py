@@ -1,4 +1,4 @@
-"""The figures of the paper's evaluation: which lines, at which ages, what to see, and the pictures."""
+"""The figures of the paper's evaluation: lines, ages, what to see, and pictures."""
 
 from __future__ import annotations
 

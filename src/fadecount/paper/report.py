@@ -1,5 +1,5 @@
-"""The report: one self-contained page with the figures and tables in the paper's order, each with an
-explanation and its parameters."""
+"""The report: one self-contained page with the figures and tables in the paper's order, each with
+an explanation and its parameters."""
 
 from __future__ import annotations
 
@@ -85,8 +85,9 @@ def optimal_rows() -> Table:
 
 def table_records() -> Records:
     """Table 1 for machines: every row, every figure in full."""
-    header = "T,mechanism,exponent,window,ratio,printed_epsilon,printed_epsilon_past,computed_epsilon,computed_epsilon_past"
-    records: Records = [[*header.split(","), "printed_objective", "computed_objective"]]
+    names = "T,mechanism,exponent,window,ratio,printed_epsilon,printed_epsilon_past"
+    more = "computed_epsilon,computed_epsilon_past,printed_objective,computed_objective"
+    records: Records = [[*names.split(","), *more.split(",")]]
     for row in TABLE:
         printed, computed = (row.printed_mechanism, row.computed)
         budgets = [
@@ -104,8 +105,9 @@ def table_records() -> Records:
 
 def measured_records(results: Sequence[Measured]) -> Records:
     """What was measured, for machines: every trial, every figure in full."""
-    header = "T,mechanism,delay,epsilon,epsilon_past,runs,mse,mse_low,mse_high,mse_forecast,largest_error,error_bound"
-    records: Records = [[*header.split(","), "corollary_bound", "lower_bound"]]
+    names = "T,mechanism,delay,epsilon,epsilon_past,runs,mse,mse_low,mse_high,mse_forecast"
+    more = "largest_error,error_bound,corollary_bound,lower_bound"
+    records: Records = [[*names.split(","), *more.split(",")]]
     for each in results:
         trial = each.trial
         budgets = (*budgets_of(trial.mechanism), "")[:2]
@@ -256,9 +258,9 @@ def _section(section: Section) -> str:
     if section.pictures:
         wide, narrow = (_as_address(each) for each in section.pictures)
         parts.append(
-            f'<figure><picture><source media="(max-width: 40rem)" srcset="{narrow}"><img'
-            f' alt="{html.escape(section.heading)}"'
-            f' src="{wide}"></picture><figcaption>{texts.pop(0)}</figcaption></figure>'
+            f'<figure><picture><source media="(max-width: 40rem)" srcset="{narrow}">'
+            f'<img alt="{html.escape(section.heading)}" src="{wide}"></picture>'
+            f"<figcaption>{texts.pop(0)}</figcaption></figure>"
         )
     tables = [_table(each) for each in section.tables]
     parts += [part for pair in zip(texts, tables, strict=True) for part in pair]
@@ -285,20 +287,15 @@ def _table(table: Table) -> str:
 
     def line(cells: Sequence[str], tag: str) -> str:
         classes = ["words" if is_words else "number" for is_words in words]
-        return (
-            "<tr>"
-            + "".join(
-                f'<{tag} class="{kind}">{html.escape(cell)}</{tag}>'
-                for cell, kind in zip(cells, classes, strict=True)
-            )
-            + "</tr>"
+        each = (
+            f'<{tag} class="{kind}">{html.escape(cell)}</{tag}>'
+            for cell, kind in zip(cells, classes, strict=True)
         )
+        return f"<tr>{''.join(each)}</tr>"
 
-    body = "\n".join(line(row, "td") for row in rows)
-    return (
-        "<div"
-        f' class="scroll"><table><thead>{line(header, "th")}</thead><tbody>\n{body}\n</tbody></table></div>'
-    )
+    head, body = line(header, "th"), "\n".join(line(row, "td") for row in rows)
+    table_body = f"<thead>{head}</thead><tbody>\n{body}\n</tbody>"
+    return f'<div class="scroll"><table>{table_body}</table></div>'
 
 
 def _is_number(cell: str) -> bool:

@@ -86,9 +86,8 @@ def reproduce(
             pool = ProcessPoolExecutor(
                 workers, mp_context=spawn, initializer=measured.ignore_interrupts
             )
-            stack.callback(
-                pool.shutdown, cancel_futures=True
-            )  # an error or interrupt waits only for what is running
+            # An error or interrupt waits only for what is running.
+            stack.callback(pool.shutdown, cancel_futures=True)
             collect = measured.start(pool, measured.trials(runs), advance)
         sections = []
         for part in parts:

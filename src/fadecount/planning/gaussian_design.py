@@ -88,21 +88,15 @@ class _Wanted:
         self._targets, self._delta = targets, delta
         self._worst = objective == "worst"
         self.shown = targets.horizon - targets.delay
-        ends = dict(
-            zip(targets.losses, targets.ages, strict=True)
-        )  # of equal losses the last age stays
-        ends[targets.losses[-1]] = max(targets.horizon, targets.ages[-1])
-        pairs = [(age, loss) for loss, age in ends.items() if age >= targets.delay]
-        self._pairs = pairs
+        self._pairs = pairs = targets.ends()
         self._limits = np.array([mu_at(loss, delta) for _, loss in pairs])
         self._ages = np.array([age - targets.delay for age, _ in pairs], dtype=np.int64)
+        # As if a person's contributions all had the full age.
         weights = [
             sum(times for _, times in targets.person.parts(int(age) + 1, fine=True))
             for age in self._ages
         ]
-        self._mu = self._limits / (
-            np.array(weights, dtype=np.float64) * math.sqrt(targets.person.keys)
-        )  # as if a person's contributions all had the full age
+        self._mu = self._limits / (np.array(weights, float) * math.sqrt(targets.person.keys))
 
     def cost(self, mechanism: Gaussian) -> float:
         if self._worst:

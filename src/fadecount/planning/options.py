@@ -62,9 +62,8 @@ class Option:
 def forecast(mechanism: Shape, request: Request) -> Forecast:
     """What the mechanism's noise will cause."""
     horizon, beta = request.horizon, request.beta
-    known = (
-        not isinstance(mechanism, Gaussian) and mechanism.loss(mechanism.delay) >= _SLOW
-    )  # the bound is for pure losses
+    # The bound is for pure losses.
+    known = not isinstance(mechanism, Gaussian) and mechanism.loss(mechanism.delay) >= _SLOW
     least = minimum_error(mechanism, horizon) if known else 0
     own = mechanism.max_error_bound(horizon, _THEOREM_BETA, largest_input=0)
     return Forecast(

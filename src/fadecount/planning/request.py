@@ -135,19 +135,21 @@ class Targets:
     person: Person = EVENT
 
     def limits(self, *, fine: bool = False) -> list[Limit]:
-        """One limit per target that no later one implies, and one for the horizon."""
-        ends = dict(zip(self.losses, self.ages, strict=True))  # of equal losses the last age stays
-        ends[self.losses[-1]] = max(self.horizon, self.ages[-1])
+        """The limits on pure losses, one per pair of :meth:`ends`."""
+        person = self.person
         return [
             Limit(
                 most=loss,
-                parts=tuple(
-                    self.person.parts(age - self.delay + 1, fine=fine, per_key=self.person.keys)
-                ),
+                parts=tuple(person.parts(age - self.delay + 1, fine=fine, per_key=person.keys)),
             )
-            for loss, age in ends.items()
-            if age >= self.delay
+            for age, loss in self.ends()
         ]
+
+    def ends(self) -> list[tuple[int, float]]:
+        """The ages and losses that imply all others: the last age of each loss, and the horizon."""
+        ends = dict(zip(self.losses, self.ages, strict=True))  # of equal losses the last age stays
+        ends[self.losses[-1]] = max(self.horizon, self.ages[-1])
+        return [(age, loss) for loss, age in ends.items() if age >= self.delay]
 
     def at(self, age: int) -> float:
         """The limit that holds at an age."""
