@@ -131,16 +131,10 @@ def _unscaled(targets: Targets, exponent: float) -> Gradual:
 
 def meets(mechanism: Shape, request: Request) -> bool:
     """Whether the noise stays within every requested error."""
-    if (
-        request.mean_error is not None
-        and math.sqrt(mechanism.mse(request.horizon)) > request.mean_error
-    ):
+    horizon, mean, most = request.horizon, request.mean_error, request.max_error
+    if mean is not None and math.sqrt(mechanism.mse(horizon)) > mean:
         return False
-    return request.max_error is None or worst_error(mechanism, request) <= request.max_error
-
-
-def worst_error(mechanism: Shape, request: Request) -> float:
-    return mechanism.max_error_bound(request.horizon, request.beta, largest_input=0)
+    return most is None or mechanism.max_error_bound(horizon, request.beta, largest_input=0) <= most
 
 
 def least_factor(shape: Shape, request: Request) -> float | None:

@@ -151,13 +151,6 @@ class Targets:
         ends[self.losses[-1]] = max(self.horizon, self.ages[-1])
         return [(age, loss) for loss, age in ends.items() if age >= self.delay]
 
-    def at(self, age: int) -> float:
-        """The limit that holds at an age."""
-        return next(
-            (loss for end, loss in zip(self.ages, self.losses, strict=True) if age <= end),
-            self.losses[-1],
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
