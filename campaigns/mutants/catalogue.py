@@ -103,8 +103,8 @@ MUTANTS = (
     Mutant(
         "a level dropped in blocks",
         PATH,
-        "if law is not None and len(new) else",
-        "if law and len(new) > 1 else",
+        "if law is not None and len(new)",
+        "if law is not None and len(new) > 1",
         DEFINITION,
     ),
     Mutant("delay + 1", LEVELS, "delay=mechanism.delay)", "delay=mechanism.delay + 1)", DEFINITION),
@@ -144,8 +144,8 @@ MUTANTS = (
     Mutant(
         "centre of the law missing",
         LAPLACE,
-        "_centre(self.scale, context))",
-        "Decimal(0))",
+        "context.ln(Decimal(2))), _centre(self.scale, context)",
+        "context.ln(Decimal(2))), Decimal(0)",
         EXACTNESS,
     ),
     Mutant(
@@ -179,15 +179,15 @@ MUTANTS = (
     Mutant(
         "resume forgets the noise in use",
         COUNTER,
-        "counter._path.tails = state.tails.tolist() if scalar else list(state.tails)",
-        "counter._path.tails = (0 * state.tails).tolist() if scalar else list(0 * state.tails)",
+        "self._path.tails = [own(row) for row in parts.tails]",
+        "self._path.tails = [own(0 * row) for row in parts.tails]",
         DEFINITION,
     ),
     Mutant(
         "resume redraws a variable",
         COUNTER,
-        "counter._path.shown = max(0, state.time - counter._delay)",
-        "counter._path.shown = max(0, state.time - counter._delay - 1)",
+        "self._path.shown = max(0, parts.time - self._delay)",
+        "self._path.shown = max(0, parts.time - self._delay - 1)",
         DEFINITION,
     ),
     Mutant(
@@ -256,15 +256,15 @@ MUTANTS = (
     Mutant(
         "a failed block leaves its mark",
         PATH,
-        "                noise, tails = self._tree(range(",
-        "                noise, self._tails = self._tree(range(",
+        "                noise, tails = self._tree(\n",
+        "                noise, self._tails = self._tree(\n",
         ("tests/counters/test_blocks.py", *DEFINITION),
     ),
     Mutant(
         "Gaussian noise halved",
         "mechanisms/memories.py",
-        "Memories(math.ldexp(sigma,",
-        "Memories(math.ldexp(0.5 * sigma,",
+        "math.ldexp(sigma, unit_bits)",
+        "math.ldexp(0.5 * sigma, unit_bits)",
         GAUSSIAN,
     ),
     Mutant(
@@ -575,5 +575,41 @@ MUTANTS = (
         "elif only is None and name.startswith(PREFIX)",
         "elif name.startswith(PREFIX)",
         ("tests/cli/test_variables.py",),
+    ),
+    # The plan page, designs and keyed noise
+    Mutant(
+        "a foreign host is served",
+        "cli/_plan_page.py",
+        'self.headers.get("Host") not in self.server.hosts',
+        'self.headers.get("Host") is None',
+        ("tests/cli/test_plan_page.py",),
+    ),
+    Mutant(
+        "a design is not checked",
+        "planning/certify.py",
+        "if excess(limits, mechanism.schedule.budgets) <= 1:",
+        "if True:",
+        ("tests/planning/test_design.py",),
+    ),
+    Mutant(
+        "a way that forgets the part seen",
+        "planning/design.py",
+        "paid: Vector = passed + part",
+        "paid: Vector = passed",
+        ("tests/planning/test_design.py",),
+    ),
+    Mutant(
+        "further words of another node",
+        "noise/keyed.py",
+        "blocks[:, 0] ^= names[node]",
+        "blocks[:, 0] ^= names[0]",
+        ("tests/noise/test_keyed.py",),
+    ),
+    Mutant(
+        "further words of another round",
+        "noise/keyed.py",
+        "_encrypted(keys[each], blocks[chosen])",
+        "_encrypted(keys[0], blocks[chosen])",
+        ("tests/noise/test_keyed.py",),
     ),
 )

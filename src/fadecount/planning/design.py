@@ -20,7 +20,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.checks import LARGEST_BUDGET, LONGEST, SMALLEST_BUDGET
+from fadecount.checks import LARGEST_BUDGET, SMALLEST_BUDGET
 from fadecount.errors import bad_parameter
 from fadecount.intervals import steps_in_use, top_level
 from fadecount.mechanisms import Designed, Gaussian, Mechanism
@@ -128,8 +128,7 @@ def design_for(targets: Targets, objective: str = "mse") -> Designed:
 
 def cost_of(mechanism: Mechanism, horizon: int, objective: str) -> float:
     """What an objective minimizes."""
-    steps = min(horizon, LONGEST)
-    return float(mechanism.variance(steps)) if objective == "worst" else mechanism.mse(steps)
+    return float(mechanism.variance(horizon)) if objective == "worst" else mechanism.mse(horizon)
 
 
 def _continued(targets: Targets, budgets: tuple[float, ...]) -> tuple[float, ...]:
