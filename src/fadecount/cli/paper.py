@@ -46,13 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.paper.reproduce import (
-        fair_runs,
-        prepare_folder,
-        reproduce,
-        wanted_parts,
-        work,
-    )
+    from fadecount.paper.reproduce import fair_runs, prepare_folder, reproduce, wanted_parts, work
 
     runs = fair_runs(arguments.runs)
     parts = wanted_parts([name.strip() for name in arguments.only.split(",") if name.strip()])

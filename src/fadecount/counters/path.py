@@ -39,16 +39,7 @@ class NoisePath:
     call: a call that fails changes nothing.
     """
 
-    __slots__ = (
-        "_draw",
-        "_length",
-        "_place",
-        "_plan",
-        "_source",
-        "_tails",
-        "_width",
-        "shown",
-    )
+    __slots__ = ("_draw", "_length", "_place", "_plan", "_source", "_tails", "_width", "shown")
 
     def __init__(
         self, schedule: Schedule, source: NoiseSource, *, width: int | None, resolution_bits: int

@@ -415,30 +415,20 @@ class Memories:
 
         Each output is rounded to a whole count, which moves the difference by at most 1.
         """
-        spread = (
-            math.ldexp(self.deviation, -self.unit_bits)
-            * np.sqrt(self.response.window_variance(starts, ends))
-            * (1 + 2.0**-9)
-        )
-        farthest = (
-            spread * normal_quantile(0.5 * beta)
-            + math.ldexp(8.0 * (self.rows + 1), -self.unit_bits)
-            + 1.0
-        )
+        variances = self.response.window_variance(starts, ends)
+        farthest = self._quantile(variances, beta, outputs=2) + 1.0
         return np.where(ends > 0, np.floor(farthest), 0.0).astype(np.int64)
 
     def _farthest(self, steps: int | Integers, beta: float) -> Reals:
-        """A normal quantile, with what rounded weights (2**-9) and floors (four units a term) can
-        add."""
-        spread = (
-            math.ldexp(self.deviation, -self.unit_bits)
-            * np.sqrt(self.response.variance(steps))
-            * (1.0 + 2.0**-9)
-        )
-        return np.asarray(
-            spread * normal_quantile(0.5 * beta)
-            + math.ldexp(4.0 * (self.rows + 1), -self.unit_bits)
-        )
+        return self._quantile(self.response.variance(steps), beta, outputs=1)
+
+    def _quantile(self, variances: Reals, beta: float, *, outputs: int) -> Reals:
+        """A normal quantile, with what rounded weights (2**-9) and, in each output, floors (four
+        units a term) can add."""
+        unit = math.ldexp(1.0, -self.unit_bits)
+        spread = self.deviation * unit * np.sqrt(variances) * (1.0 + 2.0**-9)
+        floors = 4.0 * outputs * (self.rows + 1) * unit
+        return np.asarray(spread * normal_quantile(0.5 * beta) + floors)
 
     @cached_property
     def _growth_errors(self) -> tuple[float, ...]:

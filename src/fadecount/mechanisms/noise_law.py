@@ -208,14 +208,14 @@ def window_half_widths(
         renewed = (first_rounds != last_rounds) * (
             (first_rounds > 0).astype(np.int64) + (last_rounds > 0)
         )
-        law = np.stack([count, renewed])
+        law = 3 * count + renewed
     else:
-        law = np.stack([_length(first), _length(last), _length(first ^ last)])
-    _, first_at, inverse = np.unique(law, axis=1, return_index=True, return_inverse=True)
+        law = (_length(first) << 12) + (_length(last) << 6) + _length(first ^ last)
+    _, first_at, inverse = np.unique(law, return_index=True, return_inverse=True)
     widths = [
         mechanism.window_interval(int(starts[at]), int(ends[at]), beta) for at in first_at.tolist()
     ]
-    return np.array(widths, dtype=np.int64)[inverse.ravel()]
+    return np.array(widths, dtype=np.int64)[inverse]
 
 
 def _length(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

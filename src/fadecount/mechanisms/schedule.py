@@ -63,15 +63,7 @@ class Schedule:
     def budgets_in_use(self, step: int) -> list[float]:
         """The budgets of the noise variables in the output of a step, none while the delay
         lasts."""
-        if step <= self.delay:
-            return []
-        rounds, clock = self.place(step - self.delay)
-        used = [
-            budget
-            for level, budget in enumerate(self.budgets)
-            if clock >> level and (not self.alternating or clock >> level & 1)
-        ]
-        return [*used, self.carry_budget] if rounds else used
+        return list(self._variables(step).values())
 
     def budgets_between(self, start: int, end: int) -> list[float]:
         """The budgets of the noise variables in the difference of two outputs: those in use at one
