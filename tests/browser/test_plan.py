@@ -1,5 +1,5 @@
-"""The page of ``fadecount plan --open`` in Chromium: handles by pointer and keyboard, the library's plan,
-its file, and no jumps."""
+"""The page of ``fadecount plan --open`` in Chromium: handles by pointer and keyboard, the plan of
+the library, its file, and no jumps."""
 
 from __future__ import annotations
 

@@ -287,9 +287,8 @@ def test_draws_of_different_keys_nodes_levels_and_epochs_are_uncorrelated() -> N
         "levels": (one, level),
         "epochs": (one, epoch),
     }
-    limit = (
-        float(stats.norm.isf(EACH / 2)) * 1.2
-    )  # the products have heavier tails than the normal law; 1.2 is generous
+    # The products have heavier tails than the normal law; 1.2 is generous.
+    limit = float(stats.norm.isf(EACH / 2)) * 1.2
     for name, (left, right) in pairs.items():
         off = (
             ~np.eye(*left.shape, dtype=np.bool)
