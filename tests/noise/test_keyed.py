@@ -163,10 +163,13 @@ class _FurtherWords:
 def test_further_words_follow_the_documented_derivation() -> None:
     keys = ["a", "b", "c"]
     law: Any = _FurtherWords()
-    given = _noise(keys).many(law, 4, range(1, 2), range(5, 9), 3).view(np.uint64)[0].tolist()
+    given = _noise(keys).many(law, 4, range(1, 3), range(5, 9), 3).view(np.uint64).tolist()
     assert given == [
-        [_naive_word("e", "s", "m", key, 4, (1, node, 3), 2.5) for key in keys]
-        for node in range(5, 9)
+        [
+            [_naive_word("e", "s", "m", key, 4, (one, node, 3), 2.5) for key in keys]
+            for node in range(5, 9)
+        ]
+        for one in (1, 2)
     ]
 
 
