@@ -44,53 +44,26 @@ def draw_releases(
             f"times and true must have one entry per release, {count}; cut them to one length"
         )
     margin = np.broadcast_to(np.asarray(error, dtype=np.float64), (count,))
-    share = f"{100 * confidence:g} %"
+    band: dict[str, Any] = {
+        "color": BAND_COLOUR,
+        "label": f"{100 * confidence:g} % band",
+        "zorder": 1,
+    }
     with matplotlib.rc_context(RC):
         if true is None:
-            upper, lower = figure.subplots(), None
+            upper = figure.subplots()
+            look: dict[str, Any] = {"color": RELEASED_COLOUR}
+            upper.fill_between(times, released - margin, released + margin, **band)
         else:
             upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-        if true is not None:
+            look = {"color": "#E69F00"}
             upper.plot(times, true, color=TRUE_COLOUR, linewidth=3.2, label="true", zorder=2)
-        upper.plot(
-            times,
-            released,
-            color=RELEASED_COLOUR if true is None else "#E69F00",
-            linewidth=1.3,
-            label="released",
-            zorder=3,
-        )
-        if lower is None:
-            upper.fill_between(
-                times,
-                released - margin,
-                released + margin,
-                color=BAND_COLOUR,
-                label=f"{share} band",
-                zorder=1,
-            )
-        else:
-            assert true is not None
-            lower.fill_between(
-                times,
-                -margin,
-                margin,
-                color=BAND_COLOUR,
-                alpha=0.6,
-                linewidth=0,
-                label=f"{share} band",
-                zorder=1,
-            )
-            lower.plot(
-                times,
-                released - true,
-                color=RELEASED_COLOUR,
-                linewidth=0.6,
-                label="released minus true",
-                zorder=3,
-            )
+            lower.fill_between(times, -margin, margin, alpha=0.6, linewidth=0, **band)
+            off = {"color": RELEASED_COLOUR, "label": "released minus true"}
+            lower.plot(times, released - true, linewidth=0.6, zorder=3, **off)
             lower.axhline(0.0, color=TRUE_COLOUR, linewidth=1.0, zorder=2)
             count_axis(lower, f"error ({unit})")
+        upper.plot(times, released, linewidth=1.3, label="released", zorder=3, **look)
         count_axis(upper, f"running count ({unit})")
         upper.set_title(title)
         figure.legend(loc="outside lower center", ncols=4)
@@ -137,9 +110,8 @@ def draw_panels(
             _draw_panel(axes, panel, bars=bars)
             # Two marks are enough: with five, three days would need marks between hours and days,
             # and there are none.
-            locator = AutoDateLocator(
-                minticks=2, maxticks=6 if columns > 1 else 9, tz=ZoneInfo(zone)
-            )  # type: ignore[no-untyped-call]
+            most = 6 if columns > 1 else 9
+            locator = AutoDateLocator(minticks=2, maxticks=most, tz=ZoneInfo(zone))  # type: ignore[no-untyped-call]
             axes.xaxis.set_major_locator(locator)
             formatter = ConciseDateFormatter(locator, tz=ZoneInfo(zone))  # type: ignore[no-untyped-call]
             axes.xaxis.set_major_formatter(formatter)
