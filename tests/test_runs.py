@@ -18,7 +18,7 @@ import fadecount as fc
 from fadecount import runs
 from fadecount.errors import ClockError, InputError, ParameterError
 from fadecount.runs import Run, run
-from fadecount.sources import GrowingFile, SourceOptions
+from fadecount.sources import GrowingFile, SourceOptions, live
 from fadecount.streams import FileFence, SQLiteStore, Store
 
 NOON = 1_772_366_400  # 2026-03-01T12:00:00Z
@@ -83,7 +83,7 @@ class ScriptedFile(GrowingFile):
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(ScriptedFile, "clock", made, raising=False)
-    monkeypatch.setattr(runs, "GrowingFile", ScriptedFile)
+    monkeypatch.setattr(live, "GrowingFile", ScriptedFile)
     return made
 
 
@@ -265,7 +265,7 @@ def test_one_row_moves_no_other_into_another_tick(store: Store, early: int) -> N
 
 
 def test_history_asks_for_a_time(store: Store) -> None:
-    with pytest.raises(ParameterError, match="time must be given to follow"):
+    with pytest.raises(ParameterError, match="time must be given for everything but a pipe"):
         run("x.csv", options(time=None), store=store, name="s", mechanism=EXACT, follow=True)
     with pytest.raises(InputError, match="No such file"):
         run("x.jsonl", options(), store=store, name="s", mechanism=EXACT, follow=True)
@@ -383,7 +383,7 @@ def test_frames_keep_their_types_and_agree_with_text(tmp_path: Path) -> None:
     ]
     with pytest.raises(InputError, match="the column 'page' is not among its 3 columns"):
         fc.count(frame.drop("page"), SourceOptions(**columns), mechanism=EXACT)
-    with pytest.raises(ParameterError, match="time must be given for a data frame"):
+    with pytest.raises(ParameterError, match="time must be given for everything but a pipe"):
         fc.count(frame, SourceOptions(tick_seconds=60), mechanism=EXACT)
 
 

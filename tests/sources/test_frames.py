@@ -22,7 +22,7 @@ from fadecount.sources import (
     read_frame,
 )
 from fadecount.sources.files import Earlier, read_plain
-from fadecount.sources.lines import regular_lines
+from fadecount.sources.frames import regular_lines
 from fadecount.streams.inputs import person_digest
 from tests.sources.test_plain import BAD_ROWS, ROW_OPTIONS, counted, options, written
 

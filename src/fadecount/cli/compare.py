@@ -23,16 +23,13 @@ import json
 import textwrap
 
 from fadecount import Gaussian, Gradual, Mechanism, Refresh, crossing_age
-from fadecount.cli._ages import (
+from fadecount.cli._options import (
     add_tick_option,
-    age_name,
     default_horizon,
-    lines_of,
-    shown_ages,
     steps_from,
     tick_seconds_from,
 )
-from fadecount.cli._options import json_text
+from fadecount.cli._output import age_name, json_text, lines_of, shown_ages
 from fadecount.durations import UNITS
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms import read_mechanism, refresh_with_error_of, which_loses_less

@@ -1,14 +1,15 @@
-"""Whole files of events to counts per tick and key.
+"""Counts per tick and key from whole files and pipes of events.
 
-The reader in this module uses the standard library alone. It is the reference for every faster
-reader, and it explains bad rows. Where polars is installed, ``frames`` reads CSV and Parquet, by
-the same rules.
+The reader in this module uses the standard library alone. It is the reference for the faster reader
+of ``frames``, which needs polars and reads large CSV files, Parquet and data frames by the same
+rules.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -16,22 +17,102 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from fadecount.errors import InputError, bad_parameter, missing_extra
-from fadecount.sources.lines import LineParser, csv_header, csv_parser, json_parser, numbered_lines
+from fadecount.errors import BadRowError, InputError, bad_parameter, missing_extra
 from fadecount.sources.options import Format, SourceOptions
-from fadecount.sources.reading import (
+from fadecount.sources.rows import (
     OUTSIDE,
-    Reading,
+    LineParser,
     Reason,
-    SourceReport,
-    TickBatch,
-    bad_row,
-    batches_of,
+    RowJudge,
+    csv_header,
+    csv_parser,
+    json_parser,
+    numbered_lines,
 )
-from fadecount.sources.rows import RowJudge
 
 if TYPE_CHECKING:
     import polars
+
+ROWS_PER_BATCH = 65_536
+SMALL_BYTES = 1 << 18
+"""CSV files up to this size are read without polars, whose import alone takes longer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TickBatch:
+    """Three arrays of one length: row i says that ``counts[i]`` was counted in tick ``ticks[i]``
+    under key ``keys[i]``.
+
+    Guarantees: int64 throughout; ticks never decrease within a batch nor from one batch to the
+    next; keys are indices into the declared keys (0 where none are declared); counts are >= 0. A
+    pair of tick and key may occur more than once: its counts add up. A tick that appears says that
+    every earlier tick is complete.
+    """
+
+    ticks: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ticks)
+
+    def __repr__(self) -> str:
+        return f"TickBatch({len(self.ticks)} rows)"  # the counts are what is protected: never shown
+
+
+def batches_of(counts: dict[tuple[int, int], int]) -> Iterator[TickBatch]:
+    """The sums per (tick, key) as batches, sorted by tick and then by key."""
+    order = sorted(counts)
+    for start in range(0, len(order), ROWS_PER_BATCH):
+        part = order[start : start + ROWS_PER_BATCH]
+        pairs = np.array(part, dtype=np.int64).reshape(-1, 2)
+        sums = np.fromiter((counts[pair] for pair in part), dtype=np.int64, count=len(part))
+        yield TickBatch(pairs[:, 0].copy(), pairs[:, 1].copy(), sums)
+
+
+@dataclass(slots=True)
+class SourceReport:
+    """Tallies of one input, for its owner. They are exact and therefore not for publication.
+
+    ``rows_read`` counts every row, bad ones included; ``rows_dropped`` the good rows beyond
+    ``per_person``; ``skipped`` says why rows were left out.
+    """
+
+    rows_read: int = 0
+    rows_dropped: int = 0
+    skipped: Counter[Reason] = field(default_factory=Counter)
+
+    @property
+    def rows_skipped(self) -> int:
+        """How many rows were left out, for all reasons together."""
+        return self.skipped.total()
+
+    def lines(self) -> list[str]:
+        """One line per reason, the most frequent first: ``3 rows left out: the key is not
+        declared``."""
+        order = sorted(self.skipped.items(), key=lambda each: (-each[1], each[0]))
+        return [
+            f"{count:,} row{'s' * (count != 1)} left out: {reason.text}" for reason, count in order
+        ]
+
+
+class Reading(Iterator[TickBatch]):
+    """Batches to iterate over, and the report, which is complete once the batches are."""
+
+    def __init__(self, batches: Iterator[TickBatch], report: SourceReport) -> None:
+        self._batches = batches
+        self.report = report
+
+    def __next__(self) -> TickBatch:
+        return next(self._batches)
+
+
+def bad_row(source: str, place: str, number: int, reason: Reason) -> BadRowError:
+    """The error for one row: its place and what is wrong, never its values."""
+    return BadRowError(
+        f"{source}, {place} {number}: {reason.text}; a run leaves this row out", number=number
+    )
+
 
 Counted = Callable[[Sequence[bytes], Sequence[int] | None], "npt.NDArray[np.int64]"]
 """What of each person (by digest) already counts in the first wanted tick; see
@@ -302,8 +383,10 @@ def has_polars() -> bool:
 def _batches(
     path: Path, kind: Format, options: SourceOptions, report: SourceReport, earlier: Earlier | None
 ) -> Iterator[TickBatch]:
+    """The batches of a file. Both readers of CSV give the same; the choice is about time alone."""
     try:
-        if kind == "jsonl" or not has_polars():  # never a question of what a row holds
+        small = kind == "csv" and path.stat().st_size <= SMALL_BYTES
+        if kind == "jsonl" or small or not has_polars():
             yield from read_plain(path, kind, options, report, earlier)
             return
         from fadecount.sources import frames
@@ -311,7 +394,4 @@ def _batches(
         read = frames.read_parquet if kind == "parquet" else frames.read_csv
         yield from read(path, options, report, earlier)
     except OSError as error:
-        reason = error.strerror
-    else:
-        return
-    raise InputError(f"{path} cannot be read: {reason}")
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None

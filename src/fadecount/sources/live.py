@@ -17,11 +17,15 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fadecount.errors import InputError
-from fadecount.sources.files import line_format, outside, parser_for, require_file
-from fadecount.sources.lines import Lines, numbered_lines
+from fadecount.sources.files import (
+    SourceReport,
+    line_format,
+    outside,
+    parser_for,
+    require_file,
+)
 from fadecount.sources.options import SourceOptions
-from fadecount.sources.reading import Reason, SourceReport
-from fadecount.sources.rows import Event, RowJudge
+from fadecount.sources.rows import Event, Lines, Reason, RowJudge, numbered_lines
 
 FLUSH_ROWS = 10_000
 LINES_WAITING = 10_000

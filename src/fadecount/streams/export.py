@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.streams.description import Description
-from fadecount.streams.reader import Releases
 from fadecount.streams.ticks import DAY, Ticks
 
 if TYPE_CHECKING:
+    from fadecount.streams.releases import Releases
     from fadecount.streams.windows import Windows
 
 COLUMNS = ("stream", "tick", "key", "value", "low", "high")
