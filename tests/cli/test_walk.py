@@ -16,7 +16,8 @@ from fadecount.cli.main import main
 seen = {}
 def watch(frame, event, _):
     name = frame.f_globals.get("__name__", "")
-    if event == "call" and name.startswith("fadecount.") and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+    function = frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    if event == "call" and name.startswith("fadecount.") and function:
         seen.setdefault(name)
 threading.setprofile(watch)
 sys.setprofile(watch)

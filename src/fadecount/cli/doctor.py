@@ -81,7 +81,7 @@ def _installed(package: str) -> bool:
 
 
 def _clock() -> tuple[Verdict, str]:
-    now = datetime.now(UTC)
+    now = datetime.fromtimestamp(time.time(), UTC)
     shown = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     if not 2025 <= now.year < 2100:
         return "failed", f"the clock says {shown}; set it, ticks are closed by it"
@@ -96,11 +96,7 @@ def _disk(arguments: argparse.Namespace) -> tuple[Verdict, str]:
     text = f"{folder}: {free / (1 << 30):,.1f} GiB free"
     if free < LOW_SPACE:
         return ("failed" if free < LOW_SPACE >> 4 else "note"), text
-    if (
-        arguments.state
-        and folder.exists()
-        and stat.S_IMODE(folder.stat().st_mode) & 0o77
-    ):
+    if arguments.state and folder.exists() and stat.S_IMODE(folder.stat().st_mode) & 0o77:
         return "note", f"{text}; other users may look into it: chmod 700 {folder}"
     return "ok", text
 

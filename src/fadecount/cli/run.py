@@ -29,6 +29,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -135,13 +136,23 @@ def run(arguments: argparse.Namespace) -> int:
                 " export --per"
             )
     view = None if arguments.monotone is None else monotone_view(arguments.monotone)
+    start, until = (
+        None if text is None else parse_time(text, options.zone, name=option)
+        for text, option in ((arguments.start, "--start"), (arguments.until, "--until"))
+    )
     place_store(arguments, keep=False)
     with open_store(arguments) if is_stored(arguments) else nullcontext() as store:
-        under_way = _begun(arguments, options, store)
+        under_way = _begun(arguments, options, store, start, until)
         return _release(arguments, under_way, view, columns)
 
 
-def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store | None) -> Run:
+def _begun(
+    arguments: argparse.Namespace,
+    options: SourceOptions,
+    store: Store | None,
+    start: datetime | None,
+    until: datetime | None,
+) -> Run:
     """Open or create the stream, and return the run."""
     from fadecount import runs
     from fadecount.mechanisms import read_planned_person, require_planned_person
@@ -162,10 +173,6 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
     mechanism = None
     if given or name not in names:
         mechanism = mechanism_from(arguments, tick_seconds=options.tick_seconds)
-    start, until = (
-        None if text is None else parse_time(text, options.zone, name=option)
-        for text, option in ((arguments.start, "--start"), (arguments.until, "--until"))
-    )
     under_way = runs.run(
         _standard_input() if arguments.input == "-" else arguments.input,
         options,

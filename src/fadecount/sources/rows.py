@@ -65,7 +65,7 @@ _TEXTS = {
     Reason.OBJECT: "the line is not a JSON object",
     Reason.TIME: "the time is missing or cannot be read",
     Reason.FUTURE: "the time lies too far in the future",
-    Reason.KEY: "the key is not declared (no key takes all others)",
+    Reason.KEY: "the key is not declared; the option other counts such rows together",
     Reason.AMOUNT: "the amount is not a whole number",
     Reason.NEGATIVE: "the amount is negative",
     Reason.ABOVE: "the amount is above max_amount",
