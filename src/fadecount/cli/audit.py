@@ -22,7 +22,6 @@ from typing import Any
 from fadecount.cli._options import add_mechanism_options, mechanism_from
 from fadecount.cli._output import json_text, progress
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms import read_mechanism
 from fadecount.rounding import rounded_up
 
 
@@ -59,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from fadecount.audit import audit
+    from fadecount.mechanisms import read_mechanism
 
     mechanism = mechanism_from(arguments)
     running = read_mechanism(arguments.running) if arguments.running else None

@@ -20,7 +20,7 @@ import json
 import math
 import textwrap
 
-from fadecount import Gaussian, Mechanism
+import fadecount as fc
 from fadecount.cli._options import (
     add_mechanism_options,
     add_tick_option,
@@ -93,21 +93,21 @@ def run(arguments: argparse.Namespace) -> int:
         f"{mechanism}\ntypical error over {max(1, oldest):,} steps:"
         f" {error:,.3g}\n\n{lines_of(table, tick_seconds=tick)}"
     )
-    if isinstance(mechanism, Gaussian):
+    if isinstance(mechanism, fc.Gaussian):
         print(f"\nEach loss holds except with a chance of {mechanism.delta:g}.")
     if person is not None:
         print(f"\n{textwrap.fill(person['sentence'], 88)}")
     return 0
 
 
-def _in_the_paper(mechanism: Mechanism, oldest: int) -> bool:
+def _in_the_paper(mechanism: fc.Mechanism, oldest: int) -> bool:
     """Whether the paper bounds its loss: not for Gaussian noise, and not where a level has no noise
     of its own."""
-    return not isinstance(mechanism, Gaussian) and math.isfinite(mechanism.paper_loss(oldest))
+    return not isinstance(mechanism, fc.Gaussian) and math.isfinite(mechanism.paper_loss(oldest))
 
 
 def _plot(
-    arguments: argparse.Namespace, mechanism: Mechanism, oldest: int, tick: int | None
+    arguments: argparse.Namespace, mechanism: fc.Mechanism, oldest: int, tick: int | None
 ) -> None:
     from fadecount.plots import Curve, draw_curves, new_figure, save_figure
 
