@@ -457,7 +457,7 @@ class _HistoryRun(Run):
 
     def __init__(
         self,
-        reading: Reading,
+        reading: Reading[TickBatch],
         options: SourceOptions,
         stream: Stream | MemoryStream,
         reader: Reader | None,
@@ -668,7 +668,7 @@ def _history(
     source: str | Path | BinaryIO | polars.DataFrame,
     options: SourceOptions,
     earlier: Earlier | None = None,
-) -> Reading:
+) -> Reading[TickBatch]:
     if isinstance(source, str | Path):
         return read_file(source, options, earlier=earlier)
     if hasattr(source, "collect_schema"):

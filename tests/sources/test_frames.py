@@ -257,9 +257,9 @@ def test_parquet_bad_rows(tmp_path: Path, changes: dict[str, list[Any]], reason:
     path = tmp_path / "events.parquet"
     good = {"time": [MOMENT, MOMENT], "key": ["a", "b"], "n": [1, 1], "who": ["p", "q"]}
     pl.DataFrame({**good, **changes}).write_parquet(path)
-    with pytest.raises(BadRowError) as caught:
+    with pytest.raises(InputError) as caught:
         check_file(path, options(**ROW_OPTIONS))
-    assert str(caught.value) == f"events.parquet, row 2: {reason.text}; a run leaves this row out"
+    assert str(caught.value) == f"events.parquet: 1 row left out: {reason.text}"
     reading = read_file(path, options(**ROW_OPTIONS))
     assert [batch.counts.tolist() for batch in reading] == [[1]]
     assert dict(reading.report.skipped) == {reason: 1}

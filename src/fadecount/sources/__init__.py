@@ -24,12 +24,11 @@ from fadecount.sources.options import SourceOptions
 from fadecount.sources.rows import Reason
 
 if TYPE_CHECKING:
-    from fadecount.sources.live import GrowingFile, LiveBatch, LiveReading, read_live
+    from fadecount.sources.live import GrowingFile, LiveBatch, read_live
 
 __all__ = [
     "GrowingFile",
     "LiveBatch",
-    "LiveReading",
     "Reading",
     "Reason",
     "SourceOptions",
@@ -46,7 +45,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a name of ``live`` when it is first used: a file needs none of them."""
-    if name not in ("GrowingFile", "LiveBatch", "LiveReading", "read_live"):
+    if name not in ("GrowingFile", "LiveBatch", "read_live"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from fadecount.sources import live
 

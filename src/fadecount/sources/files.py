@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from fadecount.sources.rows import (
 if TYPE_CHECKING:
     import polars
 
+Batch = TypeVar("Batch")
 ROWS_PER_BATCH = 65_536
 SMALL_BYTES = 1 << 18
 """CSV files up to this size are read without polars, whose import alone takes longer."""
@@ -96,22 +97,15 @@ class SourceReport:
         ]
 
 
-class Reading(Iterator[TickBatch]):
+class Reading(Iterator[Batch]):
     """Batches to iterate over, and the report, which is complete once the batches are."""
 
-    def __init__(self, batches: Iterator[TickBatch], report: SourceReport) -> None:
+    def __init__(self, batches: Iterator[Batch], report: SourceReport) -> None:
         self._batches = batches
         self.report = report
 
-    def __next__(self) -> TickBatch:
+    def __next__(self) -> Batch:
         return next(self._batches)
-
-
-def bad_row(source: str, place: str, number: int, reason: Reason) -> BadRowError:
-    """The error for one row: its place and what is wrong, never its values."""
-    return BadRowError(
-        f"{source}, {place} {number}: {reason.text}; a run leaves this row out", number=number
-    )
 
 
 Counted = Callable[[Sequence[bytes], Sequence[int] | None], "npt.NDArray[np.int64]"]
@@ -216,7 +210,10 @@ def count_rows(
         )
         if isinstance(outcome, Reason):
             if stop and outcome not in OUTSIDE:
-                raise bad_row(source, "line", number, outcome)
+                raise BadRowError(
+                    f"{source}, line {number}: {outcome.text}; a run leaves this row out",
+                    number=number,
+                )
             report.skipped[outcome] += 1
             continue
         place = (tick_of(outcome.seconds), outcome.key)
@@ -254,15 +251,12 @@ def require_file(path: Path) -> None:
     try:
         path.open("rb").close()
     except OSError as error:
-        reason = error.strerror
-    else:
-        return
-    raise InputError(f"{path} cannot be read: {reason}")
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def read_file(
     path: str | Path, options: SourceOptions, *, earlier: Earlier | None = None
-) -> Reading:
+) -> Reading[TickBatch]:
     """The counts of the events in a file, as batches in the order of time; rows may stand in the
     file in any order.
 
@@ -278,7 +272,7 @@ def read_file(
 
 def check_file(path: str | Path, options: SourceOptions) -> SourceReport:
     """Check a file for its owner only: raises :class:`~fadecount.errors.BadRowError` at the first
-    bad row.
+    bad row, or an ``InputError`` that counts them for Parquet, which has no lines.
 
     The result depends on single rows, so it must not affect what is released, and only the owner
     may see it.
@@ -286,21 +280,26 @@ def check_file(path: str | Path, options: SourceOptions) -> SourceReport:
     path, kind = _checked(path, options)
     report = SourceReport()
     if kind == "parquet":
-        from fadecount.sources import frames
-
-        frames.read_parquet(path, options, report, stop=True)
+        for _ in _batches(path, kind, options, report, None):
+            pass
+        if any(reason not in OUTSIDE for reason in report.skipped):
+            raise InputError(f"{path.name}: {'; '.join(report.lines())}")
         return report
     with path.open("rb") as stream:
         count_stream(stream, path.name, kind, options, report, stop=True)
     return report
 
 
-def _checked(path: str | Path, options: SourceOptions) -> tuple[Path, Format]:
-    path = Path(path)
+def _require_time(options: SourceOptions) -> None:
     if options.time is None:
         raise bad_parameter(
-            "time", None, "the name of a column", "the rows of a file are placed by their time"
+            "time", None, "the name of a column", "the rows of a history are placed by their time"
         )
+
+
+def _checked(path: str | Path, options: SourceOptions) -> tuple[Path, Format]:
+    path = Path(path)
+    _require_time(options)
     kind = options.format_of(path)
     require_file(path)
     if kind == "parquet" and not has_polars():
@@ -317,13 +316,10 @@ def read_history(
     *,
     earlier: Earlier | None = None,
     source: str = "standard input",
-) -> Reading:
+) -> Reading[TickBatch]:
     """The counts of a pipe that is read to its end, as :func:`read_file` does with a file.
     ``options.format`` must be given."""
-    if options.time is None:
-        raise bad_parameter(
-            "time", None, "the name of a column", "the rows of a history are placed by their time"
-        )
+    _require_time(options)
     kind = line_format(options)
     report = SourceReport()
 
@@ -331,27 +327,18 @@ def read_history(
         try:
             counts = count_stream(stream, source, kind, options, report, earlier)
         except OSError as error:
-            reason = error.strerror
-        else:
-            yield from batches_of(counts)
-            return
-        raise InputError(f"{source} cannot be read: {reason}")
+            raise InputError(f"{source} cannot be read: {error.strerror}") from None
+        yield from batches_of(counts)
 
     return Reading(batches(), report)
 
 
 def read_frame(
     frame: polars.DataFrame, options: SourceOptions, *, earlier: Earlier | None = None
-) -> Reading:
+) -> Reading[TickBatch]:
     """The counts of the events in a data frame, as :func:`read_file` does with a Parquet file:
     columns keep their types."""
-    if options.time is None:
-        raise bad_parameter(
-            "time",
-            None,
-            "the name of a column",
-            "the rows of a data frame are placed by their time",
-        )
+    _require_time(options)
     report = SourceReport()
 
     def batches() -> Iterator[TickBatch]:
@@ -370,7 +357,7 @@ def line_format(options: SourceOptions) -> Format:
             "format",
             options.format,
             "csv or jsonl for a pipe",
-            "say it with --format; Parquet is read by path",
+            "name it; Parquet is read by path",
         )
     return options.format
 

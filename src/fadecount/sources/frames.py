@@ -10,7 +10,6 @@ on that line alone. The check is several times faster than parsing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -22,7 +21,7 @@ from polars.io.plugins import register_io_source
 
 from fadecount.errors import InputError
 from fadecount.noise import unpredictable
-from fadecount.sources.files import ROWS_PER_BATCH, Earlier, SourceReport, TickBatch, bad_row
+from fadecount.sources.files import ROWS_PER_BATCH, Earlier, SourceReport, TickBatch
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.rows import (
     AUTO_EARLIEST,
@@ -33,7 +32,6 @@ from fadecount.sources.rows import (
     LATEST,
     NEGATIVE_PATTERN,
     NUMBER_PATTERN,
-    OUTSIDE,
     PER_SECOND,
     WHOLE_PATTERN,
     ZONE_STEP,
@@ -64,22 +62,18 @@ def read_csv(
     def frames(
         wanted: list[str] | None, predicate: pl.Expr | None, _rows: int | None, _batch: int | None
     ) -> Iterator[pl.DataFrame]:
-        for frame in _csv_frames(path, options):
-            rows = frame.rename(dict(zip(frame.columns, schema, strict=True))).select(
-                wanted or list(schema)
-            )
+        for frame in _csv_frames(path, options, schema):
+            rows = frame.select(wanted or list(schema))
             yield rows if predicate is None else rows.filter(predicate)
 
-    return _judged(register_io_source(frames, schema=schema), path.name, options, report, earlier)
+    return _counts(register_io_source(frames, schema=schema), path.name, options, report, earlier)
 
 
-def _csv_frames(path: Path, options: SourceOptions) -> Iterator[pl.DataFrame]:
-    """The texts of the rows in the order of ``options.columns`` and of the file, and why a row has
-    none."""
-    kinds = {f"text{at}": pl.String() for at in range(len(options.columns))} | {
-        "reason": pl.Int64()
-    }
-    yield pl.DataFrame(schema=kinds)
+def _csv_frames(
+    path: Path, options: SourceOptions, schema: dict[str, pl.DataType]
+) -> Iterator[pl.DataFrame]:
+    """The texts of the rows in the order of the file, and why a row has none."""
+    yield pl.DataFrame(schema=schema)
     with path.open("rb") as stream:
         _, header = next(numbered_lines(stream, options.max_line_bytes), (0, None))
         if header is None:
@@ -88,17 +82,21 @@ def _csv_frames(path: Path, options: SourceOptions) -> Iterator[pl.DataFrame]:
         parse = csv_parser(places, width, options.separator)
         names = {f"field{at}": pl.String() for at in range(width)}
         head = options.separator.join(names).encode() + b"\n"
-        texts = [pl.col(f"field{place}").alias(f"text{at}") for at, place in enumerate(places)]
+        texts = [
+            pl.col(f"field{place}").alias(name)
+            for name, place in zip(options.columns, places, strict=True)
+        ]
+        none = pl.lit(None, dtype=pl.Int64).alias(REASON)
         for block in line_blocks(stream, options.max_line_bytes):
             regular = regular_lines(block, width, options.separator, options.max_line_bytes)
             plain = regular.all()
             lines = [] if plain else block.split(b"\n")
             fast = block if plain else b"".join(line + b"\n" for line in compress(lines, regular))
-            frame = pl.DataFrame(schema=kinds)
+            frame = pl.DataFrame(schema=schema)
             # behind a header of ours: polars would unpack bytes that begin like a compressed file
             if fast:
                 rows = pl.scan_csv(head + fast, separator=options.separator, schema=names)
-                frame = rows.select(*texts, reason=pl.lit(None, dtype=pl.Int64)).collect()
+                frame = rows.select(*texts, none).collect()
             if frame.height != np.count_nonzero(regular):
                 raise InputError(
                     f"{path.name}: polars read other lines than there are; read it without polars"
@@ -109,14 +107,9 @@ def _csv_frames(path: Path, options: SourceOptions) -> Iterator[pl.DataFrame]:
                     for at in np.flatnonzero(~regular)
                     if without_ending(lines[at])
                 ]
-                odd = pl.DataFrame(others, schema={"line": pl.Int64(), **kinds}, orient="row")
-                frame = (
-                    pl.concat(
-                        [frame.with_columns(line=np.flatnonzero(regular)), odd], how="diagonal"
-                    )
-                    .sort("line")
-                    .drop("line")
-                )
+                odd = pl.DataFrame(others, schema={LINE: pl.Int64(), **schema}, orient="row")
+                frame = frame.with_columns(pl.Series(LINE, np.flatnonzero(regular)))
+                frame = pl.concat([frame, odd], how="diagonal").sort(LINE).drop(LINE)
             yield frame
 
 
@@ -127,14 +120,9 @@ def _texts(raw: bytes, parse: LineParser, options: SourceOptions) -> tuple[str |
 
 
 def read_parquet(
-    path: Path,
-    options: SourceOptions,
-    report: SourceReport,
-    earlier: Earlier | None = None,
-    *,
-    stop: bool = False,
+    path: Path, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None
 ) -> Iterator[TickBatch]:
-    """The counts of a Parquet file. With ``stop``, the first bad row is raised as an error."""
+    """The counts of a Parquet file."""
     try:
         rows = pl.scan_parquet(path, glob=False)
         names = rows.collect_schema().names()
@@ -142,7 +130,7 @@ def read_parquet(
         names = None
     if names is None:
         raise InputError(f"{path.name} is not a readable Parquet file; check its format")
-    return _read(rows, names, path.name, options, report, earlier, stop=stop)
+    return _counts(_chosen(rows, names, path.name, options), path.name, options, report, earlier)
 
 
 def read_frame(
@@ -152,66 +140,43 @@ def read_frame(
     earlier: Earlier | None = None,
 ) -> Iterator[TickBatch]:
     """The counts of a data frame, from its columns as they are: no text in between."""
-    return _read(frame.lazy(), frame.columns, "the data frame", options, report, earlier)
+    name = "the data frame"
+    rows = _chosen(frame.lazy(), frame.columns, name, options)
+    return _counts(rows, name, options, report, earlier)
 
 
-def _read(
-    rows: pl.LazyFrame,
-    names: list[str],
-    source: str,
-    options: SourceOptions,
-    report: SourceReport,
-    earlier: Earlier | None,
-    *,
-    stop: bool = False,
-) -> Iterator[TickBatch]:
+def _chosen(
+    rows: pl.LazyFrame, names: list[str], source: str, options: SourceOptions
+) -> pl.LazyFrame:
     for column in options.columns:
         if column not in names:
             raise InputError(
                 f"{source}: the column {column!r} is not among its {len(names)} columns; check its"
                 " name"
             )
-    return _judged(rows.select(options.columns), source, options, report, earlier, stop=stop)
+    return rows.select(options.columns)
 
 
-def _judged(
+def _counts(
     rows: pl.LazyFrame,
     source: str,
     options: SourceOptions,
     report: SourceReport,
     earlier: Earlier | None,
-    *,
-    stop: bool = False,
-) -> Iterator[TickBatch]:
-    try:
-        batches = _counts(rows, options, report, earlier)
-        bad = (
-            _first_bad(rows, options)
-            if stop and any(reason not in OUTSIDE for reason in report.skipped)
-            else None
-        )
-    except (pl.exceptions.PolarsError, OSError):
-        batches = None
-    if batches is None:
-        raise InputError(f"{source} is damaged: its columns cannot be read; write it again")
-    if bad is not None:
-        raise bad_row(source, "row", bad[0] + 1, bad[1])
-    return batches
-
-
-def _counts(
-    rows: pl.LazyFrame, options: SourceOptions, report: SourceReport, earlier: Earlier | None
 ) -> Iterator[TickBatch]:
     """Everything is read and judged here; what is returned only cuts the result into batches."""
-    schema = rows.collect_schema()
-    table = judged(rows, schema, options)
-    if options.person is None:
-        groups = _grouped(table, options)
-    else:
-        groups = _bounded(table, _People(table, options, earlier), options, report)
-    bad = groups.filter(pl.col("place") <= LAST_BAD)
+    try:
+        table = judged(rows, rows.collect_schema(), options)
+        if options.person is None:
+            groups = _grouped(table, options)
+        else:
+            groups = _bounded(table, _People(table, options, earlier), options, report)
+    except (pl.exceptions.PolarsError, OSError):  # without its text: it may quote a row
+        groups = None
+    if groups is None:
+        raise InputError(f"{source} is damaged: its columns cannot be read; write it again")
     report.rows_read = int(groups["rows"].sum()) + report.rows_dropped
-    for place, count in bad.select("place", "rows").rows():
+    for place, count in groups.filter(pl.col("place") <= LAST_BAD).select("place", "rows").rows():
         report.skipped[Reason(place - FIRST_BAD)] = count
     return _batches(groups.filter(pl.col("place") > LAST_BAD).sort("place"), options)
 
@@ -328,16 +293,6 @@ def _bounded(
 
 def _merged(parts: list[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(parts).group_by("place").sum()
-
-
-def _first_bad(rows: pl.LazyFrame, options: SourceOptions) -> tuple[int, Reason]:
-    numbered = rows.with_row_index(NUMBER)
-    table = judged(numbered, numbered.collect_schema(), options).filter(pl.col("place") <= LAST_BAD)
-    table = table.filter(~pl.col("place").is_in([FIRST_BAD + reason for reason in OUTSIDE]))
-    first = (
-        table.group_by("place").agg(pl.col(NUMBER).min()).collect(engine="streaming").sort(NUMBER)
-    )
-    return int(first[NUMBER][0]), Reason(first["place"][0] - FIRST_BAD)
 
 
 def _batches(groups: pl.DataFrame, options: SourceOptions) -> Iterator[TickBatch]:
@@ -471,12 +426,8 @@ def local_to_unix(local: pl.Series, zone: str) -> pl.Series:
 
 def ticks_of(seconds: pl.Series, ticks: Ticks) -> pl.Series:
     """The ticks of times; null stays null."""
-    found = pl.Series(ticks.of(seconds.fill_null(0).to_numpy()), dtype=pl.Int64)
-    return (
-        found
-        if not seconds.null_count()
-        else found.zip_with(seconds.is_not_null(), pl.Series([None], dtype=pl.Int64))
-    )
+    numbers = pl.Series(ticks.of(seconds.fill_null(0).to_numpy()), dtype=pl.Int64)
+    return _where(numbers, seconds.is_not_null())
 
 
 def _mapped(values: pl.Series, function: Callable[[Any], int]) -> pl.Series:
@@ -536,16 +487,14 @@ One number per row, because grouping by one column takes half the time of groupi
 """
 LAST_BAD = FIRST_BAD + 100
 _FIRST = -(1 << 61)
-REASON, NUMBER = "\nreason", "\nnumber"
+REASON, LINE = "\nreason", "\nline"
 """Columns beside those of the input, under names that no header can have: why a row has no texts,
-and the number of a row."""
+and its place in a block."""
 
 
 def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.LazyFrame:
     """One row per row of the input: its place (see ``FIRST_BAD``), its amount where there are
-    amounts, its number where it has one, and, where persons are bounded, its tick and its person as
-    two hashes.
-    """
+    amounts and, where persons are bounded, its tick and its person as two hashes."""
     assert options.time is not None
     rows = rows.with_columns(
         _seconds(options.time, schema[options.time], options).alias(".seconds"),
@@ -553,7 +502,9 @@ def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.
         _amount(options, schema).alias(".amount"),
         _person(options, schema, unpredictable(8)).alias(".person"),
         _person(options, schema, unpredictable(8)).alias(".twin"),
-    ).with_columns(_tick(options).alias(".tick"))
+    )
+    ticks = _applied(pl.col(".seconds"), lambda seconds: ticks_of(seconds, options.ticks))
+    rows = rows.with_columns(ticks.alias(".tick"))
     bad = (
         pl.when(pl.col(REASON).is_not_null() if REASON in schema else pl.lit(value=False))
         .then(FIRST_BAD + (pl.col(REASON) if REASON in schema else 0))
@@ -580,7 +531,6 @@ def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.
         name=pl.lit("")
         if options.person is None
         else _text(options.person, schema[options.person]),
-        **({NUMBER: NUMBER} if NUMBER in schema else {}),
     )
 
 
@@ -591,34 +541,20 @@ def split_places(places: pl.Series, options: SourceOptions) -> tuple[pl.Series, 
     return ticks, places - ticks * width
 
 
-def _tick(options: SourceOptions) -> pl.Expr:
-    return pl.col(".seconds").map_batches(
-        partial(ticks_of, ticks=options.ticks), return_dtype=pl.Int64, is_elementwise=True
-    )
-
-
 def _seconds(name: str, kind: pl.DataType, options: SourceOptions) -> pl.Expr:
     """Unix seconds; null where there is no time."""
-    column = pl.col(name)
-    zone = options.zone
+    column, zone, unit = pl.col(name), options.zone, options.time_unit
     if isinstance(kind, pl.Date):
         local = column.to_physical().cast(pl.Int64) * 86_400
         return _applied(local, lambda series: within_range(local_to_unix(series, zone)))
     if isinstance(kind, pl.Datetime):
         seconds = column.to_physical() // _UNITS[kind.time_unit]
-        if kind.time_zone is not None:
-            return _applied(seconds, within_range)
-        return _applied(seconds, lambda series: within_range(local_to_unix(series, zone)))
-    if kind.is_integer() and options.time_unit != "iso":
-        numbers = column.cast(pl.Int64, strict=False)
-        return _applied(
-            numbers, lambda series: within_range(seconds_of_numbers(series, options.time_unit))
-        )
-    if kind.is_float() and options.time_unit != "iso":
-        numbers = column.cast(pl.Float64).floor().cast(pl.Int64, strict=False)
-        return _applied(
-            numbers, lambda series: within_range(seconds_of_numbers(series, options.time_unit))
-        )
+        known = "UTC" if kind.time_zone is not None else zone
+        return _applied(seconds, lambda series: within_range(local_to_unix(series, known)))
+    if kind.is_numeric() and not isinstance(kind, pl.Decimal) and unit != "iso":
+        whole = column.cast(pl.Float64).floor() if kind.is_float() else column
+        numbers = whole.cast(pl.Int64, strict=False)
+        return _applied(numbers, lambda series: within_range(seconds_of_numbers(series, unit)))
     return _applied(_text(name, kind), lambda series: seconds_of_texts(series, options))
 
 
