@@ -458,3 +458,68 @@ def test_persons_that_are_missing_in_a_pandas_frame_are_not_one_person() -> None
                 people,
                 kind,
             )
+
+
+def pieces_of(made: Run) -> list[list[int]]:
+    return [row for piece in made for row in piece.values.tolist()]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"key": "key", "keys": ("a", "b", "c")},
+        {"key": "key", "keys": ("a", "b", "c"), "person": "who", "per_person": 2},
+        {
+            "key": "key",
+            "keys": ("a", "b", "c"),
+            "person": "who",
+            "per_person": 1,
+            "keys_per_person": 2,
+        },
+    ],
+)
+@pytest.mark.parametrize("delay", [0, 2])
+def test_a_run_without_a_store_releases_the_same(
+    store: Store, changes: dict[str, Any], delay: int
+) -> None:
+    events = "".join(
+        line(NOON + 7 * at, key="abc"[at % 3], who=f"p{at % 4}") for at in range(100)
+    ).encode()
+    chosen, mechanism = options(**changes), fc.Gradual(epsilon=2.0**14, delay=delay)
+    kept = run(io.BytesIO(events), chosen, store=store, name="s", mechanism=mechanism)
+    once = run(io.BytesIO(events), chosen, name="s", mechanism=mechanism)
+    assert pieces_of(once) == pieces_of(kept)
+    assert once.summary() == kept.summary()
+    assert once.report == kept.report
+    for nonnegative in (False, True):
+        here, there = (
+            each.windows(per="2m", since=FIRST, nonnegative=nonnegative) for each in (once, kept)
+        )
+        for name in ("starts", "ends", "partial", "values", "half_widths", "known", "released"):
+            assert getattr(here, name).tolist() == getattr(there, name).tolist(), name
+
+
+def test_a_live_run_without_a_store_caps_persons(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(
+        rows((1, 1), (2, 2), (3, 3), who="ann")
+        + rows((4, 4), who="bob")
+        + rows((61, 61), (62, 62), (130, 130), who="ann")
+    )
+    once = run(
+        path,
+        options(person="who", per_person=2),
+        mechanism=EXACT,
+        follow=True,
+        finish=True,
+        clock=clock,
+        start=datetime.fromtimestamp(NOON, UTC),
+    )
+    assert pieces_of(once) == [[3], [5], [6]]
+    assert once.report.rows_dropped == 1
+
+
+def test_a_run_without_a_store_needs_a_mechanism() -> None:
+    with pytest.raises(ParameterError, match="mechanism must be given"):
+        run(io.BytesIO(b""), options())

@@ -544,21 +544,21 @@ MUTANTS = (
     # Rows that decide nothing about one another, ranges of time, and tables.
     Mutant(
         "one irregular line makes its whole block irregular",
-        "sources/lines.py",
+        "sources/frames.py",
         "    return regular\n\n\ndef _is_utf8",
         "    return regular & regular.all()\n\n\ndef _is_utf8",
         ("tests/sources/test_frames.py",),
     ),
     Mutant(
         "a mark of byte order left to polars",
-        "sources/lines.py",
+        "sources/frames.py",
         " & (values[starts] != BYTE_ORDER_MARK[0])",
         "",
         ("tests/neighbours/test_messy.py",),
     ),
     Mutant(
         "a quote that its line does not close pairs with one of the next",
-        "sources/lines.py",
+        "sources/frames.py",
         "        regular &= paired\n",
         "",
         ("tests/neighbours/test_messy.py",),
@@ -572,7 +572,7 @@ MUTANTS = (
     ),
     Mutant(
         "a person has another name among floats",
-        "sources/columns.py",
+        "sources/frames.py",
         "return whole.cast(pl.String)\n",
         "return values.cast(pl.String)\n",
         ("tests/sources/test_frames.py",),
@@ -586,7 +586,7 @@ MUTANTS = (
     ),
     Mutant(
         "a time outside the calendar stops all rows",
-        "sources/columns.py",
+        "sources/frames.py",
         "    local = _where(local, local.is_between(EARLIEST - 86_400, LATEST + 86_400))\n",
         "",
         ("tests/sources/test_frames.py",),
@@ -615,8 +615,8 @@ MUTANTS = (
     Mutant(
         "a header taken for a backlog",
         "sources/live.py",
-        "position = max(position, arrival.position)  # a file",
-        "pass  # a file",
+        "no backlog\n            position = max(position, arrival.position)\n",
+        "no backlog\n",
         ("tests/neighbours/test_neighbours.py",),
     ),
     Mutant(
@@ -646,5 +646,41 @@ MUTANTS = (
         "elif only is None and name.startswith(PREFIX)",
         "elif name.startswith(PREFIX)",
         ("tests/cli/test_variables.py",),
+    ),
+    # Runs without a store, and the two readers of CSV.
+    Mutant(
+        "a one-off run counts a person without a cap",
+        "runs.py",
+        'if unit.of == "event" or unit.takes(self._persons, person, key):',
+        "if True:",
+        ("tests/test_runs.py",),
+    ),
+    Mutant(
+        "a one-off run caps a person over all ticks",
+        "runs.py",
+        "        self._persons.clear()\n",
+        "",
+        ("tests/test_runs.py",),
+    ),
+    Mutant(
+        "a one-off run counts its open tick twice",
+        "runs.py",
+        "        self._counts[:] = 0\n",
+        "",
+        ("tests/test_runs.py",),
+    ),
+    Mutant(
+        "a promise for one event in a one-off run of persons",
+        "runs.py",
+        "name=name, mechanism=unit.scaled(mechanism), ticks=ticks",
+        "name=name, mechanism=mechanism, ticks=ticks",
+        ("tests/test_runs.py",),
+    ),
+    Mutant(
+        "a source that fails looks like one that ends",
+        "sources/live.py",
+        "arrivals.put(None if closed else error)",
+        "arrivals.put(None)",
+        ("tests/sources/test_live.py",),
     ),
 )

@@ -201,9 +201,8 @@ def _batches(
             break
         if parse is None:
             parse = parser_for("csv", iter([(1, arrival.line)]), options, source)
-            position = max(
-                position, arrival.position
-            )  # a file that holds its header alone has no backlog
+            # a file that holds its header alone has no backlog
+            position = max(position, arrival.position)
             catching_up = catching_up and position < backlog
             continue
         if arrival.now >= second:
