@@ -212,13 +212,13 @@ def piped(lines: Sequence[tuple[float, str]], store: Store, **more: Any) -> Run:
     clock = Clock()
     chosen = options(**more.pop("changes", {}))
     made = run(
-        Pipe(lines, clock),
+        Pipe(lines, clock),  # type: ignore[arg-type]
         chosen,
         store=store,
         name="s",
         mechanism=EXACT,
         clock=clock,
-        **more,  # type: ignore[arg-type]
+        **more,
     )
     list(made)
     return made

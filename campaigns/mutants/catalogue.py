@@ -550,13 +550,6 @@ MUTANTS = (
         ("tests/sources/test_frames.py",),
     ),
     Mutant(
-        "a mark of byte order left to polars",
-        "sources/frames.py",
-        " & (values[starts] != BYTE_ORDER_MARK[0])",
-        "",
-        ("tests/neighbours/test_messy.py",),
-    ),
-    Mutant(
         "a quote that its line does not close pairs with one of the next",
         "sources/frames.py",
         "        regular &= paired\n",

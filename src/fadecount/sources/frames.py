@@ -26,7 +26,6 @@ from fadecount.sources.options import SourceOptions
 from fadecount.sources.rows import (
     AUTO_EARLIEST,
     AUTO_LATEST,
-    BYTE_ORDER_MARK,
     EARLIEST,
     ISO_PATTERN,
     LATEST,
@@ -324,17 +323,15 @@ def regular_lines(
     """Which lines of a block have ``width`` fields, well-placed quotes and valid text, and are
     neither blank nor overlong.
 
-    A line with a lone carriage return or a byte order mark at its beginning is not regular either.
-    Each verdict depends on its own line alone.
+    A line with a lone carriage return is not regular either. Each verdict depends on its own line
+    alone.
     """
     values = np.frombuffer(block, dtype=np.uint8)
     ends = np.flatnonzero(values == _NEWLINE)
     starts = np.concatenate(([0], ends[:-1] + 1))
     lengths = ends - starts
-    regular: npt.NDArray[np.bool_] = (
-        (lengths >= 1) & (lengths <= max_line_bytes) & (values[starts] != BYTE_ORDER_MARK[0])
-    )
-    marks = np.flatnonzero(values == ord(separator))
+    regular: npt.NDArray[np.bool_] = (lengths >= 1) & (lengths <= max_line_bytes)
+    separators = np.flatnonzero(values == ord(separator))
     if b'"' in block:
         quotes = np.flatnonzero(values == _QUOTE)
         number = np.diff(np.searchsorted(quotes, ends), prepend=0)
@@ -350,8 +347,8 @@ def regular_lines(
         )
         regular &= paired
         regular[np.searchsorted(ends, quotes[::2][~(begins & finishes)])] = False
-        marks = marks[np.searchsorted(quotes, marks) % 2 == 0]
-    regular &= np.diff(np.searchsorted(marks, ends), prepend=0) == width - 1
+        separators = separators[np.searchsorted(quotes, separators) % 2 == 0]
+    regular &= np.diff(np.searchsorted(separators, ends), prepend=0) == width - 1
     if b"\r" in block:
         regular &= (lengths > 1) | (values[starts] != _RETURN)
         returns = np.flatnonzero(values == _RETURN)
