@@ -82,7 +82,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.asked = asyncio.get_running_loop().time()
         self.notifier.stopping()
-        self.service.broadcaster.close()
+        self.service.changes.close()
         await super().shutdown(sockets)
 
 
