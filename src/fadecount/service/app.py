@@ -21,7 +21,6 @@ from fadecount.service.http import Guard
 from fadecount.service.live import Changes, live_route
 from fadecount.service.metrics import Metrics
 from fadecount.service.operations import operation_routes
-from fadecount.service.plan_route import Planner, plan_route
 from fadecount.service.problems import Problem
 from fadecount.service.read_routes import ReadContext, describe_stream, list_streams, read_routes
 from fadecount.service.reader_pool import ReaderPool
@@ -66,7 +65,6 @@ class Service:
         self._writes = WriteContext(
             writer=self.writer, access=access, limits=settings.limits, parsers=self._parsers
         )
-        self._planner = Planner()
         self.changes = Changes()
         self.routes = [
             Route("/v1/streams", self._streams, methods=["GET", "POST"]),
@@ -74,7 +72,6 @@ class Service:
             *read_routes(self._reads),
             live_route(self._reads, self.changes, self.metrics),
             *write_routes(self._writes),
-            plan_route(self._planner),
             *token_routes(self._writes, self._read_tokens),
             status_route(self._reads, self.writer.stream_state),
             *operation_routes(access, self.metrics, self._gauges, self.trouble),
@@ -129,7 +126,6 @@ class Service:
 
     def _close(self) -> None:
         self.writer.stop()
-        self._planner.close()
         self._parsers.shutdown(wait=True)
         self.pool.close()
 
