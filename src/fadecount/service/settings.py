@@ -3,7 +3,7 @@ the environment (``FADECOUNT_MAX_BODY``); and where the streams and the tokens a
 
 The command line comes first, then the environment, then the default. Variables of the environment
 that are no settings belong to somebody else and are not looked at: Kubernetes sets
-``FADECOUNT_SERVICE_HOST`` for a service of the name fadecount.
+``FADECOUNT_SERVICE_HOST`` and ``FADECOUNT_PORT=tcp://...`` for a service of the name fadecount.
 """
 
 from __future__ import annotations
@@ -172,8 +172,10 @@ def read_settings(
             value = setting.parse(value, setting.option)
         elif isinstance(value, list):
             value = tuple(value)
-        elif value is None and setting.variable in environment:
-            value = setting.parse(environment[setting.variable], setting.variable)
+        elif value is None:
+            text = environment.get(setting.variable)
+            if text is not None and not text.startswith("tcp://"):  # Kubernetes' FADECOUNT_PORT
+                value = setting.parse(text, setting.variable)
         values[setting.attribute] = setting.default if value is None else value
     return values
 
@@ -199,8 +201,8 @@ def settings_table() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """Where the streams and the tokens are: in a database, or else in the embedded store of a folder
-    (mode 0700), which holds the audit log in both cases."""
+    """Where the streams and the tokens are: in a database, or else in the embedded store of a
+    folder (mode 0700), which holds the audit log in both cases."""
 
     folder: Path
     database: str | None = None
@@ -230,8 +232,8 @@ class Storage:
 
 @contextmanager
 def open_tokens(storage: Storage) -> Iterator[Tokens]:
-    """The tokens of a service that may run meanwhile, or of one that has not begun yet: a store that
-    does not exist is made."""
+    """The tokens of a service that may run meanwhile, or of one that has not begun yet: a store
+    that does not exist is made."""
     from fadecount.service.tokens import Tokens
     from fadecount.streams.sqlite import SQLiteDatabase
 
