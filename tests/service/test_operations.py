@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+import fadecount as fc
 from fadecount.service.http import allowed_hosts
 from fadecount.service.server import configure_logs
 from fadecount.service.tokens import LONGEST_AGE, Role
-from tests.service.harness import Harness, wait_for
+from tests.service.harness import EXACT, Harness, wait_for
 from tests.service.process import ServeProcess
 
 
@@ -112,19 +113,16 @@ def test_tokens_that_cannot_be_read_let_nobody_in(
         assert harness.request("GET", "/v1/streams", token=harness.admin).status == 200
 
 
-def test_a_process_reloads_on_sighup_and_logs_json(tmp_path: Path) -> None:
+def test_a_process_ends_in_order_on_sighup_and_logs_json(tmp_path: Path) -> None:
     with ServeProcess(tmp_path, "--log-format", "json") as service:
+        with fc.Client(service.url, service.admin) as client:
+            client.create("doors", tick="1m", mechanism=EXACT)
+            client.delete("doors")
         service.process.send_signal(signal.SIGHUP)
-        connection = http.client.HTTPConnection(
-            "127.0.0.1", int(service.url.rpartition(":")[2]), timeout=10
-        )
-        connection.request("GET", "/readyz")
-        assert connection.getresponse().status == 200
-        connection.close()
-        status, _ = service.stop()
-        assert status == 0
+        assert service.process.wait(20) == 0
+        service.stop()
         (line,) = service.log.decode().splitlines()
-        assert json.loads(line)["message"] == "reloaded: everything is in order"
+        assert json.loads(line)["message"] == "stream doors is deleted"
 
 
 def test_an_answer_and_its_line_in_the_log_have_one_id(

@@ -96,11 +96,6 @@ class Service:
         """Why the service is not ready; None if it is."""
         return self.writer.trouble() or self._access.trouble()
 
-    def reload(self) -> None:
-        """Say in the log whether everything is in order. Changed tokens take effect by
-        themselves."""
-        log.warning("reloaded: %s", self.trouble() or "everything is in order")
-
     async def start(self) -> None:
         """Open the store, or raise the error that prevents it."""
         self._loop = asyncio.get_running_loop()
