@@ -83,14 +83,21 @@ class ReadContext:
         return await self.pool.facts(self.allowed(request), request)
 
     async def kept(
-        self, request: Request, facts: Facts, kind: str, prepare: Callable[[], Maker]
+        self,
+        request: Request,
+        facts: Facts,
+        kind: str,
+        prepare: Callable[[], Maker],
+        *,
+        lasting: bool = False,
     ) -> Response:
-        """The cached answer to a request, or a new one, cached until the next tick.
+        """The cached answer to a request, or a new one, cached until the next tick, or for longer
+        if it is ``lasting``.
 
         ``prepare`` checks the query; a query that has an answer in the cache was checked before.
         """
         question = (kind, request.scope["query_string"])
-        tagged = await self.pool.read(facts, question, prepare, request)
+        tagged = await self.pool.read(facts, question, prepare, request, lasting=lasting)
         return tagged.answer(request, public=self.public)
 
 
@@ -136,11 +143,16 @@ def read_routes(context: ReadContext) -> Iterator[Route]:
         query = Query(request.scope["query_string"], _PRIVACY)
         now = context.clock.now()
         curve = curve_of(facts, now)
-        kind = f"curve {curve.ahead}"
+        # closing other ticks does not change it
+        kind = f"curve {curve.stream.histories} {curve.ahead}"
         if "refresh" in query:
-            return await context.kept(request, facts, kind, lambda: _comparison(facts, query, now))
+            return await context.kept(
+                request, facts, kind, lambda: _comparison(facts, query, now), lasting=True
+            )
         if "visits" in query or "every" in query or "during" in query:
-            return await context.kept(request, facts, kind, lambda: _person(facts, query, now))
+            return await context.kept(
+                request, facts, kind, lambda: _person(facts, query, now), lasting=True
+            )
         if "time" in query or "at" in query:
             return json_answer(privacy_of_event(facts, query, now), cache=FRESH)
         age = query.age("age")
@@ -149,7 +161,9 @@ def read_routes(context: ReadContext) -> Iterator[Route]:
             return json_answer(
                 AgeStatement(**found, stream=facts.name, unit=unit_text(facts)), cache=FRESH
             )
-        return await context.kept(request, facts, kind, lambda: lambda _: _curve(facts, curve))
+        return await context.kept(
+            request, facts, kind, lambda: lambda _: _curve(facts, curve), lasting=True
+        )
 
     yield Route("/v1/streams/{name}/releases", releases, methods=["GET"])
     yield Route("/v1/streams/{name}/releases/latest", latest, methods=["GET"])

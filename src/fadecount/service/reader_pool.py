@@ -41,6 +41,7 @@ KEY_BYTES = 300
 """About how many bytes a key takes in memory."""
 
 FACTS = "facts"
+LASTING = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,13 +161,17 @@ class ReaderPool:
         question: Hashable,
         prepare: Callable[[], Callable[[Reader], Answer]],
         request: Request | None = None,
+        *,
+        lasting: bool = False,
     ) -> Answer:
         """The answer to a question about a stream with these facts, from memory if it was asked
         before.
 
-        ``prepare`` checks the question and returns what reads the answer.
+        ``prepare`` checks the question and returns what reads the answer. An answer that does not
+        depend on ticks may be ``lasting``: it stays in memory when the stream changes.
         """
-        return await self._once((facts.name, question), facts.version, prepare, request)
+        name = (facts.name, (facts.status.uid, question) if lasting else question)
+        return await self._once(name, LASTING if lasting else facts.version, prepare, request)
 
     async def _once(
         self,
@@ -189,8 +194,9 @@ class ReaderPool:
             return await unless_gone(kept.future, request)
         finally:
             kept.readers -= 1
-            if not kept.readers:
-                kept.work.cancel()
+            # Whoever asks next must not wait for work that nobody does.
+            if not kept.readers and kept.work.cancel() and self._kept.get(name) is kept:
+                self._drop(name)
 
     def _finished(self, name: tuple[str, Hashable], kept: Kept[Any]) -> None:
         """Keep an answer, and drop those that were not asked for longest; drop a failure."""

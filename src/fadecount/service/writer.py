@@ -470,7 +470,8 @@ class Leader:
             self._tidied = time.monotonic()
             needed = self._store.needing_upkeep()
             self._untidy.update((name, None) for name in needed if name in self._streams)
-        for name in list(self._untidy)[:1]:
+        if self._untidy:
+            name = next(iter(self._untidy))
             stream = self._streams.get(name)
             if stream is None or not (stream.drop_old_rows() or self._remove_releases(name)):
                 del self._untidy[name]
@@ -584,7 +585,8 @@ class Writer:
         self._stopping = False
         self._more = False
         """Whether the leader has more to do at once."""
-        self._looked = 0.0
+        self._taking_over = False
+        self._look_at = 0.0
         self._busy_since: float | None = None
         self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
@@ -729,10 +731,10 @@ class Writer:
                 self._bytes += sum(job.bytes for job in late)
             if done:
                 self._loop.call_soon_threadsafe(_resolve, done)
-        self._more = leader.tidy()
-        if self._reconnects and (self._more or time.monotonic() - self._looked > LONGEST_WAIT):
-            self._looked = time.monotonic()
-            self._more |= leader.take_over()
+        if self._reconnects and (self._taking_over or time.monotonic() >= self._look_at):
+            self._look_at = time.monotonic() + LONGEST_WAIT
+            self._taking_over = leader.take_over()
+        self._more = leader.tidy() or self._taking_over
 
     def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
         """The outcome of the current transaction is unknown, so close the store and ask every
