@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,16 +30,17 @@ STORE_NAME = "streams.db"
 Value = str | Path | int | bool | tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: its name (as an option without the hyphens before it), its type, its default and
-    one line about it."""
+    """One setting: its name (as an option without the hyphens before it), one line about it, its
+    type and its default. ``shown_default`` says what happens without it."""
 
     name: str
     about: str
     type: type[str] | type[Path] | type[int] | type[bool] | type[tuple[str, ...]] = str
     default: Value | None = None
     metavar: str | None = None
+    _: KW_ONLY
     minimum: int | None = None
     choices: tuple[str, ...] = ()
     shown_default: str | None = None
@@ -82,76 +83,28 @@ class Setting:
         return number
 
 
+_DATA = "$XDG_DATA_HOME/fadecount, or ~/.local/share/fadecount"
+_STATE = "$XDG_STATE_HOME/fadecount, or ~/.local/state/fadecount"
+_FENCE = "folder or PostgreSQL URL of the rollback fence, apart from the store"
+_DATABASE = "keep streams and tokens in PostgreSQL: postgresql://..."
+_VALUES = "how many released counts /metrics shows at most, one per key"
+_STORE = "folder of the embedded store and of the audit log"
+_BODY = "largest body, unpacked, in bytes"
+_MEBIBYTE = "1048576 (1 MiB)"
+_KEY = "FADECOUNT_KEY, if set"
 SETTINGS = (
-    Setting(
-        name="state",
-        about="folder of the embedded store and of the audit log",
-        type=Path,
-        metavar="DIR",
-        shown_default="$XDG_DATA_HOME/fadecount, or ~/.local/share/fadecount",
-    ),
-    Setting(
-        name="database",
-        about="keep streams and tokens in PostgreSQL: postgresql://...",
-        metavar="URL",
-    ),
-    Setting(
-        name="fence",
-        about="folder or PostgreSQL URL of the rollback fence, apart from the store",
-        metavar="WHERE",
-        shown_default="$XDG_STATE_HOME/fadecount, or ~/.local/state/fadecount",
-    ),
-    Setting(
-        name="key-file",
-        about="key that seals the state",
-        type=Path,
-        metavar="FILE",
-        shown_default="FADECOUNT_KEY, if set",
-    ),
-    Setting(name="host", about="address to listen on", default="127.0.0.1", metavar="HOST"),
-    Setting(
-        name="port",
-        about="port to listen on, 0 for any",
-        type=int,
-        default=8000,
-        metavar="PORT",
-        minimum=0,
-    ),
-    Setting(
-        name="allow-host",
-        about="host name to answer to; repeatable",
-        type=tuple,
-        default=(),
-        metavar="NAME",
-    ),
-    Setting(name="public", about="let everyone read, without a token", type=bool, default=False),
-    Setting(
-        name="metrics-values",
-        about="how many released counts /metrics shows at most, one per key",
-        type=int,
-        default=0,
-        metavar="N",
-        minimum=0,
-        shown_default="0, none",
-    ),
-    Setting(name="log-format", about="lines of the log", default="text", choices=("text", "json")),
-    Setting(
-        name="max-body",
-        about="largest body, unpacked, in bytes",
-        type=int,
-        default=1 << 20,
-        metavar="BYTES",
-        minimum=1,
-        shown_default="1048576 (1 MiB)",
-    ),
-    Setting(
-        name="max-connections",
-        about="open connections",
-        type=int,
-        default=1024,
-        metavar="N",
-        minimum=1,
-    ),
+    Setting("state", _STORE, Path, None, "DIR", shown_default=_DATA),
+    Setting("database", _DATABASE, str, None, "URL"),
+    Setting("fence", _FENCE, str, None, "WHERE", shown_default=_STATE),
+    Setting("key-file", "key that seals the state", Path, None, "FILE", shown_default=_KEY),
+    Setting("host", "address to listen on", str, "127.0.0.1", "HOST"),
+    Setting("port", "port to listen on, 0 for any", int, 8000, "PORT", minimum=0),
+    Setting("allow-host", "host name to answer to; repeatable", tuple, (), "NAME"),
+    Setting("public", "let everyone read, without a token", bool, False),
+    Setting("metrics-values", _VALUES, int, 0, "N", minimum=0, shown_default="0, none"),
+    Setting("log-format", "lines of the log", str, "text", choices=("text", "json")),
+    Setting("max-body", _BODY, int, 1 << 20, "BYTES", minimum=1, shown_default=_MEBIBYTE),
+    Setting("max-connections", "open connections", int, 1024, "N", minimum=1),
 )
 
 
