@@ -223,6 +223,20 @@ def test_a_refused_stream_goes_on_once_its_history_is_accepted(
         harness.close_tick()
 
 
+def test_retention_is_set_for_a_stream_that_has_ended(harness: Harness) -> None:
+    harness.create("short", mechanism=fc.Binary(epsilon=1.0, horizon=30))
+    first = harness.facts("short").status.first_tick
+    assert first is not None
+    harness.close_tick(31)
+    wait_for(lambda: harness.facts("short").last_tick == first + 29)
+    with harness.client() as client:
+        client.retain("short", "10m")
+    wait_for(lambda: harness.facts("short").first_tick == first + 20)
+    sent = harness.post("/v1/streams/short/events", {"events": [{"key": "a"}]})
+    keys = harness.post("/v1/streams/short/keys", {"keys": ["c"]})
+    assert {(each.status, each.json()["code"]) for each in (sent, keys)} == {(409, "ended")}
+
+
 def test_a_refused_stream_may_be_deleted(tmp_path: Path) -> None:
     with Harness(tmp_path) as harness:
         harness.create()

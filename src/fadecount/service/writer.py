@@ -168,6 +168,8 @@ class Leader:
         return bool(self._untaken) and len(self._streams) + len(self._halted) > before
 
     def _lead(self, name: str) -> None:
+        if not self._reader.has(name):  # another process has deleted it meanwhile
+            return
         try:
             self._add(self._store.open(name))
         except LockedError:
@@ -468,20 +470,22 @@ class Leader:
         more to do."""
         if not self._untidy and time.monotonic() - self._tidied >= UPKEEP_SECONDS:
             self._tidied = time.monotonic()
-            needed = self._store.needing_upkeep()
-            self._untidy.update((name, None) for name in needed if name in self._streams)
+            self._untidy.update(dict.fromkeys(self._store.needing_upkeep()))
         if self._untidy:
             name = next(iter(self._untidy))
-            stream = self._streams.get(name)
-            if stream is None or not (stream.drop_old_rows() or self._remove_releases(name)):
+            if not self._tidy(name):
                 del self._untidy[name]
         return bool(self._untidy)
 
-    def _remove_releases(self, name: str) -> bool:
-        more = self._store.upkeep(name)
-        if more:
-            self._on_change(name)
-        return more
+    def _tidy(self, name: str) -> bool:
+        stream = self._streams.get(name)
+        if stream is not None and stream.drop_old_rows():
+            return True
+        leads = stream is not None or self._halted.get(name) == "ended"
+        if not leads or not self._store.upkeep(name):
+            return False
+        self._on_change(name)
+        return True
 
     def close(self) -> None:
         """Close the store."""
