@@ -96,9 +96,9 @@ def test_a_damaged_store_fails(stored: Path, capsys: pytest.CaptureFixture[str])
 def test_wrong_settings_fail(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FADECOUNT_PORTT", "1")
+    monkeypatch.setenv("FADECOUNT_PORT", "http")
     found = findings(capsys, *PLACES, status=1)
-    assert "FADECOUNT_PORTT is no setting" in found["settings"]["text"]
+    assert "FADECOUNT_PORT must be a whole number" in found["settings"]["text"]
     assert "store" not in found
 
 
