@@ -30,7 +30,7 @@ LONGEST_AGE = 30.0
 """Seconds after which a copy of the tokens is not used any more: the store does not answer, and a
 token may have been revoked."""
 
-_COLUMNS = "id, role, stream, label, created, expires, digest"
+_COLUMNS = "token, role, stream, label, created, expires, digest"
 
 
 class Role(StrEnum):
@@ -124,15 +124,24 @@ class Tokens:
 
     def grants(self) -> list[Grant]:
         """Every token that was not revoked, oldest first. Some may have expired."""
-        sql = f"SELECT {_COLUMNS} FROM tokens ORDER BY created, id"  # noqa: S608 - a constant
-        names = _COLUMNS.split(", ")
-        rows = [dict(zip(names, row, strict=True)) for row in self._database.query(sql)]
-        return [Grant(**{**row, "role": Role(row["role"])}) for row in rows]
+        sql = f"SELECT {_COLUMNS} FROM tokens ORDER BY created, token"  # noqa: S608 - a constant
+        return [
+            Grant(
+                id=token_id,
+                role=Role(role),
+                stream=stream,
+                label=label,
+                created=created,
+                expires=expires,
+                digest=digest,
+            )
+            for token_id, role, stream, label, created, expires, digest in self._database.query(sql)
+        ]
 
     def revoke(self, token_id: str) -> None:
         """Revoke a token. Running services notice within a second."""
         with self._database.transaction():
-            if not self._database.change("DELETE FROM tokens WHERE id = ?", (token_id,)):
+            if not self._database.change("DELETE FROM tokens WHERE token = ?", (token_id,)):
                 remedy = "fadecount token list shows them"
                 raise bad_parameter("token id", token_id, "one of the tokens", remedy)
             self._audit_log.record(Act.TOKEN_REVOKED, token_id)

@@ -53,7 +53,7 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS deleted (
         name TEXT PRIMARY KEY, last_tick BIGINT, uid TEXT, description TEXT, steps BIGINT, deleted_at BIGINT)""",
     """CREATE TABLE IF NOT EXISTS tokens (
-        id TEXT PRIMARY KEY, role TEXT NOT NULL, stream TEXT, label TEXT NOT NULL, created BIGINT NOT NULL,
+        token TEXT PRIMARY KEY, role TEXT NOT NULL, stream TEXT, label TEXT NOT NULL, created BIGINT NOT NULL,
         expires BIGINT, digest TEXT NOT NULL)""",
 )
 """``streams`` holds each stream's status; ``state`` and ``inputs`` hold true counts; only
