@@ -299,7 +299,7 @@ def test_events_do_not_wait_for_a_long_declaration(
     with Harness(tmp_path) as harness:
         leader = harness.service.writer._leader
         assert leader is not None
-        leader._store._checkpoint = noted = Waiting(harness)
+        leader._store._context.checkpoint = noted = Waiting(harness)
         harness.create("wide")
         harness.create("doors")
         new = [f"key{number}" for number in range(200)]

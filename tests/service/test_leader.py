@@ -157,7 +157,7 @@ def test_streams_that_are_due_are_closed_in_groups(
     monkeypatch.setattr(leader_module, "LONGEST_TURN", 0.0)
     store = SQLiteStore(tmp_path / "many" / "streams.db", fence=FileFence(tmp_path / "fence"))
     noted, closed = Noted(), list[str]()
-    store._checkpoint = noted
+    store._context.checkpoint = noted
     leader = Leader(store, clock, on_ticks=lambda ticks: closed.extend(name for name, _ in ticks))
     for number in range(10):
         wide = [f"key{at}" for at in range(50 if number == 5 else 1)]
@@ -186,7 +186,7 @@ def test_streams_that_are_due_are_closed_in_groups(
 
 
 def test_batches_of_several_streams_share_a_transaction(leader: Leader, clock: StillClock) -> None:
-    leader._store._checkpoint = noted = Noted()
+    leader._store._context.checkpoint = noted = Noted()
     for name in ("gates", "walls"):
         leader.create(Description(name=name, mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
     sent: list[Sent] = [(SentEvents({"a": 1}), None), (SentEvents({"unknown": 1}), None)]

@@ -51,7 +51,7 @@ def test_a_stream_is_deleted_while_others_run(
     assert "stream must exist" in capsys.readouterr().err
     (entry,) = [
         each
-        for each in AuditLog.in_folder(harness.storage.folder).entries()
+        for each in AuditLog(harness.storage.folder).entries()
         if each.act == Act.STREAM_DELETED
     ]
     assert entry.object == "doors" and entry.actor.startswith("user ")
@@ -114,7 +114,7 @@ def test_streams_are_deleted_over_http(harness: Harness) -> None:
     assert own is not None
     entries = [
         each
-        for each in AuditLog.in_folder(harness.storage.folder).entries()
+        for each in AuditLog(harness.storage.folder).entries()
         if each.act == Act.STREAM_DELETED
     ]
     assert [(each.object, each.actor) for each in entries] == [
@@ -168,7 +168,7 @@ def test_retention_is_set_over_http(harness: Harness, monkeypatch: pytest.Monkey
     assert own is not None
     entries = [
         each
-        for each in AuditLog.in_folder(harness.storage.folder).entries()
+        for each in AuditLog(harness.storage.folder).entries()
         if each.act == Act.RETENTION_SET
     ]
     assert [(each.actor, each.details["seconds"]) for each in entries] == [

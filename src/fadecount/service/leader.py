@@ -27,7 +27,7 @@ from fadecount.streams.chunks import CELLS, Chunk
 from fadecount.streams.clock import ClockGuard, ClockState
 from fadecount.streams.inputs import Acceptance, accept_together
 from fadecount.streams.requests import Request
-from fadecount.streams.stream import KEYS_AT_ONCE, close_together
+from fadecount.streams.stream import close_together
 
 log = logging.getLogger("fadecount.service")
 MOST_TICKS_AT_ONCE = 5000
@@ -93,10 +93,8 @@ class Leader:
         self._others: list[str] = []
         self._upkeep: list[str] = []
         self._with_old_rows: dict[str, None] = {}
-        self._deleted: list[int] = []
         self._upkept = -UPKEEP_SECONDS
         try:
-            self._deleted = store.deleted()
             self.find_streams(seconds=None)
         except BaseException:
             self.close()
@@ -141,9 +139,6 @@ class Leader:
         at the next call."""
         self._carry_out_requests()
         begun = time.monotonic()
-        while self._deleted and time.monotonic() - begun < seconds:
-            if not self._store.remove_deleted(self._deleted[-1]):
-                self._deleted.pop()
         while self._with_old_rows and time.monotonic() - begun < seconds:
             stream = self._streams.get(next(iter(self._with_old_rows)))
             if stream is None or not stream.drop_old_rows():
@@ -197,7 +192,7 @@ class Leader:
         try:
             with acting_as(request.actor):
                 if request.action == "delete":
-                    self._deleted.append(self._store.begin_deletion(name))
+                    self._store.delete(name)
                     self._forget(name)
                 elif request.action == "retain":
                     self._store.retain(name, request.number)
@@ -330,14 +325,9 @@ class Leader:
                 return
             raise unavailable("another process leads this stream; send it there, or again later")
         before = stream.status.width
-        for _ in _declared(stream, keys):
-            yield
-            if self._streams.get(name) is not stream:  # it was deleted or refused meanwhile
-                raise (
-                    unavailable("the stream has changed meanwhile; send it again")
-                    if self._has(name)
-                    else not_found()
-                )
+        if new := [key for key in keys if key not in stream.positions]:
+            stream.declare(new)
+        yield from ()
         if stream.status.width != before:
             self._on_change(name)
 
@@ -364,7 +354,11 @@ class Leader:
             checked[name] = [_checked(intake, events, batch_id) for events, batch_id in sent]
             batches = [each for each in checked[name] if isinstance(each, Batch)]
             acceptances.append(
-                Acceptance(intake, batches, None if name in self._stopped else intake.ticks.at(now))
+                Acceptance(
+                    intake,
+                    batches,
+                    None if name in self._stopped else intake.description.ticks.at(now),
+                )
             )
         for name, outcome in zip(checked, accept_together(acceptances), strict=True):
             if isinstance(outcome, FadecountError):
@@ -395,7 +389,7 @@ class Leader:
     def _intake(self, name: str) -> Intake:
         stream = self._streams.get(name)
         if stream is not None:
-            return stream.intake
+            return stream
         intake = self._intakes.get(name)
         if intake is None:
             if not self._has(name):
@@ -506,7 +500,7 @@ class Leader:
     def _record_end(self, name: str) -> None:
         try:
             with acting_as("the clock"):
-                self._store.audit_log.record(Act.STREAM_ENDED, name)
+                self._store.record(Act.STREAM_ENDED, name)
         except AuditLogError as error:
             log.error("the end of stream %s is not recorded: %s", name, error)
 
@@ -547,17 +541,6 @@ def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Chunk | FadecountEr
     return [
         outcome for each in group for outcome in _closed([each])
     ]  # none was closed: each by itself now
-
-
-def _declared(stream: Stream, keys: Sequence[str]) -> Iterator[None]:
-    """Declare the keys that are new, in short steps."""
-    known, new = stream.intake.positions, list[str]()
-    for start in range(0, len(keys), KEYS_AT_ONCE):
-        new += [key for key in keys[start : start + KEYS_AT_ONCE] if key not in known]
-        if len(keys) > KEYS_AT_ONCE:
-            yield
-    if new:
-        yield from stream.declare_in_slices(new)
 
 
 def _steps_left(stream: Stream) -> int:

@@ -54,7 +54,7 @@ def open_store(storage: Storage) -> Store:
             fence=fence,
             seal=seal,
             lock_wait_seconds=0.0,
-            audit_log=AuditLog.in_folder(storage.folder),
+            audit_log=AuditLog(storage.folder),
         )
     storage.prepare()
     return SQLiteStore(storage.store_path, fence=fence, seal=seal)

@@ -107,7 +107,7 @@ class TokenFile:
         self._path, self._now = path, now
         self._used: dict[str, int] = {}
         self._saved: dict[str, int] = {}
-        self._audit_log = AuditLog.in_folder(path.parent)
+        self._audit_log = AuditLog(path.parent)
         self._seen: tuple[int, int, int] | None = None
         self._tokens: dict[str, _Stored] = {}
 
