@@ -20,7 +20,7 @@ from typing import Any
 from fadecount.checks import require_integer
 from fadecount.errors import bad_parameter
 from fadecount.noise.entropy import unpredictable
-from fadecount.streams.audit_log import Act, AuditLog
+from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Database
 
 SECRET_BYTES = 32
@@ -80,9 +80,14 @@ class Tokens:
     """The tokens of a service, in the database of its store."""
 
     def __init__(
-        self, database: Database, audit_log: AuditLog, *, now: Callable[[], float] = time.time
+        self,
+        database: Database,
+        record: Callable[..., None],
+        *,
+        now: Callable[[], float] = time.time,
     ) -> None:
-        self._database, self._audit_log, self._now = database, audit_log, now
+        """``record`` writes a line of the audit log, just before an act takes effect."""
+        self._database, self._record, self._now = database, record, now
 
     def create(
         self,
@@ -119,7 +124,7 @@ class Tokens:
                 (grant.id, str(grant.role), stream, label, created, grant.expires, grant.digest),
             )
             details |= {"label": label} if label else {}
-            self._audit_log.record(Act.TOKEN_CREATED, grant.id, **details)
+            self._record(Act.TOKEN_CREATED, grant.id, **details)
         return f"fc_{grant.id}_{secret}", grant
 
     def grants(self) -> list[Grant]:
@@ -144,7 +149,7 @@ class Tokens:
             if not self._database.change("DELETE FROM tokens WHERE token = ?", (token_id,)):
                 remedy = "fadecount token list shows them"
                 raise bad_parameter("token id", token_id, "one of the tokens", remedy)
-            self._audit_log.record(Act.TOKEN_REVOKED, token_id)
+            self._record(Act.TOKEN_REVOKED, token_id)
 
 
 class KnownTokens:
