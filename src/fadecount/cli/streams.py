@@ -13,6 +13,7 @@ examples:
   fadecount streams retain visits --state ~/counts --for 90d
   fadecount streams delete visits --state ~/counts --yes
   fadecount streams rotate --state ~/counts --key-file old --new-key-file new
+  fadecount streams audit-log --state ~/counts
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,12 +44,12 @@ from fadecount.cli._options import (
 )
 from fadecount.cli._output import age_name, exception_of, json_text, visits_loss
 from fadecount.durations import UNITS, format_duration, parse_duration
-from fadecount.errors import ParameterError, bad_parameter
+from fadecount.errors import LockedError, ParameterError, bad_parameter
 from fadecount.rounding import rounded_up, shown_factor, shown_loss
 
 if TYPE_CHECKING:
     from fadecount.plots import Panel
-    from fadecount.streams import Reader, Ticks, Windows
+    from fadecount.streams import Reader, Store, Ticks, Windows
     from fadecount.streams.status import Status
 
 MOST_PANELS = 24
@@ -61,6 +65,7 @@ _ACTIONS = {
     "retain": "keep releases for a time and remove older ones; observers keep what they saw",
     "delete": "remove a stream; what observers have seen, they keep",
     "rotate": "seal the state of a store with another key",
+    "audit-log": "print the administrative acts on a store",
 }
 _CONFIRMED = {
     "catch-up": "the clock of this machine is right; released ticks cannot be taken back",
@@ -75,10 +80,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made = {}
     for name, text in _ACTIONS.items():
         one = made[name] = actions.add_parser(name, help=text, description=text)
-        if name not in ("list", "rotate"):
+        if name not in ("list", "rotate", "audit-log"):
             one.add_argument("name", metavar="NAME", help="name of the stream")
         add_store_options(one)
-        if name in ("list", "show", "curve"):
+        if name in ("list", "show", "curve", "audit-log"):
             one.add_argument("--json", action="store_true", help="figures as JSON")
         if name in _CONFIRMED:
             one.add_argument("--yes", action="store_true", help=_CONFIRMED[name])
@@ -143,6 +148,7 @@ def run(arguments: argparse.Namespace) -> int:
         "retain": _retain,
         "delete": _delete,
         "rotate": _rotate,
+        "audit-log": _audit_log,
     }
     if arguments.action in _CONFIRMED and not arguments.yes:
         raise ParameterError(f"--yes must be given: {_CONFIRMED[arguments.action]}")
@@ -393,6 +399,19 @@ def _panels(
     return panels
 
 
+@contextmanager
+def _administered(arguments: argparse.Namespace) -> Iterator[Store]:
+    """Open the store to change a stream, unless another process leads the stream."""
+    try:
+        with open_store(arguments) as store:
+            yield store
+    except LockedError:
+        raise LockedError(
+            f"stream {arguments.name!r} is in use by another process; stop it first, or ask a"
+            " service over HTTP (docs/service.md)"
+        ) from None
+
+
 def _catch_up(arguments: argparse.Namespace) -> None:
     open_reader(arguments).close()  # only a store that exists
     with open_store(arguments) as store:
@@ -403,7 +422,7 @@ def _catch_up(arguments: argparse.Namespace) -> None:
 def _accept_history(arguments: argparse.Namespace) -> None:
     with open_reader(arguments) as reader:
         before = reader.status(arguments.name).loss
-        with open_store(arguments) as store:
+        with _administered(arguments) as store:
             store.accept_histories(arguments.name, arguments.other_histories)
         status = reader.status(arguments.name)
     day = max(1, UNITS["d"] // status.description.ticks.tick_seconds)
@@ -417,7 +436,7 @@ def _accept_history(arguments: argparse.Namespace) -> None:
 def _retain(arguments: argparse.Namespace) -> None:
     seconds = None if arguments.span == "ever" else parse_duration(arguments.span, name="--for")
     with open_reader(arguments) as reader:
-        with open_store(arguments) as store:
+        with _administered(arguments) as store:
             store.retain(arguments.name, seconds)
             while store.upkeep(arguments.name):
                 pass
@@ -430,7 +449,7 @@ def _retain(arguments: argparse.Namespace) -> None:
 
 def _delete(arguments: argparse.Namespace) -> None:
     open_reader(arguments).close()
-    with open_store(arguments) as store:
+    with _administered(arguments) as store:
         store.delete(arguments.name)
     print(
         f"{arguments.name}: deleted. Observers keep what they have seen, so its name stays taken. A"
@@ -446,3 +465,16 @@ def _rotate(arguments: argparse.Namespace) -> None:
     new = Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file)
     with open_store(arguments) as store:
         store.rotate(new)
+
+
+def _audit_log(arguments: argparse.Namespace) -> None:
+    from fadecount.streams.audit_log import AuditLog
+    from fadecount.streams.fence import default_folder
+
+    entries = AuditLog(arguments.state or default_folder()).entries()
+    if arguments.json:
+        print(json_text([asdict(each) for each in entries]))
+        return
+    for each in entries:
+        details = "".join(f", {name.replace('_', ' ')} {v}" for name, v in each.details.items())
+        print(f"{each.time}  {each.actor}: {each.act}: {each.object}{details}")

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from fadecount.service import answers, parsing
-from fadecount.service.parsing import LONGEST_ID, MOST_DAILY, MOST_OPTIONS, MOST_ROWS, MOST_STREAMS
+from fadecount.service.parsing import LONGEST_ID, MOST_ROWS, MOST_STREAMS
 
 _REFERENCE = "#/components/schemas/{name}"
 _TEXT = {"type": "string"}
@@ -34,11 +34,10 @@ _REFUSALS = {
     413: "the body is too large",
     415: "the media type or encoding is not one of those listed",
     421: "the host name is not served here",
-    429: "too many requests; wait as long as Retry-After says",
     503: "not now; send it again after Retry-After seconds",
 }
-_READ = (400, 401, 403, 404, 410, 421, 429, 503)
-_WRITE = (400, 401, 403, 404, 408, 409, 413, 415, 421, 429, 503)
+_READ = (400, 401, 403, 404, 410, 421, 503)
+_WRITE = (400, 401, 403, 404, 408, 409, 413, 415, 421, 503)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +82,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
             " name stays taken"
         ),
         answers={200: answers.Deleted},
-        refusals=(400, 401, 403, 404, 421, 429, 503),
+        refusals=(400, 401, 403, 404, 421, 503),
         role="admin",
     ),
     ("put", "/v1/streams/{name}/retention"): Operation(
@@ -92,7 +91,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
             " changes"
         ),
         answers={200: answers.Retained},
-        refusals=(400, 401, 403, 404, 408, 413, 415, 421, 429, 503),
+        refusals=(400, 401, 403, 404, 408, 413, 415, 421, 503),
         body=parsing.NewRetention,
         role="admin",
     ),
@@ -183,39 +182,10 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
             "during": {"type": "string", "examples": ["30d", "1y"]},
         },
     ),
-    ("get", "/v1/plan"): Operation(
-        summary=(
-            "Mechanisms under a curve of allowed losses, least error first, with a simulated stream"
-            " and the plan file. One plan is made at a time, and kept; 503: busy, try again"
-        ),
-        answers={200: answers.PlanAnswer, 304: None},
-        refusals=(400, 421, 429, 503),
-        query={
-            "tick": {"type": "string", "default": "1m", "examples": ["1m", "1h", "1d"]},
-            "horizon": {"type": "string", "default": "1y", "examples": ["30d", "1y", "10y"]},
-            "losses": {
-                "type": "string",
-                "description": "the largest loss at some ages; it must not fall with age",
-                "examples": ["1h:0.5,1d:1,1mo:2,1y:4"],
-            },
-            "person": {
-                "type": "string",
-                "description": "plan for a person who comes at most so often, not for one event",
-                "examples": ["1/1d", "24/1w"],
-            },
-            "delta": {
-                "type": "number",
-                "description": "offer Gaussian noise too: its promise fails with this chance",
-            },
-            "daily": {"type": "integer", "minimum": 1, "maximum": MOST_DAILY, "default": 1000},
-            "option": {"type": "integer", "minimum": 1, "maximum": MOST_OPTIONS, "default": 1},
-        },
-        role=None,
-    ),
     ("get", "/v1/tokens"): Operation(
         summary="Every token, without its secret. For admins of all streams",
         answers={200: answers.TokenList},
-        refusals=(401, 403, 421, 429, 503),
+        refusals=(401, 403, 421, 503),
         role="admin",
     ),
     ("post", "/v1/tokens"): Operation(
@@ -223,14 +193,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
             "Make a token. It is in this answer and never shown again. For admins of all streams"
         ),
         answers={201: answers.NewTokenAnswer},
-        refusals=(400, 401, 403, 408, 413, 415, 421, 429, 503),
+        refusals=(400, 401, 403, 408, 413, 415, 421, 503),
         body=parsing.NewToken,
         role="admin",
     ),
     ("delete", "/v1/tokens/{id}"): Operation(
         summary="Revoke a token, at once. For admins of all streams",
         answers={200: answers.RevokedToken},
-        refusals=(401, 403, 404, 409, 421, 429, 503),
+        refusals=(401, 403, 404, 409, 421, 503),
         role="admin",
     ),
     ("get", "/v1/status"): Operation(
@@ -239,14 +209,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
             " tokens of all streams"
         ),
         answers={200: answers.StatusPage},
-        refusals=(400, 401, 403, 421, 429, 503),
+        refusals=(400, 401, 403, 421, 503),
         query={
             "limit": {**_LIMIT, "maximum": MOST_STREAMS, "default": MOST_STREAMS},
             "cursor": _CURSOR,
         },
     ),
     ("get", "/metrics"): Operation(
-        summary="Figures for Prometheus", answers={200: "text/plain"}, refusals=(401, 403, 421, 429)
+        summary="Figures for Prometheus", answers={200: "text/plain"}, refusals=(401, 403, 421)
     ),
     ("get", "/healthz"): Operation(
         summary="Alive", answers={200: "text/plain"}, refusals=(421,), role=None
@@ -258,7 +228,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         role=None,
     ),
     ("get", "/v1/openapi.json"): Operation(
-        summary="This document", answers={200: "application/json"}, refusals=(421, 429), role=None
+        summary="This document", answers={200: "application/json"}, refusals=(421,), role=None
     ),
 }
 
