@@ -71,7 +71,7 @@ NEEDS: dict[str, tuple[list[str], ...]] = {
     ),
     "files": (["run", "visits.parquet", *_RUN[2:]], [*_RUN, "--output", "new.parquet"]),
     "postgres": ([*_RUN, "--database", "postgresql://nobody@127.0.0.1:1/none"],),
-    "service": (["serve", "--port", "0"], ["token", "list", "--state", "service"]),
+    "service": (["serve", "--port", "0"],),
 }
 """What the bare package answers with one line that names the extra, and without writing
 anything."""
