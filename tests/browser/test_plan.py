@@ -1,5 +1,5 @@
-"""The page of ``fadecount plan --open`` in Chromium: handles by pointer and keyboard, the library's plan,
-its file, and no jumps."""
+"""The page of ``fadecount plan --open`` in Chromium: handles by pointer and keyboard, the plan of
+the library, its file, and no jumps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import fadecount as fc
-from fadecount.cli._plan_page import PlanServer, _Handler
+from fadecount.cli._plan_page import PlanServer
 from fadecount.planning import plan_json
 from tests.browser.conftest import SCREENSHOTS, Visit
 from tests.browser.test_layout import MOST_SHIFT, WATCH
@@ -28,7 +28,7 @@ PLANNED = (
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PlanServer]:
-    with PlanServer(("127.0.0.1", 0), _Handler) as made:
+    with PlanServer() as made:
         thread = threading.Thread(target=made.serve_forever)
         thread.start()
         yield made

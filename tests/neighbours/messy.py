@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import patch
 
-from fadecount.sources import SourceOptions, SourceReport, files, read_file
-from fadecount.sources import frames
+from fadecount.sources import SourceOptions, SourceReport, files, frames, read_file
 
 OPTIONS = SourceOptions(
     tick_seconds=3600,

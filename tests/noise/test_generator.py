@@ -174,15 +174,16 @@ law, source = DiscreteLaplace(2.0**40), SystemNoise()
 
 def draw(source=source):
     ones = [source.one(law, level, 0, 1) for level in (0, 3) for _ in range(20)]
-    return [*ones, *source.many(law, 1, range(1), range(1, 2), 20).ravel().tolist(), *words(20).tolist()]
+    many = source.many(law, 1, range(1), range(1, 2), 20)
+    return [*ones, *many.ravel().tolist(), *words(20).tolist()]
 
 before = draw()
 reading, writing = os.pipe()
 if os.fork() == 0:
     grandchild = os.fork()
-    for drawing in (lambda: source.one(law, 0, 0, 1), lambda: source.many(law, 1, range(1), range(1, 2), 20)):
+    for draw_from, names in ((source.one, (0, 1)), (source.many, (range(1), range(1, 2), 20))):
         try:
-            drawing()
+            draw_from(law, 1, *names)
         except ForkedError:
             continue
         os._exit(1)

@@ -55,9 +55,8 @@ def test_every_entry_against_mpmath(scale: float) -> None:
     held[cells] = True
     known = entries[:, 0] != UNDETERMINED
     assert not np.any(known & held)
-    assert (
-        np.count_nonzero(known == held) <= 1
-    )  # all others are known, but for one that lies beside a boundary
+    # All others are known, but for one that lies beside a boundary.
+    assert np.count_nonzero(known == held) <= 1
     above = len(cells) - np.searchsorted(np.sort(cells), np.arange(CELLS), side="right")
     assert np.array_equal(entries[known, 0], above[known])
     assert np.array_equal(entries[known, 1], -above[known])

@@ -8,6 +8,7 @@ library's. The page shares style sheets, fonts and charts with the service's pag
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import threading
@@ -56,22 +57,19 @@ _WEEK = np.array([1.0, 1.0, 1.05, 1.1, 1.2, 0.9, 0.75])
 
 def serve_plan_page(announce: Callable[[str], None]) -> int:
     """Serve the page until Ctrl-C. ``announce`` gets its address once the server listens."""
-    with PlanServer(("127.0.0.1", 0), _Handler) as server:
+    with PlanServer() as server, contextlib.suppress(KeyboardInterrupt):
         announce(server.address)
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            return 0
+        server.serve_forever()
     return 0
 
 
 class PlanServer(ThreadingHTTPServer):
-    """Makes one plan at a time."""
+    """Listens on a free port of this machine only, and makes one plan at a time."""
 
     daemon_threads = True
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        super().__init__(address, handler)
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
         port = self.server_address[1]
         self.address = f"http://127.0.0.1:{port}/"
         self.hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
@@ -102,7 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             with self.server.planning:
                 status, body = 200, answer_to(query)
-        except FadecountError as error:
+        except (FadecountError, ValueError) as error:
             status, body = 400, {"detail": str(error)}
         self._answer(status, "application/json", json.dumps(body).encode())
 

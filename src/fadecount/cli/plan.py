@@ -133,9 +133,8 @@ def run(arguments: argparse.Namespace) -> int:
     with waiting("planning"):
         made = plan(**wishes, tick_seconds=tick, objective=arguments.objective)
     chosen = _chosen(made, arguments.option)
-    if (
-        arguments.save
-    ):  # before the picture: a plan file that exists is refused, and then nothing is written
+    # Before the picture: a plan file that exists is refused, and then nothing is written.
+    if arguments.save:
         save_plan(arguments.save, made, chosen, force=arguments.force)
     if arguments.plot:
         _draw(arguments.plot, made, chosen)
@@ -336,10 +335,8 @@ def _asked(request: Request) -> Iterator[str]:
 
 
 def _errors(made: Plan, chosen: Option) -> Iterator[str]:
-    yield (
-        f"{'':3}"
-        f" {'error of the counts':26}{'mean':>10}{'start':>10}{'horizon':>10}{'worst':>10}{'x least':>9}"
-    )
+    heads = "".join(f"{each:>10}" for each in ("mean", "start", "horizon", "worst"))
+    yield f"{'':3} {'error of the counts':26}{heads}{'x least':>9}"
     for number, option in enumerate(made.options, start=1):
         errors = option.forecast
         mark = "*" if option is chosen else " "
