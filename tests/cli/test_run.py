@@ -558,11 +558,13 @@ def test_parquet_output(folder: Path) -> None:
         (["first.csv", "--keys-per-person", "3"], "--person must be given with --keys-per-person"),
         (["first.csv", "--person", "who", "--keys-per-person", "0"], "--keys-per-person must be"),
         (["first.csv", "--output", "first.csv"], "another file than the input"),
-        (["-"], "format must be csv or jsonl for a pipe"),
+        (["-"], "--format must be csv or jsonl for a pipe"),
         (["first.csv", "--monotone", "0"], "--monotone must be"),
         (["first.csv", "--start", "soon"], "--start must be"),
         (["first.csv", "--name", "a/b"], "stream name must be"),
         (["first.csv", "--zone", "Mars"], "must be"),
+        (["first.csv", "--per", "60000y"], "--per must be so short that windows end before"),
+        (["first.csv", "--tick", "500y"], "--tick must be an integer from 1 to"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -581,6 +583,7 @@ def test_mistakes_are_one_line(
     [
         "--until tomorrow",
         "--until 9999-12-31",
+        "--per 60000y",
         "--monotone -3",
         "--output no/one.csv",
         "--output one.xls",

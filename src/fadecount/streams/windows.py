@@ -57,6 +57,7 @@ class WindowCalendar:
                 "such as 1h, 1d or 1mo",
             )
         Ticks(tick_seconds=DAY, zone=self.zone)
+        self.edges(0, 1)  # a window that Python's calendar cannot hold is refused now
 
     @property
     def _parts(self) -> tuple[int, str]:
