@@ -84,15 +84,12 @@ package: $(VENV)/test ## build wheel and source distribution in out/dist, and ru
 	tar xzf out/dist/*.tar.gz -C out/package --strip-components=1
 	cd out/package && PYTHONPATH=src ../../$(BIN)/python -m pytest -q --basetemp=../package-tests tests/test_*.py tests/mechanisms tests/cli
 
-smoke: $(VENV)/test ## install the package in clean environments, bare and with each extra, and try its commands (needs an index)
-	$(BIN)/python -m tools.smoke
-
 crash: $(VENV)/test ## kill a writing process 10,000 times and hold its store to the journal
 	$(BIN)/python -m campaigns.crash
 
 setup: $(VENV)/test programs ## everything that the tests need: Python packages, and programs by apt-get where it may
 
-programs: browser java fish proxies
+programs: browser java proxies
 
 # Installs a Debian package where this user may. Says what it does, or what is not tested without the package.
 apt = { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && echo "installing $(1) by apt-get, for the tests" && \
@@ -107,9 +104,6 @@ java:
 	@command -v java >/dev/null || \
 	$(call apt,default-jre-headless,counting on Spark (no Java; apt-get install default-jre-headless))
 
-fish:
-	@command -v fish >/dev/null || $(call apt,fish,completion in fish (no fish; apt-get install fish))
-
 # Unpacked in out/, not installed: an installed proxy would start to serve.
 proxies:
 	@for name in nginx caddy; do \
@@ -117,9 +111,6 @@ proxies:
 	cd out/debian && echo "unpacking $$name in out/debian, for the tests" && \
 	{ apt-get download $$name || { apt-get update && apt-get download $$name; }; } >/dev/null 2>&1 && \
 	dpkg-deb -x $${name}_*.deb . && touch $$name ) || echo "not tested here: the service behind $$name (no $$name)"; done
-
-fonts: $(VENV)/fonts ## make the fonts of the page again, from the originals (needs a network)
-	$(BIN)/python -m tools.fonts
 
 neighbours: $(VENV)/test ## 2,000 pairs of inputs that differ by one unit, through every intake
 	$(BIN)/python -m campaigns.neighbours
@@ -151,6 +142,7 @@ bench: $(VENV)/test ## measure speed against a reference in the same run
 	$(BIN)/python -m benchmarks.files
 	$(BIN)/python -m benchmarks.streams
 	$(BIN)/python -m benchmarks.windows
+	$(BIN)/python -m benchmarks.startup
 
 fuzz: $(VENV)/fuzz ## a million mutated inputs for the readers, and the two CSV readers compared
 	$(BIN)/python -m campaigns.sources.guided 100000

@@ -13,14 +13,15 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 import pytest
-from tools import smoke
+
+from tests import linked
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return smoke.build(tmp_path_factory.mktemp("dist"))
+    return linked.build(tmp_path_factory.mktemp("dist"))
 
 
 def members(archive: Path) -> set[str]:
@@ -134,9 +135,8 @@ def test_a_test_of_the_source_distribution_runs_from_it(
     assert run.returncode == 0, run.stdout[-2000:]
 
 
-@pytest.mark.parametrize("extra", smoke.EXTRAS, ids=lambda extra: extra or "bare")
+@pytest.mark.parametrize("extra", linked.EXTRAS, ids=lambda extra: extra or "bare")
 def test_it_works_with_nothing_but_what_it_declares(
     extra: str, built: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """``make smoke`` does the same in clean environments made by pip."""
-    assert list(smoke.faults(smoke.linked(built[0], extra, tmp_path), extra)) == []
+    assert list(linked.faults(linked.linked(built[0], extra, tmp_path), extra)) == []

@@ -18,7 +18,7 @@ import fadecount as fc
 from fadecount import runs
 from fadecount.errors import ClockError, InputError, ParameterError
 from fadecount.runs import Run, run
-from fadecount.sources import GrowingFile, SourceOptions
+from fadecount.sources import GrowingFile, SourceOptions, live
 from fadecount.streams import FileFence, SQLiteStore, Store
 
 NOON = 1_772_366_400  # 2026-03-01T12:00:00Z
@@ -83,7 +83,7 @@ class ScriptedFile(GrowingFile):
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
     monkeypatch.setattr(ScriptedFile, "clock", made, raising=False)
-    monkeypatch.setattr(runs, "GrowingFile", ScriptedFile)
+    monkeypatch.setattr(live, "GrowingFile", ScriptedFile)
     return made
 
 
@@ -212,13 +212,13 @@ def piped(lines: Sequence[tuple[float, str]], store: Store, **more: Any) -> Run:
     clock = Clock()
     chosen = options(**more.pop("changes", {}))
     made = run(
-        Pipe(lines, clock),
+        Pipe(lines, clock),  # type: ignore[arg-type]
         chosen,
         store=store,
         name="s",
         mechanism=EXACT,
         clock=clock,
-        **more,  # type: ignore[arg-type]
+        **more,
     )
     list(made)
     return made
@@ -265,7 +265,7 @@ def test_one_row_moves_no_other_into_another_tick(store: Store, early: int) -> N
 
 
 def test_history_asks_for_a_time(store: Store) -> None:
-    with pytest.raises(ParameterError, match="time must be given to follow"):
+    with pytest.raises(ParameterError, match="time must be given for everything but a pipe"):
         run("x.csv", options(time=None), store=store, name="s", mechanism=EXACT, follow=True)
     with pytest.raises(InputError, match="No such file"):
         run("x.jsonl", options(), store=store, name="s", mechanism=EXACT, follow=True)
@@ -296,7 +296,7 @@ def test_a_history_that_others_feed_meanwhile_is_refused_whole_and_may_be_run_ag
         io.BytesIO(given), options(**changes), store=store, name="s", mechanism=EXACT, start=start
     )
     zero = np.zeros(2, dtype=np.int64)
-    store.intake("s").accept_rows(zero, zero + 1, ["ann", "ann"])
+    store.intake("s").add_rows(zero, zero + 1, ["ann", "ann"])
     with pytest.raises(InputError, match="run it again"):
         list(begun)
     assert values(store) == []
@@ -383,7 +383,7 @@ def test_frames_keep_their_types_and_agree_with_text(tmp_path: Path) -> None:
     ]
     with pytest.raises(InputError, match="the column 'page' is not among its 3 columns"):
         fc.count(frame.drop("page"), SourceOptions(**columns), mechanism=EXACT)
-    with pytest.raises(ParameterError, match="time must be given for a data frame"):
+    with pytest.raises(ParameterError, match="time must be given for everything but a pipe"):
         fc.count(frame, SourceOptions(tick_seconds=60), mechanism=EXACT)
 
 
@@ -458,3 +458,68 @@ def test_persons_that_are_missing_in_a_pandas_frame_are_not_one_person() -> None
                 people,
                 kind,
             )
+
+
+def pieces_of(made: Run) -> list[list[int]]:
+    return [row for piece in made for row in piece.values.tolist()]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"key": "key", "keys": ("a", "b", "c")},
+        {"key": "key", "keys": ("a", "b", "c"), "person": "who", "per_person": 2},
+        {
+            "key": "key",
+            "keys": ("a", "b", "c"),
+            "person": "who",
+            "per_person": 1,
+            "keys_per_person": 2,
+        },
+    ],
+)
+@pytest.mark.parametrize("delay", [0, 2])
+def test_a_run_without_a_store_releases_the_same(
+    store: Store, changes: dict[str, Any], delay: int
+) -> None:
+    events = "".join(
+        line(NOON + 7 * at, key="abc"[at % 3], who=f"p{at % 4}") for at in range(100)
+    ).encode()
+    chosen, mechanism = options(**changes), fc.Gradual(epsilon=2.0**14, delay=delay)
+    kept = run(io.BytesIO(events), chosen, store=store, name="s", mechanism=mechanism)
+    once = run(io.BytesIO(events), chosen, name="s", mechanism=mechanism)
+    assert pieces_of(once) == pieces_of(kept)
+    assert once.summary() == kept.summary()
+    assert once.report == kept.report
+    for nonnegative in (False, True):
+        here, there = (
+            each.windows(per="2m", since=FIRST, nonnegative=nonnegative) for each in (once, kept)
+        )
+        for name in ("starts", "ends", "partial", "values", "half_widths", "known", "released"):
+            assert getattr(here, name).tolist() == getattr(there, name).tolist(), name
+
+
+def test_a_live_run_without_a_store_caps_persons(tmp_path: Path, clock: Clock) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text(
+        rows((1, 1), (2, 2), (3, 3), who="ann")
+        + rows((4, 4), who="bob")
+        + rows((61, 61), (62, 62), (130, 130), who="ann")
+    )
+    once = run(
+        path,
+        options(person="who", per_person=2),
+        mechanism=EXACT,
+        follow=True,
+        finish=True,
+        clock=clock,
+        start=datetime.fromtimestamp(NOON, UTC),
+    )
+    assert pieces_of(once) == [[3], [5], [6]]
+    assert once.report.rows_dropped == 1
+
+
+def test_a_run_without_a_store_needs_a_mechanism() -> None:
+    with pytest.raises(ParameterError, match="mechanism must be given"):
+        run(io.BytesIO(b""), options())

@@ -368,13 +368,6 @@ MUTANTS = (
         ("tests/streams/test_inputs.py",),
     ),
     Mutant(
-        "large requests committed together",
-        "service/writer.py",
-        "fits = job.keys <= room",
-        "fits = True",
-        ("tests/service/test_writer.py",),
-    ),
-    Mutant(
         "sums of inputs that wrap",
         "streams/inputs.py",
         "np.where(rough < 1.5 * LARGEST_SUM, np.minimum(sums, LARGEST_SUM), LARGEST_SUM)",
@@ -439,23 +432,6 @@ MUTANTS = (
         ("tests/streams/test_forks.py",),
     ),
     Mutant(
-        "an interrupted request stays",
-        "streams/requests.py",
-        """    finally:
-        answer = withdraw(database, number)""",
-        """    finally:
-        pass
-    answer = withdraw(database, number)""",
-        ("tests/service/test_requests.py",),
-    ),
-    Mutant(
-        "requests never expire",
-        "streams/requests.py",
-        "if each.until >= now]",
-        "]",
-        ("tests/service/test_requests.py",),
-    ),
-    Mutant(
         "the writing thread ends without a sign",
         "service/writer.py",
         """type(error).__name__)
@@ -473,21 +449,14 @@ MUTANTS = (
     # Rows that decide nothing about one another, ranges of time, and tables.
     Mutant(
         "one irregular line makes its whole block irregular",
-        "sources/lines.py",
+        "sources/frames.py",
         "    return regular\n\n\ndef _is_utf8",
         "    return regular & regular.all()\n\n\ndef _is_utf8",
         ("tests/sources/test_frames.py",),
     ),
     Mutant(
-        "a mark of byte order left to polars",
-        "sources/lines.py",
-        " & (values[starts] != BYTE_ORDER_MARK[0])",
-        "",
-        ("tests/neighbours/test_messy.py",),
-    ),
-    Mutant(
         "a quote that its line does not close pairs with one of the next",
-        "sources/lines.py",
+        "sources/frames.py",
         "        regular &= paired\n",
         "",
         ("tests/neighbours/test_messy.py",),
@@ -501,7 +470,7 @@ MUTANTS = (
     ),
     Mutant(
         "a person has another name among floats",
-        "sources/columns.py",
+        "sources/frames.py",
         "return whole.cast(pl.String)\n",
         "return values.cast(pl.String)\n",
         ("tests/sources/test_frames.py",),
@@ -515,7 +484,7 @@ MUTANTS = (
     ),
     Mutant(
         "a time outside the calendar stops all rows",
-        "sources/columns.py",
+        "sources/frames.py",
         "    local = _where(local, local.is_between(EARLIEST - 86_400, LATEST + 86_400))\n",
         "",
         ("tests/sources/test_frames.py",),
@@ -544,8 +513,8 @@ MUTANTS = (
     Mutant(
         "a header taken for a backlog",
         "sources/live.py",
-        "position = max(position, arrival.position)  # a file",
-        "pass  # a file",
+        "no backlog\n            position = max(position, arrival.position)\n",
+        "no backlog\n",
         ("tests/neighbours/test_neighbours.py",),
     ),
     Mutant(
@@ -569,12 +538,91 @@ MUTANTS = (
         "<= delta * (1.0 + 1e-12)",
         GAUSSIAN,
     ),
+    # The service's working side: one writer, tokens in the database, one cache of answers.
     Mutant(
-        "variables of others break every command",
-        "service/configuration.py",
-        "elif only is None and name.startswith(PREFIX)",
-        "elif name.startswith(PREFIX)",
-        ("tests/cli/test_variables.py",),
+        "large requests committed together",
+        "service/writer.py",
+        "room -= self._jobs[0].keys if group else 0",
+        "room -= 0",
+        ("tests/service/test_writer.py",),
+    ),
+    Mutant(
+        "waiting batches bounded by number only",
+        "service/writer.py",
+        "or self._bytes + job.bytes > self._limits.waiting_bytes",
+        "or self._bytes < 0",
+        ("tests/service/test_writer.py",),
+    ),
+    Mutant(
+        "events counted in a tick that is over",
+        "service/writer.py",
+        "None if ahead else ticks.at(now)",
+        "None",
+        ("tests/service/test_leader.py",),
+    ),
+    Mutant(
+        "an expired token accepted",
+        "service/tokens.py",
+        'and marker == "fc" and self.is_valid(grant)',
+        'and marker == "fc"',
+        ("tests/service/test_tokens.py",),
+    ),
+    Mutant(
+        "tokens of an old copy accepted",
+        "service/tokens.py",
+        "return time.monotonic() - self._replaced < LONGEST_AGE",
+        "return True",
+        ("tests/service/test_tokens.py",),
+    ),
+    Mutant(
+        "an answer of the tick before kept",
+        "service/reader_pool.py",
+        "if kept is None or kept.version != version:",
+        "if kept is None:",
+        ("tests/service/test_fairness.py",),
+    ),
+    Mutant(
+        "variables of others break the service",
+        "service/settings.py",
+        'and not text.startswith("tcp://")',
+        "",
+        ("tests/service/test_settings.py",),
+    ),
+    # Runs without a store, and the two readers of CSV.
+    Mutant(
+        "a one-off run counts a person without a cap",
+        "runs.py",
+        'if unit.of == "event" or unit.takes(self._persons, person, key):',
+        "if True:",
+        ("tests/test_runs.py",),
+    ),
+    Mutant(
+        "a one-off run caps a person over all ticks",
+        "runs.py",
+        "        self._persons.clear()\n",
+        "",
+        ("tests/test_runs.py",),
+    ),
+    Mutant(
+        "a one-off run counts its open tick twice",
+        "runs.py",
+        "        self._counts[:] = 0\n",
+        "",
+        ("tests/test_runs.py",),
+    ),
+    Mutant(
+        "a promise for one event in a one-off run of persons",
+        "runs.py",
+        "name=name, mechanism=unit.scaled(mechanism), ticks=ticks",
+        "name=name, mechanism=mechanism, ticks=ticks",
+        ("tests/test_runs.py",),
+    ),
+    Mutant(
+        "a source that fails looks like one that ends",
+        "sources/live.py",
+        "arrivals.put(None if closed else error)",
+        "arrivals.put(None)",
+        ("tests/sources/test_live.py",),
     ),
     # The plan page, designs and keyed noise
     Mutant(

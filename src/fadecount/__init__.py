@@ -23,24 +23,22 @@ docs/library.md have the details.
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import TYPE_CHECKING
 
-from fadecount import errors
-from fadecount.counters import Counter
-from fadecount.mechanisms import (
-    Binary,
-    Designed,
-    Gaussian,
-    Gradual,
-    Linear,
-    Mechanism,
-    Refresh,
-    crossing_age,
-    minimum_error,
-)
-
 if TYPE_CHECKING:
+    from fadecount import errors
+    from fadecount.counters import Counter
+    from fadecount.mechanisms import (
+        Binary,
+        Designed,
+        Gaussian,
+        Gradual,
+        Linear,
+        Mechanism,
+        Refresh,
+        crossing_age,
+        minimum_error,
+    )
     from fadecount.planning import Person, Plan, design, plan
     from fadecount.runs import count
     from fadecount.service.client import AsyncClient, Client
@@ -68,37 +66,35 @@ __all__ = [
     "plan",
 ]
 
-_LATER = {
-    "count": "fadecount.runs",
-    "AsyncClient": "fadecount.service.client",
-    "Client": "fadecount.service.client",
-    "Person": "fadecount.planning",
-    "Plan": "fadecount.planning",
-    "design": "fadecount.planning",
-    "plan": "fadecount.planning",
+_HOMES = {
+    "AsyncClient": "service.client",
+    "Client": "service.client",
+    "Counter": "counters",
+    "Person": "planning",
+    "Plan": "planning",
+    "count": "runs",
+    "design": "planning",
+    "plan": "planning",
 }
-
-
+"""Where a name is defined, if not in ``fadecount.mechanisms``."""
 _ROOMS = ("audit", "paper", "planning", "plots", "runs", "service", "sources", "spark", "streams")
 
 
 def __getattr__(name: str) -> object:
-    """Names whose rooms are imported when they are first used, so that `import fadecount` stays
-    quick."""
-    if name not in _LATER:
+    """Import a public name when it is first used, so that ``import fadecount`` stays quick."""
+    if name == "errors":
+        return importlib.import_module("fadecount.errors")
+    if name not in __all__:
         hint = f"; import it first: import fadecount.{name}" if name in _ROOMS else ""
-        raise AttributeError(
-            f"module {__name__!r} has no attribute {name!r}{hint}",
-            name=name,
-            obj=sys.modules[__name__],
-        )
-    globals()[name] = value = getattr(importlib.import_module(_LATER[name]), name)
+        message = f"module {__name__!r} has no attribute {name!r}{hint}"
+        raise AttributeError(message, name=name, obj=importlib.import_module(__name__))
+    home = importlib.import_module(f"fadecount.{_HOMES.get(name, 'mechanisms')}")
+    globals()[name] = value = getattr(home, name)
     return value
 
 
 def __dir__() -> list[str]:
-    """What a person may want to complete: the public names, and the rooms that are imported
-    already."""
+    """Return the public names, and the rooms that are imported already."""
     return sorted(
         {*__all__, *(name for name in globals() if name in _ROOMS or name.startswith("__"))}
     )

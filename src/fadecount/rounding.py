@@ -22,16 +22,18 @@ def rounded_up(value: float, decimals: int) -> str:
     """The least number with so many decimals that is not below the value, but for a relative
     ``DUST``.
 
-    >>> rounded_up(0.3, 4), rounded_up(0.1 + 0.2, 4), rounded_up(0.300000001, 4), rounded_up(1234.5, 1), rounded_up(math.inf, 2)
-    ('0.3000', '0.3000', '0.3001', '1,234.5', 'inf')
+    >>> [rounded_up(each, 4) for each in (0.3, 0.1 + 0.2, 0.300000001)]
+    ['0.3000', '0.3000', '0.3001']
+    >>> rounded_up(1234.5, 1), rounded_up(math.inf, 2)
+    ('1,234.5', 'inf')
     """
     if math.isinf(value):
         return "inf"
     unit, exact = Decimal(1).scaleb(-decimals), Decimal(value)
-    found = exact.quantize(unit, ROUND_FLOOR, _ALL_DIGITS)
-    if float(found) < value * (1.0 - DUST):
-        found = exact.quantize(unit, ROUND_CEILING, _ALL_DIGITS)
-    return f"{found:,f}"
+    shown = exact.quantize(unit, ROUND_FLOOR, _ALL_DIGITS)
+    if float(shown) < value * (1.0 - DUST):
+        shown = exact.quantize(unit, ROUND_CEILING, _ALL_DIGITS)
+    return f"{shown:,f}"
 
 
 def shown_loss(loss: float) -> str:
@@ -42,18 +44,9 @@ def shown_loss(loss: float) -> str:
     """
     if loss == 0 or math.isinf(loss):
         return "0" if loss == 0 else "unlimited"
-    return rounded_up(
-        loss,
-        (
-            2
-            if 0.1 <= loss < 10
-            else 1
-            if 10 <= loss < 100
-            else 0
-            if loss >= 100
-            else 1 - _exponent(loss)
-        ),
-    )
+    if loss < 0.1:
+        return rounded_up(loss, 1 - _exponent(loss))
+    return rounded_up(loss, 2 if loss < 10 else 1 if loss < 100 else 0)
 
 
 def short_loss(loss: float) -> str:
@@ -67,8 +60,7 @@ def short_loss(loss: float) -> str:
         return "0" if loss == 0 else "inf"
     if 0.001 <= loss < 9999:
         return rounded_up(loss, 3 - _exponent(loss)).replace(",", "")
-    found = rounded_up(loss, 2 - _exponent(loss)).replace(",", "")
-    return f"{Decimal(found):.2e}"
+    return f"{Decimal(rounded_up(loss, 2 - _exponent(loss)).replace(',', '')):.2e}"
 
 
 def shown_sureness(loss: float) -> str:

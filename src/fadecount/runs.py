@@ -3,12 +3,10 @@
 >>> import io, fadecount as fc
 >>> from fadecount.runs import run
 >>> from fadecount.sources import SourceOptions
->>> from fadecount.streams import SQLiteStore
 >>> visits = io.BytesIO(b"at\\n2026-03-01T10:10\\n2026-03-01T10:50\\n2026-03-01T12:30\\n")
 >>> options = SourceOptions(tick_seconds=3600, time="at", format="csv")
->>> with SQLiteStore.in_memory() as store:
-...     for piece in run(visits, options, store=store, name="visits", mechanism=fc.Gradual(epsilon=50.0)):
-...         print(piece.first_tick, piece.values[:, 0].tolist())
+>>> for piece in run(visits, options, mechanism=fc.Gradual(epsilon=50.0)):
+...     print(piece.first_tick, piece.values[:, 0].tolist())
 492322 [2, 2, 3]
 """
 
@@ -19,7 +17,7 @@ import io
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -30,12 +28,13 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.counters import Counter
 from fadecount.durations import UNITS
 from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
 from fadecount.mechanisms import Mechanism
+from fadecount.mechanisms.noise_law import half_widths
 from fadecount.rounding import shown_loss
 from fadecount.sources import (
-    GrowingFile,
     Reading,
     SourceOptions,
     SourceReport,
@@ -43,44 +42,36 @@ from fadecount.sources import (
     read_file,
     read_frame,
     read_history,
-    read_live,
     require_file,
 )
 from fadecount.sources.files import Earlier, has_polars
-from fadecount.sources.lines import Lines
-from fadecount.sources.rows import number_text
-from fadecount.streams import (
-    Batch,
-    Chunk,
-    ClockGuard,
-    ClockState,
-    Description,
-    Monotone,
-    ReadPosition,
-    Releases,
-    SQLiteStore,
-    Store,
-    Stream,
-)
-from fadecount.streams.chunks import CELLS
-from fadecount.streams.description import ONLY_KEY
-from fadecount.streams.stream import LARGEST_GAP
+from fadecount.sources.rows import Lines, number_text
+from fadecount.streams.description import ONLY_KEY, Description, checked_keys
+from fadecount.streams.forks import StreamLoss
+from fadecount.streams.releases import Monotone, Releases
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
+    from fadecount.sources import GrowingFile
+    from fadecount.streams import Chunk, Reader, Store, Stream, Windows
+
 Row = tuple[int, int, int, bytes]
 """Tick, position of the key, amount, digest of the person."""
+CELLS = 1 << 17
+"""Counts (ticks times keys) that a history releases at once."""
+LARGEST_RANGE = 50_000_000
+"""The most ticks of a history; more are taken for wrong times."""
 
 
 def run(
     source: str | Path | BinaryIO | polars.DataFrame,
     options: SourceOptions,
     *,
-    store: Store,
-    name: str,
     mechanism: Mechanism | None = None,
+    store: Store | None = None,
+    name: str = "counts",
     start: datetime | None = None,
     until: datetime | None = None,
     follow: bool = False,
@@ -98,6 +89,9 @@ def run(
       its ticks are released.
     - With ``follow``, or a pipe without a time column, it is live. Ticks are released as they pass
       by the clock.
+
+    Without a ``store`` nothing is kept: another run on the same events has new noise, and the
+    losses add up.
 
     ``start`` (for a new stream) and ``until`` say which ticks are released; events outside are left
     out and reported. Without them, a history is released from its first to its last event, which
@@ -119,17 +113,13 @@ def run(
     """
     live = follow or options.time is None
     ticks, path = options.ticks, Path(source) if isinstance(source, str | Path) else None
-    if follow and options.time is None:
+    if options.time is None and (follow or path is not None or hasattr(source, "collect_schema")):
         raise ParameterError(
-            "time must be given to follow a source; name the column of the time (--time)"
+            "time must be given for everything but a pipe that is read live; it names the column of"
+            " the time"
         )
-    if path is not None and options.time is None:
-        raise ParameterError("time must be given for a file; name the column of the time (--time)")
-    if live and hasattr(source, "collect_schema"):
-        raise ParameterError(
-            "time must be given for a data frame, and follow must not; its rows are placed by their"
-            " time"
-        )
+    if follow and hasattr(source, "collect_schema"):
+        raise ParameterError("follow must not be given with a data frame, which does not grow")
     if path is not None and live:
         require_file(path)
         options = replace(options, format=options.format_of(path))
@@ -139,51 +129,70 @@ def run(
     )
     if not live:
         _history(source, options)  # report missing options before a stream is created
-    known = name in store.names()
-    keys, unit = options.keys or (ONLY_KEY,), options.unit
     begins = ticks.at(clock()) if live and begin is None else begin
-    if planned_for_persons and mechanism is not None:
-        mechanism = mechanism.for_sensitivity(options.max_amount)
-        if not known:
-            store.create(
-                Description(name=name, mechanism=mechanism, ticks=ticks, unit=unit),
-                keys=keys,
-                start_tick=begins,
-            )
-        elif store.reader().status(name).description.mechanism != mechanism:
-            raise ParameterError(
-                f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose"
-                " another name"
-            )
-        mechanism = None
-    stream = store.open_or_create(
-        name, tick=ticks, mechanism=mechanism, keys=keys, unit=unit, start_tick=begins
+    stream = _stream(
+        options, mechanism, store, name, begins, planned_for_persons=planned_for_persons
     )
-    first = stream.status.first_tick
-    if known and first is not None and begin not in (None, first):
+    first = begins if isinstance(stream, MemoryStream) else stream.status.first_tick
+    if first is not None and begin not in (None, first):
         raise bad_parameter(
             "start",
             ticks.shown(begin or 0),
             f"{ticks.shown(first)}, where {name!r} began",
             "leave it out",
         )
+    reader = None if store is None else store.reader()
     if live:
         return _LiveRun(
             cast("str | Path | BinaryIO", source),
             replace(options, first_tick=first, end_tick=end),
-            store,
             stream,
+            reader,
             clock,
             finish=finish,
         )
     options = replace(options, first_tick=stream.open_tick, end_tick=end)
-    if options.person is None:
-        return _HistoryRun(_history(source, options), options, store, stream)
+    if options.person is None or isinstance(stream, MemoryStream):
+        return _HistoryRun(_history(source, options), options, stream, reader)
     noted, earlier = (
         stream.persons_noted,
         Earlier(key=stream.person_key, counted=stream.persons_counted),
     )
-    return _HistoryRun(_history(source, options, earlier), options, store, stream, noted)
+    return _HistoryRun(_history(source, options, earlier), options, stream, reader, noted)
+
+
+def _stream(
+    options: SourceOptions,
+    mechanism: Mechanism | None,
+    store: Store | None,
+    name: str,
+    start_tick: int | None,
+    *,
+    planned_for_persons: bool,
+) -> Stream | MemoryStream:
+    """The stream of the store, created if it is new; or one that is kept nowhere."""
+    ticks, unit, keys = options.ticks, options.unit, options.keys or (ONLY_KEY,)
+    if mechanism is not None and planned_for_persons:
+        mechanism = mechanism.for_sensitivity(options.max_amount)
+        description = Description(name=name, mechanism=mechanism, ticks=ticks, unit=unit)
+        if store is None:
+            return MemoryStream(description, checked_keys(keys), start_tick)
+        if name not in store.names():
+            return store.create(description, keys=keys, start_tick=start_tick)
+        if store.reader().status(name).description.mechanism != mechanism:
+            raise ParameterError(
+                f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose"
+                " another name"
+            )
+        mechanism = None
+    if store is not None:
+        return store.open_or_create(
+            name, tick=ticks, mechanism=mechanism, keys=keys, unit=unit, start_tick=start_tick
+        )
+    if mechanism is None:
+        raise ParameterError("mechanism must be given; such as fadecount.Gradual(epsilon=0.1)")
+    description = Description(name=name, mechanism=unit.scaled(mechanism), ticks=ticks, unit=unit)
+    return MemoryStream(description, checked_keys(keys), start_tick)
 
 
 def count(
@@ -209,17 +218,18 @@ def count(
     >>> fc.count(visits, options, mechanism=fc.Gradual(epsilon=50.0))["value"].to_list()
     [2, 2, 3]
     """
+    from fadecount.streams.export import releases_table, to_frame
+
     source, events = _columns(frame, options), replace(options, format="jsonl")
-    kept = SQLiteStore.in_memory() if store is None else store
-    try:
-        for _ in run(
-            source, events, store=kept, name=name, mechanism=mechanism, start=start, until=until
-        ):
-            pass
-        return kept.reader().frame(name)
-    finally:
-        if store is None:
-            kept.close()
+    under_way = run(
+        source, events, store=store, name=name, mechanism=mechanism, start=start, until=until
+    )
+    pieces = list(under_way)
+    if store is not None:
+        return store.reader().frame(name)
+    ticks = options.ticks
+    table = releases_table(pieces, under_way.stream.keys, ticks)
+    return cast("polars.DataFrame | pandas.DataFrame", to_frame(table, ticks.zone))
 
 
 def _columns(
@@ -265,11 +275,94 @@ def _cell(value: object) -> str | None:
     return str(value).lower() if isinstance(value, bool | np.bool_) else str(value)
 
 
-class Run(Iterator[Releases]):
-    """A run in progress: iterate over it. What it yields is committed and published."""
+class MemoryStream:
+    """A stream that is kept nowhere: a counter, and the counts of its open tick.
 
-    def __init__(self, options: SourceOptions, store: Store, stream: Stream) -> None:
-        self.options, self.stream, self.reader = options, stream, store.reader()
+    It has what a run needs of a :class:`~fadecount.streams.Stream`. Nothing that it releases can be
+    read again, so nothing has to be committed before it is published.
+    """
+
+    def __init__(
+        self, description: Description, keys: tuple[str, ...], open_tick: int | None
+    ) -> None:
+        self.description, self.keys, self.open_tick = description, keys, open_tick
+        self.first_tick = open_tick
+        self._counter = Counter(description.mechanism, shape=(len(keys),))
+        self._counts = np.zeros(len(keys), dtype=np.int64)
+        self._persons: dict[Hashable, int] = {}
+        self._released: list[NDArray[np.int64]] = []
+
+    @property
+    def steps(self) -> int:
+        """How many ticks were released."""
+        return self._counter.time
+
+    @property
+    def loss(self) -> StreamLoss:
+        """What has been lost by all that was released."""
+        unit = self.description.unit
+        return StreamLoss(
+            mechanism=self.description.mechanism,
+            sensitivity=unit.per_key,
+            keys=unit.keys,
+            steps=self.steps,
+        )
+
+    def add(self, rows: list[Row]) -> int:
+        """Count rows in the open tick, and return how many count: the others are beyond the cap of
+        their person."""
+        unit, counted = self.description.unit, 0
+        for _, key, amount, person in rows:
+            if unit.of == "event" or unit.takes(self._persons, person, key):
+                self._counts[key] += amount
+                counted += 1
+        return counted
+
+    def release(self, first_tick: int, inputs: NDArray[np.int64]) -> Releases:
+        """Close a tick for each row of ``inputs``, from the open one on; what was added counts in
+        the first."""
+        if self.first_tick is None:
+            self.first_tick = first_tick
+        inputs[0] += self._counts
+        before = self.steps
+        values = cast("NDArray[np.int64]", self._counter.extend(inputs))
+        self._counts[:] = 0
+        self._persons.clear()
+        self._released.append(values)
+        self.open_tick = first_tick + len(values)
+        return Releases(
+            first_tick=first_tick,
+            values=values,
+            half_widths=half_widths(self.description.mechanism, before + 1, len(values)),
+            released=values,
+        )
+
+    def windows(self, *, per: str, nonnegative: bool = False) -> Windows:
+        """The counts of windows of time in everything that was released: see
+        :meth:`Reader.windows <fadecount.streams.Reader.windows>`."""
+        from fadecount.streams.windows import WindowCalendar, no_windows, window_ticks, windows_of
+
+        ticks, mechanism, width = self.description.ticks, self.description.mechanism, len(self.keys)
+        calendar = WindowCalendar(per=per, zone=ticks.zone)
+        first, shown = self.first_tick, self.steps - mechanism.schedule.delay
+        if first is None or shown <= 0:
+            return no_windows(width)
+        edges, at, partial = window_ticks(ticks, calendar, first, first + shown - 1)
+        steps = np.where(at > first, at - first + mechanism.schedule.delay, 0)
+        totals = np.concatenate([np.zeros((1, width), dtype=np.int64), *self._released])[steps]
+        widths = np.full(len(steps), width, dtype=np.int64)
+        windows = windows_of(mechanism, edges, partial, steps, totals, widths)
+        return windows.nonnegative() if nonnegative else windows
+
+
+class Run(Iterator[Releases]):
+    """A run in progress: iterate over it. What it yields is published and, with a store,
+    committed."""
+
+    def __init__(
+        self, options: SourceOptions, stream: Stream | MemoryStream, reader: Reader | None
+    ) -> None:
+        self.options, self.stream, self.reader = options, stream, reader
         self._pieces = self._published()
         self._stopped = self._viewed = False
 
@@ -289,28 +382,41 @@ class Run(Iterator[Releases]):
         """Whether the first or last released tick reveals when the first or last event happened."""
         return False
 
+    @property
+    def loss(self) -> StreamLoss:
+        """What has been lost by all that was released."""
+        stream = self.stream
+        return stream.loss if isinstance(stream, MemoryStream) else stream.status.loss
+
+    def windows(self, *, per: str, since: int, nonnegative: bool = False) -> Windows:
+        """The counts of windows of time in what was released from tick ``since`` on."""
+        if isinstance(self.stream, MemoryStream):
+            return self.stream.windows(per=per, nonnegative=nonnegative)
+        assert self.reader is not None
+        name = self.stream.description.name
+        return self.reader.windows(name, per=per, since=since, nonnegative=nonnegative)
+
     def seen_through(self, view: Monotone, piece: Releases) -> NDArray[np.int64]:
         """The values of the next piece through a view. The view first takes everything released
         before this run."""
-        if not self._viewed:
-            for earlier in self.reader.releases(
-                self.stream.description.name, until=piece.first_tick
-            ):
+        if not self._viewed and self.reader is not None:
+            name = self.stream.description.name
+            for earlier in self.reader.releases(name, until=piece.first_tick):
                 view.through(earlier.values)
-            self._viewed = True
+        self._viewed = True
         return view.through(piece.values)
 
     def stop(self) -> None:
-        """End the run between two ticks; everything up to there is committed."""
+        """End the run between two ticks; everything up to there is published."""
         self._stopped = True
 
     def summary(self) -> str:
         """One line for the reader of the releases: the protected unit, and its loss now, after a
         month and after a year."""
-        description = self.stream.description
+        description, loss = self.stream.description, self.loss
         seconds = description.ticks.tick_seconds
         ages = [0, *(max(1, -(-UNITS[unit] // seconds)) for unit in ("mo", "y"))]
-        now, month, year = (shown_loss(loss) for loss in self.reader.curve(description.name, ages))
+        now, month, year = (shown_loss(loss.at_age(age).epsilon) for age in ages)
         return (
             f"privacy loss (ε) for {description.unit.text}: at most {now} when it is released, "
             f"{month} after a month, {year} after a year"
@@ -320,15 +426,30 @@ class Run(Iterator[Releases]):
         return next(self._pieces)
 
     def _published(self) -> Iterator[Releases]:
-        name = self.stream.description.name
+        """The releases of each chunk, once they are published."""
         for chunk in self._chunks():
-            yield from self.reader.releases(name, since=chunk.first_tick, until=chunk.last_tick + 1)
+            if isinstance(chunk, Releases):
+                yield chunk
+            else:
+                assert self.reader is not None
+                yield from self.reader.releases(
+                    self.stream.description.name, since=chunk.first_tick, until=chunk.last_tick + 1
+                )
             if self._stopped:
                 return
 
     @abstractmethod
-    def _chunks(self) -> Iterator[Chunk]:
-        """Commit the ticks one chunk after the other."""
+    def _chunks(self) -> Iterator[Chunk | Releases]:
+        """Release the ticks one chunk after the other."""
+
+    def _release(
+        self, first_tick: int, inputs: NDArray[np.int64], noted: int | None = None
+    ) -> Iterator[Chunk | Releases]:
+        """Close a tick for each row of ``inputs``, from the open one on."""
+        if isinstance(self.stream, MemoryStream):
+            yield self.stream.release(first_tick, inputs)
+        else:
+            yield from self.stream.release(first_tick, inputs, noted=noted)
 
 
 class _HistoryRun(Run):
@@ -336,13 +457,13 @@ class _HistoryRun(Run):
 
     def __init__(
         self,
-        reading: Reading,
+        reading: Reading[TickBatch],
         options: SourceOptions,
-        store: Store,
-        stream: Stream,
+        stream: Stream | MemoryStream,
+        reader: Reader | None,
         noted: int | None = None,
     ) -> None:
-        super().__init__(options, store, stream)
+        super().__init__(options, stream, reader)
         self._reading, self._noted = reading, noted
         self._batches: list[TickBatch] | None = None
 
@@ -367,7 +488,7 @@ class _HistoryRun(Run):
             self._batches = list(self._reading)
         return self._batches
 
-    def _chunks(self) -> Iterator[Chunk]:
+    def _chunks(self) -> Iterator[Chunk | Releases]:
         """The ticks in transactions of one size, independent of where the events are."""
         batches = self._read()
         ticks, keys, counts = (
@@ -378,20 +499,20 @@ class _HistoryRun(Run):
             )
             for name in ("ticks", "keys", "counts")
         )
-        first, expected, width = self._first(), self.ticks_expected, self.stream.status.width
+        first, expected, width = self._first(), self.ticks_expected, len(self.stream.keys)
         if first is None or expected is None:
             return
-        if expected > LARGEST_GAP:
+        if expected > LARGEST_RANGE:
             raise ClockError(
-                f"range must be at most {LARGEST_GAP:,} ticks, got {expected:,}; check the times,"
-                " or give --until"
+                f"range must be at most {LARGEST_RANGE:,} ticks, got {expected:,}; check the times,"
+                " or say where it ends"
             )
         size = max(1, CELLS // width)
         for begin in range(first, first + expected, size):
             rows = np.zeros((min(size, first + expected - begin), width), dtype=np.int64)
             low, high = np.searchsorted(ticks, [begin, begin + len(rows)])
             np.add.at(rows, (ticks[low:high] - begin, keys[low:high]), counts[low:high])
-            yield from self.stream.release(begin, rows, noted=self._noted)
+            yield from self._release(begin, rows, self._noted)
             self._noted = None if self._noted is None else 0
 
     def _first(self) -> int | None:
@@ -412,13 +533,15 @@ class _LiveRun(Run):
         self,
         source: str | Path | BinaryIO,
         options: SourceOptions,
-        store: Store,
-        stream: Stream,
+        stream: Stream | MemoryStream,
+        reader: Reader | None,
         clock: Callable[[], float],
         *,
         finish: bool,
     ) -> None:
-        super().__init__(options, store, stream)
+        from fadecount.sources.live import GrowingFile, read_live
+
+        super().__init__(options, stream, reader)
         self._clock, self._finish = clock, finish
         path = Path(source) if isinstance(source, str | Path) else None
         self._source = "-" if path is None else str(path.resolve())
@@ -438,7 +561,7 @@ class _LiveRun(Run):
             clock=clock,
             open_tick=stream.open_tick,
             backlog=lines.size if isinstance(lines, GrowingFile) else 0,
-            person_key=stream.person_key,
+            person_key=None if isinstance(stream, MemoryStream) else stream.person_key,
             source=self._source if path is not None else "standard input",
         )
 
@@ -446,14 +569,14 @@ class _LiveRun(Run):
     def report(self) -> SourceReport:
         return self._reading.report
 
-    def _chunks(self) -> Iterator[Chunk]:
+    def _chunks(self) -> Iterator[Chunk | Releases]:
         try:
             yield from self._arriving()
         finally:
-            if isinstance(self._lines, GrowingFile):
-                self._lines.close()
+            if self._source != "-":
+                cast("GrowingFile", self._lines).close()
 
-    def _arriving(self) -> Iterator[Chunk]:
+    def _arriving(self) -> Iterator[Chunk | Releases]:
         end = self.options.end_tick
         for batch in self._reading:
             self._check_clock()
@@ -475,12 +598,14 @@ class _LiveRun(Run):
     def _check_clock(self) -> None:
         """End the run if the clock has jumped ahead, before anything is counted by it. A requested
         start is not a jump."""
+        from fadecount.streams import ClockGuard, ClockState
+
         now = self._clock() - self.options.grace_seconds
         reading = ClockGuard().read(self.options.ticks, self.stream.open_tick, now)
-        if reading.state is ClockState.AHEAD and self.stream.status.steps:
+        if reading.state is ClockState.AHEAD and self.loss.steps:
             raise ClockError(reading.text)
 
-    def _pass_to(self, target: int, position: int) -> Iterator[Chunk]:
+    def _pass_to(self, target: int, position: int) -> Iterator[Chunk | Releases]:
         """Store the events of the open tick, and close ticks up to ``target``.
 
         Each tick has its own transaction, whether events wait for it or not, so the grouping of
@@ -492,7 +617,7 @@ class _LiveRun(Run):
             self._count([tick for tick in self._waiting if tick <= begin], position)
             if begin >= target:
                 return
-            yield from _through(self.stream, begin)
+            yield from self._release(begin, np.zeros((1, len(self._keys)), dtype=np.int64))
             if self._stopped:
                 return
 
@@ -501,6 +626,11 @@ class _LiveRun(Run):
         if not rows and position == self._position and not self._unstored:
             return
         self._position, self._unstored = position, False
+        if isinstance(self.stream, MemoryStream):
+            self.report.rows_dropped += len(rows) - self.stream.add(rows)
+            return
+        from fadecount.streams import Batch, ReadPosition
+
         waiting = [
             [tick, key, amount, person.hex()]
             for each in self._waiting.values()
@@ -524,25 +654,21 @@ class _LiveRun(Run):
     def _restore(self) -> int:
         """Restore the read position of an earlier run, and the events that it has read but not
         counted yet."""
-        body = self.stream.position(self._source)
+        stream = self.stream
+        body = None if isinstance(stream, MemoryStream) else stream.position(self._source)
         if body is None:
             return 0
-        found = json.loads(body)
-        for tick, key, amount, person in found["waiting"]:
+        stored = json.loads(body)
+        for tick, key, amount, person in stored["waiting"]:
             self._waiting.setdefault(tick, []).append((tick, key, amount, bytes.fromhex(person)))
-        return int(found["position"])
-
-
-def _through(stream: Stream, tick: int) -> Iterator[Chunk]:
-    """Close the open tick and every later one up to ``tick``."""
-    return stream.release(tick, np.empty((0, stream.status.width), dtype=np.int64), through=tick)
+        return int(stored["position"])
 
 
 def _history(
     source: str | Path | BinaryIO | polars.DataFrame,
     options: SourceOptions,
     earlier: Earlier | None = None,
-) -> Reading:
+) -> Reading[TickBatch]:
     if isinstance(source, str | Path):
         return read_file(source, options, earlier=earlier)
     if hasattr(source, "collect_schema"):

@@ -80,7 +80,7 @@ def test_the_verdict_depends_on_the_crossing(
         ),
         (["--window", "0", "--epsilon-current", "1"], "--window must be from 1"),
         (["--window", "1d", "--epsilon-current", "1"], "--window must be a number of steps"),
-        (["--window", "7", "--epsilon-current", "0"], "epsilon_current must be between"),
+        (["--window", "7", "--epsilon-current", "0"], "--epsilon-current must be between"),
         (
             ["--window", "7", "--epsilon-current", "1", "--exponent", "-1"],
             "exponent must be between",

@@ -135,7 +135,7 @@ def test_a_silent_pipe_releases_its_ticks_and_is_interrupted(folder: Path) -> No
 
 def test_following_needs_times(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "first.csv", "--tick", "1h", "--epsilon", "1", "--follow"]) == 1
-    assert "time must be given to follow a source" in capsys.readouterr().err
+    assert "--time must be given for everything but a pipe" in capsys.readouterr().err
 
 
 def test_people_of_an_earlier_run_are_known_to_a_later_one(

@@ -147,7 +147,6 @@ def test_options_are_taken_by_their_full_names_only(capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("package", "extra", "words"),
     [
-        ("starlette", "service", ["token", "list"]),
         ("uvicorn", "service", ["serve"]),
         ("matplotlib", "plots", ["paper", "--out", "out"]),
     ],

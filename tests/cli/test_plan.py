@@ -71,7 +71,7 @@ def test_the_saved_plan_is_the_mechanism(
     assert file.read_text().count("\n") > 50  # for people to read
 
     assert main([*YEAR, "--save", str(file), "--option", "2"]) == 1
-    assert capsys.readouterr().err.startswith("fadecount: save must be a new file")
+    assert capsys.readouterr().err.startswith("fadecount: --save must be a new file")
     assert main([*YEAR, "--save", str(file), "--option", "2", "--force"]) == 0
     assert "plan saved as" in capsys.readouterr().out
     assert fc.Mechanism.from_json(file.read_text()) != best.mechanism
@@ -129,11 +129,11 @@ def test_the_picture(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
         (["--tick", "1m", "--loss", "1d=1", "--option", "9"], "--option must be from 1 to"),
         (
             ["--tick", "1m", "--loss", "1d=1", "--plot", "plan.doc"],
-            "plot must be a file that ends with",
+            "--plot must be a file that ends with",
         ),
         (
             ["--tick", "1m", "--loss", "1d=1", "--plot", "nowhere/plan.png"],
-            "plot must be a file in a folder that exists",
+            "--plot must be a file in a folder that exists",
         ),
     ],
 )

@@ -79,7 +79,7 @@ def test_a_forgotten_name_is_asked_for(folder: Path, capsys: pytest.CaptureFixtu
 def test_an_undeclared_key_suggests_other(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "first.csv", *KEYED[:-1], "--epsilon", "4"]) == 0
     assert (
-        "200 rows left out: the key is not declared (with --other, such rows count together)"
+        "200 rows left out: the key is not declared; the option other counts such rows together"
         in capsys.readouterr().err
     )
 
@@ -256,7 +256,7 @@ def test_a_file_without_the_column_of_its_time_is_refused(
     """Not counted as it arrives: that would wait for the clock."""
     assert main(["run", "first.csv", "--tick", "1h", "--epsilon", "0.1"]) == 1
     assert (
-        "time must be given for a file; name the column of the time (--time)"
+        "--time must be given for everything but a pipe that is read live"
         in capsys.readouterr().err
     )
 
@@ -499,7 +499,7 @@ def test_a_person_under_several_keys(
     assert main(["streams", "show", "touched", "--state", "state", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["sensitivity"] == 2 * rows
     asked = ["streams", "show", "touched", "--state", "state"]
-    assert main([*asked, "--person", "1/tick", "--for", "3h"]) == 0
+    assert main([*asked, "--visits", "1/tick", "--for", "3h"]) == 0
     sentence = capsys.readouterr().out
     assert main([*asked, "--item", "2026-03-01T01:30"]) == 0
     for each in (sentence, capsys.readouterr().out):
@@ -556,13 +556,15 @@ def test_parquet_output(folder: Path) -> None:
         (["first.csv", "--person", "page", "--per-person", "many"], "--per-person must be"),
         (["first.csv", "--per-person", "3"], "--person must be given with --per-person"),
         (["first.csv", "--keys-per-person", "3"], "--person must be given with --keys-per-person"),
-        (["first.csv", "--person", "who", "--keys-per-person", "0"], "keys_per_person must be"),
+        (["first.csv", "--person", "who", "--keys-per-person", "0"], "--keys-per-person must be"),
         (["first.csv", "--output", "first.csv"], "another file than the input"),
-        (["-"], "format must be csv or jsonl for a pipe"),
+        (["-"], "--format must be csv or jsonl for a pipe"),
         (["first.csv", "--monotone", "0"], "--monotone must be"),
         (["first.csv", "--start", "soon"], "--start must be"),
         (["first.csv", "--name", "a/b"], "stream name must be"),
         (["first.csv", "--zone", "Mars"], "must be"),
+        (["first.csv", "--per", "60000y"], "--per must be so short that windows end before"),
+        (["first.csv", "--tick", "500y"], "--tick must be an integer from 1 to"),
     ],
 )
 def test_mistakes_are_one_line(
@@ -581,6 +583,7 @@ def test_mistakes_are_one_line(
     [
         "--until tomorrow",
         "--until 9999-12-31",
+        "--per 60000y",
         "--monotone -3",
         "--output no/one.csv",
         "--output one.xls",

@@ -152,7 +152,7 @@ def test_delete_needs_a_word_and_is_final(stored: Path, capsys: pytest.CaptureFi
 def test_catching_up_needs_a_word(stored: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The stream ended long ago: with its word, the operator releases every tick since then."""
     assert main(["streams", "catch-up", "pages", "--state", "state"]) == 1
-    assert "the clock is right" in capsys.readouterr().err
+    assert "the clock of this machine is right" in capsys.readouterr().err
     assert main(["streams", "catch-up", "pages", "--state", "state", "--yes"]) == 0
     assert "ticks released" in capsys.readouterr().out
     with Reader.of_file(stored / "state" / "streams.db") as reader:
@@ -284,9 +284,9 @@ def test_someone_who_comes_every_day_loses_the_sum_of_the_visits(
     capsys.readouterr()
     found = []
     for words in (
-        ["--person", "1/hour", "--for", "3h"],
-        ["--person", "2/hour", "--for", "3h"],
-        ["--person", "1/day", "--for", "3h"],
+        ["--visits", "1/hour", "--for", "3h"],
+        ["--visits", "2/hour", "--for", "3h"],
+        ["--visits", "1/day", "--for", "3h"],
     ):
         assert main([*show, *words]) == 0
         found.append(json.loads(capsys.readouterr().out))
@@ -295,11 +295,11 @@ def test_someone_who_comes_every_day_loses_the_sum_of_the_visits(
     assert found[1]["loss_now"] == pytest.approx(2 * found[0]["loss_now"])
     assert found[2]["loss_now"] == pytest.approx(mechanism.loss(3))
     assert found[0]["loss_in_a_year"] > found[0]["loss_now"]
-    assert main([*show[:-1], "--person", "1/hour", "--for", "3h"]) == 0
+    assert main([*show[:-1], "--visits", "1/hour", "--for", "3h"]) == 0
     assert capsys.readouterr().out.startswith(
         "Someone who came 1/hour for 3 hours until now: at most ε = "
     )
-    assert main([*show, "--person", "often"]) == 1
+    assert main([*show, "--visits", "often"]) == 1
 
 
 def test_releases_ahead_of_the_clock_make_events_older(
@@ -317,7 +317,7 @@ def test_releases_ahead_of_the_clock_make_events_older(
             Description(name="doors", mechanism=mechanism, ticks=hours), start_tick=present - 100
         )
         stream.close_through(present + 4)
-    assert main(["streams", "show", "doors", *place, "--person", "1/hour", "--for", "1h"]) == 0
+    assert main(["streams", "show", "doors", *place, "--visits", "1/hour", "--for", "1h"]) == 0
     assert json.loads(capsys.readouterr().out)["loss_now"] >= mechanism.loss(5)
     assert main(["streams", "curve", "doors", *place]) == 0
     losses = {row["age"]: row["loss"] for row in json.loads(capsys.readouterr().out)}

@@ -125,7 +125,7 @@ def _input(kind: str, scene: Scene, rows: tuple[Row, ...], stem: Path) -> Iterat
         _frame(rows, typed=kind.startswith("typed")).write_parquet(path)
     else:
         path.write_bytes(as_jsonl(rows) if kind == "jsonl" else as_csv(rows))
-    with patch.object(sources, "has_polars", return_value=kind != "plain csv"):
+    with patch.object(sources, "SMALL_BYTES", 1 << 60 if kind == "plain csv" else -1):
         yield str(path)
 
 

@@ -19,7 +19,7 @@ from unittest.mock import patch
 from fadecount.errors import FadecountError
 from fadecount.runs import run
 from fadecount.sources import SourceOptions, live
-from fadecount.sources.lines import numbered_lines
+from fadecount.sources.rows import numbered_lines
 from fadecount.streams import FileFence, SQLiteStore
 from tests.neighbours.files import as_csv, as_jsonl
 from tests.neighbours.harness import Published, Row, Scene

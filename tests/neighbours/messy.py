@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from unittest.mock import patch
 
-from fadecount.sources import SourceOptions, SourceReport, files, read_file
-from fadecount.sources import lines as bytes_of_lines
+from fadecount.sources import SourceOptions, SourceReport, files, frames, read_file
 
 OPTIONS = SourceOptions(
     tick_seconds=3600,
@@ -144,7 +143,7 @@ def read(
     """What a file with these bytes counts."""
     path.write_bytes(data)
     counts: Counter[tuple[int, int]] = Counter()
-    with patch.object(files, "has_polars", return_value=fast):
+    with patch.object(files, "SMALL_BYTES", -1 if fast else 1 << 60):
         reading = read_file(path, options)
         for batch in reading:
             for tick, key, count in zip(
@@ -161,7 +160,7 @@ def violations(seed: int, path: Path, *, block_bytes: int = 256) -> tuple[list[s
     Blocks are tiny, so that lines stand at their beginnings, across them and at their ends.
     """
     made, found = pair(seed), []
-    with patch.object(bytes_of_lines, "BLOCK_BYTES", block_bytes):
+    with patch.object(frames, "BLOCK_BYTES", block_bytes):
         read_by = {
             fast: [
                 read(path, data, made.options, fast=fast)

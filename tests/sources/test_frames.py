@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fadecount.errors import BadRowError, FadecountError, InputError, MissingExtraError
+from fadecount.errors import FadecountError, InputError, MissingExtraError
 from fadecount.sources import (
     Reason,
     SourceOptions,
@@ -22,7 +22,7 @@ from fadecount.sources import (
     read_frame,
 )
 from fadecount.sources.files import Earlier, read_plain
-from fadecount.sources.lines import regular_lines
+from fadecount.sources.frames import regular_lines
 from fadecount.streams.inputs import person_digest
 from tests.sources.test_plain import BAD_ROWS, ROW_OPTIONS, counted, options, written
 
@@ -257,9 +257,9 @@ def test_parquet_bad_rows(tmp_path: Path, changes: dict[str, list[Any]], reason:
     path = tmp_path / "events.parquet"
     good = {"time": [MOMENT, MOMENT], "key": ["a", "b"], "n": [1, 1], "who": ["p", "q"]}
     pl.DataFrame({**good, **changes}).write_parquet(path)
-    with pytest.raises(BadRowError) as caught:
+    with pytest.raises(InputError) as caught:
         check_file(path, options(**ROW_OPTIONS))
-    assert str(caught.value) == f"events.parquet, row 2: {reason.text}; a run leaves this row out"
+    assert str(caught.value) == f"events.parquet: 1 row left out: {reason.text}"
     reading = read_file(path, options(**ROW_OPTIONS))
     assert [batch.counts.tolist() for batch in reading] == [[1]]
     assert dict(reading.report.skipped) == {reason: 1}
@@ -313,7 +313,7 @@ def test_parquet_amounts_of_every_type(tmp_path: Path, kind: Any) -> None:
     path = tmp_path / "events.parquet"
     pl.DataFrame({"time": [MOMENT, MOMENT], "n": pl.Series([3, 4]).cast(kind)}).write_parquet(path)
     assert counted(path, options(amount="n", max_amount=1 << 31)) == [(TICK, 0, 7)]
-    with pytest.raises(BadRowError, match=f"row 2: {Reason.ABOVE.text}"):
+    with pytest.raises(InputError, match=f"1 row left out: {Reason.ABOVE.text}"):
         check_file(path, options(amount="n", max_amount=3))
     assert check_file(path, options(amount="n", max_amount=4)).rows_read == 2
 
@@ -352,7 +352,7 @@ def test_whole_numbers_are_the_same_persons_and_keys_in_every_type(kind: Any) ->
 def test_a_column_may_be_called_number(tmp_path: Path) -> None:
     path = tmp_path / "events.parquet"
     pl.DataFrame({"time": [MOMENT, MOMENT], "number": [1, -1]}).write_parquet(path)
-    with pytest.raises(BadRowError, match=f"row 2: {Reason.NEGATIVE.text}"):
+    with pytest.raises(InputError, match=f"1 row left out: {Reason.NEGATIVE.text}"):
         check_file(path, options(amount="number", max_amount=3))
 
 

@@ -6,7 +6,7 @@ import pytest
 from campaigns.sources import fuzz
 
 from fadecount.errors import FadecountError
-from fadecount.sources import lines, rows
+from fadecount.sources import rows
 
 
 def test_a_few_thousand_inputs() -> None:
@@ -23,7 +23,7 @@ def test_a_reader_that_echoes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_reader_that_crashes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "decoded", lambda line: line.decode("utf-8"))
+    monkeypatch.setattr(rows, "decoded", lambda line: line.decode("utf-8"))
     with pytest.raises(UnicodeDecodeError):
         fuzz.run_loop(5_000, seed=7)
 

@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from fadecount.errors import InputError, ParameterError
-from fadecount.sources import GrowingFile, LiveReading, Reason, SourceOptions, read_live
+from fadecount.sources import (
+    GrowingFile,
+    LiveBatch,
+    Reading,
+    Reason,
+    SourceOptions,
+    read_live,
+)
 
 NOON = 1_700_000_000 // 60 * 60
 FIRST = NOON // 60
@@ -40,12 +47,12 @@ class Pipe(io.RawIOBase):
 
 def reading_of(
     lines: Iterable[tuple[float, str]], chosen: SourceOptions, **more: Any
-) -> LiveReading:
+) -> Reading[LiveBatch]:
     pipe = Pipe(lines)
     return read_live(pipe, chosen, clock=pipe.clock, **more)
 
 
-def totals(reading: LiveReading) -> dict[tuple[int, int], int]:
+def totals(reading: Reading[LiveBatch]) -> dict[tuple[int, int], int]:
     sums: dict[tuple[int, int], int] = {}
     last = -1
     for batch in reading:
@@ -229,3 +236,15 @@ def test_closing_a_growing_file_ends_its_thread(tmp_path: Path) -> None:
     for thread in set(threading.enumerate()) - before:
         thread.join(timeout=10)
         assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("error", [MemoryError("kanarie7"), ValueError("kanarie7")])
+def test_a_source_that_fails_in_any_way_is_reported(error: Exception) -> None:
+    class Failing(Pipe):
+        def readline(self, size: int | None = -1, /) -> bytes:
+            raise error
+
+    reading = read_live(Failing([]), options(), clock=lambda: NOON)
+    with pytest.raises(InputError, match=f"cannot be read: {type(error).__name__}") as caught:
+        list(reading)
+    assert "kanarie7" not in str(caught.value)

@@ -13,8 +13,7 @@ import pytest
 
 from fadecount.errors import BadRowError, InputError, ParameterError
 from fadecount.sources import Reason, SourceOptions, check_file, files, read_file, read_history
-from fadecount.sources.files import Earlier, read_plain
-from fadecount.sources.reading import ROWS_PER_BATCH, SourceReport
+from fadecount.sources.files import ROWS_PER_BATCH, Earlier, SourceReport, read_plain
 from fadecount.streams import Unit
 from fadecount.streams.inputs import person_digest
 

@@ -14,7 +14,7 @@ import fadecount as fc
 from fadecount.errors import StoreError
 from fadecount.mechanisms.noise_law import half_widths, quantile_of
 from fadecount.streams import Description, FileFence, Reader, SQLiteStore, Ticks, Unit
-from fadecount.streams.reader import Monotone
+from fadecount.streams.releases import Monotone
 from tests.streams.backends import Backend, SQLiteBackend
 from tests.streams.test_contract import MECHANISMS
 

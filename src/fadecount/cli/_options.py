@@ -1,38 +1,51 @@
-"""Options that several commands share: how a mechanism is given, how events are read, where the
-store is."""
+"""Options that several commands share, and what they mean: mechanisms, events, times and ages,
+windows, visits of a person, and where the store is."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import re
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo
 
-from fadecount import Binary, Designed, Gaussian, Gradual, Linear, Mechanism, Refresh
-from fadecount.durations import parse_duration
+from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import read_mechanism
 
 if TYPE_CHECKING:
+    from fadecount.mechanisms import Mechanism
+    from fadecount.planning import Person
     from fadecount.sources import SourceOptions
     from fadecount.streams import Monotone, Reader, Store
 
-
-_TAKES = {
-    "gradual": ("epsilon", "exponent", "delay"),
-    "linear": ("epsilon",),
-    "refresh": ("window", "epsilon_current", "epsilon_past"),
-    "binary": ("epsilon", "steps"),
-    "designed": ("budgets", "delay"),
-    "gaussian": ("sigma", "growth", "delta", "delay"),
+_MECHANISMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "gradual": (("epsilon",), ("exponent", "delay")),
+    "linear": (("epsilon",), ()),
+    "refresh": (("window", "epsilon_current", "epsilon_past"), ()),
+    "binary": (("epsilon", "steps"), ()),
+    "designed": (("budgets",), ("delay",)),
+    "gaussian": (("sigma",), ("growth", "delta", "delay")),
 }
-KINDS = tuple(_TAKES)
-GIVEN = ("plan", "mechanism", *sorted({name for names in _TAKES.values() for name in names}))
+"""The options that each mechanism needs, and those that it may have."""
+KINDS = tuple(_MECHANISMS)
+GIVEN = (
+    "plan",
+    "mechanism",
+    *sorted({name for both in _MECHANISMS.values() for names in both for name in names}),
+)
+
+
+def add_options(parser: argparse._ActionsContainer, *options: tuple[str, str, str, Any]) -> None:
+    """Add options that take a value: name, what stands for the value, what it means, and either
+    its type or its choices."""
+    for name, metavar, text, kind in options:
+        if isinstance(kind, tuple):
+            parser.add_argument(name, choices=kind, help=text)
+        else:
+            parser.add_argument(name, metavar=metavar, type=kind, help=text)
 
 
 def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
@@ -40,119 +53,73 @@ def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "mechanism", "a plan file, or a mechanism spelt out (default: gradual, exponent 1)"
     )
-    group.add_argument("--plan", metavar="FILE", help="mechanism from a JSON file")
-    group.add_argument("--mechanism", choices=KINDS, help="which mechanism (default: gradual)")
-    group.add_argument(
-        "--epsilon", type=float, metavar="E", help="loss at first sight (all of it for binary)"
-    )
-    group.add_argument(
-        "--exponent", type=float, metavar="K", help="gradual: how fast the loss grows (default: 1)"
-    )
-    group.add_argument(
-        "--delay",
-        type=int,
-        metavar="STEPS",
-        help="gradual, designed, gaussian: steps by which outputs lag",
-    )
-    group.add_argument(
-        "--budgets",
-        metavar="E0,E1,...",
-        help="designed: level budgets; inf allowed, the last one continues",
-    )
-    group.add_argument(
-        "--window", type=int, metavar="STEPS", help="refresh: steps between two refreshes"
-    )
-    group.add_argument(
-        "--epsilon-current", type=float, metavar="E", help="refresh: budget of the running round"
-    )
-    group.add_argument(
-        "--epsilon-past", type=float, metavar="E", help="refresh: budget for all earlier rounds"
-    )
-    group.add_argument(
-        "--sigma",
-        type=float,
-        metavar="S",
-        help="gaussian: standard deviation of the noise at each step",
-    )
-    group.add_argument(
-        "--growth",
-        type=float,
-        metavar="G",
-        help="gaussian: how fast the loss grows (default: 0, the best balance)",
-    )
-    group.add_argument(
-        "--delta",
-        type=float,
-        metavar="D",
-        help="gaussian: chance that the promise may fail (default: 1e-9)",
-    )
-    group.add_argument(
-        "--steps", type=int, metavar="N", help="binary: how many steps there will ever be"
+    add_options(
+        group,
+        ("--plan", "FILE", "mechanism from a JSON file", str),
+        ("--mechanism", "", "which mechanism (default: gradual)", KINDS),
+        ("--epsilon", "E", "loss at first sight (all of it for binary)", float),
+        ("--exponent", "K", "gradual: how fast the loss grows (default: 1)", float),
+        ("--delay", "STEPS", "gradual, designed, gaussian: steps by which outputs lag", int),
+        ("--budgets", "E0,E1,...", "designed: level budgets; inf allowed, the last continues", str),
+        ("--window", "STEPS", "refresh: steps between two refreshes", int),
+        ("--epsilon-current", "E", "refresh: budget of the running round", float),
+        ("--epsilon-past", "E", "refresh: budget for all earlier rounds", float),
+        ("--sigma", "S", "gaussian: standard deviation of the noise at each step", float),
+        ("--growth", "G", "gaussian: how fast the loss grows (default: 0, the best)", float),
+        ("--delta", "D", "gaussian: chance that the promise may fail (default: 1e-9)", float),
+        ("--steps", "N", "binary: how many steps there will ever be", int),
     )
 
 
 def mechanism_from(arguments: argparse.Namespace, *, tick_seconds: int | None = None) -> Mechanism:
-    """The mechanism that the options describe, for steps of this length if it is known.
+    """Return the mechanism that the options describe, for steps of this length if it is known.
 
     An option that the mechanism does not have is refused: the user would expect a loss that differs
     from the real one.
     """
+    import fadecount as fc
+    from fadecount.mechanisms import read_mechanism
+
     kind = arguments.mechanism or "gradual"
-    _check_given(arguments, kind)
-    if arguments.plan:
-        return read_mechanism(arguments.plan, tick_seconds=tick_seconds)
-    delay = arguments.delay or 0
-    if kind == "gradual":
-        exponent = 1.0 if arguments.exponent is None else arguments.exponent
-        return Gradual(epsilon=_needed(arguments, "epsilon"), exponent=exponent, delay=delay)
-    if kind == "gaussian":
-        return Gaussian.gradual(
-            _needed(arguments, "sigma"),
-            growth=0.0 if arguments.growth is None else arguments.growth,
-            delta=1e-9 if arguments.delta is None else arguments.delta,
-            delay=delay,
-        )
-    if kind == "linear":
-        return Linear(epsilon=_needed(arguments, "epsilon"))
-    if kind == "binary":
-        return Binary(epsilon=_needed(arguments, "epsilon"), horizon=_needed(arguments, "steps"))
-    if kind == "refresh":
-        return Refresh(
-            window=_needed(arguments, "window"),
-            epsilon_current=_needed(arguments, "epsilon_current"),
-            epsilon_past=_needed(arguments, "epsilon_past"),
-        )
-    return Designed(budgets=_budgets(_needed(arguments, "budgets")), delay=delay)
-
-
-def _check_given(arguments: argparse.Namespace, kind: str) -> None:
-    takes, what = (("plan",), "a plan") if arguments.plan else (("mechanism", *_TAKES[kind]), kind)
+    needed, optional = _MECHANISMS[kind]
+    takes = ("plan",) if arguments.plan else ("mechanism", *needed, *optional)
+    what = "a plan" if arguments.plan else kind
     for name in GIVEN:
         if name not in takes and getattr(arguments, name) is not None:
             raise ParameterError(
                 f"{_option(name)} is no option of {what}; leave it out, or see --help"
             )
+    if arguments.plan:
+        return read_mechanism(arguments.plan, tick_seconds=tick_seconds)
+    given = {name: getattr(arguments, name) for name in (*needed, *optional)}
+    for name in needed:
+        if given[name] is None:
+            raise ParameterError(
+                f"{_option(name)} must be given for {kind}; see --help, or give --plan FILE"
+            )
+    given = {name: value for name, value in given.items() if value is not None}
+    if kind == "binary":
+        return fc.Binary(epsilon=given["epsilon"], horizon=given["steps"])
+    if kind == "designed":
+        given["budgets"] = _budgets(given["budgets"])
+    make: dict[str, Any] = {
+        "gradual": fc.Gradual,
+        "linear": fc.Linear,
+        "refresh": fc.Refresh,
+        "designed": fc.Designed,
+        "gaussian": fc.Gaussian.gradual,
+    }
+    mechanism: Mechanism = make[kind](**given)
+    return mechanism
 
 
 def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _needed(arguments: argparse.Namespace, name: str) -> Any:
-    value = getattr(arguments, name)
-    if value is None:
-        kind = arguments.mechanism or "gradual"
-        raise ParameterError(
-            f"{_option(name)} must be given for {kind}; see --help, or give --plan FILE"
-        )
-    return value
-
-
-def _budgets(text: str | float) -> tuple[float, ...]:
+def _budgets(text: str) -> tuple[float, ...]:
     try:
-        return tuple(
-            math.inf if each.strip() == "inf" else float(each) for each in str(text).split(",")
-        )
+        return tuple(math.inf if each.strip() == "inf" else float(each) for each in text.split(","))
     except ValueError:
         raise bad_parameter(
             "--budgets", text, "numbers with commas between", "such as 0.1,0.1,0.05 or 0.1,inf"
@@ -160,6 +127,7 @@ def _budgets(text: str | float) -> tuple[float, ...]:
 
 
 def add_event_options(parser: argparse.ArgumentParser) -> None:
+    """How events are read; :func:`source_options` reads these options."""
     group = parser.add_argument_group("events")
     group.add_argument(
         "--tick", required=True, metavar="LENGTH", help="length of a tick: 1m, 1h, 1d, ..."
@@ -170,87 +138,56 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
         help="time zone of times without an offset, and of ticks of whole days",
     )
     group.add_argument(
-        "--time",
-        metavar="COL",
-        help=(
-            "column of the time (a file needs it; without it, rows of a pipe count as they arrive)"
-        ),
-    )
-    group.add_argument(
-        "--time-unit",
-        choices=("auto", "iso", "s", "ms", "us"),
-        default="auto",
-        help="ISO 8601, or Unix time in a unit",
-    )
-    group.add_argument("--key", metavar="COL", help="column of the key")
-    group.add_argument("--keys", metavar="A,B,...", help="the keys to count, a public list")
-    group.add_argument("--keys-file", metavar="FILE", help="the keys to count, one per line")
-    group.add_argument(
         "--other",
         nargs="?",
         const="other",
         metavar="NAME",
         help="count undeclared keys under this one (other)",
     )
-    group.add_argument(
-        "--amount",
-        metavar="COL",
-        help="column of the amount, a whole number (default: every event counts 1)",
-    )
-    group.add_argument(
-        "--max-amount",
-        type=int,
-        default=1,
-        metavar="N",
-        help="largest amount; the noise grows in proportion",
-    )
-    group.add_argument(
-        "--person", metavar="COL", help="column of a person's id; ids are never stored"
-    )
-    group.add_argument(
-        "--per-person",
-        metavar="N/tick",
-        help="rows of a person that count in a tick (default: 1/tick)",
-    )
-    group.add_argument(
-        "--keys-per-person",
-        type=int,
-        metavar="K",
-        help="count up to N rows of a person under each of up to K keys (default: 1)",
-    )
-    group.add_argument(
-        "--format",
-        choices=("csv", "jsonl", "parquet"),
-        help="format of the input (a pipe needs it)",
-    )
     group.add_argument("--separator", default=",", help="separator of a CSV file: , ; | or a tab")
-    group.add_argument(
-        "--grace",
-        metavar="LENGTH",
-        help="live sources: how long to wait for late events by the clock",
+    add_options(
+        group,
+        (
+            "--time",
+            "COL",
+            "column of the time (a file needs it; without it, rows of a pipe count as they arrive)",
+            str,
+        ),
+        ("--time-unit", "", "ISO 8601, or Unix time in a unit", ("auto", "iso", "s", "ms", "us")),
+        ("--key", "COL", "column of the key", str),
+        ("--keys", "A,B,...", "the keys to count, a public list", str),
+        ("--keys-file", "FILE", "the keys to count, one per line", str),
+        ("--amount", "COL", "column of the amount, a whole number (default: counts 1)", str),
+        ("--max-amount", "N", "largest amount; the noise grows in proportion", int),
+        ("--person", "COL", "column of a person's id; ids are never stored", str),
+        ("--per-person", "N/tick", "rows of a person that count in a tick (default: 1/tick)", str),
+        ("--keys-per-person", "K", "count up to N rows under each of up to K keys (1)", int),
+        ("--format", "", "format of the input (a pipe needs it)", ("csv", "jsonl", "parquet")),
+        ("--grace", "LENGTH", "live sources: how long to wait for late events", str),
     )
 
 
 def source_options(arguments: argparse.Namespace) -> SourceOptions:
-    """How to read the events, as the options say."""
+    """Return how to read the events, as the options say."""
     from fadecount.sources import SourceOptions
 
+    for name in ("per_person", "keys_per_person"):
+        if getattr(arguments, name) is not None and arguments.person is None:
+            raise ParameterError(
+                f"--person must be given with {_option(name)}; it names the column of a person's id"
+            )
+    names = ("time", "time_unit", "zone", "key", "other", "amount", "max_amount", "person")
+    given = {
+        name: getattr(arguments, name)
+        for name in (*names, "keys_per_person", "format", "separator")
+        if getattr(arguments, name) is not None
+    }
     return SourceOptions(
         tick_seconds=parse_duration(arguments.tick, name="--tick"),
-        time=arguments.time,
-        time_unit=arguments.time_unit,
-        zone=arguments.zone,
-        key=arguments.key,
         keys=_keys(arguments),
-        other=arguments.other,
-        amount=arguments.amount,
-        max_amount=arguments.max_amount,
-        person=arguments.person,
-        per_person=_per_person(arguments),
-        keys_per_person=_keys_per_person(arguments),
-        format=arguments.format,
-        separator=arguments.separator,
+        per_person=_per_person(arguments.per_person),
         grace_seconds=parse_duration(arguments.grace, name="--grace") if arguments.grace else 0,
+        **given,
     )
 
 
@@ -274,71 +211,154 @@ def _keys(arguments: argparse.Namespace) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _per_person(arguments: argparse.Namespace) -> int:
-    text = arguments.per_person
-    if text is None:
-        return 1
-    if arguments.person is None:
-        raise ParameterError(
-            "--person must be given with --per-person; it names the column of a person's id"
-        )
-    found = re.fullmatch(r"(\d{1,7})(/tick)?", text.strip())
-    if not found:
+def _per_person(text: str | None) -> int:
+    written = re.fullmatch(r"(\d{1,7})(/tick)?", (text or "1").strip())
+    if not written:
         raise bad_parameter("--per-person", text, "a number of rows per tick", "such as 1/tick")
-    return int(found[1])
+    return int(written[1])
 
 
-def _keys_per_person(arguments: argparse.Namespace) -> int:
-    if arguments.keys_per_person is None:
-        return 1
-    if arguments.person is None:
-        raise ParameterError(
-            "--person must be given with --keys-per-person; it names the column of a person's id"
+def parse_time(text: str, zone: str, *, name: str) -> datetime:
+    """Return a time; without an offset it is in the given zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))
+        if not 6 < moment.year < 9987:
+            raise ValueError("no ticks")
+    except ValueError:
+        raise bad_parameter(
+            name,
+            text,
+            "a time in ISO 8601, in the years 7 to 9986",
+            "such as 2026-03-01T10:00 or 2026-03-01T10:00:00+01:00",
+        ) from None
+    return moment
+
+
+_OLDEST = 1 << 60
+PERIODS = {
+    "second": "1s",
+    "minute": "1m",
+    "hour": "1h",
+    "day": "1d",
+    "week": "1w",
+    "month": "1mo",
+    "year": "1y",
+}
+
+
+def add_tick_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tick",
+        metavar="DURATION",
+        help="length of one step, such as 1m or 1d: ages are then in human time too",
+    )
+
+
+def tick_seconds_from(arguments: argparse.Namespace) -> int | None:
+    return None if arguments.tick is None else parse_duration(arguments.tick, name="--tick")
+
+
+def steps_from(
+    text: str,
+    tick_seconds: int | None,
+    *,
+    name: str,
+    minimum: int = 0,
+    rounding: Literal["up", "down"] = "down",
+) -> int:
+    """A number of steps: written as one, or (with a tick) as a duration, which is rounded to whole
+    steps.
+
+    ``rounding="down"`` is for ages to look up and for windows: it needs at least one whole step.
+    ``rounding="up"`` is for limits: a limit at a later age is the stricter one.
+    """
+    if text.strip().isascii() and text.strip().isdigit():
+        steps = int(text)
+    elif tick_seconds is None:
+        raise bad_parameter(
+            name, text, "a number of steps", "give --tick to use durations such as 1d"
         )
-    return int(arguments.keys_per_person)
+    else:
+        seconds = parse_duration(text, name=name)
+        steps = seconds // tick_seconds if rounding == "down" else -(-seconds // tick_seconds)
+        minimum = max(minimum, 1)
+    if not minimum <= steps < _OLDEST:
+        raise bad_parameter(
+            name, text, f"from {minimum} to 2**60 - 1 steps", "a step is as long as --tick says"
+        )
+    return steps
 
 
-def json_text(value: object) -> str:
-    """A result as JSON. A number without bound is written as ``"inf"``, as in plan files: JSON has
-    no infinity."""
-    return json.dumps(_finite(value), allow_nan=False)
+def person_from(text: str | None, tick_seconds: int | None, *, name: str) -> Person | None:
+    """How often a person contributes: ``24`` (ever), or ``24/day`` (in any day, in whole steps,
+    rounded to the stricter side).
+
+    ``3/tick`` is what a person does in one step: the unit of a stream.
+    """
+    from fadecount.planning import Person
+
+    if text is None:
+        return None
+    events, slash, period = (part.strip() for part in text.partition("/"))
+    if not events.isdecimal() or len(events) > 18 or (slash and not period):
+        raise bad_parameter(
+            name, text, "a number of events, or such a number per time", "such as 24 or 24/day"
+        )
+    if not slash:
+        return Person(events=int(events))
+    if period == "tick":
+        return Person(events=int(events), per_step=True)
+    written = PERIODS.get(period, period)
+    if tick_seconds is None or written.isdecimal():
+        return Person(events=int(events), steps=steps_from(written, tick_seconds, name=name))
+    seconds = parse_duration(written, name=name)
+    return Person.in_time(int(events), seconds, tick_seconds)
 
 
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return "inf" if isinstance(value, float) and math.isinf(value) else value
-
-
-FILE_NAME = "streams.db"
-
-
-STATE_DEFAULT = "FADECOUNT_STATE, else ~/.local/share/fadecount"
-"""Where every command looks for a store that is not named, except a run: see
-:func:`place_store`."""
-
-
-def add_store_options(parser: argparse.ArgumentParser, *, default: str = STATE_DEFAULT) -> None:
-    """``--state DIR`` or ``--database URL``, ``--fence``, ``--key-file``; :func:`place_store` fills
-    in what is not given."""
-    group = parser.add_argument_group("store")
-    where = group.add_mutually_exclusive_group()
-    where.add_argument("--state", metavar="DIR", help=f"folder of the store (default: {default})")
-    where.add_argument(
-        "--database", metavar="URL", help="PostgreSQL store: postgresql://user@host/name"
+def default_horizon(tick_seconds: int | None) -> int:
+    """A year, or a million steps where the length of a step is not known or longer than a year."""
+    return (
+        10**6 if tick_seconds is None or tick_seconds > UNITS["y"] else UNITS["y"] // tick_seconds
     )
-    group.add_argument(
-        "--fence",
-        metavar="WHERE",
-        help="folder or PostgreSQL URL of the rollback fence (default: the user's state folder)",
+
+
+MOST_VISITS = 1_000_000
+
+
+def add_visit_options(parser: argparse._ActionsContainer, text: str) -> None:
+    """``--visits 1/day --for 30d``; :func:`visits_from` reads them."""
+    parser.add_argument(
+        "--visits", metavar="N/TIME", help=f"someone who comes so often, such as 1/day: {text}"
     )
-    group.add_argument(
-        "--key-file",
-        metavar="FILE",
-        help="key that seals the state (default: FADECOUNT_KEY, else not sealed)",
+    parser.add_argument(
+        "--for",
+        dest="span",
+        metavar="LENGTH",
+        default="30d",
+        help="with --visits: for so long (30d)",
     )
+
+
+def visits_from(
+    arguments: argparse.Namespace, tick_seconds: int | None
+) -> tuple[int, int, int, int]:
+    """Return the visits as at most so many events, in every so many steps, for so many steps, of
+    so many seconds."""
+    if tick_seconds is None:
+        raise ParameterError("--tick must be given with --visits; visits are a matter of days")
+    person = person_from(arguments.visits, tick_seconds, name="--visits")
+    length = steps_from(arguments.span, tick_seconds, name="--for", minimum=1, rounding="up")
+    assert person is not None
+    every = 1 if person.per_step else person.steps or length
+    if person.events * -(-length // every) > MOST_VISITS:
+        raise bad_parameter(
+            "--visits",
+            arguments.visits,
+            f"at most {MOST_VISITS:,} visits in all",
+            "choose fewer, or a shorter --for",
+        )
+    return person.events, every, length, tick_seconds
 
 
 def add_monotone_option(parser: argparse._ActionsContainer) -> None:
@@ -373,12 +393,12 @@ def check_window_options(arguments: argparse.Namespace) -> None:
     """Refuse options that do not go together."""
     if arguments.nonnegative and arguments.per is None:
         raise ParameterError("--per must be given with --nonnegative; a total has --monotone")
-    if arguments.per is not None and arguments.monotone is not None:
+    if arguments.per is not None and getattr(arguments, "monotone", None) is not None:
         raise ParameterError("--monotone is no option of --per; windows have --nonnegative")
 
 
 def monotone_view(largest_step: str) -> Monotone:
-    from fadecount.streams import Monotone
+    from fadecount.streams.releases import Monotone
 
     if not largest_step:
         return Monotone()
@@ -392,22 +412,49 @@ def monotone_view(largest_step: str) -> Monotone:
     return Monotone(largest_step=int(largest_step))
 
 
+FILE_NAME = "streams.db"
+
+
+STATE_DEFAULT = "FADECOUNT_STATE, else ~/.local/share/fadecount"
+"""Where every command looks for a store that is not named, except a run: see
+:func:`place_store`."""
+
+
+def add_store_options(parser: argparse.ArgumentParser, *, default: str = STATE_DEFAULT) -> None:
+    """``--state DIR`` or ``--database URL``, ``--fence``, ``--key-file``; :func:`place_store` fills
+    in what is not given."""
+    group = parser.add_argument_group("store")
+    where = group.add_mutually_exclusive_group()
+    where.add_argument("--state", metavar="DIR", help=f"folder of the store (default: {default})")
+    where.add_argument(
+        "--database", metavar="URL", help="PostgreSQL store: postgresql://user@host/name"
+    )
+    group.add_argument(
+        "--fence",
+        metavar="WHERE",
+        help="folder or PostgreSQL URL of the rollback fence (default: the user's state folder)",
+    )
+    group.add_argument(
+        "--key-file",
+        metavar="FILE",
+        help="key that seals the state (default: FADECOUNT_KEY, else not sealed)",
+    )
+
+
 def place_store(arguments: argparse.Namespace, *, keep: bool) -> None:
-    """Fill in where the store, the fence and the key are, as the environment and the settings file
-    of the service say.
+    """Fill in where the store, the fence and the key are, as the environment says.
 
     With ``keep``, the folder of the service is the last resort. Without it, a run that names no
     store keeps nothing: the service closes the ticks of every stream in its folder by the clock, so
     a file must not be counted there unasked.
     """
-    from fadecount.service.configuration import STORE_SETTINGS, configuration, default_folder
-
-    chosen = configuration({}, os.environ, only=STORE_SETTINGS)
     if not is_stored(arguments):
-        arguments.database = chosen["database"]
-        arguments.state = (
-            None if arguments.database else chosen["state"] or (default_folder() if keep else None)
-        )
+        arguments.database = _variable("database")
+        arguments.state = None if arguments.database else _variable("state")
+    if not is_stored(arguments) and keep:
+        from fadecount.service.settings import default_folder
+
+        arguments.state = default_folder()
     if not is_stored(arguments):
         for option in ("fence", "key_file"):
             if getattr(arguments, option) is not None:
@@ -415,20 +462,23 @@ def place_store(arguments: argparse.Namespace, *, keep: bool) -> None:
                     f"--state or --database must be given with {_option(option)}; without them"
                     " nothing is kept"
                 )
-    arguments.fence = arguments.fence or chosen["fence"]
-    arguments.key_file = arguments.key_file or chosen["key_file"]
+    arguments.fence = arguments.fence or _variable("fence")
+    arguments.key_file = arguments.key_file or _variable("key_file")
+
+
+def _variable(name: str) -> str | None:
+    return os.environ.get(f"FADECOUNT_{name.upper()}") or None
 
 
 def is_stored(arguments: argparse.Namespace) -> bool:
+    """Return whether the options or the environment name a store."""
     return arguments.state is not None or arguments.database is not None
 
 
 def open_store(arguments: argparse.Namespace) -> Store:
-    """The store for writing; one in memory if none was named."""
+    """Return the store for writing."""
     from fadecount.streams import PostgresStore, SQLiteStore, fence_from, seal_from
 
-    if not is_stored(arguments):
-        return SQLiteStore.in_memory()
     seal, fence = seal_from(arguments.key_file), fence_from(arguments.fence)
     if arguments.database is not None:
         return PostgresStore(arguments.database, fence=fence, seal=seal)
@@ -436,23 +486,9 @@ def open_store(arguments: argparse.Namespace) -> Store:
 
 
 def open_reader(arguments: argparse.Namespace) -> Reader:
-    """The published releases of the store."""
+    """Return the reader of the published releases of the store."""
     from fadecount.streams import Reader
 
     if arguments.database is not None:
         return Reader.of_server(arguments.database)
     return Reader.of_file(Path(arguments.state) / FILE_NAME)
-
-
-def parse_time(text: str, zone: str, *, name: str) -> datetime:
-    """A time; without an offset it is in the given zone."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise bad_parameter(
-            name,
-            text,
-            "a time in ISO 8601",
-            "such as 2026-03-01T10:00 or 2026-03-01T10:00:00+01:00",
-        ) from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))

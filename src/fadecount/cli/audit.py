@@ -19,10 +19,9 @@ import dataclasses
 import json
 from typing import Any
 
-from fadecount.cli._options import add_mechanism_options, json_text, mechanism_from
-from fadecount.cli._progress import Progress
+from fadecount.cli._options import add_mechanism_options, mechanism_from
+from fadecount.cli._output import json_text, progress
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms import read_mechanism
 from fadecount.rounding import rounded_up
 
 
@@ -59,6 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from fadecount.audit import audit
+    from fadecount.mechanisms import read_mechanism
 
     mechanism = mechanism_from(arguments)
     running = read_mechanism(arguments.running) if arguments.running else None
@@ -67,14 +67,14 @@ def run(arguments: argparse.Namespace) -> int:
         from fadecount.plots import check_picture
 
         check_picture(arguments.plot)
-    with Progress("auditing", total=2 * arguments.samples * len(ages)) as bar:
+    with progress("auditing", total=2 * arguments.samples * len(ages)) as advance:
         findings = audit(
             mechanism,
             ages,
             samples=arguments.samples,
             false_alarm=arguments.false_alarm,
             running=running,
-            progress=bar.advance,
+            progress=advance,
         )
     if arguments.plot:
         _plot(arguments.plot, findings, mechanism.kind)

@@ -22,21 +22,16 @@ import argparse
 import json
 import textwrap
 
-from fadecount import Gaussian, Gradual, Mechanism, Refresh, crossing_age
-from fadecount.cli._ages import (
+import fadecount as fc
+from fadecount.cli._options import (
     add_tick_option,
-    age_name,
     default_horizon,
-    lines_of,
-    shown_ages,
     steps_from,
     tick_seconds_from,
 )
-from fadecount.cli._options import json_text
+from fadecount.cli._output import age_name, json_text, lines_of, shown_ages
 from fadecount.durations import UNITS
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import read_mechanism, refresh_with_error_of, which_loses_less
-from fadecount.mechanisms.comparison import what_refreshing_is
 from fadecount.rounding import rounded_up, shown_loss
 
 FAR_APART = 8.0
@@ -90,16 +85,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from fadecount.mechanisms.comparison import what_refreshing_is
+
     tick = tick_seconds_from(arguments)
     window = _window(arguments, tick)
     horizon = _horizon(arguments, tick, window)
     refresh, fading = _both(arguments, tick, window, horizon)
-    mse, crossing = refresh.mse(horizon), crossing_age(refresh, fading)
+    mse, crossing = refresh.mse(horizon), fc.crossing_age(refresh, fading)
     if arguments.plot:
         _plot(arguments, refresh, fading, horizon, tick)
     found = [(age, refresh.loss(age), fading.loss(age)) for age in shown_ages(horizon, tick)]
     verdict = _verdict(refresh, fading, crossing, horizon, tick)
-    if isinstance(fading, Gaussian):
+    if isinstance(fading, fc.Gaussian):
         verdict += (
             f" Each fading loss holds except with a chance of {fading.delta:g}; refreshing has no"
             " such exception."
@@ -170,7 +167,7 @@ def _horizon(arguments: argparse.Namespace, tick: int | None, window: int) -> in
 
 def _both(
     arguments: argparse.Namespace, tick: int | None, window: int, horizon: int
-) -> tuple[Refresh, Mechanism]:
+) -> tuple[fc.Refresh, fc.Mechanism]:
     """One of the two is given, the other gets its error. If both are given, both stay as they
     are."""
     if arguments.plan and arguments.epsilon is not None:
@@ -191,24 +188,28 @@ def _both(
                 "--epsilon-current must be given with --epsilon-past; they are the budgets of one"
                 " refresh"
             )
+        from fadecount.mechanisms import refresh_with_error_of
+
         return refresh_with_error_of(fading, window=window, horizon=horizon), fading
-    share = Refresh.best_ratio(window=window, horizon=horizon)
-    refresh = Refresh(
+    share = fc.Refresh.best_ratio(window=window, horizon=horizon)
+    refresh = fc.Refresh(
         window=window,
         epsilon_current=current,
         epsilon_past=share * current if past is None else past,
     )
-    return refresh, fading or Gradual.for_mse(
+    return refresh, fading or fc.Gradual.for_mse(
         refresh.mse(horizon), horizon=horizon, exponent=arguments.exponent, delay=arguments.delay
     )
 
 
-def _given(arguments: argparse.Namespace, tick: int | None) -> Mechanism | None:
+def _given(arguments: argparse.Namespace, tick: int | None) -> fc.Mechanism | None:
     if arguments.plan:
+        from fadecount.mechanisms import read_mechanism
+
         return read_mechanism(arguments.plan, tick_seconds=tick)
     if arguments.epsilon is None:
         return None
-    return Gradual(epsilon=arguments.epsilon, exponent=arguments.exponent, delay=arguments.delay)
+    return fc.Gradual(epsilon=arguments.epsilon, exponent=arguments.exponent, delay=arguments.delay)
 
 
 def _same(refreshing: float, fading: float) -> bool:
@@ -224,9 +225,11 @@ def _errors(refreshing: float, fading: float) -> str:
 
 
 def _verdict(
-    refresh: Refresh, fading: Mechanism, crossing: int | None, horizon: int, tick: int | None
+    refresh: fc.Refresh, fading: fc.Mechanism, crossing: int | None, horizon: int, tick: int | None
 ) -> str:
     """Which one loses less, from which age on, and both losses at the horizon."""
+    from fadecount.mechanisms import which_loses_less
+
     same = _same(refresh.mse(horizon), fading.mse(horizon))
     begin = "At the same typical error" if same else "Their errors differ. As they are"
     when = which_loses_less(crossing, ours="fading", tick_seconds=tick)
@@ -242,7 +245,9 @@ def _named(steps: int, tick: int | None) -> str:
     return f"{age_name(steps, tick)} ({steps:,} steps)" if tick and steps else f"{steps:,} steps"
 
 
-def _label(arguments: argparse.Namespace, refresh: Refresh, fading: Mechanism, horizon: int) -> str:
+def _label(
+    arguments: argparse.Namespace, refresh: fc.Refresh, fading: fc.Mechanism, horizon: int
+) -> str:
     return (
         "same error"
         if _same(refresh.mse(horizon), fading.mse(horizon))
@@ -254,8 +259,8 @@ def _label(arguments: argparse.Namespace, refresh: Refresh, fading: Mechanism, h
 
 def _plot(
     arguments: argparse.Namespace,
-    refresh: Refresh,
-    fading: Mechanism,
+    refresh: fc.Refresh,
+    fading: fc.Mechanism,
     horizon: int,
     tick: int | None,
 ) -> None:

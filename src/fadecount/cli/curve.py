@@ -2,7 +2,7 @@
 
 The loss at an age is exact: what all outputs so far can reveal about one
 event. Beside it stands the bound that the paper proves, if it has one. With
---person, the last line says what is lost about someone who comes again and
+--visits, the last line says what is lost about someone who comes again and
 again.
 
 examples:
@@ -10,7 +10,7 @@ examples:
   fadecount curve --epsilon 0.05 --exponent 2 --until 1000000000
   fadecount curve --plan plan.json --tick 1m --until 10y --plot curve.svg
   fadecount curve --mechanism linear --epsilon 0.1 --ages 0,1,50 --json
-  fadecount curve --epsilon 0.1 --tick 1h --person 1/day --for 30d
+  fadecount curve --epsilon 0.1 --tick 1h --visits 1/day --for 30d
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ import json
 import math
 import textwrap
 
-from fadecount import Gaussian, Mechanism
-from fadecount.cli._ages import (
+import fadecount as fc
+from fadecount.cli._options import (
+    add_mechanism_options,
     add_tick_option,
-    age_name,
+    add_visit_options,
     default_horizon,
-    lines_of,
-    shown_ages,
+    mechanism_from,
     steps_from,
     tick_seconds_from,
 )
-from fadecount.cli._options import add_mechanism_options, json_text, mechanism_from
-from fadecount.cli._person import add_person_options, someone
+from fadecount.cli._output import age_name, json_text, lines_of, shown_ages, visits_loss
 from fadecount.rounding import rounded_up
 
 
@@ -44,12 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="oldest age, in steps or (with --tick) as 1y (default: a year, or 10^6 steps)",
     )
     parser.add_argument("--ages", metavar="AGE,...", help="these ages instead of a selection")
-    add_person_options(parser, "what is lost about all their visits")
+    add_visit_options(parser, "what is lost about all their visits")
     parser.add_argument("--plot", metavar="FILE", help="draw the curve as .png, .svg or .pdf")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from fadecount.streams.forks import StreamLoss
+
     tick = tick_seconds_from(arguments)
     mechanism = mechanism_from(arguments, tick_seconds=tick)
     oldest = (
@@ -64,7 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
         ages = shown_ages(oldest, tick)
     found = [(age, mechanism.loss(age), mechanism.paper_loss(age)) for age in ages]
     error = mechanism.mse(max(1, oldest)) ** 0.5
-    person = None if arguments.person is None else someone(mechanism, arguments, tick)
+    person = None
+    if arguments.visits is not None:
+        person = visits_loss(StreamLoss(mechanism=mechanism), arguments, tick)
     if arguments.plot:
         _plot(arguments, mechanism, oldest, tick)
     if arguments.json:
@@ -90,21 +93,21 @@ def run(arguments: argparse.Namespace) -> int:
         f"{mechanism}\ntypical error over {max(1, oldest):,} steps:"
         f" {error:,.3g}\n\n{lines_of(table, tick_seconds=tick)}"
     )
-    if isinstance(mechanism, Gaussian):
+    if isinstance(mechanism, fc.Gaussian):
         print(f"\nEach loss holds except with a chance of {mechanism.delta:g}.")
     if person is not None:
         print(f"\n{textwrap.fill(person['sentence'], 88)}")
     return 0
 
 
-def _in_the_paper(mechanism: Mechanism, oldest: int) -> bool:
+def _in_the_paper(mechanism: fc.Mechanism, oldest: int) -> bool:
     """Whether the paper bounds its loss: not for Gaussian noise, and not where a level has no noise
     of its own."""
-    return not isinstance(mechanism, Gaussian) and math.isfinite(mechanism.paper_loss(oldest))
+    return not isinstance(mechanism, fc.Gaussian) and math.isfinite(mechanism.paper_loss(oldest))
 
 
 def _plot(
-    arguments: argparse.Namespace, mechanism: Mechanism, oldest: int, tick: int | None
+    arguments: argparse.Namespace, mechanism: fc.Mechanism, oldest: int, tick: int | None
 ) -> None:
     from fadecount.plots import Curve, draw_curves, new_figure, save_figure
 

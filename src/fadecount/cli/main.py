@@ -11,6 +11,7 @@ import argparse
 import importlib
 import os
 import pkgutil
+import re
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -18,7 +19,7 @@ from typing import Any, NoReturn
 
 import fadecount
 from fadecount import cli
-from fadecount.errors import FadecountError, missing_extra
+from fadecount.errors import FadecountError, ParameterError, missing_extra
 
 FAILED = 1
 EXTRAS = {
@@ -46,18 +47,18 @@ first steps, with a file visits.csv that has a column "at":
 
 
 def command_names() -> list[str]:
-    """The name of every command, in alphabetical order."""
-    names = sorted(found.name for found in pkgutil.iter_modules(cli.__path__))
-    return [name.replace("_", "-") for name in names if name != "main" and not name.startswith("_")]
+    """Return the name of every command, in alphabetical order."""
+    names = sorted(module.name for module in pkgutil.iter_modules(cli.__path__))
+    return [name for name in names if name != "main" and not name.startswith("_")]
 
 
 def commands() -> dict[str, ModuleType]:
-    """Every command by its name, in alphabetical order."""
+    """Return every command by its name, in alphabetical order."""
     return {name: _command(name) for name in command_names()}
 
 
 def _command(name: str) -> ModuleType:
-    return importlib.import_module(f"{cli.__name__}.{name.replace('-', '_')}")
+    return importlib.import_module(f"{cli.__name__}.{name}")
 
 
 class Parser(argparse.ArgumentParser):
@@ -77,8 +78,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
-    """The parser of all commands. If ``words`` begin with a command, it is the only one, and no
-    other is imported."""
+    """Return the parser of all commands. If ``words`` begin with a command, it is the only one, and
+    no other is imported."""
     parser = Parser(
         prog="fadecount",
         description="Running counts with differential privacy that fades on a published schedule.",
@@ -89,34 +90,54 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     choices = parser.add_subparsers(
         title="commands", dest="command", required=True, metavar="COMMAND"
     )
-    found = {words[0]: _command(words[0])} if words and words[0] in command_names() else commands()
-    for name, module in found.items():
+    one = words[0] if words and words[0] in command_names() else None
+    modules = commands() if one is None else {one: _command(one)}
+    for name, module in modules.items():
         summary, _, details = (module.__doc__ or "").strip().partition("\n")
-        one = choices.add_parser(
+        child = choices.add_parser(
             name,
             help=summary,
             description=summary,
             epilog=details.strip("\n"),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.add_arguments(one)
-        one.set_defaults(run=module.run)
+        module.add_arguments(child)
+        child.set_defaults(run=module.run)
     return parser
 
 
 def _meant(word: str, parser: argparse.ArgumentParser) -> str:
-    """The option that a person may have meant."""
+    """Return a hint at the option that a person may have meant."""
     import difflib
 
-    near = difflib.get_close_matches(
-        word.partition("=")[0], parser.format_usage().replace("[", " ").replace("]", " ").split(), 1
-    )
+    near = difflib.get_close_matches(word.partition("=")[0], parser._option_string_actions, 1)
     return f" (did you mean {near[0]}?)" if near and word.startswith("--") else ""
+
+
+_OPTIONS = {"tick_seconds": "--tick", "grace_seconds": "--grace", "horizon": "--steps"}
+"""Options whose names differ from those of their parameters."""
+
+
+def _named_option(message: str, parser: argparse.ArgumentParser) -> str:
+    """Return an error of the library with the name of the option in place of the parameter's."""
+    name = re.match(r"([a-z_]+) must ", message)
+    if name is None:
+        return message
+    for option in (f"--{name[1].replace('_', '-')}", _OPTIONS.get(name[1])):
+        if option in parser._option_string_actions:
+            return f"{option}{message[name.end(1) :]}"
+    return message
 
 
 def main(words: list[str] | None = None) -> int:
     """Run one command; 0 when it succeeded, 1 when it was refused, 2 when its words were wrong."""
     words = sys.argv[1:] if words is None else words
+    # A second thread for linear algebra would only wait, and starting it takes time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(build_parser())
     parser = build_parser(words)
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
@@ -127,7 +148,10 @@ def main(words: list[str] | None = None) -> int:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
     except FadecountError as error:
-        print(f"fadecount: {error}", file=sys.stderr)
+        text = str(error)
+        if isinstance(error, ParameterError):
+            text = _named_option(text, arguments.parser)
+        print(f"fadecount: {text}", file=sys.stderr)
         return FAILED
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]

@@ -14,8 +14,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fadecount.cli._options import json_text
-from fadecount.cli._progress import Progress
+from fadecount.cli._output import json_text, progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,8 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
     runs = fair_runs(arguments.runs)
     parts = wanted_parts([name.strip() for name in arguments.only.split(",") if name.strip()])
     prepare_folder(arguments.out, force=arguments.force)
-    with Progress("reproducing", total=work(parts, runs)) as bar:
-        report = reproduce(arguments.out, parts, runs=runs, advance=bar.advance)
+    with progress("reproducing", total=work(parts, runs)) as advance:
+        report = reproduce(arguments.out, parts, runs=runs, advance=advance)
     if arguments.json:
         print(json_text({"report": str(report), "parts": list(parts)}))
     else:

@@ -16,7 +16,7 @@ examples:
   fadecount plan --tick 1m --horizon 1y --loss 1y=4 --delta 1e-9 \\
     --per-person 3/tick --keys-per-person 4 --save plan.json
   fadecount plan --tick 1m --horizon 1y --loss 1h=0.5 --loss 1y=4 --delta 1e-9
-  fadecount plan --tick 1h --horizon 1y --loss 1y=4 --person 1/day --for 30d
+  fadecount plan --tick 1h --horizon 1y --loss 1y=4 --visits 1/day --for 30d
   fadecount plan --open
 """
 
@@ -29,9 +29,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from fadecount.cli._ages import PERIODS, person_from, steps_from
-from fadecount.cli._options import json_text
-from fadecount.cli._person import add_person_options, someone
+from fadecount.cli._options import PERIODS, add_visit_options, person_from, steps_from
+from fadecount.cli._output import json_text, visits_loss, waiting
 from fadecount.durations import format_duration, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import short_loss
@@ -109,7 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     results.add_argument("--save", metavar="FILE", help="save the option as a plan file")
     results.add_argument("--force", action="store_true", help="overwrite the plan file")
-    add_person_options(results, "what is lost about all their visits with the option")
+    add_visit_options(results, "what is lost about all their visits with the option")
     results.add_argument("--json", action="store_true", help="print everything as JSON")
     results.add_argument(
         "--open",
@@ -120,8 +119,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from fadecount import plan
-    from fadecount.cli._progress import Progress
     from fadecount.planning import plan_json, save_plan
+    from fadecount.streams.forks import StreamLoss
 
     tick = None if arguments.tick is None else parse_duration(arguments.tick, name="--tick")
     if arguments.open:
@@ -131,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
         from fadecount.plots import check_picture
 
         check_picture(arguments.plot)
-    with Progress("planning"):
+    with waiting("planning"):
         made = plan(**wishes, tick_seconds=tick, objective=arguments.objective)
     chosen = _chosen(made, arguments.option)
     # Before the picture: a plan file that exists is refused, and then nothing is written.
@@ -139,7 +138,9 @@ def run(arguments: argparse.Namespace) -> int:
         save_plan(arguments.save, made, chosen, force=arguments.force)
     if arguments.plot:
         _draw(arguments.plot, made, chosen)
-    person = None if arguments.person is None else someone(chosen.mechanism, arguments, tick)
+    person = None
+    if arguments.visits is not None:
+        person = visits_loss(StreamLoss(mechanism=chosen.mechanism), arguments, tick)
     if arguments.json:
         found = json.loads(plan_json(made, chosen))
         if person is not None:
@@ -178,7 +179,7 @@ def _address(arguments: argparse.Namespace) -> str:
     """The wishes as the page reads them from its address."""
     from urllib.parse import urlencode
 
-    for name in ("mean_error", "max_error", "delay", "keys_per_person", "person", "plot", "save"):
+    for name in ("mean_error", "max_error", "delay", "keys_per_person", "visits", "plot", "save"):
         if getattr(arguments, name) not in (None, 1):
             raise ParameterError(
                 f"--{name.replace('_', '-')} must be left out with --open; the page takes losses"

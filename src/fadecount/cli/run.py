@@ -27,7 +27,9 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -47,11 +49,13 @@ from fadecount.cli._options import (
     place_store,
     source_options,
 )
+from fadecount.cli._output import progress, waiting
+from fadecount.errors import ParameterError
 
 if TYPE_CHECKING:
     from fadecount.runs import Run
     from fadecount.sources import SourceOptions
-    from fadecount.streams import Monotone
+    from fadecount.streams import Monotone, Store
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,82 +111,86 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount import runs
-    from fadecount.errors import ParameterError
-    from fadecount.mechanisms import read_planned_person, require_planned_person
     from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, check_output
 
     options = source_options(arguments)
-    piped, zone = arguments.input == "-", options.zone
     if arguments.check:
         return _check(arguments, options)
-    source = None if piped else arguments.input
+    piped = arguments.input == "-"
     columns = COLUMNS if arguments.per is None else WINDOW_COLUMNS
     check_output(
         arguments.output,
-        source=source,
+        source=None if piped else arguments.input,
         force=arguments.force,
         append=arguments.append,
         columns=columns,
     )
-    view = None if arguments.monotone is None else monotone_view(arguments.monotone)
     check_window_options(arguments)
     if arguments.per is not None:
-        from fadecount.streams import WindowCalendar
+        from fadecount.streams.windows import WindowCalendar
 
-        WindowCalendar(per=arguments.per, zone=zone)
+        WindowCalendar(per=arguments.per, zone=options.zone)
         if arguments.follow or arguments.time is None:
             raise ParameterError(
                 "--per must be given with a history; for a live stream, use fadecount streams"
                 " export --per"
             )
-    given = any(getattr(arguments, each) is not None for each in GIVEN)
+    view = None if arguments.monotone is None else monotone_view(arguments.monotone)
     start, until = (
-        None if text is None else parse_time(text, zone, name=option)
+        None if text is None else parse_time(text, options.zone, name=option)
         for text, option in ((arguments.start, "--start"), (arguments.until, "--until"))
     )
-    for moment in (start, until):
-        if moment is not None:
-            options.ticks.at(moment.timestamp())
-    name = arguments.name or _default_name(arguments.input)
     place_store(arguments, keep=False)
-    with open_store(arguments) as store:
-        person = None if arguments.plan is None else read_planned_person(arguments.plan)
-        if person is not None:
-            require_planned_person(
-                person,
-                None if options.person is None else options.per_person,
-                options.keys_per_person,
-            )
-        mechanism = None
-        new = name not in store.names()
-        if new and not given and (others := store.names()):
-            known = ", ".join(sorted(others)[:5]) + ", ..." * (len(others) > 5)
-            raise ParameterError(
-                f"--name must name a stream of this store ({known}), got {name!r}; to begin"
-                f" {name!r}, give --epsilon or --plan"
-            )
-        if given or new:
-            mechanism = mechanism_from(arguments, tick_seconds=options.tick_seconds)
-        under_way = runs.run(
-            _standard_input() if piped else arguments.input,
-            options,
-            store=store,
-            name=name,
-            mechanism=mechanism,
-            start=start,
-            until=until,
-            follow=arguments.follow,
-            finish=not is_stored(arguments),
-            planned_for_persons=person is not None,
-        )
-        if new and store.fence_warning:
-            print(f"fadecount: {store.fence_warning}", file=sys.stderr)
+    with open_store(arguments) if is_stored(arguments) else nullcontext() as store:
+        under_way = _begun(arguments, options, store, start, until)
         return _release(arguments, under_way, view, columns)
 
 
+def _begun(
+    arguments: argparse.Namespace,
+    options: SourceOptions,
+    store: Store | None,
+    start: datetime | None,
+    until: datetime | None,
+) -> Run:
+    """Open or create the stream, and return the run."""
+    from fadecount import runs
+    from fadecount.mechanisms import read_planned_person, require_planned_person
+
+    name = arguments.name or _default_name(arguments.input)
+    person = None if arguments.plan is None else read_planned_person(arguments.plan)
+    if person is not None:
+        events = None if options.person is None else options.per_person
+        require_planned_person(person, events, options.keys_per_person)
+    given = any(getattr(arguments, each) is not None for each in GIVEN)
+    names = [] if store is None else store.names()
+    if name not in names and not given and names:
+        known = ", ".join(sorted(names)[:5]) + ", ..." * (len(names) > 5)
+        raise ParameterError(
+            f"--name must name a stream of this store ({known}), got {name!r}; to begin"
+            f" {name!r}, give --epsilon or --plan"
+        )
+    mechanism = None
+    if given or name not in names:
+        mechanism = mechanism_from(arguments, tick_seconds=options.tick_seconds)
+    under_way = runs.run(
+        _standard_input() if arguments.input == "-" else arguments.input,
+        options,
+        store=store,
+        name=name,
+        mechanism=mechanism,
+        start=start,
+        until=until,
+        follow=arguments.follow,
+        finish=store is None,
+        planned_for_persons=person is not None,
+    )
+    if store is not None and name not in names and store.fence_warning:
+        _say(store.fence_warning)
+    return under_way
+
+
 def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
-    from fadecount.errors import ParameterError
     from fadecount.sources import check_file
 
     if arguments.input == "-":
@@ -195,10 +203,10 @@ def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
 def _release(
     arguments: argparse.Namespace, under_way: Run, view: Monotone | None, columns: Sequence[str]
 ) -> int:
-    from fadecount.cli._progress import Progress, waiting
+    """Write what is released, until the source ends or the user interrupts, and report."""
     from fadecount.streams.export import ReleaseWriter
 
-    description, kept = under_way.stream.description, is_stored(arguments)
+    stream, kept = under_way.stream, is_stored(arguments)
     how = {"kept": kept, "force": arguments.force, "append": arguments.append, "columns": columns}
     releasing = stopped = False
 
@@ -210,38 +218,29 @@ def _release(
         under_way.stop()
 
     before = signal.signal(signal.SIGINT, stop)
+    first = end = None
     try:
         with waiting("reading"):
             expected = under_way.ticks_expected
         releasing = True
         with (
-            ReleaseWriter(arguments.output, description, **how) as writer,
-            Progress("releasing", total=expected) as bar,
+            ReleaseWriter(arguments.output, stream.description, **how) as writer,
+            progress("releasing", total=expected) as advance,
         ):
-            keys, first = under_way.stream.keys, None
             for piece in under_way:
+                first, end = piece.first_tick if first is None else first, piece.last_tick + 1
                 if view is not None:
                     piece = replace(piece, values=under_way.seen_through(view, piece))
                 if arguments.per is None:
-                    writer.write([piece], keys)
-                elif first is None:
-                    first = piece.first_tick
-                bar.advance(len(piece.values), note=f"{under_way.stream.status.steps:,} ticks")
-            if first is not None:
-                windows = under_way.reader.windows(
-                    description.name,
-                    per=arguments.per,
-                    since=first,
-                    nonnegative=arguments.nonnegative,
+                    writer.write([piece], stream.keys)
+                advance(len(piece.values))
+            if arguments.per is not None and first is not None:
+                windows = under_way.windows(
+                    per=arguments.per, since=first, nonnegative=arguments.nonnegative
                 )
-                writer.write_windows(windows, keys, description.ticks.zone)
+                writer.write_windows(windows, stream.keys, stream.description.ticks.zone)
     finally:
         signal.signal(signal.SIGINT, before)
-    _report(under_way, kept=kept, stopped=stopped)
-    return 130 if stopped else 0
-
-
-def _report(under_way: Run, *, kept: bool, stopped: bool) -> None:
     for line in under_way.report.lines():
         _say(line)
     if under_way.shows_range:
@@ -249,16 +248,16 @@ def _report(under_way: Run, *, kept: bool, stopped: bool) -> None:
             "the first and last tick show when the first and last events were; --start and --until"
             " decide that instead"
         )
-    status = under_way.stream.status
-    if stopped and status.published_tick is not None:
-        end = status.description.ticks.local(status.published_tick + 1)
-        _say(f"stopped; released up to {end}{'; all of it is committed' if kept else ''}")
+    if stopped and end is not None:
+        until = stream.description.ticks.local(end)
+        _say(f"stopped; released up to {until}{'; all of it is committed' if kept else ''}")
     if not kept:
         _say(
             "a one-off run, nothing is kept: another run on the same data has new noise, and losses"
             " add up; --state DIR keeps it"
         )
     _say(under_way.summary())
+    return 130 if stopped else 0
 
 
 def _say(line: str) -> None:

@@ -1,37 +1,112 @@
-"""Whole files of events to counts per tick and key.
+"""Counts per tick and key from whole files and pipes of events.
 
-The reader in this module uses the standard library alone. It is the reference for every faster
-reader, and it explains bad rows. Where polars is installed, ``frames`` reads CSV and Parquet, by
-the same rules.
+The reader in this module uses the standard library alone. It is the reference for the faster reader
+of ``frames``, which needs polars and reads large CSV files, Parquet and data frames by the same
+rules.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from fadecount.errors import InputError, bad_parameter, missing_extra
-from fadecount.sources.lines import LineParser, csv_header, csv_parser, json_parser, numbered_lines
+from fadecount.errors import BadRowError, InputError, bad_parameter, missing_extra
 from fadecount.sources.options import Format, SourceOptions
-from fadecount.sources.reading import (
+from fadecount.sources.rows import (
     OUTSIDE,
-    Reading,
+    LineParser,
     Reason,
-    SourceReport,
-    TickBatch,
-    bad_row,
-    batches_of,
+    RowJudge,
+    csv_header,
+    csv_parser,
+    json_parser,
+    numbered_lines,
 )
-from fadecount.sources.rows import RowJudge
 
 if TYPE_CHECKING:
     import polars
+
+Batch = TypeVar("Batch")
+ROWS_PER_BATCH = 65_536
+SMALL_BYTES = 1 << 18
+"""CSV files up to this size are read without polars, whose import alone takes longer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TickBatch:
+    """Three arrays of one length: row i says that ``counts[i]`` was counted in tick ``ticks[i]``
+    under key ``keys[i]``.
+
+    Guarantees: int64 throughout; ticks never decrease within a batch nor from one batch to the
+    next; keys are indices into the declared keys (0 where none are declared); counts are >= 0. A
+    pair of tick and key may occur more than once: its counts add up. A tick that appears says that
+    every earlier tick is complete.
+    """
+
+    ticks: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.ticks)
+
+    def __repr__(self) -> str:
+        return f"TickBatch({len(self.ticks)} rows)"  # the counts are what is protected: never shown
+
+
+def batches_of(counts: dict[tuple[int, int], int]) -> Iterator[TickBatch]:
+    """The sums per (tick, key) as batches, sorted by tick and then by key."""
+    order = sorted(counts)
+    for start in range(0, len(order), ROWS_PER_BATCH):
+        part = order[start : start + ROWS_PER_BATCH]
+        pairs = np.array(part, dtype=np.int64).reshape(-1, 2)
+        sums = np.fromiter((counts[pair] for pair in part), dtype=np.int64, count=len(part))
+        yield TickBatch(pairs[:, 0].copy(), pairs[:, 1].copy(), sums)
+
+
+@dataclass(slots=True)
+class SourceReport:
+    """Tallies of one input, for its owner. They are exact and therefore not for publication.
+
+    ``rows_read`` counts every row, bad ones included; ``rows_dropped`` the good rows beyond
+    ``per_person``; ``skipped`` says why rows were left out.
+    """
+
+    rows_read: int = 0
+    rows_dropped: int = 0
+    skipped: Counter[Reason] = field(default_factory=Counter)
+
+    @property
+    def rows_skipped(self) -> int:
+        """How many rows were left out, for all reasons together."""
+        return self.skipped.total()
+
+    def lines(self) -> list[str]:
+        """One line per reason, the most frequent first: ``3 rows left out: the key is not
+        declared``."""
+        order = sorted(self.skipped.items(), key=lambda each: (-each[1], each[0]))
+        return [
+            f"{count:,} row{'s' * (count != 1)} left out: {reason.text}" for reason, count in order
+        ]
+
+
+class Reading(Iterator[Batch]):
+    """Batches to iterate over, and the report, which is complete once the batches are."""
+
+    def __init__(self, batches: Iterator[Batch], report: SourceReport) -> None:
+        self._batches = batches
+        self.report = report
+
+    def __next__(self) -> Batch:
+        return next(self._batches)
+
 
 Counted = Callable[[Sequence[bytes], Sequence[int] | None], "npt.NDArray[np.int64]"]
 """What of each person (by digest) already counts in the first wanted tick; see
@@ -135,7 +210,10 @@ def count_rows(
         )
         if isinstance(outcome, Reason):
             if stop and outcome not in OUTSIDE:
-                raise bad_row(source, "line", number, outcome)
+                raise BadRowError(
+                    f"{source}, line {number}: {outcome.text}; a run leaves this row out",
+                    number=number,
+                )
             report.skipped[outcome] += 1
             continue
         place = (tick_of(outcome.seconds), outcome.key)
@@ -173,15 +251,12 @@ def require_file(path: Path) -> None:
     try:
         path.open("rb").close()
     except OSError as error:
-        reason = error.strerror
-    else:
-        return
-    raise InputError(f"{path} cannot be read: {reason}")
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def read_file(
     path: str | Path, options: SourceOptions, *, earlier: Earlier | None = None
-) -> Reading:
+) -> Reading[TickBatch]:
     """The counts of the events in a file, as batches in the order of time; rows may stand in the
     file in any order.
 
@@ -197,7 +272,7 @@ def read_file(
 
 def check_file(path: str | Path, options: SourceOptions) -> SourceReport:
     """Check a file for its owner only: raises :class:`~fadecount.errors.BadRowError` at the first
-    bad row.
+    bad row, or an ``InputError`` that counts them for Parquet, which has no lines.
 
     The result depends on single rows, so it must not affect what is released, and only the owner
     may see it.
@@ -205,21 +280,26 @@ def check_file(path: str | Path, options: SourceOptions) -> SourceReport:
     path, kind = _checked(path, options)
     report = SourceReport()
     if kind == "parquet":
-        from fadecount.sources import frames
-
-        frames.read_parquet(path, options, report, stop=True)
+        for _ in _batches(path, kind, options, report, None):
+            pass
+        if any(reason not in OUTSIDE for reason in report.skipped):
+            raise InputError(f"{path.name}: {'; '.join(report.lines())}")
         return report
     with path.open("rb") as stream:
         count_stream(stream, path.name, kind, options, report, stop=True)
     return report
 
 
-def _checked(path: str | Path, options: SourceOptions) -> tuple[Path, Format]:
-    path = Path(path)
+def _require_time(options: SourceOptions) -> None:
     if options.time is None:
         raise bad_parameter(
-            "time", None, "the name of a column", "the rows of a file are placed by their time"
+            "time", None, "the name of a column", "the rows of a history are placed by their time"
         )
+
+
+def _checked(path: str | Path, options: SourceOptions) -> tuple[Path, Format]:
+    path = Path(path)
+    _require_time(options)
     kind = options.format_of(path)
     require_file(path)
     if kind == "parquet" and not has_polars():
@@ -236,13 +316,10 @@ def read_history(
     *,
     earlier: Earlier | None = None,
     source: str = "standard input",
-) -> Reading:
+) -> Reading[TickBatch]:
     """The counts of a pipe that is read to its end, as :func:`read_file` does with a file.
     ``options.format`` must be given."""
-    if options.time is None:
-        raise bad_parameter(
-            "time", None, "the name of a column", "the rows of a history are placed by their time"
-        )
+    _require_time(options)
     kind = line_format(options)
     report = SourceReport()
 
@@ -250,27 +327,18 @@ def read_history(
         try:
             counts = count_stream(stream, source, kind, options, report, earlier)
         except OSError as error:
-            reason = error.strerror
-        else:
-            yield from batches_of(counts)
-            return
-        raise InputError(f"{source} cannot be read: {reason}")
+            raise InputError(f"{source} cannot be read: {error.strerror}") from None
+        yield from batches_of(counts)
 
     return Reading(batches(), report)
 
 
 def read_frame(
     frame: polars.DataFrame, options: SourceOptions, *, earlier: Earlier | None = None
-) -> Reading:
+) -> Reading[TickBatch]:
     """The counts of the events in a data frame, as :func:`read_file` does with a Parquet file:
     columns keep their types."""
-    if options.time is None:
-        raise bad_parameter(
-            "time",
-            None,
-            "the name of a column",
-            "the rows of a data frame are placed by their time",
-        )
+    _require_time(options)
     report = SourceReport()
 
     def batches() -> Iterator[TickBatch]:
@@ -289,7 +357,7 @@ def line_format(options: SourceOptions) -> Format:
             "format",
             options.format,
             "csv or jsonl for a pipe",
-            "say it with --format; Parquet is read by path",
+            "name it; Parquet is read by path",
         )
     return options.format
 
@@ -302,8 +370,10 @@ def has_polars() -> bool:
 def _batches(
     path: Path, kind: Format, options: SourceOptions, report: SourceReport, earlier: Earlier | None
 ) -> Iterator[TickBatch]:
+    """The batches of a file. Both readers of CSV give the same; the choice is about time alone."""
     try:
-        if kind == "jsonl" or not has_polars():  # never a question of what a row holds
+        small = kind == "csv" and path.stat().st_size <= SMALL_BYTES
+        if kind == "jsonl" or small or not has_polars():
             yield from read_plain(path, kind, options, report, earlier)
             return
         from fadecount.sources import frames
@@ -311,7 +381,4 @@ def _batches(
         read = frames.read_parquet if kind == "parquet" else frames.read_csv
         yield from read(path, options, report, earlier)
     except OSError as error:
-        reason = error.strerror
-    else:
-        return
-    raise InputError(f"{path} cannot be read: {reason}")
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None

@@ -1,38 +1,51 @@
 """Read with polars: Parquet and CSV files as a stream of blocks, larger than memory or not; and
-data frames."""
+data frames. The rules of ``rows`` as expressions, many rows at once.
+
+CSV readers differ on blank lines, stray quotes, missing fields, lone carriage returns, NUL bytes
+and wrong encodings. All of them agree on a line without any of these (:func:`regular_lines`), so
+polars may read it. Every other line goes to the plain parser by itself: how a line is read depends
+on that line alone. The check is several times faster than parsing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import compress
 from pathlib import Path
+from typing import Any, BinaryIO, cast
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 from polars.io.plugins import register_io_source
 
 from fadecount.errors import InputError
-from fadecount.sources.columns import FIRST_BAD, LAST_BAD, NUMBER, REASON, judged, split_places
-from fadecount.sources.files import Earlier
-from fadecount.sources.lines import (
+from fadecount.noise import unpredictable
+from fadecount.sources.files import ROWS_PER_BATCH, Earlier, SourceReport, TickBatch
+from fadecount.sources.options import SourceOptions
+from fadecount.sources.rows import (
+    AUTO_EARLIEST,
+    AUTO_LATEST,
+    EARLIEST,
+    ISO_PATTERN,
+    LATEST,
+    NEGATIVE_PATTERN,
+    NUMBER_PATTERN,
+    PER_SECOND,
+    WHOLE_PATTERN,
+    ZONE_STEP,
     LineParser,
+    Reason,
     csv_header,
     csv_parser,
-    line_blocks,
+    number_text,
     numbered_lines,
-    regular_lines,
+    offset_at_local,
+    offset_seconds,
     without_ending,
 )
-from fadecount.sources.options import SourceOptions
-from fadecount.sources.reading import (
-    OUTSIDE,
-    ROWS_PER_BATCH,
-    Reason,
-    SourceReport,
-    TickBatch,
-    bad_row,
-)
 from fadecount.streams.inputs import person_digest
+from fadecount.streams.ticks import Ticks
 
 ROWS_PER_BLOCK = 500_000
 PARTS_KEPT = 16
@@ -48,22 +61,18 @@ def read_csv(
     def frames(
         wanted: list[str] | None, predicate: pl.Expr | None, _rows: int | None, _batch: int | None
     ) -> Iterator[pl.DataFrame]:
-        for frame in _csv_frames(path, options):
-            rows = frame.rename(dict(zip(frame.columns, schema, strict=True))).select(
-                wanted or list(schema)
-            )
+        for frame in _csv_frames(path, options, schema):
+            rows = frame.select(wanted or list(schema))
             yield rows if predicate is None else rows.filter(predicate)
 
-    return _judged(register_io_source(frames, schema=schema), path.name, options, report, earlier)
+    return _counts(register_io_source(frames, schema=schema), path.name, options, report, earlier)
 
 
-def _csv_frames(path: Path, options: SourceOptions) -> Iterator[pl.DataFrame]:
-    """The texts of the rows in the order of ``options.columns`` and of the file, and why a row has
-    none."""
-    kinds = {f"text{at}": pl.String() for at in range(len(options.columns))} | {
-        "reason": pl.Int64()
-    }
-    yield pl.DataFrame(schema=kinds)
+def _csv_frames(
+    path: Path, options: SourceOptions, schema: dict[str, pl.DataType]
+) -> Iterator[pl.DataFrame]:
+    """The texts of the rows in the order of the file, and why a row has none."""
+    yield pl.DataFrame(schema=schema)
     with path.open("rb") as stream:
         _, header = next(numbered_lines(stream, options.max_line_bytes), (0, None))
         if header is None:
@@ -72,17 +81,21 @@ def _csv_frames(path: Path, options: SourceOptions) -> Iterator[pl.DataFrame]:
         parse = csv_parser(places, width, options.separator)
         names = {f"field{at}": pl.String() for at in range(width)}
         head = options.separator.join(names).encode() + b"\n"
-        texts = [pl.col(f"field{place}").alias(f"text{at}") for at, place in enumerate(places)]
+        texts = [
+            pl.col(f"field{place}").alias(name)
+            for name, place in zip(options.columns, places, strict=True)
+        ]
+        none = pl.lit(None, dtype=pl.Int64).alias(REASON)
         for block in line_blocks(stream, options.max_line_bytes):
             regular = regular_lines(block, width, options.separator, options.max_line_bytes)
             plain = regular.all()
             lines = [] if plain else block.split(b"\n")
             fast = block if plain else b"".join(line + b"\n" for line in compress(lines, regular))
-            frame = pl.DataFrame(schema=kinds)
+            frame = pl.DataFrame(schema=schema)
             # behind a header of ours: polars would unpack bytes that begin like a compressed file
             if fast:
                 rows = pl.scan_csv(head + fast, separator=options.separator, schema=names)
-                frame = rows.select(*texts, reason=pl.lit(None, dtype=pl.Int64)).collect()
+                frame = rows.select(*texts, none).collect()
             if frame.height != np.count_nonzero(regular):
                 raise InputError(
                     f"{path.name}: polars read other lines than there are; read it without polars"
@@ -93,14 +106,9 @@ def _csv_frames(path: Path, options: SourceOptions) -> Iterator[pl.DataFrame]:
                     for at in np.flatnonzero(~regular)
                     if without_ending(lines[at])
                 ]
-                odd = pl.DataFrame(others, schema={"line": pl.Int64(), **kinds}, orient="row")
-                frame = (
-                    pl.concat(
-                        [frame.with_columns(line=np.flatnonzero(regular)), odd], how="diagonal"
-                    )
-                    .sort("line")
-                    .drop("line")
-                )
+                odd = pl.DataFrame(others, schema={LINE: pl.Int64(), **schema}, orient="row")
+                frame = frame.with_columns(pl.Series(LINE, np.flatnonzero(regular)))
+                frame = pl.concat([frame, odd], how="diagonal").sort(LINE).drop(LINE)
             yield frame
 
 
@@ -111,14 +119,9 @@ def _texts(raw: bytes, parse: LineParser, options: SourceOptions) -> tuple[str |
 
 
 def read_parquet(
-    path: Path,
-    options: SourceOptions,
-    report: SourceReport,
-    earlier: Earlier | None = None,
-    *,
-    stop: bool = False,
+    path: Path, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None
 ) -> Iterator[TickBatch]:
-    """The counts of a Parquet file. With ``stop``, the first bad row is raised as an error."""
+    """The counts of a Parquet file."""
     try:
         rows = pl.scan_parquet(path, glob=False)
         names = rows.collect_schema().names()
@@ -126,7 +129,7 @@ def read_parquet(
         names = None
     if names is None:
         raise InputError(f"{path.name} is not a readable Parquet file; check its format")
-    return _read(rows, names, path.name, options, report, earlier, stop=stop)
+    return _counts(_chosen(rows, names, path.name, options), path.name, options, report, earlier)
 
 
 def read_frame(
@@ -136,66 +139,43 @@ def read_frame(
     earlier: Earlier | None = None,
 ) -> Iterator[TickBatch]:
     """The counts of a data frame, from its columns as they are: no text in between."""
-    return _read(frame.lazy(), frame.columns, "the data frame", options, report, earlier)
+    name = "the data frame"
+    rows = _chosen(frame.lazy(), frame.columns, name, options)
+    return _counts(rows, name, options, report, earlier)
 
 
-def _read(
-    rows: pl.LazyFrame,
-    names: list[str],
-    source: str,
-    options: SourceOptions,
-    report: SourceReport,
-    earlier: Earlier | None,
-    *,
-    stop: bool = False,
-) -> Iterator[TickBatch]:
+def _chosen(
+    rows: pl.LazyFrame, names: list[str], source: str, options: SourceOptions
+) -> pl.LazyFrame:
     for column in options.columns:
         if column not in names:
             raise InputError(
                 f"{source}: the column {column!r} is not among its {len(names)} columns; check its"
                 " name"
             )
-    return _judged(rows.select(options.columns), source, options, report, earlier, stop=stop)
+    return rows.select(options.columns)
 
 
-def _judged(
+def _counts(
     rows: pl.LazyFrame,
     source: str,
     options: SourceOptions,
     report: SourceReport,
     earlier: Earlier | None,
-    *,
-    stop: bool = False,
-) -> Iterator[TickBatch]:
-    try:
-        batches = _counts(rows, options, report, earlier)
-        bad = (
-            _first_bad(rows, options)
-            if stop and any(reason not in OUTSIDE for reason in report.skipped)
-            else None
-        )
-    except (pl.exceptions.PolarsError, OSError):
-        batches = None
-    if batches is None:
-        raise InputError(f"{source} is damaged: its columns cannot be read; write it again")
-    if bad is not None:
-        raise bad_row(source, "row", bad[0] + 1, bad[1])
-    return batches
-
-
-def _counts(
-    rows: pl.LazyFrame, options: SourceOptions, report: SourceReport, earlier: Earlier | None
 ) -> Iterator[TickBatch]:
     """Everything is read and judged here; what is returned only cuts the result into batches."""
-    schema = rows.collect_schema()
-    table = judged(rows, schema, options)
-    if options.person is None:
-        groups = _grouped(table, options)
-    else:
-        groups = _bounded(table, _People(table, options, earlier), options, report)
-    bad = groups.filter(pl.col("place") <= LAST_BAD)
+    try:
+        table = judged(rows, rows.collect_schema(), options)
+        if options.person is None:
+            groups = _grouped(table, options)
+        else:
+            groups = _bounded(table, _People(table, options, earlier), options, report)
+    except (pl.exceptions.PolarsError, OSError):  # without its text: it may quote a row
+        groups = None
+    if groups is None:
+        raise InputError(f"{source} is damaged: its columns cannot be read; write it again")
     report.rows_read = int(groups["rows"].sum()) + report.rows_dropped
-    for place, count in bad.select("place", "rows").rows():
+    for place, count in groups.filter(pl.col("place") <= LAST_BAD).select("place", "rows").rows():
         report.skipped[Reason(place - FIRST_BAD)] = count
     return _batches(groups.filter(pl.col("place") > LAST_BAD).sort("place"), options)
 
@@ -314,18 +294,346 @@ def _merged(parts: list[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(parts).group_by("place").sum()
 
 
-def _first_bad(rows: pl.LazyFrame, options: SourceOptions) -> tuple[int, Reason]:
-    numbered = rows.with_row_index(NUMBER)
-    table = judged(numbered, numbered.collect_schema(), options).filter(pl.col("place") <= LAST_BAD)
-    table = table.filter(~pl.col("place").is_in([FIRST_BAD + reason for reason in OUTSIDE]))
-    first = (
-        table.group_by("place").agg(pl.col(NUMBER).min()).collect(engine="streaming").sort(NUMBER)
-    )
-    return int(first[NUMBER][0]), Reason(first["place"][0] - FIRST_BAD)
-
-
 def _batches(groups: pl.DataFrame, options: SourceOptions) -> Iterator[TickBatch]:
     for part in groups.iter_slices(ROWS_PER_BATCH):
         counts = part["rows" if options.amount is None else "amount"]
         columns = (*split_places(part["place"], options), counts)
         yield TickBatch(*(np.array(column.to_numpy(), dtype=np.int64) for column in columns))
+
+
+BLOCK_BYTES = 1 << 20
+_NEWLINE, _RETURN, _QUOTE = 10, 13, 34
+
+
+def line_blocks(stream: BinaryIO, max_line_bytes: int) -> Iterator[bytes]:
+    """The rest of a stream as blocks of whole lines. Of an overlong line, more than
+    ``max_line_bytes`` remain, not all."""
+    while block := stream.read(BLOCK_BYTES):
+        if not block.endswith(b"\n"):
+            block += stream.readline(max_line_bytes + 2)
+        rest = block
+        while not rest.endswith(b"\n") and (rest := stream.readline(max_line_bytes)):
+            pass
+        yield block if block.endswith(b"\n") else block + b"\n"
+
+
+def regular_lines(
+    block: bytes, width: int, separator: str, max_line_bytes: int
+) -> npt.NDArray[np.bool_]:
+    """Which lines of a block have ``width`` fields, well-placed quotes and valid text, and are
+    neither blank nor overlong.
+
+    A line with a lone carriage return is not regular either. Each verdict depends on its own line
+    alone.
+    """
+    values = np.frombuffer(block, dtype=np.uint8)
+    ends = np.flatnonzero(values == _NEWLINE)
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    lengths = ends - starts
+    regular: npt.NDArray[np.bool_] = (lengths >= 1) & (lengths <= max_line_bytes)
+    separators = np.flatnonzero(values == ord(separator))
+    if b'"' in block:
+        quotes = np.flatnonzero(values == _QUOTE)
+        number = np.diff(np.searchsorted(quotes, ends), prepend=0)
+        paired = number % 2 == 0
+        quotes = quotes if paired.all() else quotes[np.repeat(paired, number)]
+        before, after = (
+            values[quotes[::2] - 1],
+            values[quotes[1::2] + 1],
+        )  # -1 is the line feed at the end of the block
+        begins = (before == ord(separator)) | (before == _NEWLINE) | (before == _QUOTE)
+        finishes = (
+            (after == ord(separator)) | (after == _NEWLINE) | (after == _RETURN) | (after == _QUOTE)
+        )
+        regular &= paired
+        regular[np.searchsorted(ends, quotes[::2][~(begins & finishes)])] = False
+        separators = separators[np.searchsorted(quotes, separators) % 2 == 0]
+    regular &= np.diff(np.searchsorted(separators, ends), prepend=0) == width - 1
+    if b"\r" in block:
+        regular &= (lengths > 1) | (values[starts] != _RETURN)
+        returns = np.flatnonzero(values == _RETURN)
+        regular[np.searchsorted(ends, returns[values[returns + 1] != _NEWLINE])] = False
+    if b"\0" in block:
+        regular[np.searchsorted(ends, np.flatnonzero(values == 0))] = False
+    if not _is_utf8(block):
+        for place in np.flatnonzero(regular):
+            regular[place] = _is_utf8(block[starts[place] : ends[place]])
+    return regular
+
+
+def _is_utf8(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+_LAYOUTS = (
+    (19, "%Y-%m-%dT%H:%M:%S"),
+    (19, "%Y-%m-%d %H:%M:%S"),
+    (16, "%Y-%m-%dT%H:%M"),
+    (16, "%Y-%m-%d %H:%M"),
+    (10, "%Y-%m-%d"),
+)
+_OFFSET = r"(Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
+
+
+def seconds_of_texts(texts: pl.Series, options: SourceOptions) -> pl.Series:
+    """Unix seconds of a column of text; null where the text is not a time."""
+    if options.time_unit == "iso":
+        return within_range(_iso_seconds(texts, options.zone))
+    if options.time_unit != "auto":
+        return within_range(seconds_of_numbers(_whole_numbers(texts), options.time_unit))
+    seconds = _iso_seconds(texts, options.zone)
+    if seconds.null_count():
+        numbers = seconds_of_numbers(_whole_numbers(texts), "auto")
+        seconds = seconds.zip_with(seconds.is_not_null(), numbers)
+    return within_range(seconds)
+
+
+def within_range(seconds: pl.Series) -> pl.Series:
+    """The same seconds, null outside the years that are accepted."""
+    return _where(seconds, seconds.is_between(EARLIEST, LATEST))
+
+
+def seconds_of_numbers(numbers: pl.Series, unit: str) -> pl.Series:
+    """Unix seconds of whole numbers in the given unit, or in the unit inferred from their size."""
+    if unit != "auto":
+        return numbers // PER_SECOND[unit]
+    seconds = pl.Series([None], dtype=pl.Int64).new_from_index(0, len(numbers))
+    for per_second in PER_SECOND.values():
+        fits = numbers.is_between(
+            AUTO_EARLIEST * per_second, (AUTO_LATEST + 1) * per_second - 1
+        ).fill_null(value=False)
+        if fits.any():
+            seconds = (numbers // per_second).zip_with(fits, seconds)
+    return seconds
+
+
+def local_to_unix(local: pl.Series, zone: str) -> pl.Series:
+    """Unix seconds of local times in a zone; null where the calendar of the zone ends."""
+    if zone == "UTC":
+        return local
+    local = _where(local, local.is_between(EARLIEST - 86_400, LATEST + 86_400))
+    return local - _mapped(local // ZONE_STEP, lambda step: offset_at_local(step, zone))
+
+
+def ticks_of(seconds: pl.Series, ticks: Ticks) -> pl.Series:
+    """The ticks of times; null stays null."""
+    numbers = pl.Series(ticks.of(seconds.fill_null(0).to_numpy()), dtype=pl.Int64)
+    return _where(numbers, seconds.is_not_null())
+
+
+def _mapped(values: pl.Series, function: Callable[[Any], int]) -> pl.Series:
+    """A function applied once to each distinct value; null stays null."""
+    distinct = values.drop_nulls().unique()
+    results = pl.Series([function(value) for value in distinct], dtype=pl.Int64)
+    return values.replace_strict(distinct, results, default=None, return_dtype=pl.Int64)
+
+
+def _iso_seconds(texts: pl.Series, zone: str) -> pl.Series:
+    texts = _where(texts, texts.str.contains(ISO_PATTERN))
+    wanted = texts.null_count()
+    local: pl.Series | None = None
+    for length, layout in _LAYOUTS:
+        found = (
+            texts.str.head(length)
+            .str.to_datetime(layout, strict=False, time_unit="ms")
+            .to_physical()
+            // 1000
+        )
+        # longer texts have a layout of their own above: their beginning would match here too
+        local = found if local is None else local.zip_with(local.is_not_null(), found)
+        if local.null_count() == wanted:
+            break
+    assert local is not None
+    if texts.str.ends_with("Z").all():
+        return local
+    offsets = texts.str.slice(16).str.extract(_OFFSET)
+    if offsets.null_count() == len(offsets):
+        return local_to_unix(local, zone)
+    shifted = local - _mapped(offsets, offset_seconds)
+    return shifted.zip_with(offsets.is_not_null(), local_to_unix(local, zone))
+
+
+def _whole_numbers(texts: pl.Series) -> pl.Series:
+    texts = _where(texts, texts.str.contains(NUMBER_PATTERN))
+    if not texts.str.contains(".", literal=True).any():
+        return texts.cast(pl.Int64, strict=False)
+    whole = texts.str.extract(r"^(-?[0-9]+)").cast(pl.Int64, strict=False)
+    return whole - texts.str.contains(r"^-.*\.0*[1-9]").cast(pl.Int64)
+
+
+def _where(values: pl.Series, condition: pl.Series) -> pl.Series:
+    return (
+        values
+        if condition.all() and not condition.null_count()
+        else values.set(~condition.fill_null(value=False), None)
+    )
+
+
+_UNITS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+FIRST_BAD = -(1 << 62)
+"""A good row has the place tick * number of keys + key; a bad one FIRST_BAD + reason, which is
+below every good place.
+
+One number per row, because grouping by one column takes half the time of grouping by two.
+"""
+LAST_BAD = FIRST_BAD + 100
+_FIRST = -(1 << 61)
+REASON, LINE = "\nreason", "\nline"
+"""Columns beside those of the input, under names that no header can have: why a row has no texts,
+and its place in a block."""
+
+
+def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.LazyFrame:
+    """One row per row of the input: its place (see ``FIRST_BAD``), its amount where there are
+    amounts and, where persons are bounded, its tick and its person as two hashes."""
+    assert options.time is not None
+    rows = rows.with_columns(
+        _seconds(options.time, schema[options.time], options).alias(".seconds"),
+        _key(options, schema).alias(".key"),
+        _amount(options, schema).alias(".amount"),
+        _person(options, schema, unpredictable(8)).alias(".person"),
+        _person(options, schema, unpredictable(8)).alias(".twin"),
+    )
+    ticks = _applied(pl.col(".seconds"), lambda seconds: ticks_of(seconds, options.ticks))
+    rows = rows.with_columns(ticks.alias(".tick"))
+    bad = (
+        pl.when(pl.col(REASON).is_not_null() if REASON in schema else pl.lit(value=False))
+        .then(FIRST_BAD + (pl.col(REASON) if REASON in schema else 0))
+        .when(pl.col(".seconds").is_null())
+        .then(FIRST_BAD + Reason.TIME)
+        .when(pl.col(".key").is_null())
+        .then(FIRST_BAD + Reason.KEY)
+        .when(pl.col(".amount") < 0)
+        .then(FIRST_BAD - pl.col(".amount"))
+        .when(pl.col(".person").is_null())
+        .then(FIRST_BAD + Reason.PERSON)
+        .when(pl.col(".tick") < (_FIRST if options.first_tick is None else options.first_tick))
+        .then(FIRST_BAD + Reason.BEFORE)
+        .when(pl.col(".tick") >= (-_FIRST if options.end_tick is None else options.end_tick))
+        .then(FIRST_BAD + Reason.AFTER)
+    )
+    place = bad.otherwise(pl.col(".tick") * max(1, len(options.keys)) + pl.col(".key"))
+    return rows.select(
+        place.alias("place"),
+        amount=".amount",
+        tick=".tick",
+        person=".person",
+        twin=".twin",
+        name=pl.lit("")
+        if options.person is None
+        else _text(options.person, schema[options.person]),
+    )
+
+
+def split_places(places: pl.Series, options: SourceOptions) -> tuple[pl.Series, pl.Series]:
+    """The ticks and the keys of good places."""
+    width = max(1, len(options.keys))
+    ticks = places // width
+    return ticks, places - ticks * width
+
+
+def _seconds(name: str, kind: pl.DataType, options: SourceOptions) -> pl.Expr:
+    """Unix seconds; null where there is no time."""
+    column, zone, unit = pl.col(name), options.zone, options.time_unit
+    if isinstance(kind, pl.Date):
+        local = column.to_physical().cast(pl.Int64) * 86_400
+        return _applied(local, lambda series: within_range(local_to_unix(series, zone)))
+    if isinstance(kind, pl.Datetime):
+        seconds = column.to_physical() // _UNITS[kind.time_unit]
+        known = "UTC" if kind.time_zone is not None else zone
+        return _applied(seconds, lambda series: within_range(local_to_unix(series, known)))
+    if kind.is_numeric() and not isinstance(kind, pl.Decimal) and unit != "iso":
+        whole = column.cast(pl.Float64).floor() if kind.is_float() else column
+        numbers = whole.cast(pl.Int64, strict=False)
+        return _applied(numbers, lambda series: within_range(seconds_of_numbers(series, unit)))
+    return _applied(_text(name, kind), lambda series: seconds_of_texts(series, options))
+
+
+def _applied(column: pl.Expr, function: object) -> pl.Expr:
+    return column.map_batches(
+        cast("type[pl.Series]", function), return_dtype=pl.Int64, is_elementwise=True
+    )
+
+
+def _key(options: SourceOptions, schema: pl.Schema) -> pl.Expr:
+    """The index of the key; null where it is not declared."""
+    if options.key is None:
+        return pl.lit(0, dtype=pl.Int64)
+    known = (
+        _text(options.key, schema[options.key])
+        .fill_null("")
+        .cast(pl.Enum(options.keys), strict=False)
+    )
+    index = known.to_physical().cast(pl.Int64)
+    return index if options.other is None else index.fill_null(options.keys.index(options.other))
+
+
+def _amount(options: SourceOptions, schema: pl.Schema) -> pl.Expr:
+    """The amount; where there is none, the reason as a negative number."""
+    if options.amount is None:
+        return pl.lit(1, dtype=pl.Int64)
+    kind = schema[options.amount]
+    column = pl.col(options.amount)
+    if kind.is_integer():
+        whole, negative = column.is_not_null(), column < 0
+    elif kind.is_float():
+        whole, negative = (
+            column.is_finite() & (column.floor() == column),
+            column.is_finite() & (column < 0),
+        )
+    else:
+        column = _text(options.amount, kind)
+        whole, negative = column.str.contains(WHOLE_PATTERN), column.str.contains(NEGATIVE_PATTERN)
+        column = column.str.extract("^([0-9]+)").cast(pl.Int64, strict=False)
+    return (
+        pl.when(negative)
+        .then(-int(Reason.NEGATIVE))
+        .when(whole & (column > options.max_amount))
+        .then(-int(Reason.ABOVE))
+        .when(whole)
+        .then(column.cast(pl.Int64, strict=False))
+        .otherwise(-int(Reason.AMOUNT))
+        .cast(pl.Int64)
+    )
+
+
+def _person(options: SourceOptions, schema: pl.Schema, key: bytes) -> pl.Expr:
+    """A hash of the person under a secret key; null where the person is missing. Two hashes with
+    two keys identify a person."""
+    if options.person is None:
+        return pl.lit(0, dtype=pl.UInt64)
+    text = _text(options.person, schema[options.person])
+    return pl.when(text != "").then(text.hash(seed=int.from_bytes(key)))
+
+
+def _texts_of_floats(values: pl.Series) -> pl.Series:
+    """:func:`number_text` of each value, in bulk for whole numbers."""
+    whole = values.cast(pl.Int64, strict=False)
+    exact = (whole == values).fill_null(value=False)
+    others = values.filter(~exact & values.is_not_null()).unique()
+    if not len(others):
+        return whole.cast(pl.String)
+    texts = pl.Series([number_text(value) for value in others], dtype=pl.String)
+    found = values.replace_strict(others, texts, default=None, return_dtype=pl.String)
+    return whole.cast(pl.String).zip_with(exact, found)
+
+
+def _text(name: str, kind: pl.DataType) -> pl.Expr:
+    """The text of a value. A whole number has no decimals, whatever its type; NaN and infinity are
+    missing, like null."""
+    column = pl.col(name)
+    if isinstance(kind, pl.String):
+        return column
+    if kind.is_float():
+        return column.map_batches(_texts_of_floats, return_dtype=pl.String)
+    if isinstance(kind, pl.Decimal) and kind.scale:
+        return column.cast(pl.String).str.replace(r"\.?0+$", "")
+    if kind.is_numeric() or isinstance(kind, pl.Categorical | pl.Enum | pl.Boolean | pl.Null):
+        return column.cast(pl.String)
+    raise InputError(f"the column {name!r} is neither text nor numbers; choose another column")

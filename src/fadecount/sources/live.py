@@ -17,11 +17,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fadecount.errors import InputError
-from fadecount.sources.files import line_format, outside, parser_for, require_file
-from fadecount.sources.lines import Lines, numbered_lines
+from fadecount.sources.files import (
+    Reading,
+    SourceReport,
+    line_format,
+    outside,
+    parser_for,
+    require_file,
+)
 from fadecount.sources.options import SourceOptions
-from fadecount.sources.reading import Reason, SourceReport
-from fadecount.sources.rows import Event, RowJudge
+from fadecount.sources.rows import Event, Lines, Reason, RowJudge, numbered_lines
 
 FLUSH_ROWS = 10_000
 LINES_WAITING = 10_000
@@ -50,17 +55,6 @@ class LiveBatch:
         return f"LiveBatch({len(self.rows)} rows)"  # the counts are what is protected: never shown
 
 
-class LiveReading(Iterator[LiveBatch]):
-    """Batches to iterate over, one at least every second, and the report so far."""
-
-    def __init__(self, batches: Iterator[LiveBatch], report: SourceReport) -> None:
-        self._batches = batches
-        self.report = report
-
-    def __next__(self) -> LiveBatch:
-        return next(self._batches)
-
-
 def read_live(
     stream: Lines,
     options: SourceOptions,
@@ -70,7 +64,7 @@ def read_live(
     backlog: int = 0,
     person_key: bytes | None = None,
     source: str = "standard input",
-) -> LiveReading:
+) -> Reading[LiveBatch]:
     """The counts of events that arrive line by line; ``options.format`` must be given, CSV has a
     header.
 
@@ -90,7 +84,7 @@ def read_live(
     """
     line_format(options)
     report = SourceReport()
-    return LiveReading(
+    return Reading(
         _batches(
             stream,
             options,
@@ -178,7 +172,7 @@ def _batches(
     source: str,
     report: SourceReport,
 ) -> Iterator[LiveBatch]:
-    arrivals: queue.Queue[_Arrival | OSError | None] = queue.Queue(LINES_WAITING)
+    arrivals: queue.Queue[_Arrival | Exception | None] = queue.Queue(LINES_WAITING)
     ticks, parse = OpenTicks(options, open_tick), None
     position = getattr(stream, "position", 0)
     if options.format == "jsonl":
@@ -200,14 +194,15 @@ def _batches(
             continue
         if arrival is None:
             break
-        if isinstance(arrival, OSError):
-            failure = InputError(f"{source} cannot be read: {arrival.strerror}")
+        if isinstance(arrival, Exception):
+            # never its text: only the system's own words are sure to quote no row
+            reason = getattr(arrival, "strerror", None) or type(arrival).__name__
+            failure = InputError(f"{source} cannot be read: {reason}")
             break
         if parse is None:
             parse = parser_for("csv", iter([(1, arrival.line)]), options, source)
-            position = max(
-                position, arrival.position
-            )  # a file that holds its header alone has no backlog
+            # a file that holds its header alone has no backlog
+            position = max(position, arrival.position)
             catching_up = catching_up and position < backlog
             continue
         if arrival.now >= second:
@@ -239,7 +234,7 @@ def _listen(
     stream: Lines,
     options: SourceOptions,
     clock: Callable[[], float],
-    arrivals: queue.Queue[_Arrival | OSError | None],
+    arrivals: queue.Queue[_Arrival | Exception | None],
 ) -> None:
     """Reads in its own thread, so that ticks pass while it waits; each line gets its arrival
     time."""
@@ -247,10 +242,9 @@ def _listen(
         for _, line in numbered_lines(stream, options.max_line_bytes):
             arrivals.put(_Arrival(line, clock(), getattr(stream, "position", 0)))
         arrivals.put(None)
-    except OSError as error:
-        arrivals.put(error)
-    except ValueError:  # the stream was closed on our side: the caller wants to end
-        arrivals.put(None)
+    except Exception as error:  # whatever it is, the reader must not wait for ever
+        closed = isinstance(error, ValueError) and getattr(stream, "closed", False)
+        arrivals.put(None if closed else error)  # closed on our side: the caller wants to end
 
 
 class GrowingFile:
@@ -269,7 +263,7 @@ class GrowingFile:
             self._file.close()
             raise InputError(
                 f"{path} is shorter than what was read of it; follow another file under another"
-                " --name"
+                " name"
             )
         self._header = (
             self._file.readline(options.max_line_bytes)
@@ -293,6 +287,11 @@ class GrowingFile:
                 return b"".join(parts)
             if not part:
                 time.sleep(LOOK_SECONDS)
+
+    @property
+    def closed(self) -> bool:
+        """Whether reading has ended."""
+        return self._file.closed
 
     def close(self) -> None:
         """End reading; a thread that waits for a line ends too."""

@@ -8,7 +8,8 @@ from typing import Literal
 
 from fadecount.checks import require_integer
 from fadecount.errors import bad_parameter
-from fadecount.streams import Ticks, Unit
+from fadecount.streams.ticks import Ticks
+from fadecount.streams.unit import Unit
 
 Format = Literal["csv", "jsonl", "parquet"]
 TimeUnit = Literal["auto", "iso", "s", "ms", "us"]
@@ -66,46 +67,25 @@ class SourceOptions:
     max_line_bytes: int = 65_536
 
     def __post_init__(self) -> None:
-        Ticks(tick_seconds=self.tick_seconds, zone=self.zone)
-        require_integer(
-            "max_amount",
-            self.max_amount,
-            minimum=1,
-            maximum=LARGEST_AMOUNT,
-            remedy="noise grows in proportion",
-        )
-        require_integer(
-            "per_person",
-            self.per_person,
-            minimum=1,
-            maximum=1_000_000,
-            remedy="rows of one person in one tick",
-        )
-        require_integer(
-            "keys_per_person",
-            self.keys_per_person,
-            minimum=1,
-            maximum=1_000_000,
-            remedy="keys of one person in a tick",
-        )
-        require_integer(
-            "grace_seconds",
-            self.grace_seconds,
-            minimum=0,
-            maximum=LARGEST_TICK,
-            remedy="0 waits for nobody",
-        )
-        require_integer(
-            "max_line_bytes",
-            self.max_line_bytes,
-            minimum=64,
-            maximum=1 << 24,
-            remedy="65536 suits most files",
-        )
-        _require_choice("time_unit", self.time_unit, ("auto", "iso", "s", "ms", "us"))
-        _require_choice("format", self.format, (None, "csv", "jsonl", "parquet"))
-        _require_choice("separator", self.separator, (",", ";", "\t", "|"))
+        for name, least, most, remedy in (
+            ("max_amount", 1, LARGEST_AMOUNT, "noise grows in proportion"),
+            ("per_person", 1, 1_000_000, "rows of one person in one tick"),
+            ("keys_per_person", 1, 1_000_000, "keys of one person in a tick"),
+            ("grace_seconds", 0, LARGEST_TICK, "0 waits for nobody"),
+            ("max_line_bytes", 64, 1 << 24, "65536 suits most files"),
+        ):
+            require_integer(name, getattr(self, name), minimum=least, maximum=most, remedy=remedy)
+        for name, choices in (
+            ("time_unit", ("auto", "iso", "s", "ms", "us")),
+            ("format", (None, "csv", "jsonl", "parquet")),
+            ("separator", (",", ";", "\t", "|")),
+        ):
+            value = getattr(self, name)
+            if value not in choices:
+                shown = ", ".join(repr(choice) for choice in choices if choice is not None)
+                raise bad_parameter(name, value, f"one of {shown}", "see SourceOptions")
         self._check_columns()
+        Ticks(tick_seconds=self.tick_seconds, zone=self.zone)
 
     def _check_columns(self) -> None:
         columns = self.columns
@@ -123,7 +103,10 @@ class SourceOptions:
             )
         if (self.key is None) != (not self.keys):
             raise bad_parameter(
-                "keys", self.keys, "given together with key", "such as --key page --keys home,help"
+                "keys",
+                self.keys,
+                "given together with key",
+                "such as key='page', keys=('home', 'help')",
             )
         if self.other is not None and self.other not in self.keys:
             raise bad_parameter("other", self.other, "one of keys", "add it to keys")
@@ -166,22 +149,9 @@ class SourceOptions:
 
     def format_of(self, path: Path) -> Format:
         """The given format, or else the one that the file name implies."""
-        found = self.format or SUFFIXES.get(path.suffix.lower())
-        if path.suffix.lower() in PACKED:
-            raise bad_parameter(
-                "format", path.suffix, f"one of {', '.join(SUFFIXES)}", "unpack the file first"
-            )
-        if found is None:
-            raise bad_parameter(
-                "format",
-                path.suffix,
-                f"one of {', '.join(SUFFIXES)}",
-                "or name the format: csv, jsonl, parquet",
-            )
-        return found
-
-
-def _require_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    if value not in choices:
-        shown = ", ".join(repr(choice) for choice in choices if choice is not None)
-        raise bad_parameter(name, value, f"one of {shown}", "see the documentation of sources")
+        suffix = path.suffix.lower()
+        kind = None if suffix in PACKED else self.format or SUFFIXES.get(suffix)
+        if kind is None:
+            remedy = "unpack the file first" if suffix in PACKED else "or name the format"
+            raise bad_parameter("format", suffix, f"one of {', '.join(SUFFIXES)}", remedy)
+        return kind

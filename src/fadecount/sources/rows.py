@@ -1,29 +1,217 @@
-"""From the texts of one row to an event, or to the reason why there is none. Every reader judges
-rows by these rules.
+"""From the bytes of a line to the texts of a row, and from there to an event, or to the reason why
+there is none.
 
-Times have one grammar, stated as two patterns. ISO 8601: ``2026-03-01``, ``2026-03-01T10:00``, a
-blank instead of T, seconds, up to nine decimals, then nothing, ``Z`` or an offset (``+01``,
-``+0100``, ``+01:00``); years 1000 to 9986. Numbers are Unix times. With ``auto`` the size of a
-number says its unit: each instant from 1973-03-03 to 2099-12-31 has one reading (10**8 to
-4,102,444,799 are seconds, 1,000 times that milliseconds, 1,000,000 times that microseconds), and
-any other number is refused. Part seconds are cut off downward.
+One row is one line, of CSV with a header or of JSON. Every reader judges rows by these rules, and
+each row by itself. Times have one grammar, stated as two patterns. ISO 8601: ``2026-03-01``,
+``2026-03-01T10:00``, a blank instead of T, seconds, up to nine decimals, then nothing, ``Z`` or an
+offset (``+01``, ``+0100``, ``+01:00``); years 1000 to 9986. Numbers are Unix times. With ``auto``
+the size of a number says its unit: each instant from 1973-03-03 to 2099-12-31 has one reading
+(10**8 to 4,102,444,799 are seconds, 1,000 times that milliseconds, 1,000,000 times that
+microseconds), and any other number is refused. Part seconds are cut off downward.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn, Protocol
 from zoneinfo import ZoneInfo
 
-from fadecount.noise import unpredictable
+from fadecount.errors import InputError
 from fadecount.sources.options import SourceOptions
-from fadecount.sources.reading import Reason
-from fadecount.streams.inputs import person_digest
+
+
+class Reason(IntEnum):
+    """Why a row cannot be counted. A row is judged in this order, and the first reason is the one
+    reported."""
+
+    OVERLONG = 1
+    BINARY = 2
+    ENCODING = 3
+    QUOTES = 4
+    FIELDS = 5
+    OBJECT = 6
+    TIME = 7
+    FUTURE = 8
+    KEY = 9
+    AMOUNT = 10
+    NEGATIVE = 11
+    ABOVE = 12
+    PERSON = 13
+    BEFORE = 14
+    AFTER = 15
+
+    @property
+    def text(self) -> str:
+        """The reason in words."""
+        return _TEXTS[self]
+
+
+OUTSIDE = (Reason.BEFORE, Reason.AFTER)
+"""Reasons that are not errors in a row."""
+
+_TEXTS = {
+    Reason.OVERLONG: "the line is too long (max_line_bytes)",
+    Reason.BINARY: "the line holds a NUL byte, so it is not text",
+    Reason.ENCODING: "the line is not valid UTF-8",
+    Reason.QUOTES: "a quote is not closed on its line, or stands inside an unquoted field",
+    Reason.FIELDS: "the line has more or fewer fields than the header",
+    Reason.OBJECT: "the line is not a JSON object",
+    Reason.TIME: "the time is missing or cannot be read",
+    Reason.FUTURE: "the time lies too far in the future",
+    Reason.KEY: "the key is not declared; the option other counts such rows together",
+    Reason.AMOUNT: "the amount is not a whole number",
+    Reason.NEGATIVE: "the amount is negative",
+    Reason.ABOVE: "the amount is above max_amount",
+    Reason.PERSON: "the person is missing",
+    Reason.BEFORE: "the time is before the first tick that is counted",
+    Reason.AFTER: "the time is after the last tick that is counted",
+}
+
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class Lines(Protocol):
+    """What lines are read from: a file, a pipe, or a file that grows."""
+
+    def readline(self, size: int = -1, /) -> bytes: ...
+
+
+LineParser = Callable[[bytes], "list[str] | Reason"]
+
+
+def numbered_lines(stream: Lines, max_bytes: int) -> Iterator[tuple[int, bytes | Reason]]:
+    """Every line that is not blank, with its number from 1 and without its ending. Holds at most
+    one line in memory."""
+    number = 0
+    room = max_bytes + 2 + len(BYTE_ORDER_MARK)
+    while raw := stream.readline(room):
+        number += 1
+        if number == 1:
+            raw, room = raw.removeprefix(BYTE_ORDER_MARK), max_bytes + 2
+        ended = raw.endswith(b"\n")
+        line = without_ending(raw)
+        if len(line) > max_bytes:
+            while not ended and (rest := stream.readline(max_bytes)):
+                ended = rest.endswith(b"\n")
+            yield number, Reason.OVERLONG
+        elif line:
+            yield number, line
+
+
+def without_ending(raw: bytes) -> bytes:
+    """A line without its line feed, and without one carriage return before it."""
+    return raw.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def decoded(line: bytes) -> str | Reason:
+    """The text of a line, or why it is not text."""
+    if b"\0" in line:
+        return Reason.BINARY
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return Reason.ENCODING
+
+
+def split_fields(text: str, separator: str) -> list[str] | None:
+    """The fields of one CSV line, or None where a quote is out of place.
+
+    >>> split_fields('a,"b ""c"", d",', ",")
+    ['a', 'b "c", d', '']
+    """
+    if '"' not in text:
+        return text.split(separator)
+    pattern = _field_pattern(separator)
+    fields, position = [], 0
+    while True:
+        found = pattern.match(text, position)
+        if found is None:
+            return None
+        quoted, plain, end = found.groups()
+        fields.append(plain if quoted is None else quoted.replace('""', '"'))
+        if not end:
+            return fields
+        position = found.end()
+
+
+def _field_pattern(separator: str) -> re.Pattern[str]:
+    mark = re.escape(separator)
+    return re.compile(rf'(?:"([^"]*(?:""[^"]*)*)"|([^"{mark}]*))({mark}|\Z)')
+
+
+def csv_header(
+    line: bytes | Reason | None, options: SourceOptions, source: str
+) -> tuple[list[int], int]:
+    """The positions of the named columns in the header, and how many columns it has.
+
+    Messages never repeat the header: for a file without one they would show its first row.
+    """
+    if line is None:
+        raise InputError(f"{source} is empty; a CSV file begins with a header")
+    text = line if isinstance(line, Reason) else decoded(line)
+    names = None if isinstance(text, Reason) else split_fields(text, options.separator)
+    if names is None:
+        raise InputError(
+            f"{source}, line 1: the header cannot be read; a CSV file begins with the names of its"
+            " columns"
+        )
+    for column in options.columns:
+        if names.count(column) != 1:
+            found = "appears more than once" if column in names else "is not"
+            raise InputError(
+                f"{source}: the column {column!r} {found} in the header ({len(names)} columns);"
+                " check its name"
+            )
+    return [names.index(column) for column in options.columns], len(names)
+
+
+def csv_parser(places: list[int], width: int, separator: str) -> LineParser:
+    """A parser of CSV lines with ``width`` fields, of which those at ``places`` are wanted."""
+
+    def parse(line: bytes) -> list[str] | Reason:
+        text = decoded(line)
+        if isinstance(text, Reason):
+            return text
+        fields = split_fields(text, separator)
+        if fields is None:
+            return Reason.QUOTES
+        return [fields[place] for place in places] if len(fields) == width else Reason.FIELDS
+
+    return parse
+
+
+def json_parser(columns: tuple[str, ...]) -> LineParser:
+    """A parser of JSON objects, of which the members named ``columns`` are wanted. Numbers stay as
+    they are written."""
+    decode = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_refuse).decode
+
+    def parse(line: bytes) -> list[str] | Reason:
+        text = decoded(line)
+        if isinstance(text, Reason):
+            return text
+        try:
+            row = decode(text)
+        except (ValueError, RecursionError):
+            return Reason.OBJECT
+        if not isinstance(row, dict):
+            return Reason.OBJECT
+        values = map(row.get, columns)
+        return [value if isinstance(value, str) else "" for value in values]
+
+    return parse
+
+
+def _refuse(_constant: str) -> NoReturn:
+    raise ValueError("not JSON")
+
 
 ISO_PATTERN = (
     r"^[1-9][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
@@ -159,7 +347,11 @@ class RowJudge:
         self._read_time = time_reader(options)
         self._key_index = {key: index for index, key in enumerate(options.keys)}
         self._other = None if options.other is None else self._key_index[options.other]
-        self._person_key = person_key or unpredictable(32)
+        if options.person is not None:
+            from fadecount.noise import unpredictable
+            from fadecount.streams.inputs import person_digest
+
+            self._digest, self._person_key = person_digest, person_key or unpredictable(32)
         columns = options.columns
         self._at = {name: columns.index(name) for name in columns}
 
@@ -185,7 +377,7 @@ class RowJudge:
             name = texts[at[options.person]]
             if not name:
                 return Reason.PERSON
-            person = person_digest(name, self._person_key)
+            person = self._digest(name, self._person_key)
         assert seconds is not None and key is not None
         return Event(seconds, key, amount, person)
 

@@ -5,21 +5,39 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fadecount.streams.chunks import Chunk
-from fadecount.streams.clock import ClockGuard, ClockReading, ClockState
-from fadecount.streams.description import Description
-from fadecount.streams.fence import Fence, FileFence, ServerFence, fence_from
-from fadecount.streams.forks import Fork, StreamLoss
-from fadecount.streams.inputs import Batch, Intake, ReadPosition
-from fadecount.streams.reader import Monotone, Reader, Releases
-from fadecount.streams.seal import Plain, Seal, Sealed, seal_from
-from fadecount.streams.store import PostgresStore, SQLiteStore, Store
-from fadecount.streams.stream import Stream
-from fadecount.streams.ticks import Ticks
-from fadecount.streams.unit import Unit
-
 if TYPE_CHECKING:
+    from fadecount.streams.chunks import Chunk
+    from fadecount.streams.clock import ClockGuard, ClockReading, ClockState
+    from fadecount.streams.description import Description
+    from fadecount.streams.fence import Fence, FileFence, ServerFence, fence_from
+    from fadecount.streams.forks import Fork, StreamLoss
+    from fadecount.streams.inputs import Batch, Intake, ReadPosition
+    from fadecount.streams.reader import Reader
+    from fadecount.streams.releases import Monotone, Releases
+    from fadecount.streams.seal import Plain, Seal, Sealed, seal_from
+    from fadecount.streams.store import PostgresStore, SQLiteStore, Store
+    from fadecount.streams.stream import Stream
+    from fadecount.streams.ticks import Ticks
+    from fadecount.streams.unit import Unit
     from fadecount.streams.windows import WindowCalendar, Windows
+
+_NAMES = {
+    "chunks": ("Chunk",),
+    "clock": ("ClockGuard", "ClockReading", "ClockState"),
+    "description": ("Description",),
+    "fence": ("Fence", "FileFence", "ServerFence", "fence_from"),
+    "forks": ("Fork", "StreamLoss"),
+    "inputs": ("Batch", "Intake", "ReadPosition"),
+    "reader": ("Reader",),
+    "releases": ("Monotone", "Releases"),
+    "seal": ("Plain", "Seal", "Sealed", "seal_from"),
+    "store": ("PostgresStore", "SQLiteStore", "Store"),
+    "stream": ("Stream",),
+    "ticks": ("Ticks",),
+    "unit": ("Unit",),
+    "windows": ("WindowCalendar", "Windows"),
+}
+"""The public names of each module."""
 
 __all__ = [
     "Batch",
@@ -55,7 +73,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load these names on first use: counting does not need them."""
-    if name not in ("WindowCalendar", "Windows"):
+    """Import a public name when it is first used: a run without a store needs few of them."""
+    home = next((module for module, names in _NAMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module("fadecount.streams.windows"), name)
+    globals()[name] = value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    return value

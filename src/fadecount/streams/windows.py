@@ -57,6 +57,7 @@ class WindowCalendar:
                 "such as 1h, 1d or 1mo",
             )
         Ticks(tick_seconds=DAY, zone=self.zone)
+        self.edges(0, 1)  # a window that Python's calendar cannot hold is refused now
 
     @property
     def _parts(self) -> tuple[int, str]:
@@ -79,11 +80,16 @@ class WindowCalendar:
             length = count * UNITS[unit]
             return np.arange(first // length, -(-end // length) + 1, dtype=np.int64) * length
         number = self._number(first)
-        found = [self._begin(number)]
-        while found[-1] < end or len(found) < 2:
-            number += 1
-            found.append(self._begin(number))
-        return np.array(found, dtype=np.int64)
+        try:
+            begins = [self._begin(number)]
+            while begins[-1] < end or len(begins) < 2:
+                number += 1
+                begins.append(self._begin(number))
+        except (ValueError, OverflowError):  # Python's calendar has the years 1 to 9999
+            raise bad_parameter(
+                "per", self.per, "so short that windows end before the year 10000", "such as 1y"
+            ) from None
+        return np.array(begins, dtype=np.int64)
 
     def _number(self, second: int) -> int:
         """The number of the window that contains a time."""

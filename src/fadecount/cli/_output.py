@@ -1,0 +1,170 @@
+"""What commands print: JSON, tables, sentences about losses, and progress."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from fadecount.cli._options import visits_from
+from fadecount.durations import UNITS, format_duration
+from fadecount.rounding import shown_chance, shown_factor, shown_loss
+
+if TYPE_CHECKING:
+    from fadecount.mechanisms import Loss, Mechanism
+    from fadecount.streams import StreamLoss, Unit
+
+_AGES = (UNITS["m"], UNITS["h"], UNITS["d"], UNITS["w"], UNITS["mo"], UNITS["y"], 10 * UNITS["y"])
+
+
+def json_text(value: object) -> str:
+    """Return a result as JSON. A number without bound is written as ``"inf"``, as in plan files:
+    JSON has no infinity."""
+    return json.dumps(_finite(value), allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def lines_of(rows: list[list[str]], *, tick_seconds: int | None) -> str:
+    """Return rows as aligned lines, all columns to the right; without a tick the second column,
+    the age as a duration, is left out."""
+    if tick_seconds is None:
+        rows = [[row[0], *row[2:]] for row in rows]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def shown_ages(oldest: int, tick_seconds: int | None) -> list[int]:
+    """Return the ages to list: 0, one step, then powers of ten, or a minute, an hour, a day ... up
+    to the oldest."""
+    if tick_seconds is None:
+        grown = [10**power for power in range(19)]
+    else:
+        grown = [1, *(seconds // tick_seconds for seconds in _AGES if seconds >= tick_seconds)]
+    return sorted({age for age in (0, *grown, oldest) if age <= oldest})
+
+
+def age_name(age: int, tick_seconds: int | None) -> str:
+    """Return an age as a duration, if the length of a step is known."""
+    if not tick_seconds:
+        return ""
+    return format_duration(age * tick_seconds) if age else "at once"
+
+
+def exception_of(mechanism: Mechanism) -> str:
+    """Return the end of a sentence about a loss: the chance with which a promise may fail."""
+    delta = getattr(mechanism, "delta", None)
+    return "" if delta is None else f", except with a chance of {delta:g}"
+
+
+def visits_loss(
+    stream: StreamLoss,
+    arguments: argparse.Namespace,
+    tick_seconds: int | None,
+    *,
+    unit: Unit | None = None,
+    due: int | None = None,
+    released: int | None = None,
+) -> dict[str, Any]:
+    """Return what is lost about someone with the given visits until now, by now and in a year:
+    upper bounds for all visits together, wherever in the stream they were, and a sentence.
+
+    ``released`` is how many ticks there were: nobody came before.
+    """
+    from fadecount.streams.unit import ONE_EVENT
+
+    events, every, length, tick = visits_from(arguments, tick_seconds)
+    seen = length if released is None else min(length, released)
+    now, later = (
+        stream.of_person(
+            events,
+            every=every * tick,
+            during=seen * tick,
+            tick_seconds=tick,
+            later=seconds,
+            unit=unit or ONE_EVENT,
+            due=due,
+        )
+        for seconds in (0, UNITS["y"])
+    )
+    return {
+        "visits": arguments.visits,
+        "for": arguments.span,
+        "loss_now": now.epsilon,
+        "loss_in_a_year": later.epsilon,
+        "sentence": _sentence(stream.mechanism, arguments.visits, length * tick, now, later),
+    }
+
+
+def _sentence(mechanism: Mechanism, visits: str, seconds: int, now: Loss, later: Loss) -> str:
+    text = (
+        f"Someone who came {visits.strip()} for {format_duration(seconds)} until now: "
+        f"at most ε = {shown_loss(now.epsilon)} is lost by now, "
+        f"at most ε = {shown_loss(later.epsilon)} will be lost in a year{exception_of(mechanism)}. "
+        f"A guess whether they came at all, even at first, becomes {_sure(now)} sure by now, "
+        f"{_sure(later)} in a year"
+    )
+    if hasattr(mechanism, "delta"):
+        return f"{text}."
+    return (
+        f"{text}: its odds rise by a factor of at most {shown_factor(now.epsilon)} by now,"
+        f" {shown_factor(later.epsilon)} in a year."
+    )
+
+
+def _sure(loss: Loss) -> str:
+    shown = shown_chance(loss.certainty)
+    return shown if shown.startswith("over") else f"at most {shown}"
+
+
+@contextmanager
+def progress(label: str, *, total: float | None = None) -> Iterator[Callable[[float], None]]:
+    """Yield a function that takes how much more work is done. After half a second a bar on the
+    terminal shows it; without a terminal nothing does."""
+    if not sys.stderr.isatty():
+        yield lambda _amount: None
+        return
+    from tqdm import tqdm
+
+    shape = None if total else "{desc} {elapsed}"
+    with tqdm(desc=label, total=total, delay=0.5, bar_format=shape, unit_scale=True) as bar:
+
+        def advance(amount: float) -> None:
+            bar.update(amount)
+
+        yield advance
+
+
+@contextmanager
+def waiting(label: str) -> Iterator[None]:
+    """Show on the terminal that work without a measure of progress goes on."""
+    over = threading.Event()
+    with progress(label) as advance:
+
+        def show() -> None:
+            while not over.wait(0.2):
+                advance(0)
+
+        thread = threading.Thread(target=show, daemon=True)
+        if sys.stderr.isatty():
+            thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            if thread.ident is not None:
+                thread.join()
