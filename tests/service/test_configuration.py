@@ -15,7 +15,6 @@ from fadecount.cli.main import main
 from fadecount.errors import ParameterError
 from fadecount.service.configuration import OTHER_VARIABLES, SETTINGS, configuration
 from fadecount.service.settings import default_folder
-from tests.docs.pages import read
 from tests.service.process import ServeProcess
 
 FULL = {
@@ -145,12 +144,9 @@ def test_what_is_wrong_in_the_environment_is_one_line(name: str, text: str, said
     assert "\n" not in str(refused.value)
 
 
-def test_the_example_file_and_the_table_are_complete(tmp_path: Path) -> None:
+def test_the_example_file_can_be_read() -> None:
     example = Path(__file__).parents[2] / "deploy" / "fadecount.toml"
     assert configuration({}, {}, example)["allow_host"] == ("counts.example.org",)
-    page = read("docs/service.md")
-    for setting in SETTINGS:
-        assert f"| `{setting.option}` | `{setting.variable}` | `{setting.name}` |" in page
 
 
 def test_the_state_folder_is_found_for_other_commands_too(
