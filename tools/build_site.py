@@ -51,7 +51,7 @@ table.docutils td { vertical-align: top; }
 """
 
 _HEADING = re.compile(r"^## +(.+)$", re.MULTILINE)
-_LINK = re.compile(r"^\s*(?:- |\| )\[[^\]]*\]\(([^):#\s]+\.md)\)", re.MULTILINE)
+_LINK = re.compile(r"^- \[([^\]]*)\]\(([^):#\s]+\.md)\)", re.MULTILINE)
 _ENTRY = (
     '<!doctype html><meta charset="utf-8"><title>fadecount</title><meta http-equiv="refresh"'
     ' content="0; url=docs/index.html">\n'
@@ -59,10 +59,10 @@ _ENTRY = (
 
 
 def navigation(page: str) -> Iterator[tuple[str, list[str]]]:
-    """The captions of a page of links, each with the pages listed below it."""
-    parts = _HEADING.split(page)
-    yield "", _LINK.findall(parts[0])
-    yield from zip(parts[1::2], map(_LINK.findall, parts[2::2]), strict=True)
+    """The captions of a page of links, each with the pages listed below it as Sphinx names them."""
+    captions = ["", *_HEADING.split(page)[1::2]]
+    for caption, part in zip(captions, _HEADING.split(page)[::2], strict=True):
+        yield caption, [f"{title} <{target}>" for title, target in _LINK.findall(part)]
 
 
 def with_navigation(page: str) -> str:

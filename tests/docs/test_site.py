@@ -65,9 +65,9 @@ def test_the_lists_of_the_index_are_the_navigation() -> None:
         "# All\n\n- [a](a.md): first\n\n## More\n\nText with [z](z.md).\n\n- [b](../b.md)\n"
         "- [c](https://example.org/c.md)\n"
     )
-    assert list(navigation(page)) == [("", ["a.md"]), ("More", ["../b.md"])]
+    assert list(navigation(page)) == [("", ["a <a.md>"]), ("More", ["b <../b.md>"])]
     assert with_navigation(page).endswith(
-        "```{toctree}\n:hidden:\n:caption: More\n\n../b.md\n```\n"
+        "```{toctree}\n:hidden:\n:caption: More\n\nb <../b.md>\n```\n"
     )
 
 
