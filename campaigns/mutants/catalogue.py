@@ -40,13 +40,8 @@ class Mutant:
         file.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
-LEVELS, SCHEDULE, HEAD = (
-    "mechanisms/level_budgets.py",
-    "mechanisms/schedule.py",
-    "mechanisms/head_start.py",
-)
+LEVELS, SCHEDULE = "mechanisms/level_budgets.py", "mechanisms/schedule.py"
 CURVE, FADING = "service/fading_curve.py", ("tests/service/test_fading_curve.py",)
-LATE = ("tests/mechanisms/test_head_start.py", "tests/mechanisms/test_exact_loss.py")
 PATH, COUNTER, GRID = "counters/path.py", "counters/counter.py", "counters/grid.py"
 LAPLACE, SOURCE, TABLE, WORDS = (
     "noise/laplace.py",
@@ -83,63 +78,6 @@ MUTANTS = (
         "shown = self.shown + 1",
         "shown = self.shown + 2",
         DEFINITION,
-    ),
-    Mutant(
-        "head start one off",
-        SCHEDULE,
-        "return (1 << self.head_start) - 1",
-        "return 1 << self.head_start",
-        DEFINITION,
-    ),
-    Mutant(
-        "a level too few at the start",
-        SCHEDULE,
-        "return 0, shown + self.skipped",
-        "return 0, shown + self.skipped // 2",
-        DEFINITION,
-    ),
-    Mutant(
-        "head start ignored by single steps",
-        PATH,
-        "tails = shown + self._skipped,",
-        "tails = shown,",
-        DEFINITION,
-    ),
-    Mutant(
-        "items of a head start one off",
-        LEVELS,
-        "+ self.schedule.skipped",
-        "+ (1 << self._head_start)",
-        LATE,
-    ),
-    Mutant(
-        "a tree of the head start left out",
-        HEAD,
-        "level >= costs.head_start:\n        between, paid, bound = costs",
-        "level > costs.head_start:\n        between, paid, bound = costs",
-        LATE,
-    ),
-    Mutant(
-        "left siblings of an item free",
-        HEAD,
-        "if bit else (whole, 0)\n        for",
-        "if bit else (0, 0)\n        for",
-        LATE,
-    ),
-    Mutant("worst places one off", HEAD, "for after in (0, 1)]", "for after in (-1, 1)]", LATE),
-    Mutant(
-        "sign of the shift before the item",
-        HEAD,
-        "else 0\n        up, down = (0, whole)",
-        "else 0\n        up, down = (0, -whole)",
-        LATE,
-    ),
-    Mutant(
-        "carry of the age forgotten",
-        HEAD,
-        "in above[bit + distance >> 1]:",
-        "in above[distance >> 1 or 1]:",
-        LATE,
     ),
     Mutant(
         "a variable redrawn at a block's border",
@@ -487,13 +425,6 @@ MUTANTS = (
         "claim(database, self._fence, self._uid, name)  # again",
         "pass  # again",
         ("tests/streams/test_lost_store.py",),
-    ),
-    Mutant(
-        "histories with a head start",
-        "streams/forks.py",
-        "if self.forks and head_start:",
-        "if False:",
-        ("tests/streams/test_forks.py",),
     ),
     Mutant(
         "one history fewer",

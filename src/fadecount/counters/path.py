@@ -44,7 +44,6 @@ class NoisePath:
         "_length",
         "_place",
         "_plan",
-        "_skipped",
         "_source",
         "_tails",
         "_width",
@@ -57,7 +56,6 @@ class NoisePath:
         self._plan = _plan(schedule, resolution_bits)
         self._length = schedule.round_length
         self._place = schedule.place
-        self._skipped = schedule.skipped
         self._source = source
         self._width = width
         self._draw: Callable[[DiscreteLaplace, int, int, int], Any] = (
@@ -83,7 +81,7 @@ class NoisePath:
         """The noise of the next step: an int, or an array over the counts (not to be written
         to)."""
         shown = self.shown + 1
-        clock, round_number, tails = shown + self._skipped, 0, self._tails
+        clock, round_number, tails = shown, 0, self._tails
         if self._length is not None:
             round_number, clock = self._place(shown)
             if clock == 1 and round_number:

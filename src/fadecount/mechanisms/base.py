@@ -37,8 +37,6 @@ from fadecount.mechanisms.schedule import Schedule
 
 JSON_VERSION = 1
 LARGEST_SENSITIVITY, LARGEST_KEYS = 1 << 51, 1_000_000
-_LEFT_OUT = {"planned_tick_seconds": None, "head_start": 0}
-"""Fields that the JSON leaves out where they have their default."""
 
 
 class Mechanism(ABC):
@@ -200,7 +198,7 @@ class Mechanism(ABC):
 
         >>> import fadecount as fc
         >>> fc.Gradual(epsilon=1.0, exponent=2.0).for_sensitivity(4)
-        Gradual(epsilon=0.25, exponent=2.0, delay=0, head_start=0)
+        Gradual(epsilon=0.25, exponent=2.0, delay=0)
         """
         remedy = "it is by how much one unit can change the count of a step"
         divisor = require_integer(
@@ -342,11 +340,8 @@ class Mechanism(ABC):
         fields = {
             field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)
         }
-        fields = {
-            name: value
-            for name, value in fields.items()
-            if name not in _LEFT_OUT or value != _LEFT_OUT[name]
-        }
+        if self.planned_tick_seconds is None:
+            fields.pop("planned_tick_seconds", None)
         return json.dumps(
             {"fadecount": "mechanism", "version": JSON_VERSION, "kind": self.kind, **fields},
             allow_nan=False,

@@ -10,7 +10,6 @@ from fadecount.checks import (
     LONGEST,
     planned_tick,
     require_budget,
-    require_head_start,
     require_integer,
 )
 from fadecount.errors import bad_parameter
@@ -28,11 +27,6 @@ class Designed(LevelMechanism):
     An infinite first budget leaves the first output without noise: its loss is infinite, and no
     counter runs it.
 
-    ``head_start=m`` starts the clock at ``2**m``: the levels ``0 .. m`` are in use from the first
-    step on. So the first outputs have the noise of later ones. In return every item loses less, for
-    the same noise later on: no item is alone in a small interval, and shifts of larger ones are
-    shared. The stream is still unbounded.
-
     Formal guarantee and proof as for ``Gradual``: the exact loss of docs/theory.md, section 4,
     holds for any budgets.
 
@@ -44,7 +38,6 @@ class Designed(LevelMechanism):
     budgets: Sequence[float]
     _: KW_ONLY
     delay: int = 0
-    head_start: int = 0
     planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "designed"
     _budget_fields: ClassVar[tuple[str, ...]] = ("budgets",)
@@ -64,16 +57,11 @@ class Designed(LevelMechanism):
             "delay", self.delay, minimum=0, maximum=LONGEST, remedy="0 means no delay"
         )
         object.__setattr__(self, "delay", delay)
-        object.__setattr__(self, "head_start", require_head_start(self.head_start))
         object.__setattr__(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
 
     @property
     def _delay(self) -> int:
         return self.delay
-
-    @property
-    def _head_start(self) -> int:
-        return self.head_start
 
     def _level_budget(self, level: int) -> float:
         return self.budgets[min(level, len(self.budgets) - 1)]
@@ -86,17 +74,14 @@ class Designed(LevelMechanism):
         horizon: int,
         budgets: Sequence[float] = (1.0,),
         delay: int = 0,
-        head_start: int = 0,
         resolution_bits: float = 0,
     ) -> Self:
         """The most private one whose budgets are in the given proportion and whose error over the
         horizon is at most ``mse``."""
-        shape = cls(budgets=budgets, delay=delay, head_start=head_start).budgets
+        shape = cls(budgets=budgets, delay=delay).budgets
 
         def build(factor: float) -> Any:
-            return cls(
-                budgets=tuple(factor * each for each in shape), delay=delay, head_start=head_start
-            )
+            return cls(budgets=tuple(factor * each for each in shape), delay=delay)
 
         result: Self = smallest_meeting(build, mse, horizon, resolution_bits)
         return result

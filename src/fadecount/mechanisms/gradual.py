@@ -17,7 +17,6 @@ from fadecount.checks import (
     LONGEST,
     planned_tick,
     require_budget,
-    require_head_start,
     require_integer,
     require_real,
 )
@@ -34,9 +33,7 @@ class Gradual(LevelMechanism):
     ``epsilon`` is the loss at the first output that shows the item, ``exponent`` (lambda in the
     paper) how fast it grows afterwards, ``delay`` (B) how many steps outputs lag behind; during the
     delay an item loses nothing. Noise of level ``l`` has scale ``(1 + l)**(1 - exponent) /
-    epsilon``. With ``head_start=m`` the first step has the noise of step ``2**m``: early outputs
-    have more noise, and all items lose less (see :class:`Designed`). With an exponent above 3/2 the
-    squared error stays bounded; 1 gives a loss of ``epsilon * (floor(log2(age + 1)) + 1)``.
+    epsilon``. With an exponent above 3/2 the squared error stays bounded; 1 gives a loss of ``epsilon * (floor(log2(age + 1)) + 1)``.
 
     Formal guarantee: epsilon-differential privacy with expiration ``g(age) = loss(age) / epsilon``
     (Definition 1 of the paper), for streams that differ by at most 1 in one step. Proof:
@@ -51,7 +48,6 @@ class Gradual(LevelMechanism):
     exponent: float = 1.0
     _: KW_ONLY
     delay: int = 0
-    head_start: int = 0
     planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "gradual"
     _budget_fields: ClassVar[tuple[str, ...]] = ("epsilon",)
@@ -66,17 +62,12 @@ class Gradual(LevelMechanism):
             "delay", self.delay, minimum=0, maximum=LONGEST, remedy="0 means no delay"
         )
         object.__setattr__(self, "delay", delay)
-        object.__setattr__(self, "head_start", require_head_start(self.head_start))
         object.__setattr__(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
         require_budget("epsilon at the highest level", self._level_budget(LEVELS - 1))
 
     @property
     def _delay(self) -> int:
         return self.delay
-
-    @property
-    def _head_start(self) -> int:
-        return self.head_start
 
     def _level_budget(self, level: int) -> float:
         return min(self.epsilon * rounded_power(1 + level, self.exponent - 1.0), LARGEST_BUDGET)
@@ -105,14 +96,13 @@ class Gradual(LevelMechanism):
         horizon: int,
         exponent: float = 1.0,
         delay: int = 0,
-        head_start: int = 0,
         resolution_bits: float = 0,
     ) -> Self:
         """The most private one (smallest epsilon) whose mean squared error over the horizon is at
         most ``mse``."""
 
         def build(factor: float) -> Any:
-            return cls(epsilon=factor, exponent=exponent, delay=delay, head_start=head_start)
+            return cls(epsilon=factor, exponent=exponent, delay=delay)
 
         result: Self = smallest_meeting(build, mse, horizon, resolution_bits)
         return result

@@ -10,7 +10,7 @@ value of
 
 the cheapest way to shift the noise so that one output sequence turns into the other. Proofs are in
 docs/theory.md: the value is attained (so it is no mere bound), integral shifts suffice, and the
-first item is the worst unless there is a head start (see :mod:`fadecount.mechanisms.head_start`).
+first item is the worst.
 Two ways to compute it in O(log t):
 
 :func:`worst_case` uses the closed form for the first item. With ``F_0 = e_0``, ``F_l = min(e_l, 2
@@ -35,7 +35,6 @@ from fadecount.checks import Number, Whole
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import bit_length
 from fadecount.mechanisms.exact_sum import INFINITE, ExactSum
-from fadecount.mechanisms.head_start import worst_from
 from fadecount.mechanisms.schedule import LEVELS, Schedule
 
 
@@ -54,22 +53,17 @@ class LevelMechanism(Mechanism):
     def _delay(self) -> int: ...
 
     @property
-    def _head_start(self) -> int:
-        return 0
-
-    @property
     def schedule(self) -> Schedule:
         return _schedule(self)
 
     def _worst_loss(self, age: Whole) -> Number:
         shown = age - self._delay
-        return _since(
-            shown, worst_case(self.schedule.budgets, _at_least(shown, 0), self._head_start)
-        )
+        return _since(shown, worst_case(self.schedule.budgets, _at_least(shown, 0)))
 
     def _position_loss(self, age: Whole, position: Whole) -> Number:
-        shown, first = age - self._delay, position + self.schedule.skipped
-        return _since(shown, at_position(self.schedule.budgets, first, first + _at_least(shown, 0)))
+        shown = age - self._delay
+        last = position + _at_least(shown, 0)
+        return _since(shown, at_position(self.schedule.budgets, position, last))
 
     def _paper_loss(self, age: Whole) -> Number:
         """Twice the sum of the budgets of all levels reached: the paper covers an age by at most
@@ -83,7 +77,7 @@ class LevelMechanism(Mechanism):
 @lru_cache(maxsize=256)
 def _schedule(mechanism: LevelMechanism) -> Schedule:
     budgets = tuple(mechanism._level_budget(level) for level in range(LEVELS))
-    return Schedule(budgets=budgets, delay=mechanism._delay, head_start=mechanism._head_start)
+    return Schedule(budgets=budgets, delay=mechanism._delay)
 
 
 @lru_cache(maxsize=256)
@@ -115,11 +109,9 @@ def whole_costs(budgets: Sequence[float]) -> list[float]:
     return costs
 
 
-def worst_case(budgets: Sequence[float], age: Whole, head_start: int = 0) -> Number:
+def worst_case(budgets: Sequence[float], age: Whole) -> Number:
     """The largest loss over all positions at an age counted from the first output that shows the
     item, rounded up."""
-    if head_start:
-        return worst_from(budgets, head_start, age)
     finite = [min(budget, INFINITE) for budget in budgets]
     whole = whole_costs(finite)
     reach = age + 1

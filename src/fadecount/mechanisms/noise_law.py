@@ -162,7 +162,7 @@ def half_widths(
         return schedule.memories.half_widths(shown, beta)
     length = schedule.round_length
     rounds = shown * 0 if length is None else (shown - 1) // length
-    clock = shown - rounds * (length or 0) + schedule.skipped
+    clock = shown - rounds * (length or 0)
     levels = (
         np.bitwise_count(np.maximum(clock, 0))
         if schedule.alternating
@@ -194,9 +194,7 @@ def window_half_widths(
         shown = np.maximum(steps - schedule.delay, 0)
         length = schedule.round_length
         rounds = shown * 0 if length is None else np.maximum(shown - 1, 0) // length
-        skipped = schedule.place(1)[1] - 1
-        clock = np.where(shown > 0, shown - rounds * (length or 0) + skipped, 0)
-        kinds += [rounds, clock]
+        kinds += [rounds, shown - rounds * (length or 0)]
     (first_rounds, first), (last_rounds, last) = kinds[:2], kinds[2:]
     if schedule.alternating:  # all levels have one budget: only the number of variables matters
         kept = np.where(

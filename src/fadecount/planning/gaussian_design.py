@@ -109,6 +109,12 @@ class _Wanted:
             return float(np.asarray(mechanism.variance(self._targets.horizon)))
         return mechanism.mse(self._targets.horizon)
 
+    def _least(self, rates: Callable[[Vector], tuple[Vector, Vector]], start: Vector) -> Vector:
+        """The argument with the least error; ``rates`` gives its decays and poles."""
+        for sharp in _SHARP:
+            start = minimised(lambda x, sharp=sharp: self._value(*rates(x), sharp), start)  # type: ignore[misc]
+        return start
+
     def _value(self, decays: Vector, poles: Vector, sharp: float) -> float:
         if (
             poles[-1] > _FASTEST
@@ -134,18 +140,10 @@ class _Wanted:
         start = np.log(np.concatenate([rates[:1], np.diff(np.log(rates))]))
 
         def free(x: Vector) -> Vector:
-            logs = np.cumsum(
-                np.concatenate([np.clip(x[:1], -60.0, 1.0), np.exp(np.clip(x[1:], -9.0, 4.0))])
-            )
-            return np.asarray(np.exp(logs))
+            steps = [np.clip(x[:1], -60.0, 1.0), np.exp(np.clip(x[1:], -9.0, 4.0))]
+            return np.asarray(np.exp(np.cumsum(np.concatenate(steps))))
 
-        for sharp in _SHARP:
-            start = minimised(
-                lambda x, sharp=sharp: self._value(free(x)[::2], free(x)[1::2], sharp),
-                start,  # type: ignore[misc]
-            )
-        found: Vector = free(start)
-        return found
+        return free(self._least(lambda x: (free(x)[::2], free(x)[1::2]), start))
 
     def mechanism(self, rates: Vector) -> Gaussian | None:
         """The certified mechanism with half-lives near these rates; None if two of them coincide or
@@ -167,10 +165,9 @@ class _Wanted:
 
         shares = np.clip(shares, 1e-4, 1.0 - 1e-4)
         start = np.log(shares / (1.0 - shares))
-        for sharp in _SHARP:
-            start = minimised(lambda x, sharp=sharp: self._value(inside(x), poles, sharp), start)  # type: ignore[misc]
+        decays = inside(self._least(lambda x: (inside(x), poles), start))
         return self._certified(
-            [float(each) for each in half_lives], response_of(inside(start), poles).weights
+            [float(each) for each in half_lives], response_of(decays, poles).weights
         )
 
     def _certified(self, half_lives: list[float], weights: Vector) -> Gaussian | None:

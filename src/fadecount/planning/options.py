@@ -169,16 +169,8 @@ def _character(option: Option) -> str:
     if isinstance(option.mechanism, Gaussian):
         return f"Gaussian noise, whose promise may fail with probability {option.mechanism.delta:g}"
     if isinstance(option.mechanism, Designed):
-        parts = [
-            "every level has its own budget"
-            + (", chosen for the last step" if "even" in option.name else "")
-        ]
-        if steps := (1 << option.mechanism.head_start) - 1:
-            parts.append(
-                f"starts as if {steps:,} steps had passed, so that early outputs have the error of"
-                " later ones"
-            )
-        return "; ".join(parts)
+        chosen = ", chosen for the last step" if "even" in option.name else ""
+        return f"every level has its own budget{chosen}"
     return f"one formula, a loss of the order log(age)^{option.mechanism.exponent:g}"
 
 

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fadecount.errors import ParameterError, bad_parameter
+from fadecount.errors import ParameterError
 from fadecount.planning.certify import Shape, best_gradual, gradual, least_factor, meets, scaled
-from fadecount.planning.design import OBJECTIVES, cost_of, design_for
+from fadecount.planning.design import cost_of, design_for, require_objective
 from fadecount.planning.gaussian_design import gaussian_design_for
 from fadecount.planning.options import Option, curve_ages, forecast, person_losses, with_reasons
 from fadecount.planning.request import Person, Request, read_request
@@ -53,10 +53,9 @@ def plan(
     """The mechanisms that fit the request, best first: designed and gradual ones, with and without
     the allowed delay.
 
-    "designed" has the least mean squared error, usually with a head start: its first outputs have
-    the error of later ones. "designed, no head start" has the least error without one; "designed,
-    even" the least variance at the last step, which is the worst. With ``objective="worst"`` the
-    former two have the least variance at the last step, and "designed, mean" the least mean.
+    "designed" has the least mean squared error, "designed, even" the least variance at the last
+    step, which is the worst. With ``objective="worst"`` "designed" has the least variance at the
+    last step, and "designed, mean" the least mean squared error.
 
     Losses given (``targets``, ages to losses): each option keeps them, exactly, and the one with
     the least error comes first. Errors given (``mean_error``, or ``max_error`` with probability ``1
@@ -71,13 +70,7 @@ def plan(
     >>> fc.plan({60: 0.5, 43_200: 2.0, 525_600: 4.0}, horizon=525_600).best.name
     'designed'
     """
-    if objective not in OBJECTIVES:
-        raise bad_parameter(
-            "objective",
-            objective,
-            f"one of {', '.join(OBJECTIVES)}",
-            "mse is the mean squared error",
-        )
+    require_objective(objective)
     return plan_for(
         read_request(
             horizon=horizon,
@@ -122,16 +115,13 @@ def _candidates(request: Request) -> Iterator[tuple[str, Shape]]:
     for delay in dict.fromkeys((0, request.delay)):
         targets = request.targets_with(delay)
         late = f", {delay} late" if delay else ""
-        chosen = design_for(targets, request.objective)
-        yield f"designed{late}", chosen
-        if chosen.head_start:
-            yield f"designed, no head start{late}", design_for(targets, request.objective, 0)
+        yield f"designed{late}", design_for(targets, request.objective)
         other, name = (
             ("mse", "designed, mean")
             if request.objective == "worst"
             else ("worst", "designed, even")
         )
-        yield f"{name}{late}", design_for(targets, other, 0)
+        yield f"{name}{late}", design_for(targets, other)
         best = best_gradual(targets, cost)
         others = (
             gradual(targets, exponent)
@@ -174,11 +164,7 @@ def _option(name: str, shape: Shape, request: Request) -> Option | None:
 def _alike(option: Option, other: Option) -> bool:
     """Whether a second design differs too little from the first to be worth a line."""
     one, two = option.mechanism, other.mechanism
-    if (one.kind, one.delay, one.schedule.head_start > 0) != (
-        two.kind,
-        two.delay,
-        two.schedule.head_start > 0,
-    ):
+    if (one.kind, one.delay) != (two.kind, two.delay):
         return False
     figures = (
         (each.forecast.mean, each.forecast.worst, each.curve[-1][1]) for each in (option, other)

@@ -22,7 +22,6 @@ from fadecount.checks import LONGEST, require_integer, require_real
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import require_keys
 from fadecount.mechanisms.gaussian import require_delta
-from fadecount.planning.patterns import Limit
 
 LONGEST_HORIZON = 1 << 60
 LARGEST_LOSS = float(1 << 20)
@@ -111,6 +110,18 @@ class Person:
 
 
 EVENT = Person(events=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A weighted sum of losses must stay at or below ``most``.
+
+    Each part ``(reach, times)`` stands for so many items, each seen for ``reach`` outputs (its age
+    past the delay, plus one).
+    """
+
+    most: float
+    parts: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
