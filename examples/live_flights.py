@@ -36,6 +36,7 @@ from fadecount.service import (
     Storage,
     configure_logs,
     open_store,
+    open_tokens,
     serve,
 )
 from fadecount.streams import Description, Ticks
@@ -133,7 +134,8 @@ def main() -> int:
     print("reading a year of departures ...", flush=True)
     first, counts = departures()
     fill(storage, first, counts[:HISTORY_HOURS])
-    token, _ = storage.tokens().create(Role.WRITER, stream=NAME)
+    with open_tokens(storage) as tokens:
+        token, _ = tokens.create(Role.WRITER, stream=NAME)
     now = first + HISTORY_HOURS
     clock = FastClock(now * HOUR, arguments.speed)
     stopped = threading.Event()

@@ -370,13 +370,6 @@ MUTANTS = (
         ("tests/streams/test_inputs.py",),
     ),
     Mutant(
-        "large requests committed together",
-        "service/writer.py",
-        "fits = job.keys <= room",
-        "fits = True",
-        ("tests/service/test_writer.py",),
-    ),
-    Mutant(
         "sums of inputs that wrap",
         "streams/inputs.py",
         "np.where(rough < 1.5 * LARGEST_SUM, np.minimum(sums, LARGEST_SUM), LARGEST_SUM)",
@@ -439,23 +432,6 @@ MUTANTS = (
         "if status.first_tick is None:",
         "if False:",
         ("tests/streams/test_forks.py",),
-    ),
-    Mutant(
-        "an interrupted request stays",
-        "streams/requests.py",
-        """    finally:
-        answer = withdraw(database, number)""",
-        """    finally:
-        pass
-    answer = withdraw(database, number)""",
-        ("tests/service/test_requests.py",),
-    ),
-    Mutant(
-        "requests never expire",
-        "streams/requests.py",
-        "if each.until >= now]",
-        "]",
-        ("tests/service/test_requests.py",),
     ),
     Mutant(
         "the writing thread ends without a sign",
@@ -571,11 +547,54 @@ MUTANTS = (
         "<= delta * (1.0 + 1e-12)",
         GAUSSIAN,
     ),
+    # The service's working side: one writer, tokens in the database, one cache of answers.
     Mutant(
-        "variables of others break every command",
-        "service/configuration.py",
-        "elif only is None and name.startswith(PREFIX)",
-        "elif name.startswith(PREFIX)",
-        ("tests/cli/test_variables.py",),
+        "large requests committed together",
+        "service/writer.py",
+        "room -= self._jobs[0].keys if group else 0",
+        "room -= 0",
+        ("tests/service/test_writer.py",),
+    ),
+    Mutant(
+        "waiting batches bounded by number only",
+        "service/writer.py",
+        "or self._bytes + job.bytes > self._limits.waiting_bytes",
+        "or self._bytes < 0",
+        ("tests/service/test_writer.py",),
+    ),
+    Mutant(
+        "events counted in a tick that is over",
+        "service/writer.py",
+        "None if ahead else intake.ticks.at(now)",
+        "None",
+        ("tests/service/test_leader.py",),
+    ),
+    Mutant(
+        "an expired token accepted",
+        "service/tokens.py",
+        'and marker == "fc" and self.is_valid(grant)',
+        'and marker == "fc"',
+        ("tests/service/test_tokens.py",),
+    ),
+    Mutant(
+        "tokens of an old copy accepted",
+        "service/tokens.py",
+        "return time.monotonic() - self._replaced < LONGEST_AGE",
+        "return True",
+        ("tests/service/test_tokens.py",),
+    ),
+    Mutant(
+        "an answer of the tick before kept",
+        "service/reader_pool.py",
+        "if kept is None or kept.version != version:",
+        "if kept is None:",
+        ("tests/service/test_fairness.py",),
+    ),
+    Mutant(
+        "variables of others break the service",
+        "service/settings.py",
+        'and not text.startswith("tcp://")',
+        "",
+        ("tests/service/test_settings.py",),
     ),
 )

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from fadecount.cli.main import build_parser
-from fadecount.service.configuration import configuration
 from fadecount.service.openapi import openapi_document
+from fadecount.service.settings import read_settings
 from tests.docs.pages import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -58,7 +58,7 @@ def test_the_settings_are_settings() -> None:
     image = settings_of(dict(dockerfile())["ENV"].split())
     added = compose()["services"]["fadecount"]["environment"]
     assert all(name.startswith("FADECOUNT_") for name in (*image, *added))
-    found = configuration({}, {**image, **added})
+    found = read_settings({}, {**image, **added})
     assert (found["state"], found["fence"]) == (
         Path("/var/lib/fadecount"),
         "/var/lib/fadecount-fence",
@@ -68,7 +68,7 @@ def test_the_settings_are_settings() -> None:
         r"# (FADECOUNT_\w+): (\S+)", (DEPLOY / "compose.yaml").read_text(encoding="utf-8")
     )
     assert len(commented) == 2
-    configuration({}, {name: value.strip('"') for name, value in commented})
+    read_settings({}, {name: value.strip('"') for name, value in commented})
 
 
 def test_state_and_fence_are_two_volumes() -> None:
@@ -125,7 +125,8 @@ def test_the_image_is_built_from_these_files_and_no_others() -> None:
 
 def test_the_unit_file(tmp_path: Path) -> None:
     text = (DEPLOY / "fadecount.service").read_text(encoding="utf-8")
-    example = configuration({}, {}, DEPLOY / "fadecount.toml")
+    lines = (DEPLOY / "fadecount.env").read_text(encoding="utf-8").splitlines()
+    example = read_settings({}, settings_of([line for line in lines if line[0] != "#"]))
     folders = re.search(r"^StateDirectory=(.*)$", text, re.MULTILINE)
     assert folders is not None
     assert {str(example["state"]), str(example["fence"])} == {

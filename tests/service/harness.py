@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import fadecount as fc
 from fadecount.service.app import Service
@@ -21,13 +21,14 @@ from fadecount.service.http import allowed_hosts
 from fadecount.service.limits import Limits
 from fadecount.service.reader_pool import Facts
 from fadecount.service.server import make_server
-from fadecount.service.settings import Settings, Storage
-from fadecount.service.tokens import Role
+from fadecount.service.settings import Settings, Storage, open_tokens
+from fadecount.service.tokens import Grant, Role, Tokens
 
 EXACT = fc.Gradual(epsilon=2.0**14, exponent=1.0)
 """So much budget that a noise variable differs from 0 with probability below exp(-16000): releases
 show the true counts."""
 
+Result = TypeVar("Result")
 START = 1_700_000_000
 
 
@@ -73,10 +74,9 @@ class Harness:
         self._settings = Settings(
             storage=storage, public=public, limits=limits or Limits(), clock=self.clock
         )
-        self.tokens = storage.tokens()
         self.storage = storage
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self.admin, _ = self.tokens.create(Role.ADMIN)
+        self._running: Service | None = None
+        self.admin, self.own = self.new_token(Role.ADMIN)
 
     def __enter__(self) -> Self:
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -94,11 +94,11 @@ class Harness:
 
     async def _serve(self) -> None:
         try:
-            self.service = Service(
-                replace(self._settings, hosts=allowed_hosts("127.0.0.1", self.port))
-            )
+            settings = replace(self._settings, hosts=allowed_hosts("127.0.0.1", self.port))
+            self.service = Service(settings)
             await self.service.start()
             self._server = make_server(self.service, self._settings)
+            self._running = self.service
         except BaseException as error:
             self._failure = error
             self._listening.close()
@@ -106,6 +106,7 @@ class Harness:
             return
         self._started.set()
         await self._server.serve(sockets=[self._listening])
+        self._running = None
         await self.service.stop()
 
     def __exit__(self, *_: object) -> None:
@@ -114,7 +115,28 @@ class Harness:
         assert not self._thread.is_alive()
 
     def token(self, role: str, stream: str | None = None) -> str:
-        return self.tokens.create(Role(role), stream=stream)[0]
+        return self.new_token(Role(role), stream=stream)[0]
+
+    def new_token(self, role: Role, **options: Any) -> tuple[str, Grant]:
+        """A token as the command makes it, known to the service."""
+        return self.with_tokens(lambda tokens: tokens.create(role, **options))
+
+    def grants(self) -> list[Grant]:
+        """The tokens in the store."""
+        return self.with_tokens(lambda tokens: tokens.grants())
+
+    def grant_of(self, token: str) -> Grant:
+        """What a token allows."""
+        return next(each for each in self.grants() if each.id == token.split("_")[1])
+
+    def with_tokens(self, work: Callable[[Tokens], Result]) -> Result:
+        """Do something with the tokens beside the service, and let the service notice."""
+        with open_tokens(self.storage) as tokens:
+            result = work(tokens)
+        if self._running is not None:
+            running = self._running
+            asyncio.run_coroutine_threadsafe(running._read_tokens(), running._loop).result(20)
+        return result
 
     def client(self, token: str | None = None) -> fc.Client:
         return fc.Client(self.url, token or self.admin)

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from fadecount.service.settings import Storage
+from fadecount.service.settings import Storage, open_tokens
 from fadecount.service.tokens import Role
 
 
@@ -23,9 +23,9 @@ class ServeProcess:
 
     def __init__(self, folder: Path, *options: str, port: int = 0) -> None:
         self.folder, self._options, self._port = folder, options, port
-        storage = Storage(folder=folder / "state")
-        storage.prepare()
-        self.admin, _ = storage.tokens().create(Role.ADMIN)
+        database = options[options.index("--database") + 1] if "--database" in options else None
+        with open_tokens(Storage(folder=folder / "state", database=database)) as tokens:
+            self.admin, _ = tokens.create(Role.ADMIN)
         self.log = b""
         self.doom: tuple[str, int] | None = None
         """The step at which the next process kills itself, and at which passing of it."""

@@ -17,7 +17,7 @@ def test_the_log_names_the_token_and_holds_no_counts_keys_or_secrets(harness: Ha
         client.add("doors", {"a": 918_273})
     harness.close_tick()
     log = AuditLog.in_folder(harness.storage.folder)
-    own, other = harness.tokens.grant_of(harness.admin), harness.tokens.grant_of(token)
+    own, other = harness.own, harness.grant_of(token)
     assert own and other
     assert [(each.act, each.actor.partition(" ")[0], each.object) for each in log.entries()] == [
         (Act.TOKEN_CREATED, "user", own.id),

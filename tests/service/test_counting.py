@@ -217,7 +217,9 @@ def test_downtime_is_caught_up_and_nothing_released_changes(tmp_path: Path) -> N
         before = list(client.releases("doors"))
     clock.moment += 60 * 7000
     with Harness(tmp_path, clock=clock) as harness, harness.client() as client:
-        wait_for(lambda: harness.service.writer.lag_seconds() == 0.0)
+        leader = harness.service.writer.leader
+        assert leader is not None
+        wait_for(lambda: leader.lag_seconds() == 0.0)
         after = list(client.releases("doors", key="a"))
         assert list(client.releases("doors", until=after[5].tick)) == before
         starts = [row.tick for row in after]

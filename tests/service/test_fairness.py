@@ -3,13 +3,13 @@ many streams."""
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import socket
 import threading
 import tracemalloc
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,11 @@ from typing import Any
 import pytest
 
 import fadecount as fc
-from fadecount.service import leader as leader_module
 from fadecount.service import parsing, read_routes, write_routes
 from fadecount.service import writer as writer_module
-from fadecount.service.leader import Leader
-from fadecount.service.reader_pool import read_page
-from fadecount.streams import Description, FileFence, SQLiteStore, Ticks, stream
-from fadecount.streams.database import Checkpoints
+from fadecount.service.reader_pool import Facts, read_page
+from fadecount.service.writer import Leader
+from fadecount.streams import Description, FileFence, SQLiteStore, Ticks
 from fadecount.streams.sqlite import SQLiteDatabase
 from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
 
@@ -108,7 +106,8 @@ def test_reads_that_nobody_waits_for_are_not_done(
                 socket.create_connection(("127.0.0.1", shown.port), timeout=10)
             )
             connection.sendall(
-                f"GET /v1/streams/doors/releases?limit={limit} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+                f"GET /v1/streams/doors/releases?limit={limit} HTTP/1.1\r\n"
+                "Host: localhost\r\n\r\n".encode()
             )
         wait_for(lambda: shown.service.pool._waiting == 200)
     wait_for(lambda: shown.service.pool._waiting <= 4)
@@ -164,47 +163,6 @@ def test_an_answer_is_made_once_per_closed_tick(
         assert (len(made), len(seen)) == (2 * ticks, 2)
 
 
-def test_nobody_waits_for_a_tick_that_is_being_read(
-    shown: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Those who ask for the latest tick get the one before while the store is slow, and the new one
-    is read once for all."""
-
-    def latest() -> Any:
-        return shown.request("GET", "/v1/streams/doors/releases/latest").json()
-
-    shown.close_tick()
-    before = latest()
-    read: list[int] = []
-    hold = threading.Event()
-
-    def slow(*arguments: Any, **words: Any) -> Any:
-        read.append(1)
-        hold.wait(20)
-        return read_page(*arguments, **words)
-
-    monkeypatch.setattr(read_routes, "read_page", slow)
-    assert isinstance(shown.clock, StillClock)
-    shown.clock.moment += 60
-    wait_for(lambda: len(read) == 1)
-    assert [latest() for _ in range(5)] == [before] * 5
-    hold.set()
-    wait_for(lambda: latest()["id"] == before["id"] + 1)
-    assert len(read) == 1
-
-
-def test_a_stream_that_nobody_asks_for_is_not_read_at_its_ticks(shown: Harness) -> None:
-    shown.close_tick()
-    closed, pool = shown.service.metrics.ticks_closed._value, shown.service.pool
-    assert isinstance(shown.clock, StillClock)
-    for known in (True, False):  # once more after somebody has asked, then no more
-        before = closed.get()
-        shown.clock.moment += 60
-        wait_for(lambda before=before: closed.get() > before)  # type: ignore[misc]
-        wait_for(lambda: not shown.service._renewals)
-        wait_for(lambda known=known: ("doors" in pool._facts) == known)  # type: ignore[misc]
-
-
 @pytest.fixture
 def questions(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Every statement that is run on an embedded store."""
@@ -236,10 +194,10 @@ def test_declaring_keys_asks_the_store_a_few_times_however_many_they_are(
 ) -> None:
     leader = made_leader(tmp_path, 1)
     questions.clear()
-    list(leader.declare("s0", [f"key{number}" for number in range(5000)]))
+    leader.declare("s0", [f"key{number}" for number in range(5000)])
     assert len(questions) < 40
     questions.clear()
-    list(leader.declare("s0", [f"key{number}" for number in range(5000)]))
+    leader.declare("s0", [f"key{number}" for number in range(5000)])
     assert len(questions) < 5
     leader.close()
 
@@ -277,53 +235,12 @@ def test_lists_come_in_pages(shown: Harness) -> None:
     assert found == ["doors", *(f"s{number}" for number in range(7))]
 
 
-class Waiting(Checkpoints):
-    """Notes every step, and after the first names of a declaration waits until other work is
-    queued."""
-
-    def __init__(self, harness: Harness) -> None:
-        self._harness, self.seen = harness, list[str]()
-        self.declaring = threading.Event()
-
-    def __call__(self, step: str) -> None:
-        self.seen.append(step)
-        if step == "names written" and not self.declaring.is_set():
-            self.declaring.set()
-            wait_for(lambda: bool(self._harness.service.writer._jobs), 60)
-
-
-def test_events_do_not_wait_for_a_long_declaration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stream, "KEYS_AT_ONCE", 10)
-    with Harness(tmp_path) as harness:
-        leader = harness.service.writer._leader
-        assert leader is not None
-        leader._store._checkpoint = noted = Waiting(harness)
-        harness.create("wide")
-        harness.create("doors")
-        new = [f"key{number}" for number in range(200)]
-        with ThreadPoolExecutor(2) as threads:
-            first = threads.submit(harness.post, "/v1/streams/wide/keys", {"keys": new})
-            assert noted.declaring.wait(60)
-            assert harness.post(EVENTS, {"events": [{"key": "a"}]}).status == 202
-            second = threads.submit(harness.post, "/v1/streams/wide/keys", {"keys": [*new, "last"]})
-            assert first.result(60).status == second.result(60).status == 200
-        assert noted.seen.index("accept committed") < len(noted.seen) - 1 - noted.seen[::-1].index(
-            "names written"
-        )
-        with harness.client() as client:
-            assert client.stream("wide").keys == ("a", "b", *new, "last")
-            assert client.add("wide", {"last": 1, "key0": 1})
-
-
 def test_events_wait_while_their_stream_catches_up_with_many_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ticks of one stream are closed at a time; a client of the last one gets a 202 all the
     same."""
-    monkeypatch.setattr(leader_module, "MOST_TOGETHER", 1)
-    monkeypatch.setattr(leader_module, "LONGEST_TURN", 0.0)
+    monkeypatch.setattr(writer_module, "MOST_TOGETHER", 1)
     monkeypatch.setattr(writer_module, "LONGEST_DELAY", 60.0)
     with Harness(tmp_path) as harness:
         for number in range(20):
@@ -355,3 +272,32 @@ def test_keys_are_read_once_and_not_at_every_tick(shown: Harness, questions: lis
     with shown.client() as client:
         client.declare("doors", ["c"])
         assert client.stream("doors").keys == ("a", "b", "c")
+
+
+def test_answers_are_kept_within_bytes(shown: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were not asked for longest go first; what nobody may keep is read again."""
+    monkeypatch.setattr("fadecount.service.reader_pool.CACHE_BYTES", 40_000)
+    shown.close_tick(3)
+    pool = shown.service.pool
+    for limit in range(1, 60):
+        path = f"/v1/streams/doors/releases?limit={limit}"
+        assert shown.request("GET", path).status == 200
+        assert sum(kept.size for kept in pool._kept.values()) == pool._bytes <= 40_000
+    assert 2 <= len(pool._kept) < 30
+
+
+def test_a_slow_answer_to_an_old_question_is_not_kept_for_the_next_tick(shown: Harness) -> None:
+    """Facts that were read before a tick make no answers after it."""
+    shown.close_tick()
+    old = shown.facts("doors")
+    shown.close_tick()
+    new = shown.facts("doors")
+    assert (old.last_tick or 0) + 1 == new.last_tick
+
+    def ask(facts: Facts) -> Any:
+        question = shown.service.pool.read(facts, "which", lambda: lambda _: str(facts.last_tick))
+        return asyncio.run_coroutine_threadsafe(question, shown.service._loop).result(20)
+
+    assert [ask(each) for each in (old, new, old)] == [
+        str(each.last_tick) for each in (old, new, old)
+    ]

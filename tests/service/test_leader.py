@@ -8,15 +8,13 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from fadecount.service import leader as leader_module
-from fadecount.service.leader import Leader, Sent
+from fadecount.service import writer
 from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem
+from fadecount.service.writer import Leader, Sent
 from fadecount.streams import Description, FileFence, SQLiteStore, Ticks
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark
-from fadecount.streams.requests import Request
-from fadecount.streams.stream import KEYS_AT_ONCE
 from tests.service.harness import START, StillClock
 
 EXACT = fc.Gradual(epsilon=2.0**14)
@@ -86,14 +84,12 @@ def test_an_event_after_the_end_of_a_tick_counts_in_the_next(
 def test_while_a_stream_catches_up_events_are_to_be_sent_again(
     leader: Leader, clock: StillClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leader_module, "MOST_TICKS_AT_ONCE", 3)
-    monkeypatch.setattr(leader_module, "LONGEST_TURN", 0.0)
+    monkeypatch.setattr(writer, "MOST_TICKS_AT_ONCE", 3)
     clock.moment += 5 * 60
-    leader._close(leader._next_group(clock.moment))
+    leader.close_due(clock.moment)
     with pytest.raises(Problem) as caught:
         send(leader, {"a": 1}, clock.moment, "one")
     assert (caught.value.status, released(leader)) == (503, [0, 0, 0])
-    monkeypatch.setattr(leader_module, "LONGEST_TURN", 1.0)
     leader.close_due(clock.moment)
     assert send(leader, {"a": 1}, clock.moment, "one") == [True]
     assert send(leader, {"a": 1}, clock.moment, "one") == [False]
@@ -133,7 +129,7 @@ def test_a_stream_that_cannot_go_on_does_not_stop_the_others(
     )
     clock.moment += 60
     leader.close_due(clock.moment)
-    monkeypatch.setattr(leader_module, "_steps_left", lambda _: 100)
+    monkeypatch.setattr(writer, "_steps_left", lambda _: 100)
     copied, fence = leader._streams["copied"].status, leader._store._fence
     assert fence is not None
     fence.move(copied.uid, copied.commit_id, Mark(commit_id="another copy", steps=9))
@@ -152,9 +148,8 @@ def test_a_stream_that_cannot_go_on_does_not_stop_the_others(
 def test_streams_that_are_due_are_closed_in_groups(
     tmp_path: Path, clock: StillClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leader_module, "MOST_TOGETHER", 4)
-    monkeypatch.setattr(leader_module, "CELLS", 60)
-    monkeypatch.setattr(leader_module, "LONGEST_TURN", 0.0)
+    monkeypatch.setattr(writer, "MOST_TOGETHER", 4)
+    monkeypatch.setattr(writer, "CELLS", 60)
     store = SQLiteStore(tmp_path / "many" / "streams.db", fence=FileFence(tmp_path / "fence"))
     noted, closed = Noted(), list[str]()
     store._checkpoint = noted
@@ -204,60 +199,14 @@ def test_batches_of_several_streams_share_a_transaction(leader: Leader, clock: S
     )
 
 
-def test_a_deleted_stream_is_gone_at_once_and_its_rows_in_short_steps(
-    leader: Leader, clock: StillClock, tmp_path: Path
-) -> None:
-    """Also if the service is started again meanwhile; the other streams go on in between."""
-    store = leader._store
-    leader.create(Description(name="gates", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
-    for _ in range(40):
-        clock.moment += 60
-        leader.close_due(clock.moment)
-    leader._carry_out(Request(stream="doors", action="delete"))
-    assert not store.reader().has("doors") and leader.stream_count == 1
-    rows = (
-        "SELECT (SELECT COUNT(*) FROM releases WHERE stream = 1) + (SELECT COUNT(*) FROM key_blocks"
-        " WHERE stream = 1)"
-    )
-    assert store._database.query(rows) == [(41,)]
-    leader.look_after(seconds=0.0)
-    assert store._database.query(rows) == [(41,)]
-    leader.close()
-    again = Leader(
-        SQLiteStore(tmp_path / "state" / "streams.db", fence=FileFence(tmp_path / "fence")),
-        clock,
-        on_ticks=lambda _: None,
-    )
-    clock.moment += 60
-    again.close_due(clock.moment)
-    again.look_after(seconds=60.0)
-    assert again._store._database.query(rows) == [(0,)] == [tuple(again._store.deleted()) or (0,)]
-    assert len(list(again._store.reader().releases("gates"))) == 41
-    again.close()
-
-
 def test_a_stream_that_is_deleted_leaves_nothing_in_the_queue_of_ticks(
     leader: Leader, clock: StillClock
 ) -> None:
-    leader._carry_out(Request(stream="doors", action="delete"))
+    leader.delete("doors")
     leader.create(Description(name="doors", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
     clock.moment += 60
     leader.close_due(clock.moment)
     clock.moment += 60
     leader.close_due(clock.moment)
     assert released(leader) == [0, 0]
-    assert len(leader._ends) == 1
-
-
-def test_a_declaration_ends_when_its_stream_is_deleted(leader: Leader) -> None:
-    """The store goes on: what is left of the declaration touches nothing."""
-    steps = leader.declare("doors", [f"key{number}" for number in range(KEYS_AT_ONCE + 1)])
-    for _ in range(5):  # compared in two steps, checked in two, then the first names are written
-        next(steps)
-    leader._store.delete("doors")
-    leader._forget("doors")
-    with pytest.raises(Problem) as caught:
-        next(steps)
-    assert caught.value.status == 404
-    leader.create(Description(name="gates", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
-    assert leader.stream_count == 1
+    assert len(leader._queue) == 1

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 import pytest
 
 import fadecount as fc
-from fadecount.service import live
 from fadecount.service.client import ServiceError
 from fadecount.service.sse import Frames, frame
 from tests.service.harness import Harness, wait_for
@@ -141,18 +140,6 @@ def test_a_stream_that_takes_the_name_of_a_deleted_one_is_another_one(harness: H
     with following(harness) as ticks:
         harness.close_tick()
         assert next(ticks)[1] == [0, 0]
-
-
-def test_frames_are_kept_within_bytes(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "FRAME_BYTES", 1000)
-    harness.close_tick()
-    with following(harness, after=0) as ticks:
-        next(ticks)
-        harness.close_tick(30)
-        assert len(list(itertools.islice(ticks, 30))) == 30
-        kept = harness.service.broadcaster
-        sizes = [len(frame.result() or b"") for frame in list(kept._frames.values())]
-        assert sum(sizes) == kept._frame_bytes <= 1000 and len(sizes) >= 1
 
 
 def test_asking_for_the_head_alone_holds_nothing(harness: Harness) -> None:

@@ -54,11 +54,12 @@ def test_every_release_in_pages_of_any_size(filled: Harness) -> None:
 
 
 def test_key_and_range(filled: Harness) -> None:
-    path = "/v1/streams/doors/releases?key=b&since=2023-11-14T22:14:00Z&until=2023-11-14T22:17:00%2B00:00"
+    stream = "/v1/streams/doors/releases"
+    path = f"{stream}?key=b&since=2023-11-14T22:14:00Z&until=2023-11-14T22:17:00%2B00:00"
     assert [row["value"] for row in filled.request("GET", path).json()["releases"]] == totals(2)[
         1:4
     ]
-    between = "/v1/streams/doors/releases?key=a&since=2023-11-14T22:14:01Z&until=2023-11-14T23:16:01%2B01:00"
+    between = f"{stream}?key=a&since=2023-11-14T22:14:01Z&until=2023-11-14T23:16:01%2B01:00"
     assert [row["tick"][14:16] for row in filled.request("GET", between).json()["releases"]] == [
         "15",
         "16",

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fadecount.service.leader import Leader
 from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem
+from fadecount.service.writer import Leader
 from fadecount.streams import Batch, Description, FileFence, PostgresStore, Store, Stream, Ticks
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.inputs import Acceptance, accept_together
-from fadecount.streams.requests import Request
 from fadecount.streams.stream import close_together
 from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
 from tests.service.test_leaders import database
@@ -90,7 +90,7 @@ def test_a_stream_that_another_process_leads_at_once_is_created_all_the_same(
     open_stream = store.open
 
     def open_late(name: str) -> Stream:
-        leaders[1].find_streams()
+        leaders[1].take_over()
         return open_stream(name)
 
     monkeypatch.setattr(store, "open", open_late)
@@ -122,10 +122,10 @@ def test_keys_declared_at_a_process_that_does_not_lead(open_store: Callable[[], 
     one, two = (Leader(open_store(), StillClock(), on_ticks=lambda _: None) for _ in range(2))
     one.create(described("doors"), ["a"])
     assert two.accept({"doors": [(SentEvents({"a": 1}), None)]}, START) == {"doors": [True]}
-    list(two.declare("doors", ["a"]))
+    two.declare("doors", ["a"])
     with pytest.raises(Problem, match="another process leads"):
-        list(two.declare("doors", ["b"]))
-    list(one.declare("doors", ["b"]))
+        two.declare("doors", ["b"])
+    one.declare("doors", ["b"])
     assert two.accept({"doors": [(SentEvents({"b": 1}), None)]}, START) == {"doors": [True]}
 
 
@@ -235,37 +235,55 @@ def test_a_stream_that_another_process_deleted_takes_nothing_and_others_do(
         "doors": [True],
         "gates": [True],
     }
-    one.ask(Request(stream="doors", action="delete"))
+    one.delete("doors")
     found = two.accept({"doors": [sent, (SentEvents({"b": 1}), None)], "gates": [sent]}, START)
     assert found["gates"] == [True]
     assert isinstance(found["doors"], Problem) and found["doors"].status == 404
 
 
-def test_a_process_that_does_not_lead_has_streams_changed_and_ends_their_readers(
+def test_a_process_that_does_not_lead_says_so_and_ends_readers_of_what_the_leader_deletes(
     tmp_path: Path, database: str
 ) -> None:
     with Harness(tmp_path, database=database) as one, Harness(tmp_path, database=database) as two:
         one.create()
         one.close_tick()
-        wait_for(
-            lambda: (
-                two.request("GET", "/v1/streams/doors/releases/latest", token=one.admin).status
-                == 200
-            )
-        )
-        held = two.service.writer._leader
+        latest = "/v1/streams/doors/releases/latest"
+        wait_for(lambda: two.request("GET", latest, token=one.admin).status == 200)
+        held = two.service.writer.leader
         assert held is not None and held.state("doors") == "led elsewhere"
-        with following(two) as ticks, two.client(one.admin) as client:
+        with following(two) as ticks, one.client() as client:
             next(ticks)
+            for method, path, body in (
+                ("DELETE", "", None),
+                ("PUT", "/retention", '{"retain": "30d"}'),
+                ("POST", "/keys", '{"keys": ["c"]}'),
+            ):
+                headers = {"content_type": "application/json"} if body else {}
+                refused = two.request(
+                    method, f"/v1/streams/doors{path}", body, token=one.admin, **headers
+                )
+                assert refused.status == 503 and b"another process leads" in refused.body
             client.retain("doors", "30d")
-            assert (
-                one.request("GET", "/v1/streams/doors", token=one.admin).json()["retain_seconds"]
-                == 30 * 86400
-            )
             client.delete("doors")
             assert list(ticks) == []
         wait_for(lambda: two.request("GET", "/v1/streams/doors", token=one.admin).status == 404)
         assert one.request("GET", "/v1/streams/doors", token=one.admin).status == 404
+
+
+def test_a_token_of_one_process_is_known_to_the_other_within_a_second(
+    tmp_path: Path, database: str
+) -> None:
+    with Harness(tmp_path, database=database) as one, Harness(tmp_path, database=database) as two:
+        made = one.post("/v1/tokens", {"role": "reader"}).json()
+        for status in (200, 401):
+            begun = time.monotonic()
+            wait_for(
+                lambda status=status: (  # type: ignore[misc]
+                    two.request("GET", "/v1/streams", token=made["token"]).status == status
+                )
+            )
+            assert time.monotonic() - begun < 2.0
+            one.request("DELETE", f"/v1/tokens/{made['about']['id']}", token=one.admin)
 
 
 def test_a_zero_in_a_name_does_not_cost_the_connection(tmp_path: Path, database: str) -> None:
@@ -273,9 +291,9 @@ def test_a_zero_in_a_name_does_not_cost_the_connection(tmp_path: Path, database:
     asked to send again."""
     with Harness(tmp_path, database=database) as harness:
         harness.create()
-        held = harness.service.writer._leader
+        held = harness.service.writer.leader
         assert harness.post("/v1/streams/%00/events", {"events": [{"key": "a"}]}).status == 404
         for method, path in (("GET", "/v1/streams/%00"), ("DELETE", "/v1/streams/doors%00")):
             assert harness.request(method, path, token=harness.admin).status == 404
         assert harness.request("GET", "/v1/streams?cursor=%00", token=harness.admin).status == 400
-        assert harness.service.writer._leader is held
+        assert harness.service.writer.leader is held

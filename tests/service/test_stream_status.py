@@ -145,13 +145,13 @@ def test_only_so_many_streams_are_shown_one_by_one(
     }
 
 
-def test_a_store_that_does_not_answer_leaves_the_last_figures(
+def test_a_store_that_does_not_answer_leaves_the_figures_of_the_service(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    harness.close_tick()
-    before = gauges(harness)["fadecount_stream_last_release_timestamp_seconds"]
+    assert gauges(harness)["fadecount_stream_lag_seconds"] != {}
     monkeypatch.setattr("fadecount.service.reader_pool.MOST_WAITING", 0)
-    assert gauges(harness)["fadecount_stream_last_release_timestamp_seconds"] == before != {}
+    left = gauges(harness)
+    assert left["fadecount_ready"] == {(): 1} and "fadecount_stream_lag_seconds" not in left
 
 
 def expressions() -> list[str]:

@@ -1,50 +1,65 @@
-"""Tokens: 256 random bits, stored as hashes, compared in constant time, followed at once."""
+"""Tokens: 256 random bits, stored as hashes, compared in constant time, followed in a second."""
 
 from __future__ import annotations
 
 import base64
 import hmac
-import json
 import stat
 import threading
-from datetime import date
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fadecount.errors import ParameterError
-from fadecount.service.tokens import Role, TokenFile, TokenFileError
+from fadecount.service.settings import Storage, open_tokens
+from fadecount.service.tokens import LONGEST_AGE, KnownTokens, Role, Tokens
+from fadecount.streams import FileFence, SQLiteStore
+from fadecount.streams.audit_log import AuditLog, AuditLogError
+from fadecount.streams.sqlite import MEMORY, SQLiteDatabase
 
 
 @pytest.fixture
-def tokens(tmp_path: Path) -> TokenFile:
-    return TokenFile(tmp_path / "state" / "tokens.json")
+def storage(tmp_path: Path) -> Storage:
+    return Storage(folder=tmp_path / "state")
 
 
-def test_a_token_opens_what_it_was_made_for(tokens: TokenFile) -> None:
+@pytest.fixture
+def tokens(storage: Storage) -> Iterator[Tokens]:
+    with open_tokens(storage) as opened:
+        yield opened
+
+
+def known(tokens: Tokens) -> KnownTokens:
+    """A copy of the tokens, as a service has it."""
+    copy = KnownTokens()
+    copy.replace(tokens.grants())
+    return copy
+
+
+def test_a_token_opens_what_it_was_made_for(tokens: Tokens) -> None:
     token, grant = tokens.create(Role.WRITER, stream="doors")
-    assert tokens.grant_of(token) == grant
+    assert known(tokens).grant_of(token) == grant
     assert (grant.role, grant.stream) == (Role.WRITER, "doors")
     assert tokens.grants() == [grant]
 
 
-def test_a_secret_has_256_bits_and_only_its_hash_is_kept(tokens: TokenFile, tmp_path: Path) -> None:
-    token, _ = tokens.create(Role.READER)
+def test_a_secret_has_256_bits_and_only_its_hash_is_kept(storage: Storage) -> None:
+    with open_tokens(storage) as tokens:
+        token, grant = tokens.create(Role.READER)
     secret = token.split("_", 2)[2]
     raw = base64.urlsafe_b64decode(secret + "=")
     assert len(raw) == 32
-    stored = (tmp_path / "state" / "tokens.json").read_bytes()
-    assert secret.encode() not in stored and raw.hex().encode() not in stored
+    for file in storage.folder.iterdir():
+        stored = file.read_bytes()
+        assert secret.encode() not in stored and raw.hex().encode() not in stored
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert grant.digest.encode() in storage.store_path.read_bytes()
+    assert grant.digest not in repr(grant)
 
 
-def test_only_the_owner_may_read_the_file(tokens: TokenFile, tmp_path: Path) -> None:
-    tokens.create(Role.READER)
-    assert stat.S_IMODE((tmp_path / "state" / "tokens.json").stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "state").stat().st_mode) == 0o700
-
-
-def test_wrong_tokens_open_nothing(tokens: TokenFile) -> None:
+def test_wrong_tokens_open_nothing(tokens: Tokens) -> None:
     token, grant = tokens.create(Role.READER)
     marker, token_id, secret = token.split("_", 2)
     wrong = (
@@ -54,18 +69,16 @@ def test_wrong_tokens_open_nothing(tokens: TokenFile) -> None:
         token[:-1],
         token + "x",
         f"{marker}_{token_id}_",
+        f"{marker}_{token_id}_{grant.digest}",
         f"xx_{token_id}_{secret}",
         f"fc_0_{secret}",
         "\x00é",
     )
-    assert [each for each in wrong if tokens.grant_of(each)] == []
+    assert [each for each in wrong if known(tokens).grant_of(each)] == []
     assert grant.id == token_id
 
 
-def test_an_unknown_id_is_compared_as_well(
-    tokens: TokenFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tokens.create(Role.READER)
+def test_an_unknown_id_is_compared_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
     real = hmac.compare_digest
 
@@ -74,131 +87,99 @@ def test_an_unknown_id_is_compared_as_well(
         return real(left, right)
 
     monkeypatch.setattr("fadecount.service.tokens.hmac.compare_digest", spy)
-    tokens.grant_of("fc_unknown_secret")
+    KnownTokens().grant_of("fc_unknown_secret")
     assert compared == [64]
 
 
-def test_revoking_works_for_a_running_service(tokens: TokenFile, tmp_path: Path) -> None:
-    token, grant = tokens.create(Role.ADMIN)
-    elsewhere = TokenFile(tmp_path / "state" / "tokens.json")
-    assert elsewhere.grant_of(token)
-    tokens.revoke(grant.id)
-    assert elsewhere.grant_of(token) is None
-    with pytest.raises(ParameterError):
-        tokens.revoke(grant.id)
+def test_tokens_are_made_and_revoked_beside_a_service(tmp_path: Path, storage: Storage) -> None:
+    """The service holds the lock of the store, also in the middle of what it does."""
+    with SQLiteStore(storage.store_path, fence=FileFence(tmp_path / "fence")) as store:
+        service = Tokens(store.reader().database, store.audit_log)
+        with open_tokens(storage) as tokens:
+            token, grant = tokens.create(Role.ADMIN)
+            copy = known(service)
+            assert copy.grant_of(token) == grant
+            tokens.revoke(grant.id)
+            assert copy.replace(service.grants()) and copy.grant_of(token) is None
+            assert not copy.is_valid(grant) and not copy.replace(service.grants())
+            with pytest.raises(ParameterError):
+                tokens.revoke(grant.id)
+    acts = [(each.act, each.object) for each in storage.audit_log().entries()]
+    assert acts[-2:] == [("token created", grant.id), ("token revoked", grant.id)]
 
 
-def test_tokens_made_at_the_same_time_are_all_kept(tokens: TokenFile, tmp_path: Path) -> None:
+def test_tokens_made_at_the_same_time_are_all_kept(storage: Storage) -> None:
+    with open_tokens(storage):
+        pass
+
     def make() -> None:
         for _ in range(10):
-            TokenFile(tmp_path / "state" / "tokens.json").create(Role.READER)
+            with open_tokens(storage) as tokens:
+                tokens.create(Role.READER)
 
     threads = [threading.Thread(target=make) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len({grant.id for grant in tokens.grants()}) == 40
+    with open_tokens(storage) as tokens:
+        assert len({grant.id for grant in tokens.grants()}) == 40
 
 
-@pytest.mark.parametrize(
-    "content",
-    ["", "{}", "[]", '{"version": 3, "tokens": []}', '{"version": 1, "tokens": [{"id": 1}]}'],
-)
-def test_a_damaged_file_is_refused(tokens: TokenFile, tmp_path: Path, content: str) -> None:
-    tokens.create(Role.READER)
-    (tmp_path / "state" / "tokens.json").write_text(content)
-    with pytest.raises(TokenFileError):
-        TokenFile(tmp_path / "state" / "tokens.json").grants()
-
-
-def test_a_token_is_refused_from_the_second_on_at_which_it_expires(tmp_path: Path) -> None:
+def test_a_token_is_refused_from_the_second_on_at_which_it_expires() -> None:
     now = [1_000_000.0]
-    tokens = TokenFile(tmp_path / "tokens.json", now=lambda: now[0])
+    tokens = Tokens(SQLiteDatabase(MEMORY, writes=True), AuditLog(None), now=lambda: now[0])
     token, grant = tokens.create(Role.READER, label="for a week", expires_seconds=7)
     kept, _ = tokens.create(Role.READER)
+    copy = KnownTokens(now=lambda: now[0])
+    copy.replace(tokens.grants())
     assert grant.expires == 1_000_007 and grant.shown == f"token {grant.id} (for a week)"
     now[0] += 6.9
-    assert tokens.grant_of(token) == grant and tokens.is_valid(grant) and tokens.expired() == 0
+    assert copy.grant_of(token) == grant and copy.is_valid(grant)
+    assert not copy.replace(tokens.grants())
     now[0] += 0.1
-    assert tokens.grant_of(token) is None and not tokens.is_valid(grant) and tokens.expired() == 1
-    assert tokens.grant_of(kept) and grant in tokens.grants()
+    assert copy.grant_of(token) is None and not copy.is_valid(grant)
+    assert copy.replace(tokens.grants()) and not copy.replace(tokens.grants())
+    assert copy.grant_of(kept) and grant in tokens.grants()
 
 
-def test_a_file_of_the_first_version_is_read_and_becomes_the_second(
-    tokens: TokenFile, tmp_path: Path
-) -> None:
-    token, _ = tokens.create(Role.WRITER, stream="doors")
-    path = tmp_path / "state" / "tokens.json"
-    new = json.loads(path.read_text())
-    old = {
-        name: value
-        for name, value in new["tokens"][0].items()
-        if name in ("id", "role", "stream", "created", "sha256")
-    }
-    path.write_text(json.dumps({"fadecount": "tokens", "version": 1, "tokens": [old]}))
-    read = TokenFile(path)
-    grant = read.grant_of(token)
-    assert grant and (grant.role, grant.stream, grant.label, grant.expires) == (
-        Role.WRITER,
-        "doors",
-        "",
-        None,
-    )
-    assert not grant.is_limited
-    read.create(Role.READER)
-    assert json.loads(path.read_text())["version"] == 2 and read.grant_of(token) == grant
+def test_a_copy_is_used_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, now = KnownTokens(), [1000.0]
+    monkeypatch.setattr("fadecount.service.tokens.time.monotonic", lambda: now[0])
+    assert not copy.is_current
+    copy.replace([])
+    now[0] += LONGEST_AGE - 0.1
+    assert copy.is_current
+    now[0] += 0.1
+    assert not copy.is_current
 
 
 @pytest.mark.parametrize(
-    "words",
+    "options",
     [
         {"label": "x" * 101},
         {"label": "two\nlines"},
         {"label": " x"},
         {"expires_seconds": 0},
         {"expires_seconds": 1 << 50},
-        {"rate": 0.0},
-        {"rate": float("nan")},
-        {"connections": 0},
-        {"live_readers": -1},
-        {"live_readers": True},
+        {"expires_seconds": True},
     ],
 )
-def test_what_a_token_cannot_have_is_refused(tokens: TokenFile, words: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match=next(iter(words)).partition("_seconds")[0]):
-        tokens.create(Role.READER, **words)
+def test_what_a_token_cannot_have_is_refused(tokens: Tokens, options: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(options)).partition("_seconds")[0]):
+        tokens.create(Role.READER, **options)
     assert tokens.grants() == []
 
 
-def test_the_day_of_the_last_use_is_kept_apart_and_only_for_known_tokens(tmp_path: Path) -> None:
-    path, now = tmp_path / "tokens.json", [86400.0 * 20_000]
-    one, two = TokenFile(path, now=lambda: now[0]), TokenFile(path, now=lambda: now[0] + 86400)
-    token, grant = one.create(Role.WRITER)
-    other, other_grant = one.create(Role.READER)
-    version = one.version
-    one.save_uses()
-    assert one.last_uses() == {} and not (tmp_path / "token-use.json").exists()
-    assert (
-        one.grant_of(token)
-        and one.grant_of(other)
-        and two.grant_of(token)
-        and one.grant_of("fc_unknown_x") is None
-    )
-    two.save_uses()
-    one.save_uses()
-    read = TokenFile(path)
-    assert (
-        one.last_uses()
-        == read.last_uses()
-        == {grant.id: date(2024, 10, 5), other_grant.id: date(2024, 10, 4)}
-    )
-    assert one.version == version  # a use is no change of the tokens
-    assert stat.S_IMODE((tmp_path / "token-use.json").stat().st_mode) == 0o600
-    one.revoke(grant.id)
-    now[0] += 86400
-    assert one.grant_of(other)
-    one.save_uses()
-    assert read.last_uses() == {other_grant.id: date(2024, 10, 5)}
-    (tmp_path / "token-use.json").write_text("damaged")
-    assert read.last_uses() == {}
+def test_what_cannot_be_recorded_does_not_happen(storage: Storage) -> None:
+    with open_tokens(storage) as tokens:
+        _, grant = tokens.create(Role.READER)
+        log = storage.audit_log().path
+        assert log is not None
+        log.unlink()
+        log.mkdir()
+        with pytest.raises(AuditLogError):
+            tokens.create(Role.READER)
+        with pytest.raises(AuditLogError):
+            tokens.revoke(grant.id)
+        assert tokens.grants() == [grant]

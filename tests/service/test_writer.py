@@ -1,9 +1,10 @@
-"""The writing thread: how requests become groups."""
+"""The writing thread: how requests become groups, how many may wait, and what a failure does."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,133 +12,107 @@ import pytest
 from fadecount.errors import StoreError
 from fadecount.service import writer as writer_module
 from fadecount.service.clock import Clock
+from fadecount.service.limits import Limits
 from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import SentEvents
-from fadecount.service.problems import Problem, not_found
+from fadecount.service.problems import Problem
 from fadecount.service.writer import Writer
 
 
 class Groups:
-    """A leader that takes everything, and notes how many batches came together."""
+    """A leader that takes everything, and notes how many keys each batch of a group had."""
 
     next_due = None
+    trouble = None
 
     def __init__(self) -> None:
-        self.sizes: list[int] = []
         self.keys: list[list[int]] = []
-        """Of each group, how many keys each batch had."""
+        self.untidy = 0
 
-    def accept(
-        self, wanted: Mapping[str, Sequence[Any]], _: float
-    ) -> dict[str, list[bool] | Problem]:
-        self.sizes.extend([sum(map(len, wanted.values()))] if wanted else [])
-        self.keys.extend(
-            [[len(events.counts) for sent in wanted.values() for events, _ in sent]]
-            if wanted
-            else []
-        )
-        return {
-            name: not_found() if name == "nowhere" else [True] * len(sent)
-            for name, sent in wanted.items()
-        }
+    def accept(self, wanted: Mapping[str, Sequence[Any]], _: float) -> dict[str, list[bool]]:
+        sent = [events for batches in wanted.values() for events, _ in batches]
+        self.keys.append([len(events.counts) for events in sent])
+        return {name: [True] * len(batches) for name, batches in wanted.items()}
 
     def close_due(self, _: float) -> None: ...
 
     def is_catching_up(self, *_: object) -> bool:
         return False
 
-    def look_after(self) -> None: ...
+    def tidy(self) -> bool:
+        self.untidy = max(0, self.untidy - 1)
+        return self.untidy > 0
+
+    def take_over(self) -> bool:
+        return False
 
     def close(self) -> None: ...
 
 
-async def sizes_of(
-    arrivals: Sequence[int], *, before: tuple[int, int], commit_seconds: float
-) -> list[int]:
-    """The sizes of groups, if so many requests arrive at a time, each time after the writing thread
-    has had time to begin."""
-    leader = Groups()
-    writer = Writer(lambda: leader, Clock(), Metrics(), most_waiting=100, reconnects=False)  # type: ignore[arg-type, return-value]
-    writer.start()
-    writer._sizes, writer._commit_seconds = before, commit_seconds
-    waiting = []
-    for number in arrivals:
-        waiting += [writer.accept(f"s{at % 3}", SentEvents({"a": 1}), None) for at in range(number)]
-        await asyncio.sleep(0.1)
-    assert await asyncio.gather(*waiting) == [True] * sum(arrivals)
-    writer.stop()
-    return leader.sizes
+def made(
+    open_leader: Callable[[], Any], *, limits: Limits | None = None, reconnects: bool = False
+) -> Writer:
+    return Writer(open_leader, Clock(), Metrics(), limits or Limits(), reconnects=reconnects)
 
 
-def test_a_group_waits_for_as_many_requests_as_the_groups_before_had(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(writer_module, "LONGEST_GATHERING", 60.0)
-    assert asyncio.run(sizes_of([3, 2, 3], before=(8, 1), commit_seconds=100.0)) == [8]
+def batch(keys: int) -> SentEvents:
+    return SentEvents(dict.fromkeys(map(str, range(keys)), 1))
 
 
-def test_large_requests_are_committed_one_by_one_and_small_ones_do_not_wait_for_all_of_them() -> (
-    None
-):
+def test_what_waits_is_committed_together_up_to_a_number_of_keys() -> None:
     async def run() -> list[list[int]]:
         leader = Groups()
-        writer = Writer(lambda: leader, Clock(), Metrics(), most_waiting=100, reconnects=False)  # type: ignore[arg-type, return-value]
+        writer = made(lambda: leader)
         writer.start()
         with writer._wake:  # so that all of them wait when the first group is made
             sent = [
-                writer.accept("s", SentEvents(dict.fromkeys(map(str, range(size)), 1)), None)
-                for size in (20_000, 9_000, 20_000, 2_000, 1, 2)
+                writer.accept(f"s{at % 3}", batch(size), None)
+                for at, size in enumerate((20_000, 9_000, 1, 2, 20_000, 2_000))
             ]
         assert await asyncio.gather(*sent) == [True] * 6
         writer.stop()
-        return leader.keys
+        return [sorted(each) for each in leader.keys]
 
-    assert asyncio.run(run()) == [[20_000, 9_000, 1, 2], [20_000, 2_000]]
-
-
-def test_requests_that_are_refused_do_not_end_the_waiting() -> None:
-    async def run() -> tuple[tuple[int, int], float]:
-        writer = Writer(Groups, Clock(), Metrics(), most_waiting=100, reconnects=False)  # type: ignore[arg-type]
-        writer.start()
-        writer._sizes, writer._commit_seconds = (8, 8), 0.02
-        with pytest.raises(Problem):
-            await writer.accept("nowhere", SentEvents({"a": 1}), None)
-        writer.stop()
-        return writer._sizes, writer._commit_seconds
-
-    assert asyncio.run(run()) == ((8, 8), 0.02)
+    assert asyncio.run(run()) == [[1, 2, 9_000, 20_000], [2_000, 20_000]]
 
 
-def test_it_does_not_wait_where_commits_are_fast_or_clients_are_few() -> None:
-    assert asyncio.run(sizes_of([1, 1], before=(8, 8), commit_seconds=0.0)) == [1, 1]
-    assert asyncio.run(sizes_of([2, 1], before=(1, 2), commit_seconds=100.0))[0] == 2
-
-
-def test_a_long_job_pauses_between_its_steps_unless_requests_wait(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """In the pause other threads run: those that read requests, and answer them."""
-    monkeypatch.setattr(writer_module, "STEP_PAUSE", 60.0)
-    done: list[int] = []
-
-    def steps(_: object) -> Iterator[None]:
-        for number in range(2):
-            done.append(number)
-            yield
-
+@pytest.mark.parametrize(
+    "limits", [Limits(waiting_batches=3), Limits(waiting_bytes=3 * (500 + 1000 * 153))]
+)
+def test_what_waits_is_bounded_in_number_and_in_bytes(limits: Limits) -> None:
     async def run() -> None:
-        leader = Groups()
-        writer = Writer(lambda: leader, Clock(), Metrics(), most_waiting=100, reconnects=False)  # type: ignore[arg-type, return-value]
+        hold = threading.Event()
+        writer = made(Groups, limits=limits)
         writer.start()
-        finished = writer.call_in_steps("wide", steps)
-        for number in (1, 2):
-            await asyncio.sleep(0.1)
-            assert len(done) == number and not finished.done()
-            assert await writer.accept("other", SentEvents({"a": 1}), None)
-        await finished
+        held = writer.call(lambda _: hold.wait(20))
+        await asyncio.sleep(0.1)
+        waiting = [writer.accept("s", batch(1000), None) for _ in range(3)]
+        with pytest.raises(Problem):
+            writer.accept("s", batch(1000), None)
+        asked = writer.call(lambda _: "administrators get through")
+        hold.set()
+        assert await asyncio.gather(held, *waiting) == [True] * 4
+        assert await asked == "administrators get through"
+        assert await writer.accept("s", batch(1000), None) and writer._bytes == 0
         writer.stop()
 
     asyncio.run(run())
+
+
+def test_tidying_up_goes_on_in_short_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer_module, "LONGEST_WAIT", 60.0)
+
+    async def run() -> None:
+        leader = Groups()
+        leader.untidy = 1000
+        writer = made(lambda: leader)
+        writer.start()
+        assert await writer.accept("s", batch(1), None)
+        while leader.untidy:
+            await asyncio.sleep(0.001)
+        writer.stop()
+
+    asyncio.run(asyncio.wait_for(run(), 20))
 
 
 def test_an_error_that_is_no_store_error_ends_the_service_with_a_sign(
@@ -157,7 +132,7 @@ def test_an_error_that_is_no_store_error_ends_the_service_with_a_sign(
         raise StoreError("lost")
 
     async def run() -> bool:
-        writer = Writer(open_leader, Clock(), Metrics(), most_waiting=100, reconnects=True)  # type: ignore[arg-type]
+        writer = made(open_leader, reconnects=True)
         told = asyncio.Event()
         writer.on_failure = told.set
         writer.start()
@@ -172,16 +147,18 @@ def test_an_error_that_is_no_store_error_ends_the_service_with_a_sign(
     assert "ZeroDivisionError" in caplog.text and "anna" not in caplog.text
 
 
-def test_whoever_waits_for_a_long_job_is_told_when_it_fails() -> None:
-    def steps(_: object) -> Iterator[None]:
-        yield
+def test_whoever_waits_is_told_when_the_store_fails() -> None:
+    def fail(_: object) -> None:
         raise ZeroDivisionError
 
     async def run() -> None:
-        writer = Writer(Groups, Clock(), Metrics(), most_waiting=100, reconnects=False)  # type: ignore[arg-type]
+        writer = made(Groups)
         writer.start()
-        with pytest.raises(Problem):
-            await asyncio.wait_for(writer.call_in_steps("wide", steps), 10)
+        with writer._wake:
+            waiting = [writer.call(fail), writer.accept("s", batch(1), None)]
+        for each in waiting:
+            with pytest.raises(Problem):
+                await asyncio.wait_for(each, 10)
         writer.stop()
         assert writer.failed.is_set()
 

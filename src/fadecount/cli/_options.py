@@ -393,20 +393,24 @@ def monotone_view(largest_step: str) -> Monotone:
 
 
 def place_store(arguments: argparse.Namespace, *, keep: bool) -> None:
-    """Fill in where the store, the fence and the key are, as the environment and the settings file
-    of the service say.
+    """Fill in where the store, the fence and the key are, as the environment says.
 
     With ``keep``, the folder of the service is the last resort. Without it, a run that names no
     store keeps nothing: the service closes the ticks of every stream in its folder by the clock, so
     a file must not be counted there unasked.
     """
-    from fadecount.service.configuration import STORE_SETTINGS, configuration, default_folder
+    from fadecount.service.settings import default_folder
 
-    chosen = configuration({}, os.environ, only=STORE_SETTINGS)
+    variables = {
+        name: os.environ.get(f"FADECOUNT_{name.upper()}") or None
+        for name in ("state", "database", "fence", "key_file")
+    }
     if not is_stored(arguments):
-        arguments.database = chosen["database"]
+        arguments.database = variables["database"]
         arguments.state = (
-            None if arguments.database else chosen["state"] or (default_folder() if keep else None)
+            None
+            if arguments.database
+            else variables["state"] or (default_folder() if keep else None)
         )
     if not is_stored(arguments):
         for option in ("fence", "key_file"):
@@ -415,8 +419,8 @@ def place_store(arguments: argparse.Namespace, *, keep: bool) -> None:
                     f"--state or --database must be given with {_option(option)}; without them"
                     " nothing is kept"
                 )
-    arguments.fence = arguments.fence or chosen["fence"]
-    arguments.key_file = arguments.key_file or chosen["key_file"]
+    arguments.fence = arguments.fence or variables["fence"]
+    arguments.key_file = arguments.key_file or variables["key_file"]
 
 
 def is_stored(arguments: argparse.Namespace) -> bool:

@@ -166,9 +166,9 @@ def _zones() -> tuple[Verdict, str]:
 
 
 def _settings(arguments: argparse.Namespace) -> tuple[Verdict, str]:
-    from fadecount.service.configuration import configuration
+    from fadecount.service.settings import read_settings
 
-    configuration({}, os.environ)  # all of them, as serve does
+    read_settings({}, os.environ)  # all of them, as serve does
     place_store(arguments, keep=True)
     where = "a PostgreSQL database" if arguments.database else str(arguments.state)
     sealed = (

@@ -50,7 +50,6 @@ from fadecount.rounding import rounded_up, shown_factor, shown_loss
 if TYPE_CHECKING:
     from fadecount.plots import Panel
     from fadecount.streams import Reader, Store, Ticks, Windows
-    from fadecount.streams.requests import Action
     from fadecount.streams.status import Status
 
 MOST_PANELS = 24
@@ -518,12 +517,7 @@ def _accept_history(arguments: argparse.Namespace) -> None:
     with open_reader(arguments) as reader:
         before = reader.status(arguments.name).loss
         number = arguments.other_histories
-        _by_leader(
-            arguments,
-            "accept-history",
-            lambda store: store.accept_histories(arguments.name, number),
-            number,
-        )
+        _administer(arguments, lambda store: store.accept_histories(arguments.name, number))
         status = reader.status(arguments.name)
     day = max(1, UNITS["d"] // status.description.ticks.tick_seconds)
     print(
@@ -542,7 +536,7 @@ def _retain(arguments: argparse.Namespace) -> None:
             while store.upkeep(arguments.name):
                 pass
 
-        _by_leader(arguments, "retain", retain, seconds)
+        _administer(arguments, retain)
         kept = reader.status(arguments.name)
     since = (
         ""
@@ -561,7 +555,7 @@ def _delete(arguments: argparse.Namespace) -> None:
             "--yes must be given to delete a stream; its releases are removed, its name stays taken"
         )
     open_reader(arguments).close()
-    _by_leader(arguments, "delete", lambda store: store.delete(arguments.name), None)
+    _administer(arguments, lambda store: store.delete(arguments.name))
     print(
         f"{arguments.name}: deleted. Observers keep what they have seen, so its name stays taken. A"
         " stream of another name that counts the same events is a further release: the losses of"
@@ -569,33 +563,16 @@ def _delete(arguments: argparse.Namespace) -> None:
     )
 
 
-def _by_leader(
-    arguments: argparse.Namespace,
-    action: Action,
-    work: Callable[[Store], object],
-    number: int | None,
-) -> None:
-    """Do it here; or, if a service leads the stream, let the service do it."""
-    from fadecount.streams.database import Database
-    from fadecount.streams.requests import Request, ask_leader
-    from fadecount.streams.sqlite import SQLiteDatabase
-
+def _administer(arguments: argparse.Namespace, work: Callable[[Store], object]) -> None:
+    """Change a stream, unless another process leads it."""
     try:
         with open_store(arguments) as store:
             work(store)
-        return
     except LockedError:
-        database: Database
-        if arguments.database is None:
-            database = SQLiteDatabase(Path(arguments.state) / FILE_NAME, writes=True, beside=True)
-        else:
-            from fadecount.streams.postgres import PostgresDatabase
-
-            database = PostgresDatabase(arguments.database, writes=True)
-    try:
-        ask_leader(database, Request(stream=arguments.name, action=action, number=number))
-    finally:
-        database.close()
+        raise LockedError(
+            f"stream {arguments.name!r} is in use by another process; stop it first, or ask a"
+            " service over HTTP (docs/service.md)"
+        ) from None
 
 
 def _rotate(arguments: argparse.Namespace) -> None:

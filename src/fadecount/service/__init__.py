@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fadecount.service.clock import FastClock
     from fadecount.service.limits import Limits
     from fadecount.service.server import configure_logs, serve
-    from fadecount.service.settings import Settings, Storage, open_store
+    from fadecount.service.settings import Settings, Storage, open_store, open_tokens
     from fadecount.service.tokens import Role
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Storage",
     "configure_logs",
     "open_store",
+    "open_tokens",
     "serve",
 ]
 _HOMES = {
@@ -36,6 +37,7 @@ _HOMES = {
     "Storage": "settings",
     "configure_logs": "server",
     "open_store": "settings",
+    "open_tokens": "settings",
     "serve": "server",
 }
 

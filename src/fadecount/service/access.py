@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from enum import StrEnum
 
 from starlette.types import Scope
 
 from fadecount.service.problems import forbidden, unauthorized, unavailable
-from fadecount.service.tokens import Grant, Role, TokenFile, TokenFileError
+from fadecount.service.tokens import Grant, KnownTokens, Role
 
-log = logging.getLogger("fadecount.service")
 _GRANT = "fadecount.grant"
 """Where a request keeps the grant of its token, so that the token is looked up once."""
 
@@ -39,10 +37,9 @@ class Access:
     out which others exist.
     """
 
-    def __init__(self, tokens: TokenFile, *, public: bool) -> None:
+    def __init__(self, tokens: KnownTokens, *, public: bool) -> None:
         self._tokens = tokens
         self._public = public
-        self._noted: str | None = None
 
     def allow(self, scope: Scope, action: Action, stream: str | None) -> Grant | None:
         """What allows the request to do ``action`` on ``stream`` (None: on no stream in
@@ -70,27 +67,11 @@ class Access:
 
     def still(self, grant: Grant | None) -> bool:
         """Whether a grant given earlier is still valid: neither revoked nor expired."""
-        try:
-            return grant is None or self._tokens.is_valid(grant)
-        except TokenFileError as error:
-            self._note(error)
-            return False
+        return grant is None or (self._tokens.is_current and self._tokens.is_valid(grant))
 
     def trouble(self) -> str | None:
-        """Why every token is refused; None if the token file can be read."""
-        try:
-            self._tokens.grants()
-        except TokenFileError as error:
-            self._note(error)
-            return "the tokens cannot be read; the operator's log says why"
-        self._noted = None
-        return None
-
-    def _note(self, error: TokenFileError) -> None:
-        """A line in the log, once for each reason."""
-        if str(error) != self._noted:
-            self._noted = str(error)
-            log.error("nobody gets in: %s", error)
+        """Why every token is refused; None if the tokens are known."""
+        return None if self._tokens.is_current else "the tokens cannot be read from the store"
 
     def visible(self, scope: Scope) -> str | None:
         """The one stream that a reader of the list may see, or None for all of them."""
@@ -101,25 +82,15 @@ class Access:
             raise forbidden()
         return grant.stream
 
-    def recognised(self, scope: Scope) -> Grant | None:
-        """What the token of a request allows, if it has a valid one. The token is looked up once
-        for each request."""
-        if _GRANT not in scope:
-            scheme, _, token = (_authorization(scope) or b"").decode("latin-1").partition(" ")
-            try:
-                scope[_GRANT] = (
-                    self._tokens.grant_of(token.strip()) if scheme.lower() == "bearer" else None
-                )
-            except TokenFileError as error:
-                self._note(error)
-                raise unavailable(
-                    "the tokens cannot be read; the operator's log says why"
-                ) from None
-        found: Grant | None = scope[_GRANT]
-        return found
-
     def _grant(self, scope: Scope) -> Grant:
-        grant = self.recognised(scope)
+        """What the token of a request allows. The token is looked up once for each request."""
+        if _GRANT not in scope:
+            if reason := self.trouble():
+                raise unavailable(reason)
+            scheme, _, token = (_authorization(scope) or b"").decode("latin-1").partition(" ")
+            bearer = scheme.lower() == "bearer"
+            scope[_GRANT] = self._tokens.grant_of(token.strip()) if bearer else None
+        grant: Grant | None = scope[_GRANT]
         if grant is None:
             raise unauthorized()
         return grant
@@ -128,6 +99,6 @@ class Access:
 def _authorization(scope: Scope) -> bytes | None:
     for name, value in scope["headers"]:
         if name == b"authorization":
-            found: bytes = value
-            return found
+            sent: bytes = value
+            return sent
     return None

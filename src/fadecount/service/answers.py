@@ -83,8 +83,7 @@ class StatusPage(Struct):
 
 
 class TokenAnswer(Struct):
-    """What a token allows, without its secret. `last_used` is a day (UTC), null before the first
-    use."""
+    """What a token allows, without its secret."""
 
     id: str
     role: str
@@ -93,10 +92,6 @@ class TokenAnswer(Struct):
     created: str
     expires: str | None
     expired: bool
-    last_used: str | None
-    rate: float | None
-    connections: int | None
-    live_readers: int | None
 
 
 class TokenList(Struct):

@@ -8,7 +8,7 @@ import hashlib
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import msgspec
@@ -86,7 +86,6 @@ class Guard:
     gets status 421 before any other check. An unexpected error becomes a status 500 and a line in
     the log, both without values, and both with the random id of the request.
 
-    ``admit`` may refuse a request by raising a Problem, or give what is held while it is answered.
     ``answered`` gets the status.
     """
 
@@ -96,10 +95,9 @@ class Guard:
         *,
         hosts: frozenset[str],
         new_id: Callable[[], str],
-        admit: Callable[[Scope], AbstractContextManager[None] | None] = lambda _: None,
         answered: Callable[[Scope, int], None] = lambda *_: None,
     ) -> None:
-        self._app, self._admit, self._answered, self._new_id = app, admit, answered, new_id
+        self._app, self._answered, self._new_id = app, answered, new_id
         self._hosts = frozenset(host.lower().encode() for host in hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -124,8 +122,7 @@ class Guard:
 
         try:
             self._check(scope)
-            with self._admit(scope) or nullcontext():
-                await self._app(scope, receive, send_guarded)
+            await self._app(scope, receive, send_guarded)
         except (ClientGone, ClientDisconnect):
             return
         except asyncio.CancelledError:  # the service stops before the answer is ready
@@ -321,6 +318,9 @@ class Tagged:
             _head=head,
             _body_head=body_head,
         )
+
+    def __len__(self) -> int:
+        return len(self.body)
 
     def answer(self, request: Request, *, public: bool) -> Response:
         """The body, or status 304 if the client has it."""

@@ -1,4 +1,4 @@
-"""Messages to systemd (``sd_notify``): ready, reloading, stopping, and signs of life. Without
+"""Messages to systemd (``sd_notify``): ready, stopping, and signs of life. Without
 systemd, nothing is sent.
 
 The protocol is one datagram per message to the socket that ``NOTIFY_SOCKET`` names; see ``man
@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import os
 import socket
-import time
 from collections.abc import Callable, Mapping
 
 
@@ -32,10 +31,6 @@ class Notifier:
     def ready(self) -> None:
         """The service listens, and its store is open."""
         self._send("READY=1")
-
-    def reloading(self) -> None:
-        """The service reads again what the operator may have changed; :meth:`ready` ends this."""
-        self._send("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
         """The service has begun to end."""

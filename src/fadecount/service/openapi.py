@@ -34,11 +34,10 @@ _REFUSALS = {
     413: "the body is too large",
     415: "the media type or encoding is not one of those listed",
     421: "the host name is not served here",
-    429: "too many requests; wait as long as Retry-After says",
     503: "not now; send it again after Retry-After seconds",
 }
-_READ = (400, 401, 403, 404, 410, 421, 429, 503)
-_WRITE = (400, 401, 403, 404, 408, 409, 413, 415, 421, 429, 503)
+_READ = (400, 401, 403, 404, 410, 421, 503)
+_WRITE = (400, 401, 403, 404, 408, 409, 413, 415, 421, 503)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +82,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
             " name stays taken"
         ),
         answers={200: answers.Deleted},
-        refusals=(400, 401, 403, 404, 421, 429, 503),
+        refusals=(400, 401, 403, 404, 421, 503),
         role="admin",
     ),
     ("put", "/v1/streams/{name}/retention"): Operation(
@@ -92,7 +91,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
             " changes"
         ),
         answers={200: answers.Retained},
-        refusals=(400, 401, 403, 404, 408, 413, 415, 421, 429, 503),
+        refusals=(400, 401, 403, 404, 408, 413, 415, 421, 503),
         body=parsing.NewRetention,
         role="admin",
     ),
@@ -186,7 +185,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("get", "/v1/tokens"): Operation(
         summary="Every token, without its secret. For admins of all streams",
         answers={200: answers.TokenList},
-        refusals=(401, 403, 421, 429, 503),
+        refusals=(401, 403, 421, 503),
         role="admin",
     ),
     ("post", "/v1/tokens"): Operation(
@@ -194,14 +193,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
             "Make a token. It is in this answer and never shown again. For admins of all streams"
         ),
         answers={201: answers.NewTokenAnswer},
-        refusals=(400, 401, 403, 408, 413, 415, 421, 429, 503),
+        refusals=(400, 401, 403, 408, 413, 415, 421, 503),
         body=parsing.NewToken,
         role="admin",
     ),
     ("delete", "/v1/tokens/{id}"): Operation(
         summary="Revoke a token, at once. For admins of all streams",
         answers={200: answers.RevokedToken},
-        refusals=(401, 403, 404, 409, 421, 429, 503),
+        refusals=(401, 403, 404, 409, 421, 503),
         role="admin",
     ),
     ("get", "/v1/status"): Operation(
@@ -210,14 +209,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
             " tokens of all streams"
         ),
         answers={200: answers.StatusPage},
-        refusals=(400, 401, 403, 421, 429, 503),
+        refusals=(400, 401, 403, 421, 503),
         query={
             "limit": {**_LIMIT, "maximum": MOST_STREAMS, "default": MOST_STREAMS},
             "cursor": _CURSOR,
         },
     ),
     ("get", "/metrics"): Operation(
-        summary="Figures for Prometheus", answers={200: "text/plain"}, refusals=(401, 403, 421, 429)
+        summary="Figures for Prometheus", answers={200: "text/plain"}, refusals=(401, 403, 421)
     ),
     ("get", "/healthz"): Operation(
         summary="Alive", answers={200: "text/plain"}, refusals=(421,), role=None
@@ -229,7 +228,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         role=None,
     ),
     ("get", "/v1/openapi.json"): Operation(
-        summary="This document", answers={200: "application/json"}, refusals=(421, 429), role=None
+        summary="This document", answers={200: "application/json"}, refusals=(421,), role=None
     ),
 }
 

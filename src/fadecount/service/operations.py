@@ -4,10 +4,11 @@ files."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 
+from prometheus_client import Metric
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -16,7 +17,6 @@ from fadecount.service.access import Access, Action
 from fadecount.service.metrics import MEDIA_TYPE, Metrics
 from fadecount.service.openapi import openapi_document
 from fadecount.service.problems import not_found, unavailable
-from fadecount.service.stream_status import StreamGauges
 
 _TYPES = {
     "html": "text/html; charset=utf-8",
@@ -33,13 +33,13 @@ _TYPES = {
 def static_files() -> dict[str, tuple[bytes, str, str]]:
     """Every file of the page, by its name: bytes, media type, entity tag. Read once, served from
     memory. No other file on the disk can be requested."""
-    found = {}
+    static = {}
     for file in files("fadecount.service").joinpath("static").iterdir():
         ending = file.name.rpartition(".")[2]
         if ending in _TYPES:
             body = file.read_bytes()
-            found[file.name] = (body, _TYPES[ending], f'"{hashlib.sha256(body).hexdigest()[:32]}"')
-    return found
+            static[file.name] = (body, _TYPES[ending], f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+    return static
 
 
 def static_answer(request: Request, name: str) -> Response:
@@ -73,9 +73,13 @@ def file_route() -> Route:
 
 
 def operation_routes(
-    access: Access, metrics: Metrics, gauges: StreamGauges, trouble: Callable[[], str | None]
+    access: Access,
+    metrics: Metrics,
+    gauges: Callable[[], Awaitable[Sequence[Metric]]],
+    trouble: Callable[[], str | None],
 ) -> Iterator[Route]:
-    """``trouble`` says why the service is not ready, or None."""
+    """``gauges`` are those of single streams; ``trouble`` says why the service is not ready, or
+    None."""
     static_files()  # read them now
     document = openapi_document()
 
@@ -95,7 +99,7 @@ def operation_routes(
     async def figures(request: Request) -> Response:
         access.allow(request.scope, Action.READ, None)
         return Response(
-            metrics.text(await gauges.families()),
+            metrics.text(await gauges()),
             headers={"Cache-Control": "no-store"},
             media_type=MEDIA_TYPE,
         )

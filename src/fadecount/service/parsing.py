@@ -113,8 +113,7 @@ class NewStream(Struct, forbid_unknown_fields=True):
 
 
 class NewToken(Struct, forbid_unknown_fields=True):
-    """A token to be made: for one `stream` or all of them, until it `expires`, within limits of its
-    own."""
+    """A token to be made: for one `stream` or all of them, until it `expires`."""
 
     role: Annotated[str, Meta(pattern="^(writer|reader|admin)$")]
     stream: Text | UnsetType = UNSET
@@ -124,16 +123,6 @@ class NewToken(Struct, forbid_unknown_fields=True):
     ) = UNSET
     expires: (
         Annotated[Text, Meta(description="refused after this time, such as 90d")] | UnsetType
-    ) = UNSET
-    rate: Annotated[float, Meta(ge=0.001, le=1e9, description="requests a second")] | UnsetType = (
-        UNSET
-    )
-    connections: (
-        Annotated[int, Meta(ge=1, le=1_000_000, description="connections in use at once")]
-        | UnsetType
-    ) = UNSET
-    live_readers: (
-        Annotated[int, Meta(ge=1, le=1_000_000, description="live readers at once")] | UnsetType
     ) = UNSET
 
 

@@ -78,11 +78,6 @@ def too_slow() -> Problem:
     return Problem(408, "too_slow", "the request took too long to arrive; send it again")
 
 
-def too_many(seconds: int) -> Problem:
-    detail = "too many requests; wait as long as Retry-After says"
-    return Problem(429, "too_many_requests", detail, headers={"Retry-After": str(max(1, seconds))})
-
-
 def unavailable(
     detail: str = "the service cannot take this now; send it again", *, seconds: int = 1
 ) -> Problem:

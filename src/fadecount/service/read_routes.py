@@ -8,8 +8,8 @@ stream is closed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import msgspec
 from starlette.requests import Request
@@ -43,14 +43,13 @@ from fadecount.service.fading_curve import (
 from fadecount.service.http import FRESH, Tagged, json_answer, wants_csv
 from fadecount.service.parsing import (
     LONGEST_NAME,
-    LONGEST_QUERY,
     MOST_ROWS,
     MOST_STREAMS,
     Query,
     first_from,
 )
 from fadecount.service.problems import bad_request, not_found
-from fadecount.service.reader_pool import AnswerCache, Facts, ReaderPool, Release, read_page
+from fadecount.service.reader_pool import Facts, ReaderPool, Release, read_page
 from fadecount.service.window_route import PARAMETERS, windows_maker
 from fadecount.streams.export import COLUMNS, csv_text
 from fadecount.streams.reader import Reader
@@ -58,12 +57,6 @@ from fadecount.streams.reader import Reader
 _NONE = frozenset[str]()
 _PRIVACY = frozenset({"age", "time", "at", "refresh", "visits", "every", "during"})
 MOST_VISITS = 10_000
-MOST_AROUND = 1500 + LONGEST_QUERY
-"""Bytes that a cached answer takes beside its body: its headers, and the question."""
-
-LATEST = "latest"
-"""The kind of the answer with the latest tick, in the cache."""
-
 _RANGE = frozenset({"key", "since", "until", "limit", "cursor"})
 Maker = Callable[[Reader], Tagged]
 
@@ -78,11 +71,6 @@ class ReadContext:
     public: bool
     clock_trouble: Callable[[str], str | None]
     """What is wrong with the clock, for a given stream."""
-    cache: AnswerCache[Tagged] = field(
-        default_factory=lambda: AnswerCache(lambda each: MOST_AROUND + len(each.body))
-    )
-    polled: set[str] = field(default_factory=set)
-    """Streams whose latest tick somebody has asked for since it was published."""
 
     def allowed(self, request: Request) -> str:
         """The name of the stream of a request, if the request may read it."""
@@ -108,27 +96,9 @@ class ReadContext:
 
         ``prepare`` checks the query; a query that has an answer in the cache was checked before.
         """
-        name = (facts.status.uid, kind, request.scope["query_string"])
-        found = self.cache.get(name, facts)
-        if found is None:
-            found = await self.pool.ask(
-                prepare(), request, (*name, facts.last_tick, len(facts.keys))
-            )
-            self.cache.put(name, None if found.closed or lasting else facts, found)
-        return found.answer(request, public=self.public)
-
-    async def renew(self, name: str) -> None:
-        """Read a stream that has published a tick, with the answer to those who ask for its latest
-        one again and again."""
-        polled = name in self.polled
-        self.polled.discard(name)
-
-        def prepare(reader: Reader, facts: Facts) -> Tagged | None:
-            return latest_answer(reader, facts) if polled and facts.has_releases else None
-
-        found = await self.pool.renew(name, prepare)
-        if found is not None and found[1] is not None:
-            self.cache.put(_latest_name(found[0]), found[0], found[1])
+        question = (kind, request.scope["query_string"])
+        tagged = await self.pool.read(facts, question, prepare, request, lasting=lasting)
+        return tagged.answer(request, public=self.public)
 
 
 def read_routes(context: ReadContext) -> Iterator[Route]:
@@ -150,13 +120,12 @@ def read_routes(context: ReadContext) -> Iterator[Route]:
         facts = await context.facts(request)
         if not facts.has_releases or facts.last_tick is None:
             raise not_found("no tick of this stream has ended yet; ask again when one has")
-        context.polled.add(facts.name)
 
         def prepare() -> Maker:
             Query(request.scope["query_string"], _NONE)
             return lambda reader: latest_answer(reader, facts)
 
-        return await context.kept(request, facts, LATEST, prepare)
+        return await context.kept(request, facts, "latest", prepare)
 
     async def windows(request: Request) -> Response:
         facts = await context.facts(request)
@@ -287,10 +256,6 @@ def latest_answer(reader: Reader, facts: Facts) -> Tagged:
     return Tagged.of(
         msgspec.json.encode(released_tick(reader, facts, facts.last_tick)), "application/json"
     )
-
-
-def _latest_name(facts: Facts) -> Hashable:
-    return facts.status.uid, LATEST, b""
 
 
 def _curve(facts: Facts, curve: FadingCurve) -> Tagged:

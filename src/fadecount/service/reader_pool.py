@@ -22,7 +22,8 @@ from starlette.requests import Request
 from fadecount.errors import RemovedError, StoreError
 from fadecount.mechanisms import Mechanism
 from fadecount.service.http import ClientGone
-from fadecount.service.problems import Problem, not_found, removed, unavailable
+from fadecount.service.parsing import LONGEST_QUERY
+from fadecount.service.problems import not_found, removed, unavailable
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
 from fadecount.streams.ticks import Ticks
@@ -32,14 +33,15 @@ THREADS = 4
 MOST_WAITING = 256
 """Reads that may wait for a thread; the client of one more is asked to try again later."""
 
-MOST_FACTS = 4096
-"""Streams whose facts are kept in memory; those read first are dropped first."""
+CACHE_BYTES = 48 << 20
+MOST_AROUND = 1500 + LONGEST_QUERY
+"""Bytes that a cached answer takes beside its body: its headers, and the question."""
 
-MOST_RENEWED = 32
-"""Streams that are read again at once because they have published a tick; others are read when they
-are next asked for."""
+KEY_BYTES = 300
+"""About how many bytes a key takes in memory."""
 
-CACHE_BYTES = 32 << 20
+FACTS = "facts"
+LASTING = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,14 @@ class Facts:
     status: Status
     keys: tuple[str, ...]
     positions: dict[str, int] = field(repr=False)
+    version: int = 0
+    """Grows with every change of the stream that this process knows of, such as a published
+    tick."""
+
+    @property
+    def size(self) -> int:
+        """What this takes in memory, about."""
+        return MOST_AROUND + KEY_BYTES * len(self.keys)
 
     @property
     def ticks(self) -> Ticks:
@@ -100,11 +110,24 @@ class Release:
     high: int
 
 
-class ReaderPool:
-    """Reads on a few threads. Each has its own connection, and a new one after the database failed.
+class Kept(Generic[Answer]):
+    """An answer in the cache, or the work on it; and how many clients wait for it."""
 
-    Guarantees: at most ``MOST_WAITING`` reads wait; a read whose client has disconnected does not
-    run; equal pending reads run once.
+    __slots__ = ("future", "readers", "size", "version", "work")
+
+    def __init__(self, version: int, work: Future[Answer]) -> None:
+        self.version, self.work = version, work
+        self.future = asyncio.wrap_future(work)
+        self.readers, self.size = 0, 0
+
+
+class ReaderPool:
+    """Reads on a few threads, each with its own connection, and keeps every answer until its stream
+    changes.
+
+    Guarantees: at most ``MOST_WAITING`` reads wait; equal questions are read once until the next
+    tick of their stream is published; a read whose clients have all disconnected does not run; the
+    answers take at most about ``CACHE_BYTES``.
     """
 
     def __init__(self, connect: Callable[[], Reader]) -> None:
@@ -113,122 +136,121 @@ class ReaderPool:
         self._local = threading.local()
         self._open: list[Reader] = []
         self._guard = threading.Lock()
-        self._shared: dict[Hashable, Shared[Any]] = {}
         self._waiting = 0
-        self._facts: dict[str, Facts] = {}
-        self._outdated: dict[str, Facts] = {}
-        """What was known of streams that have changed since: most of it is still right."""
-        self._changes: dict[str, int] = {}
-        self._asked: set[str] = set()
-        """Streams whose facts somebody has asked for since their last tick."""
-        self._renewed = 0
+        self._versions: dict[str, int] = {}
+        self._kept: OrderedDict[tuple[str, Hashable], Kept[Any]] = OrderedDict()
+        self._bytes = 0
 
     async def facts(self, name: str, request: Request | None = None) -> Facts:
-        """The public facts of a stream, from memory until :meth:`forget`; a Problem with status 404
-        if there is none."""
-        known = self._facts.get(name)
-        if known is not None:
-            self._asked.add(name)
-            return known
-        before = self._changes.get(name, 0)
-        outdated = self._outdated.get(name)
-        found = await self.ask(
-            lambda reader: read_facts(reader, name, outdated), request, ("facts", name, before)
+        """The public facts of a stream; a Problem with status 404 if there is none."""
+        version, before = self._versions.get(name, 0), self._kept.get((name, FACTS))
+        known = before.future.result() if before is not None and _succeeded(before) else None
+        facts = await self._once(
+            (name, FACTS),
+            version,
+            lambda: lambda reader: read_facts(reader, name, version, known),
+            request,
         )
-        if found is None:
+        if facts is None:
             raise not_found()
-        self._asked.add(name)
-        if self._changes.get(name, 0) == before:
-            self._keep(found)
-        return found
+        return facts
 
-    def _keep(self, facts: Facts) -> None:
-        self._facts[facts.name] = facts
-        self._outdated.pop(facts.name, None)
-        while len(self._facts) > MOST_FACTS:
-            del self._facts[next(iter(self._facts))]
+    async def read(
+        self,
+        facts: Facts,
+        question: Hashable,
+        prepare: Callable[[], Callable[[Reader], Answer]],
+        request: Request | None = None,
+        *,
+        lasting: bool = False,
+    ) -> Answer:
+        """The answer to a question about a stream with these facts, from memory if it was asked
+        before.
 
-    def is_asked_for(self, name: str) -> bool:
-        """Whether somebody has asked for a stream since its last tick, and will soon ask for it
-        again."""
-        return name in self._asked and name in self._facts and self._renewed < MOST_RENEWED
-
-    async def renew(
-        self, name: str, prepare: Callable[[Reader, Facts], Answer]
-    ) -> tuple[Facts, Answer] | None:
-        """Read a stream again that has published a tick, and ``prepare`` something from it, on a
-        thread.
-
-        Until that is done, readers get what was published before. None if the stream has changed in
-        another way, is gone, or the store does not answer. Then the stream is read when it is next
-        asked for.
+        ``prepare`` checks the question and returns what reads the answer. An answer that does not
+        depend on ticks may be ``lasting``: it stays in memory when the stream changes.
         """
-        known, before = self._facts.get(name), self._changes.get(name, 0)
-        self._asked.discard(name)
-        self._renewed += 1
+        name = (facts.name, (facts.status.uid, question) if lasting else question)
+        return await self._once(name, LASTING if lasting else facts.version, prepare, request)
 
-        def read(reader: Reader) -> tuple[Facts, Answer] | None:
-            facts = read_facts(reader, name, known)
-            return None if facts is None else (facts, prepare(reader, facts))
-
+    async def _once(
+        self,
+        name: tuple[str, Hashable],
+        version: int,
+        prepare: Callable[[], Callable[[Reader], Answer]],
+        request: Request | None,
+    ) -> Answer:
+        kept: Kept[Answer] | None = self._kept.get(name)
+        if kept is None or kept.version != version:
+            kept = Kept(version, self._submit(prepare()))
+            self._drop(name)
+            self._kept[name] = kept
+            kept.future.add_done_callback(lambda _: self._finished(name, kept))
+        elif kept.future.done():
+            self._kept.move_to_end(name)
+            return kept.future.result()
+        kept.readers += 1
         try:
-            found = await self.ask(read)
-        except Problem:
-            found = None
+            return await unless_gone(kept.future, request)
         finally:
-            self._renewed -= 1
-        newest = self._facts.get(name)
-        if found is None or newest is None or self._changes.get(name, 0) != before:
-            self.forget(name)
-            return None
-        if (newest.last_tick or 0) > (found[0].last_tick or 0):  # a later tick was read faster
-            return None
-        self._keep(found[0])
-        return found
+            kept.readers -= 1
+            # Whoever asks next must not wait for work that nobody does.
+            if not kept.readers and kept.work.cancel() and self._kept.get(name) is kept:
+                self._drop(name)
+
+    def _finished(self, name: tuple[str, Hashable], kept: Kept[Any]) -> None:
+        """Keep an answer, and drop those that were not asked for longest; drop a failure."""
+        answer = kept.future.result() if _succeeded(kept) else None
+        if self._kept.get(name) is not kept:
+            return
+        if answer is None:
+            del self._kept[name]
+            return
+        kept.size = answer.size if isinstance(answer, Facts) else MOST_AROUND + len(answer)
+        self._bytes += kept.size
+        while self._bytes > CACHE_BYTES and len(self._kept) > 1:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, name: tuple[str, Hashable]) -> None:
+        kept = self._kept.pop(name, None)
+        self._bytes -= kept.size if kept is not None else 0
 
     def forget(self, name: str) -> None:
-        """Drop what was read of a stream, because the stream has changed."""
-        self._changes[name] = self._changes.get(name, 0) + 1
-        known = self._facts.pop(name, None)
-        if known is not None:
-            self._outdated[name] = known
-            while len(self._outdated) > MOST_FACTS:
-                del self._outdated[next(iter(self._outdated))]
+        """A stream has changed: what was read of it is not valid any more."""
+        self._versions[name] = self._versions.get(name, 0) + 1
 
     def known(self) -> dict[str, tuple[int | None, int]]:
-        """The last published tick and the number of keys of every stream whose facts are in
-        memory."""
-        return {name: (facts.last_tick, len(facts.keys)) for name, facts in self._facts.items()}
+        """The last published tick and the number of keys of every stream whose facts are in memory
+        and valid."""
+        return {
+            name: (kept.future.result().last_tick, len(kept.future.result().keys))
+            for (name, question), kept in self._kept.items()
+            if question == FACTS
+            and _succeeded(kept)
+            and kept.version == self._versions.get(name, 0)
+        }
 
     async def ask(
-        self,
-        question: Callable[[Reader], Answer],
-        request: Request | None = None,
-        name: Hashable | None = None,
+        self, question: Callable[[Reader], Answer], request: Request | None = None
     ) -> Answer:
-        """Ask on a thread. Equal questions (by ``name``) are asked once; one whose clients have all
-        disconnected is not asked."""
-        shared: Shared[Answer] | None = None if name is None else self._shared.get(name)
-        if shared is None:
-            if self._waiting >= MOST_WAITING:
-                raise unavailable("too many reads are waiting; send it again")
-            shared = Shared(self._threads.submit(self._try, question))
-            self._waiting += 1
-            shared.future.add_done_callback(lambda _: self._ended(name))
-            if name is not None:
-                self._shared[name] = shared
-        shared.readers += 1
+        """Ask on a thread what is not kept in memory."""
+        work = self._submit(question)
         try:
-            return await unless_gone(shared.future, request)
+            return await unless_gone(asyncio.wrap_future(work), request)
         finally:
-            shared.readers -= 1
-            if not shared.readers:
-                shared.work.cancel()
+            work.cancel()
 
-    def _ended(self, name: Hashable | None) -> None:
+    def _submit(self, question: Callable[[Reader], Answer]) -> Future[Answer]:
+        if self._waiting >= MOST_WAITING:
+            raise unavailable("too many reads are waiting; send it again")
+        work = self._threads.submit(self._try, question)
+        self._waiting += 1
+        loop = asyncio.get_running_loop()
+        work.add_done_callback(lambda _: loop.call_soon_threadsafe(self._ended))
+        return work
+
+    def _ended(self) -> None:
         self._waiting -= 1
-        if name is not None:
-            self._shared.pop(name, None)
 
     def close(self) -> None:
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -267,17 +289,6 @@ class ReaderPool:
                     self._open.remove(reader)
 
 
-class Shared(Generic[Answer]):
-    """Pending work, and how many clients wait for it."""
-
-    __slots__ = ("future", "readers", "work")
-
-    def __init__(self, work: Future[Answer]) -> None:
-        self.work = work
-        self.future = asyncio.wrap_future(work)
-        self.readers = 0
-
-
 async def unless_gone(future: asyncio.Future[Answer], request: Request | None) -> Answer:
     """The answer, or :class:`ClientGone` as soon as the client has disconnected."""
     if request is None or future.done():
@@ -287,6 +298,7 @@ async def unless_gone(future: asyncio.Future[Answer], request: Request | None) -
         waited: list[asyncio.Future[Any]] = [future, gone]
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if not future.done():
+            future.add_done_callback(lambda done: done.cancelled() or done.exception())
             raise ClientGone
         return future.result()
     finally:
@@ -300,47 +312,24 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-class AnswerCache(Generic[Answer]):
-    """A cache of answers by question, valid while the facts they were made from are current; at
-    most ``CACHE_BYTES``."""
-
-    def __init__(self, size: Callable[[Answer], int], most_bytes: int = CACHE_BYTES) -> None:
-        self._size, self._most = size, most_bytes
-        self._kept: OrderedDict[Hashable, tuple[Facts | None, Answer]] = OrderedDict()
-        self._bytes = 0
-
-    def get(self, name: Hashable, facts: Facts) -> Answer | None:
-        found = self._kept.get(name)
-        if found is None or (found[0] is not None and found[0] is not facts):
-            return None
-        self._kept.move_to_end(name)
-        return found[1]
-
-    def put(self, name: Hashable, facts: Facts | None, answer: Answer) -> None:
-        """Keep an answer while ``facts`` are current; with None, without a time limit."""
-        before = self._kept.pop(name, None)
-        self._kept[name] = facts, answer
-        self._bytes += self._size(answer) - (self._size(before[1]) if before else 0)
-        while self._bytes > self._most:
-            _, (_, oldest) = self._kept.popitem(last=False)
-            self._bytes -= self._size(oldest)
+def _succeeded(kept: Kept[Any]) -> bool:
+    future = kept.future
+    return future.done() and not future.cancelled() and future.exception() is None
 
 
-def read_facts(reader: Reader, name: str, outdated: Facts | None = None) -> Facts | None:
-    """The facts of a stream, or None if there is no such stream. Keys that were read before are not
-    read again."""
+def read_facts(
+    reader: Reader, name: str, version: int = 0, before: Facts | None = None
+) -> Facts | None:
+    """The facts of a stream, or None if there is no such stream. Keys that were read ``before`` are
+    not read again."""
     if not reader.has(name):
         return None
     status = reader.status(name)
-    if outdated is not None and (outdated.status.uid, len(outdated.keys)) == (
-        status.uid,
-        status.width,
-    ):
-        return replace(outdated, status=status)
+    if before is not None and (before.status.uid, len(before.keys)) == (status.uid, status.width):
+        return replace(before, status=status, version=version)
     keys = reader.keys(name)
-    return Facts(
-        name=name, status=status, keys=keys, positions={key: at for at, key in enumerate(keys)}
-    )
+    positions = {key: at for at, key in enumerate(keys)}
+    return Facts(name=name, status=status, keys=keys, positions=positions, version=version)
 
 
 def read_page(

@@ -55,19 +55,14 @@ class _Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        for each in (signal.SIGINT, signal.SIGTERM):
+        signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for each in signals:
             loop.add_signal_handler(each, self.handle_exit, each, None)
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
         try:
             yield
         finally:
-            for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            for each in signals:
                 loop.remove_signal_handler(each)
-
-    def _reload(self) -> None:
-        self.notifier.reloading()
-        self.service.reload()
-        self.notifier.ready()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Announces the address once the server listens."""
@@ -78,7 +73,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.asked = asyncio.get_running_loop().time()
         self.notifier.stopping()
-        self.service.broadcaster.close()
+        self.service.changes.close()
         await super().shutdown(sockets)
 
 

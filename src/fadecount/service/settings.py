@@ -1,25 +1,161 @@
-"""How a service runs: what the operator chooses, and where the streams and the tokens are."""
+"""What an operator may set for a service: one definition of every setting, for the command line and
+the environment (``FADECOUNT_MAX_BODY``); and where the streams and the tokens are.
+
+The command line comes first, then the environment, then the default. Variables of the environment
+that are no settings belong to somebody else and are not looked at: Kubernetes sets
+``FADECOUNT_SERVICE_HOST`` and ``FADECOUNT_PORT=tcp://...`` for a service of the name fadecount.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from fadecount.errors import StoreError
+from fadecount.errors import StoreError, bad_parameter
 from fadecount.service.clock import Clock
-from fadecount.service.configuration import default_folder as default_folder
 from fadecount.service.limits import Limits
-from fadecount.service.tokens import FILE_NAME, TokenFile
-from fadecount.streams import PostgresStore, SQLiteStore, Store, fence_from, seal_from
-from fadecount.streams.audit_log import AuditLog
-from fadecount.streams.reader import Reader
+
+if TYPE_CHECKING:
+    from fadecount.service.tokens import Tokens
+    from fadecount.streams import Store
+    from fadecount.streams.audit_log import AuditLog
+    from fadecount.streams.database import Database
+    from fadecount.streams.reader import Reader
 
 STORE_NAME = "streams.db"
+Value = str | Path | int | bool | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: its name (as an option without the hyphens before it), one line about it, its
+    type and its default. ``shown_default`` says what happens without it."""
+
+    name: str
+    about: str
+    type: type[str] | type[Path] | type[int] | type[bool] | type[tuple[str, ...]] = str
+    default: Value | None = None
+    metavar: str | None = None
+    _: KW_ONLY
+    minimum: int | None = None
+    choices: tuple[str, ...] = ()
+    shown_default: str | None = None
+
+    @property
+    def option(self) -> str:
+        """Its name on the command line."""
+        return f"--{self.name}"
+
+    @property
+    def variable(self) -> str:
+        """Its name in the environment."""
+        return "FADECOUNT_" + self.name.upper().replace("-", "_")
+
+    @property
+    def attribute(self) -> str:
+        """Its name in Python."""
+        return self.name.replace("-", "_")
+
+    def parse(self, text: str, name: str) -> Value:
+        """The value that a text gives; ``name`` is how a refusal calls it."""
+        if self.type is tuple:
+            return tuple(each.strip() for each in text.split(",") if each.strip())
+        if self.type is bool:
+            if text.lower() not in ("true", "false"):
+                raise bad_parameter(name, text, "true or false", self.about)
+            return text.lower() == "true"
+        if self.choices and text not in self.choices:
+            wanted = f"one of {', '.join(self.choices)}"
+            raise bad_parameter(name, text, wanted, "leave it out for the default")
+        if self.type is not int:
+            return Path(text) if self.type is Path else text
+        try:
+            number = int(text)
+        except ValueError:
+            raise bad_parameter(name, text, "a whole number", self.about) from None
+        if self.minimum is not None and number < self.minimum:
+            remedy = "leave it out for the default"
+            raise bad_parameter(name, number, f"at least {self.minimum}", remedy)
+        return number
+
+
+_DATA = "$XDG_DATA_HOME/fadecount, or ~/.local/share/fadecount"
+_STATE = "$XDG_STATE_HOME/fadecount, or ~/.local/state/fadecount"
+_FENCE = "folder or PostgreSQL URL of the rollback fence, apart from the store"
+_DATABASE = "keep streams and tokens in PostgreSQL: postgresql://..."
+_VALUES = "how many released counts /metrics shows at most, one per key"
+_STORE = "folder of the embedded store and of the audit log"
+_BODY = "largest body, unpacked, in bytes"
+_MEBIBYTE = "1048576 (1 MiB)"
+_KEY = "FADECOUNT_KEY, if set"
+SETTINGS = (
+    Setting("state", _STORE, Path, None, "DIR", shown_default=_DATA),
+    Setting("database", _DATABASE, str, None, "URL"),
+    Setting("fence", _FENCE, str, None, "WHERE", shown_default=_STATE),
+    Setting("key-file", "key that seals the state", Path, None, "FILE", shown_default=_KEY),
+    Setting("host", "address to listen on", str, "127.0.0.1", "HOST"),
+    Setting("port", "port to listen on, 0 for any", int, 8000, "PORT", minimum=0),
+    Setting("allow-host", "host name to answer to; repeatable", tuple, (), "NAME"),
+    Setting("public", "let everyone read, without a token", bool, False),
+    Setting("metrics-values", _VALUES, int, 0, "N", minimum=0, shown_default="0, none"),
+    Setting("log-format", "lines of the log", str, "text", choices=("text", "json")),
+    Setting("max-body", _BODY, int, 1 << 20, "BYTES", minimum=1, shown_default=_MEBIBYTE),
+    Setting("max-connections", "open connections", int, 1024, "N", minimum=1),
+)
+
+
+def read_settings(
+    given: Mapping[str, Any], environment: Mapping[str, str]
+) -> dict[str, Value | None]:
+    """The value of every setting, by its name in Python: ``given`` on the command line, or in the
+    environment, or its default. A wrong value is refused in one line.
+
+    >>> found = read_settings({"port": "9000"}, {"FADECOUNT_PORT": "1", "FADECOUNT_PUBLIC": "true"})
+    >>> found["port"], found["public"], found["max_body"]
+    (9000, True, 1048576)
+    """
+    values: dict[str, Value | None] = {}
+    for setting in SETTINGS:
+        value = given.get(setting.attribute)
+        if isinstance(value, str):
+            value = setting.parse(value, setting.option)
+        elif isinstance(value, list):
+            value = tuple(value)
+        elif value is None:
+            text = environment.get(setting.variable)
+            if text is not None and not text.startswith("tcp://"):  # Kubernetes' FADECOUNT_PORT
+                value = setting.parse(text, setting.variable)
+        values[setting.attribute] = setting.default if value is None else value
+    return values
+
+
+def default_folder() -> Path:
+    """The folder that the environment names; else ``$XDG_DATA_HOME/fadecount``, by default
+    ``~/.local/share/fadecount``."""
+    if chosen := os.environ.get("FADECOUNT_STATE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "fadecount"
+
+
+def settings_table() -> str:
+    """The reference table of all settings, in Markdown."""
+    rows = ["| option | environment | default | meaning |", "|---|---|---|---|"]
+    for each in SETTINGS:
+        default = "none" if each.default in (None, ()) else str(each.default)
+        shown = each.shown_default or ("false" if each.default is False else default)
+        choices = f" ({' or '.join(each.choices)})" if each.choices else ""
+        rows.append(f"| `{each.option}` | `{each.variable}` | {shown} | {each.about}{choices} |")
+    return "\n".join(rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """A folder (mode 0700) with the tokens and, unless a database is named, the embedded store."""
+    """Where the streams and the tokens are: in a database, or else in the embedded store of a
+    folder (mode 0700), which holds the audit log in both cases."""
 
     folder: Path
     database: str | None = None
@@ -40,13 +176,38 @@ class Storage:
                 f"--state {self.folder} cannot be made: {error.strerror}; choose another folder"
             ) from error
 
-    def tokens(self) -> TokenFile:
-        """The tokens of the service."""
-        return TokenFile(self.folder / FILE_NAME)
+    def audit_log(self) -> AuditLog:
+        """Where administrative acts are recorded."""
+        from fadecount.streams.audit_log import AuditLog
+
+        return AuditLog.in_folder(self.folder)
+
+
+@contextmanager
+def open_tokens(storage: Storage) -> Iterator[Tokens]:
+    """The tokens of a service that may run meanwhile, or of one that has not begun yet: a store
+    that does not exist is made."""
+    from fadecount.service.tokens import Tokens
+    from fadecount.streams.sqlite import SQLiteDatabase
+
+    if storage.database is not None:
+        from fadecount.streams.postgres import PostgresDatabase
+
+        database: Database = PostgresDatabase(storage.database, writes=True)
+    else:
+        storage.prepare()
+        path = storage.store_path
+        database = SQLiteDatabase(path, writes=True, beside=path.exists())
+    try:
+        yield Tokens(database, storage.audit_log())
+    finally:
+        database.close()
 
 
 def open_store(storage: Storage) -> Store:
     """The store for writing; raises when another process writes to it."""
+    from fadecount.streams import PostgresStore, SQLiteStore, fence_from, seal_from
+
     seal, fence = seal_from(storage.key_file), fence_from(storage.fence)
     if storage.database is not None:
         return PostgresStore(
@@ -54,7 +215,7 @@ def open_store(storage: Storage) -> Store:
             fence=fence,
             seal=seal,
             lock_wait_seconds=0.0,
-            audit_log=AuditLog.in_folder(storage.folder),
+            audit_log=storage.audit_log(),
         )
     storage.prepare()
     return SQLiteStore(storage.store_path, fence=fence, seal=seal)
@@ -62,11 +223,11 @@ def open_store(storage: Storage) -> Store:
 
 def open_reader(storage: Storage) -> Reader:
     """A connection that can only read."""
-    return (
-        Reader.of_server(storage.database)
-        if storage.database is not None
-        else Reader.of_file(storage.store_path)
-    )
+    from fadecount.streams.reader import Reader
+
+    if storage.database is not None:
+        return Reader.of_server(storage.database)
+    return Reader.of_file(storage.store_path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,10 @@ one answer and nowhere else.
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
-from typing import TypeVar
+import time
+from collections.abc import Awaitable, Callable, Iterator
 
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -24,34 +21,13 @@ from fadecount.service.access import Action
 from fadecount.service.answers import NewTokenAnswer, RevokedToken, TokenAnswer, TokenList
 from fadecount.service.http import json_answer
 from fadecount.service.parsing import NewToken, checked_text, parse
-from fadecount.service.problems import Problem, bad_request, not_found, unavailable
-from fadecount.service.tokens import Grant, Role, TokenFile, TokenFileError
+from fadecount.service.problems import Problem, bad_request, not_found
+from fadecount.service.tokens import Grant, Role, Tokens
 from fadecount.service.write_routes import WriteContext
-from fadecount.streams.audit_log import AuditLogError, acting_as
-
-log = logging.getLogger("fadecount.service")
-Result = TypeVar("Result")
 
 
-def token_routes(context: WriteContext, tokens: TokenFile) -> Iterator[Route]:
-    async def off_loop(grant: Grant | None, work: Callable[[], Result]) -> Result:
-        """Do something with the token file on a thread; the audit log names the token of the
-        request."""
-
-        def act() -> Result:
-            with acting_as(grant.shown if grant else "no token"):
-                return work()
-
-        try:
-            return await asyncio.get_running_loop().run_in_executor(context.parsers, act)
-        except (AuditLogError, TokenFileError, OSError) as error:
-            log.error(
-                "tokens cannot be changed: %s",
-                error if isinstance(error, AuditLogError) else type(error).__name__,
-            )
-            raise unavailable(
-                "the tokens or the audit log cannot be written; the operator's log says why"
-            ) from None
+def token_routes(context: WriteContext, follow: Callable[[], Awaitable[None]]) -> Iterator[Route]:
+    """``follow`` lets the service use the tokens as they are now."""
 
     def administrator(request: Request) -> Grant | None:
         return context.access.allow(request.scope, Action.MANAGE, None)
@@ -60,81 +36,47 @@ def token_routes(context: WriteContext, tokens: TokenFile) -> Iterator[Route]:
         return await (create(request) if request.method == "POST" else listing(request))
 
     async def listing(request: Request) -> Response:
-        grant = administrator(request)
-        used = await off_loop(grant, tokens.last_uses)
-        shown = [
-            _answer(
-                each,
-                expired=tokens.has_expired(each),
-                used=used[each.id].isoformat() if each.id in used else None,
-            )
-            for each in tokens.grants()
-        ]
-        return json_answer(TokenList(tokens=shown))
+        administrator(request)
+        grants = await context.writer.call(lambda leader: leader.tokens.grants())
+        return json_answer(TokenList(tokens=[_answer(each) for each in grants]))
 
     async def create(request: Request) -> Response:
         grant = administrator(request)
         new = await context.body(request, ("application/json",), lambda body: parse(body, NewToken))
-        token, made = await off_loop(grant, lambda: _create(tokens, new))
-        return json_answer(
-            NewTokenAnswer(token=token, about=_answer(made, expired=False, used=None)), status=201
-        )
+        token, made = await context.administer(grant, lambda leader: _create(leader.tokens, new))
+        await follow()
+        return json_answer(NewTokenAnswer(token=token, about=_answer(made)), status=201)
 
     async def revoke(request: Request) -> Response:
         grant = administrator(request)
         token_id = request.path_params["id"]
         if grant is not None and grant.id == token_id:
-            raise Problem(
-                409, "own_token", "this request uses the token itself; revoke it with another one"
-            )
+            detail = "this request uses the token itself; revoke it with another one"
+            raise Problem(409, "own_token", detail)
         try:
-            await off_loop(grant, lambda: tokens.revoke(token_id))
+            await context.administer(grant, lambda leader: leader.tokens.revoke(token_id))
         except ParameterError:
             raise not_found("there is no such token; GET /v1/tokens lists them") from None
+        await follow()
         return json_answer(RevokedToken(id=token_id))
 
     yield Route("/v1/tokens", collection, methods=["GET", "POST"])
     yield Route("/v1/tokens/{id}", revoke, methods=["DELETE"])
 
 
-def _create(tokens: TokenFile, new: NewToken) -> tuple[str, Grant]:
+def _create(tokens: Tokens, new: NewToken) -> tuple[str, Grant]:
+    stream, label, expires = new.stream, new.label, new.expires
     try:
         return tokens.create(
             Role(new.role),
-            stream=(
-                None if isinstance(new.stream, UnsetType) else checked_text(new.stream, "stream")
-            ),
-            label="" if isinstance(new.label, UnsetType) else new.label,
-            expires_seconds=(
-                None if isinstance(new.expires, UnsetType) else parse_duration(new.expires)
-            ),
-            rate=None if new.rate is UNSET else new.rate,
-            connections=None if new.connections is UNSET else new.connections,
-            live_readers=None if new.live_readers is UNSET else new.live_readers,
+            stream=None if isinstance(stream, UnsetType) else checked_text(stream, "stream"),
+            label="" if isinstance(label, UnsetType) else label,
+            expires_seconds=None if isinstance(expires, UnsetType) else parse_duration(expires),
         )
     except ParameterError:
-        raise bad_request(
-            "bad_token",
-            "label must be printable text, expires a duration such as 90d up to 100 years, and"
-            " limits positive",
-        ) from None
+        detail = "label must be printable text, and expires a duration such as 90d up to 100 years"
+        raise bad_request("bad_token", detail) from None
 
 
-def _answer(grant: Grant, *, expired: bool, used: str | None) -> TokenAnswer:
-    return TokenAnswer(
-        id=grant.id,
-        role=str(grant.role),
-        stream=grant.stream,
-        label=grant.label,
-        created=_time(grant.created),
-        expires=None if grant.expires is None else _time(grant.expires),
-        expired=expired,
-        last_used=used,
-        rate=grant.rate,
-        connections=grant.connections,
-        live_readers=grant.live_readers,
-    )
-
-
-def _time(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _answer(grant: Grant) -> TokenAnswer:
+    return TokenAnswer(**grant.description(time.time()))

@@ -27,7 +27,6 @@ from fadecount.mechanisms import (
 from fadecount.service.access import Access, Action
 from fadecount.service.answers import Accepted, Created, Declared, Deleted, Retained
 from fadecount.service.http import is_packed, json_answer, read_body, unpacked
-from fadecount.service.leader import Leader
 from fadecount.service.limits import Limits
 from fadecount.service.parsing import (
     LONGEST_ID,
@@ -44,11 +43,9 @@ from fadecount.service.parsing import (
 )
 from fadecount.service.problems import Problem, bad_request, unavailable
 from fadecount.service.tokens import Grant
-from fadecount.service.writer import Writer
+from fadecount.service.writer import Leader, Writer
 from fadecount.streams import Description, Ticks, Unit
 from fadecount.streams.audit_log import AuditLogError, acting_as
-from fadecount.streams.requests import DONE
-from fadecount.streams.requests import Request as Wanted
 
 LONGEST_RETENTION = 10_000 * 366 * 86400
 LONGEST_DELAY = 1_000_000
@@ -58,10 +55,6 @@ LARGEST_ON_LOOP = 1 << 14
 """Bytes of a body that are parsed at once; a larger one is parsed on a thread, so other requests do
 not wait for it."""
 
-ANSWER_SECONDS = 20.0
-"""Seconds in which the process that leads a stream must answer a request about it."""
-
-LOOK_SECONDS = 0.2
 _LINES = ("application/x-ndjson", "application/jsonl")
 _BAD_STREAM = (
     "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters"
@@ -109,41 +102,6 @@ class WriteContext:
 
         return await _recorded(self.writer.call(act))
 
-    async def administer_in_steps(
-        self, grant: Grant | None, stream: str, work: Callable[[Leader], Iterator[None]]
-    ) -> None:
-        """:meth:`administer` for a long act, with other work between its steps."""
-
-        def act(leader: Leader) -> Iterator[None]:
-            steps = work(leader)
-            while True:
-                with acting_as(
-                    _actor(grant)
-                ):  # in each step: the thread does other work in between
-                    try:
-                        next(steps)
-                    except StopIteration:
-                        return
-                yield
-
-        await _recorded(self.writer.call_in_steps(stream, act))
-
-    async def ask_leader(self, request: Wanted) -> None:
-        """Let the process that leads the stream do something, which may be this one; returns when
-        it is done."""
-        number = await self.writer.call(lambda leader: leader.ask(request))
-        until = asyncio.get_running_loop().time() + ANSWER_SECONDS
-        answer = await self.writer.call(lambda leader: leader.answer_to(number, last=False))
-        while answer is None and asyncio.get_running_loop().time() < until:
-            await asyncio.sleep(LOOK_SECONDS)
-            answer = await self.writer.call(lambda leader: leader.answer_to(number, last=False))
-        if answer is None:
-            answer = await self.writer.call(lambda leader: leader.answer_to(number, last=True))
-        if answer != DONE:
-            raise unavailable(
-                "the stream could not be changed; the log of the process that leads it says why"
-            )
-
 
 async def _recorded(act: asyncio.Future[Result]) -> Result:
     """The result of an act, unless the audit log could not record it."""
@@ -180,7 +138,7 @@ def write_routes(context: WriteContext) -> Iterator[Route]:
         new = await context.body(
             request, ("application/json",), lambda body: _keys(parse(body, NewKeys).keys)
         )
-        await context.administer_in_steps(grant, name, lambda leader: leader.declare(name, new))
+        await context.administer(grant, lambda leader: leader.declare(name, new))
         return json_answer(Declared(name=name))
 
     async def retention(request: Request) -> Response:
@@ -192,9 +150,7 @@ def write_routes(context: WriteContext) -> Iterator[Route]:
         )
         described = await context.writer.call(lambda leader: leader.description(name))
         seconds = _retention(UNSET if new.retain is None else new.retain, described)
-        await context.ask_leader(
-            Wanted(stream=name, action="retain", number=seconds, actor=_actor(grant))
-        )
+        await context.administer(grant, lambda leader: leader.retain(name, seconds))
         return json_answer(Retained(name=name, retain_seconds=seconds))
 
     yield Route("/v1/streams/{name}/events", events, methods=["POST"])
@@ -209,7 +165,7 @@ async def delete_stream(context: WriteContext, request: Request) -> Response:
     grant = context.access.allow(request.scope, Action.MANAGE, name)
     if request.scope["query_string"]:
         raise bad_request("bad_query", "this route takes no parameters")
-    await context.ask_leader(Wanted(stream=name, action="delete", actor=_actor(grant)))
+    await context.administer(grant, lambda leader: leader.delete(name))
     return json_answer(Deleted(name=name))
 
 

@@ -1,85 +1,57 @@
-"""The writing thread: commits requests in groups, and closes ticks on time.
+"""The writing side of the service: one thread accepts events, closes ticks on time, and does what
+administrators ask for.
 
-Requests wait on a future that is resolved only when their events are durable; one call into the
-event loop resolves all futures of a group. While one group is being committed, the next one
-collects, so a slower disk gives larger groups. Clients that have just got their answers send again
-within moments: the next group waits for them a little, or each sync would serve only a few.
+:class:`Leader` holds the store and the streams that this process leads. :class:`Writer` is its
+thread, in one loop: take what waits, close what is due, accept the events in one transaction,
+answer. While one group of requests is being committed, the next one collects, so a slower disk
+gives larger groups.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import heapq
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fadecount.errors import FadecountError, StoreError
+from fadecount.errors import (
+    ClockError,
+    FadecountError,
+    FenceError,
+    InputError,
+    LockedError,
+    StoreError,
+)
 from fadecount.service.clock import Clock
-from fadecount.service.leader import Leader
+from fadecount.service.limits import Limits
 from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import SentEvents
-from fadecount.service.problems import unavailable
-
-
-@dataclass(slots=True)
-class Job:
-    """A batch for a stream, or (without one) a function to call with the leader; and the future
-    that waits for it."""
-
-    stream: str | None
-    work: Any
-    future: asyncio.Future[Any]
-    since: float = field(default_factory=time.monotonic)
-    keys: int = 0
-    """How many keys a batch has: the work on it grows with them."""
-
-
-@dataclass(slots=True)
-class LongJob(Job):
-    """Work on a stream in steps; ``work`` is a function that begins them. Other work is done
-    between two steps."""
-
-    steps: Iterator[None] | None = None
-
-
-def accepted(
-    leader: Leader, groups: Mapping[str, Sequence[Job]], now: float
-) -> Iterator[tuple[Job, Any]]:
-    """One transaction for the batches of all streams."""
-    outcomes = leader.accept(
-        {name: [job.work for job in group] for name, group in groups.items()}, now
-    )
-    for name, group in groups.items():
-        found = outcomes[name]
-        yield from zip(
-            group, found if isinstance(found, list) else [found] * len(group), strict=True
-        )
-
-
-def outcome_of(work: Callable[[Leader], Any], leader: Leader) -> Any:
-    try:
-        return work(leader)
-    except StoreError:
-        raise
-    except FadecountError as error:
-        return error
-
-
-def resolve(done: list[tuple[Job, Any]]) -> None:
-    for job, outcome in done:
-        if job.future.done():
-            continue
-        if isinstance(outcome, Exception):
-            job.future.set_exception(outcome)
-        else:
-            job.future.set_result(outcome)
-
+from fadecount.service.problems import Problem, bad_request, not_found, unavailable
+from fadecount.service.tokens import Tokens
+from fadecount.streams import Batch, Description, Intake, Store, Stream
+from fadecount.streams.audit_log import Act, AuditLogError, acting_as
+from fadecount.streams.chunks import CELLS, Chunk
+from fadecount.streams.clock import ClockGuard, ClockState
+from fadecount.streams.inputs import Acceptance, accept_together
+from fadecount.streams.stream import close_together
 
 log = logging.getLogger("fadecount.service")
+
+MOST_TICKS_AT_ONCE = 5000
+"""Ticks of a stream that are closed in one transaction, when it catches up after downtime."""
+
+MOST_TOGETHER = 64
+"""Streams whose ticks are closed in one transaction, or that are taken over in one turn."""
+
+UPKEEP_SECONDS = 60.0
+"""Seconds between two looks for old releases to remove or to join."""
+
 LARGEST_GROUP = 1024
 MOST_KEYS_BESIDE = 10_000
 """Keys that the batches of a group have together at most, beside its first one: many large ones
@@ -88,29 +60,510 @@ would hold up all others."""
 STUCK_SECONDS = 5.0
 """Seconds after which a store that does not answer counts as not ready."""
 
-LONGEST_GATHERING = 0.01
-"""Seconds that a group waits at most for as many requests as the groups before it had; and at most
-half as long as a commit."""
-
-STEP_PAUSE = 0.001
-"""Seconds between two steps of a long job, unless requests wait: so that requests which are being
-read need not wait for one."""
-
 LONGEST_DELAY = 3.0
 """Seconds that events wait for a stream that is catching up with the clock; then their client is
 asked to send them again."""
 
 LONGEST_WAIT = 0.5
-"""Seconds after which streams of other processes, and requests of operators, are looked for
-again."""
+"""Seconds after which streams of other processes are looked for again."""
+
+Sent = tuple[SentEvents, str | None]
+"""Events as they were sent, and the id of their batch."""
+
+
+class Leader:
+    """Holds an open store and those of its streams that this process leads. Used by one thread.
+
+    With PostgreSQL another process may lead a stream. This process then still accepts events for
+    it, which needs no lead, and tries to become its leader from time to time. The database allows
+    one leader at a time, so no tick is closed twice.
+
+    Guarantees: ticks are closed by the clock alone, in :meth:`close_due`, independent of events. An
+    event counts in the tick that is open at the time passed to :meth:`accept`, never in one that is
+    over by then.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        on_ticks: Callable[[Sequence[tuple[str, int]]], None],
+        on_change: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._store, self._clock = store, clock
+        self._on_ticks, self._on_change = on_ticks, on_change
+        self._guard = ClockGuard()
+        self._reader = store.reader()
+        self.tokens = Tokens(self._reader.database, store.audit_log)
+        self._streams: dict[str, Stream] = {}
+        self._intakes: dict[str, Intake] = {}
+        """What accepts the events of streams that other processes lead."""
+        self._halted: dict[str, str] = {}
+        """Why the ticks of a stream are not closed here: refused, ended or clock ahead."""
+        self._behind = False
+        self._ends: dict[str, float] = {}
+        """When the open tick of each running stream ends."""
+        self._queue: list[tuple[float, str]] = []
+        """The same as a heap. An entry that is not in ``_ends`` is passed over."""
+        self.next_due: float | None = None
+        """When the next tick is over, or the first of those that are being closed; None without
+        streams. Any thread may read this."""
+        self._untaken: list[str] = []
+        self._untidy: dict[str, None] = {}
+        self._tidied = -UPKEEP_SECONDS
+        try:
+            self.take_over()
+            while self._untaken:
+                self.take_over()
+        except BaseException:
+            self.close()
+            raise
+
+    # What any thread may ask.
+
+    @property
+    def trouble(self) -> str | None:
+        """Why this process cannot do its work for every stream; None if it can."""
+        reasons = list(self._halted.values())
+        if self._streams and reasons.count("clock ahead") == len(self._streams):
+            return "the clock is far ahead of the streams: nothing is released until it is right"
+        if self._behind:
+            return "the clock is behind the last releases: nothing is released until it is right"
+        if "refused" in reasons and not self._streams:
+            return "no stream can be written; the operator's log says why"
+        return None
+
+    def state(self, name: str) -> str:
+        """What this process does with a stream, in one or two words."""
+        if name in self._halted:
+            return self._halted[name]
+        if self._behind:
+            return "clock behind"
+        return "running" if name in self._streams else "led elsewhere"
+
+    @property
+    def stream_count(self) -> int:
+        """How many streams this process leads."""
+        return len(self._streams)
+
+    def lag_seconds(self) -> float:
+        """How late the most overdue tick is."""
+        due = self.next_due
+        return 0.0 if due is None else max(0.0, self._clock.now() - due)
+
+    # Leading streams.
+
+    def take_over(self) -> bool:
+        """Become the leader of a few streams without one; whether there may be more of them now.
+
+        All of them are tried in turn, so that those of a process that ended are found.
+        """
+        if not self._untaken:
+            known = self._streams.keys() | self._halted.keys()
+            self._untaken = [name for name in reversed(self._store.names()) if name not in known]
+        before = len(self._streams) + len(self._halted)
+        for _ in range(min(MOST_TOGETHER, len(self._untaken))):
+            self._lead(self._untaken.pop())
+        return bool(self._untaken) and len(self._streams) + len(self._halted) > before
+
+    def _lead(self, name: str) -> None:
+        try:
+            self._add(self._store.open(name))
+        except LockedError:
+            return
+        except FenceError as error:
+            self._halted[name] = "refused"
+            log.error("stream %s is refused: %s", name, error)
+
+    def _add(self, stream: Stream) -> None:
+        self._streams[stream.description.name] = stream
+        self._schedule(stream)
+
+    def _schedule(self, stream: Stream) -> None:
+        """Note when the open tick of a stream ends."""
+        tick, ticks = stream.open_tick, stream.description.ticks
+        open_tick = ticks.at(self._clock.now()) if tick is None else tick
+        name, end = stream.description.name, ticks.start_seconds(open_tick + 1)
+        self._ends[name] = end
+        heapq.heappush(self._queue, (end, name))
+        self._find_next()
+
+    def _find_next(self) -> None:
+        while self._queue and self._ends.get(self._queue[0][1]) != self._queue[0][0]:
+            heapq.heappop(self._queue)
+        self.next_due = self._queue[0][0] if self._queue else None
+
+    def _forget(self, name: str) -> None:
+        """Drop everything in memory about a stream."""
+        known: dict[str, Any]
+        for known in (self._streams, self._intakes, self._halted, self._ends, self._untidy):
+            known.pop(name, None)
+        self._find_next()
+
+    def _require_lead(self, name: str) -> None:
+        """Refuse what only the leader of a stream may do, unless this process leads it or may."""
+        if not self._has(name):
+            raise not_found()
+        if name not in self._streams and name not in self._halted:
+            self._lead(name)
+        if name not in self._streams and name not in self._halted:
+            raise _led_elsewhere()
+
+    def _require_running(self, name: str) -> None:
+        """Refuse what a stream that is refused or has ended does not take."""
+        halted = self._halted.get(name)
+        if halted == "ended":
+            detail = "the stream has had all the ticks that its mechanism was made for"
+            raise Problem(409, "ended", detail)
+        if halted == "refused":
+            raise unavailable("the stream is not in order; the operator's log says why")
+
+    def _has(self, name: str) -> bool:
+        return name in self._streams or self._reader.has(name)
+
+    # What administrators do.
+
+    def create(
+        self, description: Description, keys: Sequence[str], retain_seconds: int | None = None
+    ) -> bool:
+        """Create a stream that begins with the current tick; False if it exists already with this
+        description and these keys."""
+        name = description.name
+        if self._has(name):
+            return self._require_same(description, keys)
+        start = description.ticks.at(self._clock.now())
+        try:
+            self._add(
+                self._store.create(
+                    description, keys=keys, start_tick=start, retain_seconds=retain_seconds
+                )
+            )
+        except LockedError:  # it was created, and another process became its leader first
+            return True
+        except FenceError as error:
+            log.error("stream %s is refused: %s", name, error)
+            detail = "the name was used before; choose another one, or see the operator's log"
+            raise Problem(409, "refused", detail) from None
+        except (StoreError, AuditLogError):
+            raise
+        except FadecountError:
+            if self._has(name):  # another process has created it meanwhile
+                return self._require_same(description, keys)
+            detail = "the name was used before, or a key is not usable; choose others"
+            raise Problem(409, "refused", detail) from None
+        log.info("stream %s is created", name)
+        self._on_change(name)
+        return True
+
+    def _require_same(self, description: Description, keys: Sequence[str]) -> bool:
+        """False if the existing stream equals the one to create. Keys declared later follow the
+        first ones."""
+        name = description.name
+        same = self._reader.status(name).description.to_json() == description.to_json()
+        if not same or self._reader.keys(name)[: len(keys)] != tuple(keys):
+            detail = "there is another stream of that name; choose another name"
+            raise Problem(409, "exists", detail)
+        return False
+
+    def description(self, name: str) -> Description:
+        """What a stream is; a Problem with status 404 if there is none."""
+        if not self._has(name):
+            raise not_found()
+        return self._reader.status(name).description
+
+    def declare(self, name: str, keys: Sequence[str]) -> None:
+        """Declare the keys that are new; those that exist already stay as they are. No key may be
+        there twice."""
+        if not self._has(name):
+            raise not_found()
+        self._require_running(name)
+        if name not in self._streams and set(self._reader.keys(name)).issuperset(keys):
+            return
+        self._require_lead(name)
+        self._require_running(name)
+        stream = self._streams[name]
+        new = [key for key in keys if key not in stream.intake.positions]
+        if new:
+            stream.declare(new)
+            self._on_change(name)
+
+    def delete(self, name: str) -> None:
+        """Remove a stream with all its releases. If it had any, its name stays taken."""
+        self._require_lead(name)
+        try:
+            self._store.delete(name)
+        except LockedError:  # a stream that is refused here may be led elsewhere
+            raise _led_elsewhere() from None
+        self._forget(name)
+        log.warning("stream %s is deleted", name)
+        self._on_change(name)
+
+    def retain(self, name: str, seconds: int | None) -> None:
+        """Keep the releases of a stream for so long (None: for ever). Older ones are removed, a few
+        at a time."""
+        self._require_lead(name)
+        self._store.retain(name, seconds)
+        self._untidy[name] = None
+        self._on_change(name)
+
+    # Events.
+
+    def accept(
+        self, wanted: Mapping[str, Sequence[Sent]], now: float
+    ) -> dict[str, list[bool | Problem] | Problem]:
+        """Make batches for several streams durable, in one transaction; what cannot be accepted is
+        refused before it begins.
+
+        For each stream: the outcomes of its batches, or why it takes none. The outcome of a batch
+        is True if it counted, False if its id had counted before, or its refusal. Ticks that are
+        over at ``now`` must be closed first; while they are not yet closed, here or by another
+        leader, clients must send the events again.
+        """
+        outcomes: dict[str, list[bool | Problem] | Problem] = {}
+        checked: dict[str, list[Batch | Problem]] = {}
+        acceptances: list[Acceptance] = []
+        for name, sent in wanted.items():
+            try:
+                intake = self._accepting(name)
+            except Problem as problem:
+                outcomes[name] = problem
+                continue
+            checked[name] = [_checked(intake, events, batch_id) for events, batch_id in sent]
+            batches = [each for each in checked[name] if isinstance(each, Batch)]
+            ahead = self._halted.get(name) == "clock ahead"
+            acceptances.append(Acceptance(intake, batches, None if ahead else intake.ticks.at(now)))
+        for name, accepted in zip(checked, accept_together(acceptances), strict=True):
+            if isinstance(accepted, FadecountError):
+                outcomes[name] = self._not_accepted(name, accepted)
+            else:
+                counted = iter(accepted)
+                outcomes[name] = [
+                    each if isinstance(each, Problem) else next(counted) for each in checked[name]
+                ]
+        return outcomes
+
+    def _not_accepted(self, name: str, error: FadecountError) -> Problem:
+        if isinstance(error, ClockError):
+            return unavailable("the stream is catching up with the clock; send it again")
+        self._intakes.pop(name, None)  # another process has deleted it
+        return not_found()
+
+    def _accepting(self, name: str) -> Intake:
+        """What accepts the events of a stream that takes some."""
+        self._require_running(name)
+        if name in self._streams:
+            return self._streams[name].intake
+        if name not in self._intakes:
+            if not self._reader.has(name):
+                raise not_found()
+            self._intakes[name] = self._store.intake(name)
+        return self._intakes[name]
+
+    def is_catching_up(self, name: str, now: float) -> bool:
+        """Whether a stream of this process has a tick that is over at ``now`` and will be closed
+        shortly."""
+        return self._ends.get(name, now + 1.0) <= now
+
+    # Ticks.
+
+    def close_due(self, now: float) -> None:
+        """Close ticks that are over at ``now``, in one transaction: those of the streams that have
+        waited longest.
+
+        Which streams these are depends on the clock and on public sizes, never on events.
+        """
+        self._resume(now)
+        self._notice_lag(now)
+        group = self._next_group(now)
+        published = []
+        for (stream, last), outcome in zip(group, _closed(group), strict=True):
+            name = stream.description.name
+            if isinstance(outcome, FadecountError):
+                reason = type(outcome).__name__
+                log.error("stream %s cannot go on (%s): it is left alone", name, reason)
+                self._halt(name, "refused")
+                continue
+            self._schedule(stream)
+            published.append((name, last))
+            if stream.leaves_old_rows(outcome):
+                self._untidy[name] = None
+            if stream.description.mechanism.schedule.horizon == stream.status.steps:
+                self._record_end(name)
+        self._find_next()
+        if published:
+            self._on_ticks(published)
+
+    def _halt(self, name: str, reason: str) -> None:
+        self._halted[name] = reason
+        del self._streams[name]
+
+    def _resume(self, now: float) -> None:
+        """Go on with streams for which the clock is right again."""
+        for name in [name for name, why in self._halted.items() if why == "clock ahead"]:
+            stream = self._streams[name]
+            reading = self._guard.read(stream.description.ticks, stream.open_tick, now)
+            if reading.state is not ClockState.AHEAD:
+                del self._halted[name]
+                log.warning("stream %s goes on: the clock is right again", name)
+                self._schedule(stream)
+
+    def _notice_lag(self, now: float) -> None:
+        """Log once when the clock is behind even the stream that is due next."""
+        behind = False
+        if self._queue:
+            stream = self._streams[self._queue[0][1]]
+            reading = self._guard.read(stream.description.ticks, stream.open_tick, now)
+            behind = reading.state is ClockState.BEHIND
+            if behind and not self._behind:
+                log.error("stream %s waits: %s", stream.description.name, reading.text)
+        self._behind = behind
+
+    def _next_group(self, now: float) -> list[tuple[Stream, int]]:
+        """The streams that have waited longest, each with the last tick to close now; few enough
+        for one transaction."""
+        group: list[tuple[Stream, int]] = []
+        cells = 0
+        while self._queue and self._queue[0][0] <= now and len(group) < MOST_TOGETHER:
+            end, name = self._queue[0]
+            if self._ends.get(name) == end:
+                stream = self._streams[name]
+                ticks = self._ticks_due(stream, now)
+                cells += len(ticks) * stream.status.width
+                if group and cells > CELLS:
+                    break
+                del self._ends[name]
+                if ticks:
+                    group.append((stream, ticks[-1]))
+            heapq.heappop(self._queue)
+        return group
+
+    def _ticks_due(self, stream: Stream, now: float) -> range:
+        """The ticks of a stream to close now: those that are over, or the first of them if there
+        are very many."""
+        name, tick = stream.description.name, stream.open_tick
+        reading = self._guard.read(stream.description.ticks, tick, now)
+        if reading.state is ClockState.AHEAD:
+            log.error("stream %s stops: %s", name, reading.text)
+            self._halted[name] = "clock ahead"
+        if reading.due is None:
+            return range(0)
+        begin = reading.due if tick is None else tick
+        most = min(MOST_TICKS_AT_ONCE, max(1, CELLS // stream.status.width), _steps_left(stream))
+        due = range(begin, min(reading.due + 1, begin + most))
+        if not due:
+            self._halt(name, "ended")
+            log.info("stream %s has ended: its mechanism was made for as many ticks", name)
+        return due
+
+    def _record_end(self, name: str) -> None:
+        try:
+            with acting_as("the clock"):
+                self._store.audit_log.record(Act.STREAM_ENDED, name)
+        except AuditLogError as error:
+            log.error("the end of stream %s is not recorded: %s", name, error)
+
+    def tidy(self) -> bool:
+        """Remove or join some old rows of a stream, in a short transaction; whether there may be
+        more to do."""
+        if not self._untidy and time.monotonic() - self._tidied >= UPKEEP_SECONDS:
+            self._tidied = time.monotonic()
+            needed = self._store.needing_upkeep()
+            self._untidy.update((name, None) for name in needed if name in self._streams)
+        if self._untidy:
+            name = next(iter(self._untidy))
+            stream = self._streams.get(name)
+            if stream is None or not (stream.drop_old_rows() or self._remove_releases(name)):
+                del self._untidy[name]
+        return bool(self._untidy)
+
+    def _remove_releases(self, name: str) -> bool:
+        more = self._store.upkeep(name)
+        if more:
+            self._on_change(name)
+        return more
+
+    def close(self) -> None:
+        """Close the store."""
+        with contextlib.suppress(StoreError):
+            self._store.close()
+
+
+def _led_elsewhere() -> Problem:
+    return unavailable("another process leads this stream; send it there, or again later")
+
+
+def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Chunk | FadecountError]:
+    """Close the ticks of these streams in one transaction; what each released, or why it cannot go
+    on."""
+    try:
+        return close_together(group) if group else []
+    except FenceError as error:
+        refusal: FadecountError = error
+    except StoreError:
+        raise
+    except FadecountError as error:
+        refusal = error
+    if len(group) == 1:
+        return [refusal]
+    return [outcome for each in group for outcome in _closed([each])]  # none was closed so far
+
+
+def _steps_left(stream: Stream) -> int:
+    """How many more ticks the mechanism has; very many unless it was made for a given number."""
+    horizon = stream.description.mechanism.schedule.horizon
+    return MOST_TICKS_AT_ONCE if horizon is None else horizon - stream.status.steps
+
+
+def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Batch | Problem:
+    """The sent events as a batch, or the refusal; its message describes the stream, never
+    values."""
+    unit = intake.description.unit
+    if (events.person is not None) != (unit.of == "person"):
+        wanted = "needs the person of" if unit.of == "person" else "takes no persons, only"
+        detail = f"this stream protects {unit.text}; it {wanted} the events"
+        return bad_request("wrong_person", detail)
+    if events.largest_amount > unit.amount:
+        detail = f"this stream protects {unit.text}; amounts must be at most {unit.amount}"
+        return bad_request("wrong_amount", detail)
+    if events.person is not None and unit.amount > 1 and not events.single:
+        detail = (
+            "send one event per key and request: each amount is that of one event of the person"
+        )
+        return bad_request("wrong_amount", detail)
+    largest = None if events.single else events.largest_amount
+    batch = Batch(counts=events.counts, id=batch_id, person=events.person, largest_amount=largest)
+    try:
+        intake.check(batch)
+    except InputError:
+        detail = (
+            "every key must be declared, and counts within bounds; nothing of this request was"
+            " counted; declare the key, or send its events under a declared one such as other"
+        )
+        return bad_request("unknown_key", detail)
+    return batch
+
+
+@dataclass(slots=True)
+class Job:
+    """A batch for a stream, or (without a stream) a function to call with the leader; and the
+    future that waits for it."""
+
+    stream: str | None
+    work: Any
+    future: asyncio.Future[Any]
+    keys: int = 0
+    bytes: int = 0
+    since: float = field(default_factory=time.monotonic)
 
 
 class Writer:
     """Runs a :class:`Leader` on its own thread.
 
-    Guarantees: a batch is acknowledged only after its commit; after an error of the store, that
-    store is not used any more. With an embedded store the service then ends (``failed`` is set: a
-    restart reads what was really committed). With a database server the writer connects again.
+    Guarantees: a batch is acknowledged only after its commit; what waits is bounded in number and
+    in bytes; after an error of the store, that store is not used any more. With an embedded store
+    the service then ends (``failed`` is set: a restart reads what was really committed). With a
+    database server the writer connects again.
     """
 
     def __init__(
@@ -118,27 +571,22 @@ class Writer:
         open_leader: Callable[[], Leader],
         clock: Clock,
         metrics: Metrics,
+        limits: Limits,
         *,
-        most_waiting: int,
         reconnects: bool,
     ) -> None:
         self._open_leader, self._clock, self._metrics = open_leader, clock, metrics
-        self._most_waiting, self._reconnects = most_waiting, reconnects
+        self._limits, self._reconnects = limits, reconnects
         self._leader: Leader | None = None
         self._jobs: deque[Job] = deque()
-        self._long: dict[str, deque[LongJob]] = {}
-        """Work in steps by stream, the next stream first. Work on one stream is done in the order
-        of its arrival."""
+        self._bytes = 0
+        """What the waiting batches take in memory, about."""
         self._wake = threading.Condition()
         self._stopping = False
-        self._enough = 1
-        """How many jobs must wait before the writing thread is woken."""
-        self._sizes = (0, 0)
-        """How many batches the last two commits had."""
-        self._commit_seconds = 0.0
-        self._looked = 0.0
+        self._more = False
+        """Whether the leader has more to do at once."""
         self._taking_over = False
-        """Whether there are more streams to take over, without waiting in between."""
+        self._look_at = 0.0
         self._busy_since: float | None = None
         self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
@@ -160,68 +608,62 @@ class Writer:
         if self._leader:
             self._leader.close()
 
+    @property
+    def leader(self) -> Leader | None:
+        """The leader; None while the store is lost. Other threads may ask it what any may ask."""
+        return self._leader
+
     def trouble(self) -> str | None:
         """Why the service is not ready; None if it is. Never waits for the database."""
         leader, since = self._leader, self._busy_since
         if self._stopping:
             return "the service is ending"
-        if (
-            leader is None
-            or self.failed.is_set()
-            or (since is not None and time.monotonic() - since > STUCK_SECONDS)
-        ):
+        stuck = since is not None and time.monotonic() - since > STUCK_SECONDS
+        if leader is None or self.failed.is_set() or stuck:
             return "the store does not answer; the operator's log says why"
         return leader.trouble
 
-    def clock_trouble(self, name: str) -> str | None:
-        leader = self._leader
-        return leader.clock_trouble(name) if leader else None
-
     def stream_state(self, name: str) -> str:
+        """What this process does with a stream, in one or two words."""
         leader = self._leader
         return leader.state(name) if leader else "unknown"
 
-    def stream_count(self) -> int:
-        leader = self._leader
-        return leader.stream_count if leader else 0
-
-    def lag_seconds(self) -> float:
-        leader = self._leader
-        return leader.lag_seconds() if leader else 0.0
+    def clock_trouble(self, name: str) -> str | None:
+        """What is wrong with the clock for this stream: ahead, behind or nothing."""
+        state = self.stream_state(name)
+        return state.removeprefix("clock ") if state.startswith("clock ") else None
 
     def accept(self, stream: str, events: SentEvents, batch_id: str | None) -> asyncio.Future[bool]:
         """Queue events; once they are durable, the future says whether they counted (False: this id
         has counted before)."""
-        return self._submit(
-            Job(stream, (events, batch_id), self._loop.create_future(), keys=len(events.counts))
-        )
+        size = 500 + 150 * len(events.counts) + sum(map(len, events.counts))
+        future = self._loop.create_future()
+        job = Job(stream, (events, batch_id), future, keys=len(events.counts), bytes=size)
+        return self._submit(job)
 
     def call(self, work: Callable[[Leader], Any]) -> asyncio.Future[Any]:
         """Run something on the writing thread."""
         return self._submit(Job(None, work, self._loop.create_future()))
 
-    def call_in_steps(
-        self, stream: str, work: Callable[[Leader], Iterator[None]]
-    ) -> asyncio.Future[None]:
-        """Run something long on the writing thread, a step at a time, with other work in
-        between."""
-        return self._submit(LongJob(stream, work, self._loop.create_future()))
-
     def _submit(self, job: Job) -> asyncio.Future[Any]:
         with self._wake:
-            if self._stopping or self._leader is None or len(self._jobs) >= self._most_waiting:
+            full = job.stream is not None and (
+                len(self._jobs) >= self._limits.waiting_batches
+                or self._bytes + job.bytes > self._limits.waiting_bytes
+            )
+            if self._stopping or self._leader is None or full:
                 raise unavailable()
             self._jobs.append(job)
-            if len(self._jobs) >= self._enough:
-                self._wake.notify()
+            self._bytes += job.bytes
+            self._wake.notify()
         return job.future
 
     def _run(self) -> None:
         """Work until told to stop. No error ends this thread alone: the service ends with it."""
         try:
             while not self.failed.is_set():
-                jobs = self._gather()
-                if not jobs and not self._long and self._stopping:
+                jobs = self._take()
+                if not jobs and self._stopping:
                     return
                 try:
                     self._busy_since = time.monotonic()
@@ -238,99 +680,63 @@ class Writer:
         self.failed.set()
         self._loop.call_soon_threadsafe(self.on_failure)
 
-    def _gather(self) -> list[Job]:
+    def _take(self) -> list[Job]:
+        """Wait for something to do. The jobs that have waited longest, as many as make one
+        group."""
         with self._wake:
-            if not self._jobs and not self._taking_over and not self._stopping:
-                self._wake.wait(STEP_PAUSE if self._long else self._patience())
-            if 0 < len(self._jobs) < max(self._sizes) and not self._long and not self._stopping:
-                self._enough = max(self._sizes)
-                self._wake.wait(min(LONGEST_GATHERING, self._commit_seconds / 2, self._patience()))
-                self._enough = 1
-            return self._next_group()
+            if not self._jobs and not self._more and not self._stopping:
+                due = self._leader.next_due if self._leader else None
+                until = LONGEST_WAIT if due is None else self._clock.until(due)
+                self._wake.wait(min(LONGEST_WAIT, until))
+            group: list[Job] = []
+            room = MOST_KEYS_BESIDE
+            while self._jobs and len(group) < LARGEST_GROUP:
+                room -= self._jobs[0].keys if group else 0
+                if room < 0:
+                    break
+                group.append(self._jobs.popleft())
+            self._bytes -= sum(job.bytes for job in group)
+            return group
 
-    def _next_group(self) -> list[Job]:
-        """The job that waits longest and, in their order, those that are small enough to go with
-        it; the others go on waiting."""
-        group = [self._jobs.popleft()] if self._jobs else []
-        room, waiting = MOST_KEYS_BESIDE, deque[Job]()
-        while self._jobs and len(group) < LARGEST_GROUP:
-            job = self._jobs.popleft()
-            fits = job.keys <= room
-            (group if fits else waiting).append(job)
-            room -= job.keys if fits else 0
-        self._jobs.extendleft(reversed(waiting))
-        return group
-
-    def _patience(self) -> float:
-        due = self._leader.next_due if self._leader else None
-        return LONGEST_WAIT if due is None else min(LONGEST_WAIT, self._clock.until(due))
-
-    def _work(self, jobs: list[Job]) -> None:
+    def _work(self, jobs: Sequence[Job]) -> None:
+        """One turn: close what is due, do what was asked for, accept events, answer, tidy up."""
         leader = self._leader
         if leader is None:
             leader = self._leader = self._open_leader()
-        now = (
-            self._clock.now()
-        )  # one time for all: ticks that are over by then are closed before events are counted
+        # One time for all: ticks that are over by then are closed before events are counted.
+        now = self._clock.now()
         leader.close_due(now)
         done: list[tuple[Job, Any]] = []
-        groups: dict[str, list[Job]] = {}
+        batches: dict[str, list[Job]] = {}
         late: list[Job] = []
         try:
             for job in jobs:
                 if job.stream is None:
-                    done.append((job, outcome_of(job.work, leader)))
-                elif isinstance(job, LongJob):
-                    self._long.setdefault(job.stream, deque()).append(job)
+                    done.append((job, _outcome(job.work, leader)))
                 elif (
                     leader.is_catching_up(job.stream, now)
                     and time.monotonic() - job.since < LONGEST_DELAY
                 ):
                     late.append(job)
                 else:
-                    groups.setdefault(job.stream, []).append(job)
-            begun, outcomes = time.monotonic(), list(accepted(leader, groups, now))
-            done += outcomes
-            if size := sum(
-                isinstance(outcome, bool) for _, outcome in outcomes
-            ):  # refused ones need no commit
-                self._sizes, self._commit_seconds = (self._sizes[1], size), time.monotonic() - begun
-            done += self._one_step(leader)
+                    batches.setdefault(job.stream, []).append(job)
+            wanted = {name: [job.work for job in group] for name, group in batches.items()}
+            for name, outcome in leader.accept(wanted, now).items() if wanted else ():
+                group = batches[name]
+                each = outcome if isinstance(outcome, list) else [outcome] * len(group)
+                done += zip(group, each, strict=True)
         finally:
             with self._wake:
                 self._jobs.extendleft(reversed(late))
+                self._bytes += sum(job.bytes for job in late)
             if done:
-                self._loop.call_soon_threadsafe(resolve, done)
-        if self._taking_over or time.monotonic() - self._looked > LONGEST_WAIT:
-            self._looked = time.monotonic()
-            self._taking_over = self._reconnects and leader.find_streams()
-            leader.look_after()
+                self._loop.call_soon_threadsafe(_resolve, done)
+        if self._reconnects and (self._taking_over or time.monotonic() >= self._look_at):
+            self._look_at = time.monotonic() + LONGEST_WAIT
+            self._taking_over = leader.take_over()
+        self._more = leader.tidy() or self._taking_over
 
-    def _one_step(self, leader: Leader) -> list[tuple[Job, Any]]:
-        """One step of the next long job; the job with its outcome, if that was the last step."""
-        if not self._long:
-            return []
-        stream, waiting = next(iter(self._long.items()))
-        job = waiting[0]
-        if job.steps is None:
-            job.steps = job.work(leader)
-        done: list[tuple[Job, Any]] = []
-        try:
-            next(job.steps)
-        except StopIteration:
-            done = [(job, None)]
-        except StoreError:
-            raise
-        except FadecountError as error:
-            done = [(job, error)]
-        del self._long[stream]  # not before an error: whoever waits for the job is told
-        if done:
-            waiting.popleft()
-        if waiting:
-            self._long[stream] = waiting
-        return done
-
-    def _fail(self, jobs: list[Job], error: Exception) -> None:
+    def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
         """The outcome of the current transaction is unknown, so close the store and ask every
         waiting client to repeat."""
         self._busy_since = None
@@ -340,14 +746,10 @@ class Writer:
         if leader:
             leader.close()
         with self._wake:
-            jobs = [
-                *jobs,
-                *self._jobs,
-                *(job for waiting in self._long.values() for job in waiting),
-            ]
+            waiting = [*jobs, *self._jobs]
             self._jobs.clear()
-            self._long.clear()
-        self._loop.call_soon_threadsafe(resolve, [(job, unavailable()) for job in jobs])
+            self._bytes, self._more = 0, False
+        self._loop.call_soon_threadsafe(_resolve, [(job, unavailable()) for job in waiting])
         if not self._reconnects or not isinstance(error, StoreError):
             self.give_up()
             return
@@ -357,3 +759,22 @@ class Writer:
                 self._leader = self._open_leader()
             except StoreError:
                 continue
+
+
+def _outcome(work: Callable[[Leader], Any], leader: Leader) -> Any:
+    try:
+        return work(leader)
+    except StoreError:
+        raise
+    except FadecountError as error:
+        return error
+
+
+def _resolve(done: Sequence[tuple[Job, Any]]) -> None:
+    for job, outcome in done:
+        if job.future.done():
+            continue
+        if isinstance(outcome, Exception):
+            job.future.set_exception(outcome)
+        else:
+            job.future.set_result(outcome)

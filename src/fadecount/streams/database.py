@@ -20,9 +20,6 @@ from fadecount.errors import StoreError
 FORMAT = 3
 """The number of the format of a store; streams/migration.py says what changed."""
 
-_REQUESTS = """CREATE TABLE IF NOT EXISTS requests (
-        id {identity}, stream TEXT NOT NULL, action TEXT NOT NULL, details TEXT NOT NULL, answer TEXT)"""
-
 _KEY_BLOCKS = """CREATE TABLE IF NOT EXISTS key_blocks (
         stream BIGINT NOT NULL, position BIGINT NOT NULL, names TEXT NOT NULL, PRIMARY KEY (stream, position))"""
 
@@ -55,7 +52,9 @@ TABLES = (
         body {bytes} NOT NULL, digest {bytes} NOT NULL, PRIMARY KEY (stream, first_tick))""",
     """CREATE TABLE IF NOT EXISTS deleted (
         name TEXT PRIMARY KEY, last_tick BIGINT, uid TEXT, description TEXT, steps BIGINT, deleted_at BIGINT)""",
-    _REQUESTS,
+    """CREATE TABLE IF NOT EXISTS tokens (
+        id TEXT PRIMARY KEY, role TEXT NOT NULL, stream TEXT, label TEXT NOT NULL, created BIGINT NOT NULL,
+        expires BIGINT, digest TEXT NOT NULL)""",
 )
 """``streams`` holds each stream's status; ``state`` and ``inputs`` hold true counts; only
 ``releases`` is for readers."""
@@ -83,7 +82,6 @@ NEW_IN_FORMAT_2 = (
     "ALTER TABLE deleted ADD COLUMN description TEXT",
     "ALTER TABLE deleted ADD COLUMN steps BIGINT",
     "ALTER TABLE deleted ADD COLUMN deleted_at BIGINT",
-    _REQUESTS,
 )
 """What a store of format 1 lacks."""
 

@@ -44,7 +44,7 @@ class SQLiteDatabase(GuardedConnection):
     """
 
     def __init__(self, path: str | Path, *, writes: bool, beside: bool = False) -> None:
-        """With ``beside``, for short requests to the process that holds the lock."""
+        """With ``beside``, for short changes beside the process that holds the lock: of tokens."""
         super().__init__(_FAILURES)
         self._beside = beside
         self._durable = True

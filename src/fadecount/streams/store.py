@@ -30,15 +30,6 @@ from fadecount.streams.fence import (
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
 from fadecount.streams.migration import migrate
 from fadecount.streams.reader import Reader
-from fadecount.streams.requests import (
-    DONE,
-    Request,
-    answer_request,
-    answer_to,
-    waiting_requests,
-    withdraw,
-    write_request,
-)
 from fadecount.streams.retention import (
     FRESH_TICKS,
     NEEDS_UPKEEP,
@@ -363,26 +354,6 @@ class Store:
     def needing_upkeep(self) -> list[str]:
         """The streams for which :meth:`upkeep` may have something to do."""
         return [name for (name,) in self._database.query(NEEDS_UPKEEP, (2 * FRESH_TICKS,))]
-
-    def ask(self, request: Request) -> int:
-        """Ask the process that leads a stream for something; the number of the request, for
-        :meth:`answer_to`."""
-        return write_request(self._database, request)
-
-    def answer_to(self, number: int, *, last: bool = False) -> str | None:
-        """The answer to a request, ``done`` or why not; None while there is none. With an answer,
-        or if this is the ``last`` time that it is asked for, the request is removed."""
-        if not last and answer_to(self._database, number) is None:
-            return None
-        return withdraw(self._database, number)
-
-    def requests(self) -> list[Request]:
-        """What operators ask of the process that leads a stream."""
-        return waiting_requests(self._database)
-
-    def answer(self, request: Request, answer: str = DONE) -> None:
-        """Answer a request: it is done, or why not."""
-        answer_request(self._database, request, answer)
 
     def rotate(self, seal: Seal) -> None:
         """Seal all state and accepted inputs with another key (or none), in one transaction. No

@@ -110,14 +110,9 @@ async function showTokens() {
   byId("tokens").replaceChildren(...tokens.map((each) => {
     const label = cell(made("span", each.label || "no label"), made("small", each.id));
     label.className = "name";
-    const limits = [
-      each.rate === null ? "" : `${each.rate} requests a second`,
-      each.connections === null ? "" : `${number(each.connections)} connections`,
-      each.live_readers === null ? "" : `${number(each.live_readers)} live readers`,
-    ].filter(Boolean).join(", ");
     const own = token.split("_")[1] === each.id;
     return row([label, each.role, each.stream ?? "all streams", each.expired ? "expired" : each.expires ? time(each.expires) : "never",
-      each.last_used ?? "not yet", limits || "none", own ? made("td", "in use here") : cell(revoker(each))]);
+      own ? made("td", "in use here") : cell(revoker(each))]);
   }));
 }
 
@@ -249,9 +244,6 @@ onSubmit("token-form", async (form) => {
   const wanted = { role: byId("role").value };
   for (const [field, id] of [["stream", "token-stream"], ["label", "label"], ["expires", "expires"]]) {
     if (byId(id).value.trim()) wanted[field] = byId(id).value.trim();
-  }
-  for (const [field, id] of [["rate", "rate"], ["live_readers", "live-readers"]]) {
-    if (byId(id).value) wanted[field] = Number(byId(id).value);
   }
   const found = await attempt(async () => { const each = await call("POST", "/v1/tokens", wanted); await showTokens(); return each; });
   if (!found) return;

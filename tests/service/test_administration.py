@@ -1,72 +1,56 @@
-"""Operators delete streams, keep releases for a time and accept histories beside a running service,
-which carries it out."""
+"""Operators delete streams and keep releases for a time over HTTP, and accept histories while the
+service is stopped."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 
 import fadecount as fc
 from fadecount.cli.main import main
-from fadecount.errors import LockedError
-from fadecount.service import leader, write_routes
+from fadecount.service import writer
 from fadecount.service.client import ServiceError
-from fadecount.streams import Description, SQLiteStore, Ticks, fence_from
+from fadecount.streams import SQLiteStore, fence_from
 from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.requests import Action, Request, ask_leader
-from fadecount.streams.sqlite import SQLiteDatabase
 from tests.service.faulty import LossyProxy
-from tests.service.harness import EXACT, Harness, StillClock, wait_for
+from tests.service.harness import EXACT, Harness, wait_for
 
 
 def where(harness: Harness) -> list[str]:
     return ["--state", str(harness.storage.folder), "--fence", str(harness.storage.fence)]
 
 
-def test_a_stream_is_deleted_while_others_run(
-    harness: Harness, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["delete", "doors", "--yes"],
+        ["retain", "doors", "--for", "10m"],
+        ["accept-history", "doors", "--other-histories", "1", "--yes"],
+    ],
+)
+def test_a_command_beside_a_service_says_what_to_do(
+    harness: Harness, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
-    harness.create("windows")
-    harness.close_tick(2)
-    wait_for(lambda: harness.facts("windows").last_tick == harness.facts("doors").last_tick)
-    assert main(["streams", "delete", "doors", "--yes", *where(harness)]) == 0
-    assert "its name stays taken" in capsys.readouterr().out
-    for path in ("", "/releases", "/releases/latest", "/privacy"):
-        assert harness.request("GET", f"/v1/streams/doors{path}", token=harness.admin).status == 404
-    sent = harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]})
-    assert sent.status == 404
-    harness.close_tick(3, name="windows")
-    assert harness.post("/v1/streams/windows/events", {"events": [{"key": "a"}]}).status == 202
-    again = {
-        "name": "doors",
-        "tick": "1m",
-        "mechanism": {"kind": "gradual", "epsilon": 1.0, "exponent": 1.0, "delay": 0},
-    }
-    assert harness.post("/v1/streams", again).status == 409, "the name stays taken"
-    assert main(["streams", "delete", "doors", "--yes", *where(harness)]) == 1
-    assert "stream must exist" in capsys.readouterr().err
-    (entry,) = [
-        each
-        for each in AuditLog.in_folder(harness.storage.folder).entries()
-        if each.act == Act.STREAM_DELETED
-    ]
-    assert entry.object == "doors" and entry.actor.startswith("user ")
+    before = harness.facts("doors").status
+    assert main(["streams", *words, *where(harness)]) == 1
+    said = capsys.readouterr().err
+    assert "stop it first, or ask a service over HTTP" in said and said.count("\n") == 1
+    assert harness.facts("doors").status == before
 
 
-def test_retention_is_applied_while_the_service_runs(
-    harness: Harness, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_old_releases_are_removed_while_the_service_runs(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leader, "UPKEEP_SECONDS", 0.1)
+    monkeypatch.setattr(writer, "UPKEEP_SECONDS", 0.1)
     harness.close_tick(60)
     first = harness.facts("doors").first_tick
     assert first is not None
     page = harness.request("GET", "/v1/streams/doors/releases?limit=2", token=harness.admin).json()
-    assert main(["streams", "retain", "doors", "--for", "10m", *where(harness)]) == 0
-    assert "releases are kept for 10 minutes" in capsys.readouterr().out
+    with harness.client() as client:
+        client.retain("doors", "10m")
     wait_for(lambda: harness.facts("doors").first_tick == first + 50)
     facts = harness.facts("doors")
     shown = facts.ticks.shown
@@ -110,8 +94,7 @@ def test_streams_are_deleted_over_http(harness: Harness) -> None:
         assert client.create("fresh", tick="1h", mechanism=EXACT)
     assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 404
     harness.close_tick(2, name="windows")
-    own = harness.tokens.grant_of(harness.admin)
-    assert own is not None
+    own = harness.own
     entries = [
         each
         for each in AuditLog.in_folder(harness.storage.folder).entries()
@@ -143,7 +126,7 @@ def test_a_deletion_whose_answer_gets_lost_is_done_once(harness: Harness) -> Non
 
 
 def test_retention_is_set_over_http(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader, "UPKEEP_SECONDS", 0.1)
+    monkeypatch.setattr(writer, "UPKEEP_SECONDS", 0.1)
     harness.close_tick(60)
     first = harness.facts("doors").first_tick
     assert first is not None
@@ -164,8 +147,7 @@ def test_retention_is_set_over_http(harness: Harness, monkeypatch: pytest.Monkey
     )
     (status,) = harness.request("GET", "/v1/status", token=harness.admin).json()["streams"]
     assert status["retain_seconds"] is None
-    own = harness.tokens.grant_of(harness.admin)
-    assert own is not None
+    own = harness.own
     entries = [
         each
         for each in AuditLog.in_folder(harness.storage.folder).entries()
@@ -177,26 +159,21 @@ def test_retention_is_set_over_http(harness: Harness, monkeypatch: pytest.Monkey
     ]
 
 
-def test_what_the_leader_refuses_is_said_and_nothing_is_left(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_what_cannot_be_recorded_is_refused(
+    harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = harness.storage.folder / "fadecount-audit.jsonl"
     log.unlink()
     log.mkdir()
     assert harness.request("DELETE", "/v1/streams/doors", token=harness.admin).status == 503
-    assert "a request about stream doors is refused" in caplog.text
+    assert "an administrative act is refused" in caplog.text
     assert harness.request("GET", "/v1/streams/doors", token=harness.admin).status == 200
-    monkeypatch.setattr(leader.Leader, "_carry_out", lambda *_: None)
-    monkeypatch.setattr(write_routes, "ANSWER_SECONDS", 0.3)
-    assert harness.request("DELETE", "/v1/streams/doors", token=harness.admin).status == 503
-    held = harness.service.writer._leader
-    assert held is not None and held._store.requests() == []
 
 
 def test_retention_may_be_set_at_the_creation(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leader, "UPKEEP_SECONDS", 0.1)
+    monkeypatch.setattr(writer, "UPKEEP_SECONDS", 0.1)
     with harness.client() as client:
         assert client.create("brief", tick="1m", mechanism=EXACT, retain="5m")
         assert not client.create("brief", tick="1m", mechanism=EXACT, retain="5m")
@@ -234,82 +211,31 @@ def test_a_refused_stream_goes_on_once_its_history_is_accepted(
     (tmp_path / "old").rename(tmp_path / "state")
     with Harness(tmp_path, clock=clock) as harness:
         assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 503
-        accept = [
-            "streams",
-            "accept-history",
-            "doors",
-            "--yes",
-            *where(harness),
-            "--other-histories",
-        ]
-        assert main([*accept, "0"]) == 1
-        assert "other_histories must be" in capsys.readouterr().err
-        assert main([*accept, "1"]) == 0
+    accept = ["streams", "accept-history", "doors", "--yes", *where(harness), "--other-histories"]
+    assert main([*accept, "0"]) == 1
+    assert "other_histories must be" in capsys.readouterr().err
+    assert main([*accept, "1"]) == 0
+    assert main([*accept, "1"]) == 1, "once"
+    with Harness(tmp_path, clock=clock) as harness:
         assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 202
-        assert (
-            harness.request("GET", "/v1/streams/doors", token=harness.admin).json()["histories"]
-            == 2
-        )
-        assert main([*accept, "1"]) == 1, "once"
+        stream = harness.request("GET", "/v1/streams/doors", token=harness.admin).json()
+        assert stream["histories"] == 2
         harness.close_tick()
 
 
-def test_a_request_that_nobody_answers_is_withdrawn(tmp_path: Path) -> None:
-    store = SQLiteStore(tmp_path / "state" / "streams.db", fence=fence_from(tmp_path / "fence"))
-    database = SQLiteDatabase(tmp_path / "state" / "streams.db", writes=True, beside=True)
-    with pytest.raises(LockedError, match="answers no requests"):
-        ask_leader(database, Request(stream="doors", action="delete"), wait_seconds=0.2)
-    assert store.requests() == []
-    database.close()
-    store.close()
-
-
-def test_a_command_that_is_interrupted_withdraws_its_request(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Ctrl-C while a run, which answers no requests, holds the store."""
-
-    def interrupt(_: float) -> None:
-        assert len(running.requests()) == 1
-        raise KeyboardInterrupt
-
-    fence = fence_from(tmp_path / "fence")
-    with SQLiteStore(tmp_path / "state" / "streams.db", fence=fence) as running:
-        running.create(
-            Description(name="doors", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), start_tick=1
-        ).close_through(2)
-        monkeypatch.setattr("fadecount.streams.requests.time.sleep", interrupt)
-        store = ["--state", str(tmp_path / "state"), "--fence", str(tmp_path / "fence")]
-        for words in (["delete", "doors", "--yes"], ["retain", "doors", "--for", "1d"]):
-            assert main(["streams", *words, *store]) == 130
-            assert running.requests() == []
-        monkeypatch.undo()
-        led = leader.Leader(running, StillClock(), on_ticks=lambda _: None)
-        led.look_after()
-        assert (
-            running.names() == ["doors"] and running.reader().status("doors").retain_seconds is None
-        )
-
-
-@pytest.mark.parametrize("action", ["delete", "retain", "accept-history"])
-def test_a_request_of_a_command_that_was_killed_expires(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: Action
-) -> None:
-    with SQLiteStore(
-        tmp_path / "state" / "streams.db", fence=fence_from(tmp_path / "fence")
-    ) as store:
-        store.create(
-            Description(name="doors", mechanism=EXACT, ticks=Ticks(tick_seconds=60)), start_tick=1
-        ).close_through(2)
-        before = store.reader().status("doors")
-        store.ask(Request(stream="doors", action=action, number=86400 if action == "retain" else 1))
-        assert len(store.requests()) == 1
-        later = time.time() + 60.0
-        monkeypatch.setattr("fadecount.streams.requests.time.time", lambda: later)
-        led = leader.Leader(store, StillClock(), on_ticks=lambda _: None)
-        led.look_after()
-        assert store.reader().status("doors") == before
-        assert store._database.query("SELECT * FROM requests") == []
+def test_a_refused_stream_may_be_deleted(tmp_path: Path) -> None:
+    with Harness(tmp_path) as harness:
+        harness.create()
+        harness.close_tick(2)
+        clock = harness.clock
+    fence_from(tmp_path / "fence")
+    shutil.rmtree(tmp_path / "fence")
+    with Harness(tmp_path, clock=clock) as harness:
+        assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 503
+        keys = harness.post("/v1/streams/doors/keys", {"keys": ["c"]})
+        assert keys.status == 503 and b"not in order" in keys.body
+        assert harness.request("DELETE", "/v1/streams/doors", token=harness.admin).status == 200
+        assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 404
 
 
 def test_a_service_in_the_place_of_a_lost_store_creates_no_stream_that_was_published(
