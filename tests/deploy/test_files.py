@@ -147,7 +147,7 @@ def test_the_unit_file(tmp_path: Path) -> None:
 
 
 def test_every_command_of_the_page_exists() -> None:
-    page = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     lines = re.findall(
         r"(?:/opt/fadecount/bin/|exec fadecount |^)(fadecount [a-z][^`\n]*)", page, re.MULTILINE
     )

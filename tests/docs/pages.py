@@ -8,22 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MADE = ("docs/cli.md", "docs/http.md", "docs/library.md")
-EXECUTED = ("python", "sh", "console")
+MADE = ("cli.md", "http.md", "library.md", "modules.md", "openapi.json")
+"""Pages that are made with the site, and are not in the repository."""
+
+EXECUTED = ("python", "sh")
 PAGES = sorted(
-    str(path.relative_to(ROOT))
-    for path in [
-        *ROOT.glob("*.md"),
-        *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / "deploy").rglob("*.md"),
-    ]
+    str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 )
 _BLOCK = re.compile(r"^( *)```(\w*) ?([^\n]*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A fenced block: its language, a word on where it can run, its text and the line on which the
+    """A fenced block: its language, a word on where it can run, its text, and the line on which the
     text begins."""
 
     language: str
@@ -54,12 +51,12 @@ def read(page: str) -> str:
 def blocks(text: str) -> list[Block]:
     return [
         Block(
-            language=found[2],
-            place=found[3],
-            text=textwrap.dedent(found[4]),
-            line=text.count("\n", 0, found.start(4)) + 1,
+            language=match[2],
+            place=match[3],
+            text=textwrap.dedent(match[4]),
+            line=text.count("\n", 0, match.start(4)) + 1,
         )
-        for found in _BLOCK.finditer(text)
+        for match in _BLOCK.finditer(text)
     ]
 
 

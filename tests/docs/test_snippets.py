@@ -1,13 +1,12 @@
 """The examples of the documentation run, and give what the pages say.
 
-Blocks marked ``python``, ``sh`` and ``console`` are executed, page by page, each page in a folder
+Blocks marked ``python`` and ``sh`` are executed, page by page, each page in a folder
 of its own that holds a few events. A comment that begins with a number, behind an expression, is
 what the expression must give; an expression that is true or false must be true. A ``text`` block
 directly behind a ``python`` or ``sh`` block is what the block must print; ``...`` stands for any
-lines. Marked ``text varies``, its numbers may be others: noise is fresh. A ``console`` block holds
-commands after ``$`` and what they print, up to ``...``; ``console varies`` only runs them. Blocks
-marked ``python spark`` run in tests/spark. tests/docs/test_every_block.py lists the blocks that
-cannot run here, with the reason.
+lines. Marked ``text varies``, its numbers may be others: noise is fresh. Blocks marked ``python
+spark`` run in tests/spark. Other ``text`` blocks are not executed (they install, or need a
+cluster), but every command, option and make target in them must exist.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -28,28 +28,29 @@ from typing import Any
 
 import pytest
 
+from fadecount.cli.main import build_parser
 from fadecount.service.clock import Clock
 from fadecount.streams import Store
-from tests.docs.pages import EXECUTED, MADE, PAGES, ROOT, Block, blocks, read
+from tests.docs.pages import EXECUTED, PAGES, ROOT, Block, blocks, read
 from tests.service.harness import Harness
 
 RUNNABLE = [
     page
     for page in PAGES
-    if page not in MADE
-    and any(block.language in EXECUTED and block.place != "spark" for block in blocks(read(page)))
+    if any(block.language in EXECUTED and block.place != "spark" for block in blocks(read(page)))
 ]
-VISITS = "at,page,country,visitor\n" + "".join(
-    f"2026-03-01T{hour:02}:{minute:02}:00Z,{('home', 'docs')[minute % 2]},{('at', 'de')[hour % 2]},v{minute % 5}\n"
+VISITS = ["at,page,country,visitor"] + [
+    f"2026-03-01T{hour:02}:{minute:02}:00Z,"
+    f"{('home', 'docs')[minute % 2]},{('at', 'de')[hour % 2]},v{minute % 5}"
     for hour in range(3)
     for minute in range(0, 60, 7)
-)
+]
 
 
 @contextlib.contextmanager
 def scene(page: str, folder: Path) -> Iterator[dict[str, str]]:
-    """What a page takes for granted: words to replace in its examples."""
-    (folder / "visits.csv").write_text(VISITS, encoding="utf-8")
+    """Set up what a page takes for granted, and give the texts to replace in its examples."""
+    (folder / "visits.csv").write_text("\n".join(VISITS) + "\n", encoding="utf-8")
     if page == "docs/tutorial.md":
         with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
             port = free.getsockname()[1]
@@ -60,7 +61,7 @@ def scene(page: str, folder: Path) -> Iterator[dict[str, str]]:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int((folder / "serve.pid").read_text()), signal.SIGKILL)
         return
-    if page not in ("docs/service.md", "docs/deployment.md"):
+    if page not in ("docs/service.md", "docs/operations.md"):
         yield {"examples/library": str(ROOT / "examples/library")}
         return
     with Harness(
@@ -85,19 +86,16 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     names: dict[str, Any] = {"__name__": "__main__"}
-    with scene(page, tmp_path) as words:
-        found = blocks(read(page))
-        for block, behind in zip(found, [*found[1:], None], strict=True):
+    with scene(page, tmp_path) as replacements:
+        all_blocks = blocks(read(page))
+        for block, behind in zip(all_blocks, [*all_blocks[1:], None], strict=True):
             text = block.text
-            for old, new in words.items():
+            for old, new in replacements.items():
                 text = text.replace(old, new)
             if block.language == "python" and block.place != "spark":
                 printed = run_python(page, block, text, names)
             elif block.language == "sh":
                 printed = run_shell(page, block, text)
-            elif block.language == "console":
-                run_console(page, block, text)
-                continue
             else:
                 continue
             if behind and behind.is_output_of(block):
@@ -105,10 +103,8 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                     f"{page}, line {behind.line}: the block before it prints\n{printed}"
                 )
     for value in names.values():
-        if isinstance(
-            value, Store
-        ):  # a store in memory ends with its page; from Python 3.13 on, SQLite warns otherwise
-            value.close()
+        if isinstance(value, Store):
+            value.close()  # a store in memory; from Python 3.13 on, SQLite warns otherwise
 
 
 def shows(shown: str, printed: str, *, varies: bool) -> bool:
@@ -154,21 +150,16 @@ def _run_statements(page: str, block: Block, text: str, names: dict[str, Any]) -
 
 def run_shell(page: str, block: Block, text: str) -> str:
     """What the block shows on a terminal: output and messages."""
-    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", text], **both, text=True, check=False, timeout=600
-    )  # type: ignore[call-overload]
+        ["bash", "-euo", "pipefail", "-c", text],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=600,
+    )
     assert done.returncode == 0, f"{page}, line {block.line}: {done.stdout}"
     return str(done.stdout)
-
-
-def run_console(page: str, block: Block, text: str) -> None:
-    for part in text.split("$ ")[1:]:
-        command, _, shown = part.partition("\n")
-        wanted = [] if block.place == "varies" else shown.partition("...\n")[0].splitlines()
-        assert run_shell(page, block, command).splitlines()[: len(wanted)] == wanted, (
-            f"{page}, line {block.line}: prints something else"
-        )
 
 
 def agrees(value: float, shown: str) -> bool:
@@ -187,9 +178,6 @@ def test_a_wrong_comment_is_found() -> None:
         run_python("page", block, "1 > 2\n", {})
     with pytest.raises(AssertionError, match="page, line 1"):
         run_shell("page", block, "false\n")
-    run_console("page", block, "$ echo a; echo b\na\n...\n$ echo c\nc\n")
-    with pytest.raises(AssertionError, match="page, line 1: prints something else"):
-        run_console("page", block, "$ echo a; echo b\nb\n...\n")
 
 
 def test_another_output_is_found() -> None:
@@ -200,3 +188,37 @@ def test_another_output_is_found() -> None:
     assert shows("[ 12  3]\nx,-1.5\n", "[  9 -14]\nx,20\n", varies=True)
     assert not shows("[ 12  3]\n", "[ 12  3  4]\n", varies=True)
     assert not shows("main 12\n", "garden 12\n", varies=True)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_has_a_language_that_says_whether_it_runs(page: str) -> None:
+    languages = {block.language for block in blocks(read(page))}
+    assert languages <= {*EXECUTED, "text", "yaml"}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_that_are_not_executed_exist(page: str) -> None:
+    all_blocks = blocks(read(page))
+    for before, block in zip([None, *all_blocks], all_blocks, strict=False):
+        if block.language == "text" and not block.is_output_of(before):
+            for line in block.text.replace("\\\n", " ").splitlines():
+                require_known(line)
+
+
+def require_known(line: str) -> None:
+    """Refuse a line with a make target, a file in deploy or an own command that does not exist."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"\bmake ([a-z][\w-]*)", line):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    for file in re.findall(r"\bdeploy/[\w.-]+", line):
+        assert (ROOT / file).is_file(), file
+    command = re.search(r"(?:^|exec fadecount )fadecount ([a-z][^#$|)>]*)", line)
+    if command:
+        arguments = shlex.split(command[1])
+        build_parser(arguments).parse_args(arguments)
+
+
+@pytest.mark.parametrize("line", ["make gold", "cp deploy/gold /etc", "fadecount serve --gold"])
+def test_what_does_not_exist_is_refused(line: str) -> None:
+    with pytest.raises((AssertionError, SystemExit)):
+        require_known(line)

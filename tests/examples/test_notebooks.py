@@ -42,7 +42,3 @@ def test_a_notebook_is_kept_with_its_pictures(path: Path) -> None:
         for output in outputs
         if output["output_type"] == "error" or output.get("name") == "stderr"
     ] == []
-
-
-def test_there_are_three() -> None:
-    assert len(NOTEBOOKS) == 3

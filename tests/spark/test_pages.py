@@ -40,18 +40,16 @@ def prepare(folder: Path, monkeypatch: pytest.MonkeyPatch, tick_seconds: float) 
     (folder / "secret").write_text(SECRET, encoding="utf-8")
 
 
-def test_the_tutorial_on_spark(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepare(tmp_path, monkeypatch, 3600.0)
-    (text,) = examples("docs/tutorial.md")
+    text = examples(PAGE)[3]
     words = {  # Java has a working folder of its own
         '"doors.csv"': repr(str(ROOT / "examples/library/doors.csv")),
         '"spark-releases"': repr(str(tmp_path / "spark-releases")),
     }
-    execute("docs/tutorial.md", text, {"spark": spark}, words)
-    shown = capsys.readouterr().out
-    assert shown.count("main") == 3 and "2026-03-02 00:00:00" in shown
+    names: dict[str, Any] = {"spark": spark}
+    execute(PAGE, text, names, words)
+    assert names["days"].where("key = 'main'").count() == 14
 
 
 @pytest.fixture
@@ -75,7 +73,7 @@ def test_the_page_about_spark(
     spark: Any, tables: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare(tmp_path, monkeypatch, 900.0)
-    into_parquet, into_postgresql, per_day = examples(PAGE)
+    into_parquet, into_postgresql, per_day, _ = examples(PAGE)
     words = {
         "file:/run/secrets/fadecount": f"file:{tmp_path / 'secret'}",
         "s3://bucket": str(tmp_path),
