@@ -666,4 +666,47 @@ MUTANTS = (
         "",
         ("tests/service/test_settings.py",),
     ),
+    # The outer side of the service
+    Mutant(
+        "a second list of events replaces the first",
+        "service/parsing.py",
+        """max(body.count(b'"events"'), body.count(b'"person"')) > 1""",
+        "False",
+        ("tests/service/test_parsing.py",),
+    ),
+    Mutant(
+        "a list under a name with escapes replaces the first",
+        "service/parsing.py",
+        """if b"\\\\" in body or""",
+        "if",
+        ("tests/service/test_parsing.py",),
+    ),
+    Mutant(
+        "equal events counted once",
+        "service/parsing.py",
+        "event.count * times, event.amount",
+        "event.count, event.amount",
+        ("tests/service/test_parsing.py",),
+    ),
+    Mutant(
+        "a repeated request on the same connection",
+        "service/client.py",
+        "http = self._open() if paused else nullcontext(self._http)",
+        "http = nullcontext(self._http)",
+        ("tests/service/test_client.py",),
+    ),
+    Mutant(
+        "a deletion repeated is an error",
+        "service/client.py",
+        'response.status_code == 404 and method == "DELETE" and attempt',
+        "False",
+        ("tests/service/test_administration.py",),
+    ),
+    Mutant(
+        "a handler of no route is not noticed",
+        "service/routes.py",
+        "if left:",
+        "if False:",
+        ("tests/service/test_openapi.py",),
+    ),
 )
