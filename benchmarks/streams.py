@@ -47,7 +47,7 @@ def ingest(store: SQLiteStore, batches: int, events: int, label: str) -> float:
     started = time.perf_counter()
     for start in range(0, batches, GROUP):
         ids = (f"{label}/{at}" for at in range(start, min(start + GROUP, batches)))
-        assert all(intake.accept([Batch(counts=counts, id=each) for each in ids]))
+        assert all(intake.add_many([Batch(counts=counts, id=each) for each in ids]))
     return batches * events / (time.perf_counter() - started)
 
 

@@ -296,7 +296,7 @@ def test_a_history_that_others_feed_meanwhile_is_refused_whole_and_may_be_run_ag
         io.BytesIO(given), options(**changes), store=store, name="s", mechanism=EXACT, start=start
     )
     zero = np.zeros(2, dtype=np.int64)
-    store.intake("s").accept_rows(zero, zero + 1, ["ann", "ann"])
+    store.intake("s").add_rows(zero, zero + 1, ["ann", "ann"])
     with pytest.raises(InputError, match="run it again"):
         list(begun)
     assert values(store) == []

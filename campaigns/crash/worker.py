@@ -25,7 +25,6 @@ from fadecount.streams import (
     Ticks,
     Unit,
     inputs,
-    mark_file,
 )
 from fadecount.streams.database import Checkpoints
 
@@ -42,7 +41,6 @@ STEPS = (
     "committed",
     "fence written",
     "fence synced",
-    "fence written anew",
     "fenced",
     "before publish",
     "published",
@@ -63,9 +61,6 @@ NAME, FIRST_TICK, SOURCE = "doors", 1000, "journal"
 FOLD_BYTES = 1500
 """So small that what is accepted is added up in every tick of some length."""
 
-MARK_BYTES = 600
-"""So small that the file of the fence is written anew every few ticks."""
-
 MOST_KEYS = 30
 
 
@@ -79,12 +74,12 @@ class Site:
     url: str | None = None
 
     def open(self, checkpoints: Checkpoints) -> Store:
-        fence = FileFence(self.folder / "fence", checkpoints=checkpoints)
+        fence = FileFence(self.folder / "fence", checkpoint=checkpoints)
         if self.url is None:
             store: Store = SQLiteStore(self.folder / "state" / "streams.db", fence=fence)
         else:
             store = PostgresStore(self.url, fence=fence, lock_wait_seconds=20.0)
-        store._checkpoint = checkpoints
+        store._context.checkpoint = checkpoints
         return store
 
     def reader(self) -> Reader:
@@ -141,7 +136,6 @@ def live(
     repeated ids."""
     journal = Journal(site.journal)
     inputs.FOLD_BYTES = FOLD_BYTES
-    mark_file.SMALL_BYTES = MARK_BYTES
     try:
         _live(site, journal, Killer(step, passing), unanswered, next_batch, operations, seed)
     except BaseException:
@@ -160,7 +154,7 @@ def _live(
     seed: int,
 ) -> None:
     store, noise = site.open(killer), JournalNoise(journal)
-    store._noise = noise
+    store._context.noise = noise
     if NAME in store.names():
         stream = store.open(NAME)
     else:

@@ -634,7 +634,7 @@ MUTANTS = (
     Mutant(
         "events counted in a tick that is over",
         "service/writer.py",
-        "None if ahead else intake.ticks.at(now)",
+        "None if ahead else ticks.at(now)",
         "None",
         ("tests/service/test_leader.py",),
     ),

@@ -5,21 +5,20 @@ from __future__ import annotations
 
 import sys
 
-from campaigns.crash.worker import MARK_BYTES, Killer
+from campaigns.crash.worker import Killer
 from fadecount.cli.main import main
 from fadecount.service import app, settings
 from fadecount.service.settings import Storage
-from fadecount.streams import FileFence, Store, mark_file
+from fadecount.streams import FileFence, Store
 
 if __name__ == "__main__":
     killer = Killer(sys.argv[1], int(sys.argv[2]))
 
     def open_store(storage: Storage) -> Store:
         store = settings.open_store(storage)
-        assert isinstance(store._fence, FileFence)
-        store._checkpoint = store._fence._checkpoint = killer
+        assert isinstance(store._context.fence, FileFence)
+        store._context.checkpoint = store._context.fence._checkpoint = killer
         return store
 
-    mark_file.SMALL_BYTES = MARK_BYTES
     app.open_store = open_store  # type: ignore[attr-defined]
     sys.exit(main(sys.argv[3:]))

@@ -121,13 +121,9 @@ def test_it_notices_noise_drawn_again_after_a_restart(
 def test_it_notices_releases_that_are_never_published(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(stream, "publish", lambda _, committed: [status for status, _ in committed])
     monkeypatch.setattr(
-        stream,
-        "publish",
-        lambda _database, _fence, committed, *_: [status for status, _ in committed],
-    )
-    monkeypatch.setattr(
-        stream, "recover", lambda database, _fence, name, *_, **__: read_status(database, name)
+        stream, "recover", lambda context, name: read_status(context.database, name)
     )
     with pytest.raises(AssertionError, match="published steps are missing"):
         campaign(folder, 100, 1, None)

@@ -9,14 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.streams import Store, sqlite
-from fadecount.streams.stream import Tools
+from fadecount.streams import Store, Stream, sqlite
 
 
 class Silence:
@@ -35,14 +33,15 @@ class Silence:
 def silence() -> Iterator[None]:
     """Streams opened meanwhile, by any thread of this process, have no noise and do not wait for
     the disk."""
-    tools = Store._tools
+    opened = Store.open
 
-    def silent(self: Store) -> Tools:
-        return replace(tools(self), noise=Silence())
+    def silent(self: Store, name: str) -> Stream:
+        self._context.noise = Silence()
+        return opened(self, name)
 
     pragmas = [each.replace("synchronous = FULL", "synchronous = OFF") for each in sqlite._PRAGMAS]
     with (
-        patch.object(Store, "_tools", silent),
+        patch.object(Store, "open", silent),
         patch.object(sqlite, "_PRAGMAS", pragmas),
         patch.object(os, "fsync", lambda _: None),
     ):

@@ -97,7 +97,7 @@ def test_streams_are_deleted_over_http(harness: Harness) -> None:
     own = harness.own
     entries = [
         each
-        for each in AuditLog.in_folder(harness.storage.folder).entries()
+        for each in AuditLog(harness.storage.folder).entries()
         if each.act == Act.STREAM_DELETED
     ]
     assert [(each.object, each.actor) for each in entries] == [
@@ -149,9 +149,7 @@ def test_retention_is_set_over_http(harness: Harness, monkeypatch: pytest.Monkey
     assert status["retain_seconds"] is None
     own = harness.own
     entries = [
-        each
-        for each in AuditLog.in_folder(harness.storage.folder).entries()
-        if each.act == Act.RETENTION_SET
+        each for each in AuditLog(harness.storage.folder).entries() if each.act == Act.RETENTION_SET
     ]
     assert [(each.actor, each.details["seconds"]) for each in entries] == [
         (own.shown, 600),

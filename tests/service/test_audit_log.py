@@ -16,7 +16,7 @@ def test_the_log_names_the_token_and_holds_no_counts_keys_or_secrets(harness: Ha
         client.declare("doors", ["hidden-key"])  # changes nothing, so it is no act
         client.add("doors", {"a": 918_273})
     harness.close_tick()
-    log = AuditLog.in_folder(harness.storage.folder)
+    log = AuditLog(harness.storage.folder)
     own, other = harness.own, harness.grant_of(token)
     assert own and other
     assert [(each.act, each.actor.partition(" ")[0], each.object) for each in log.entries()] == [
@@ -40,7 +40,7 @@ def test_a_stream_that_ends_is_recorded_once(harness: Harness) -> None:
     harness.create("short", mechanism=fc.Binary(epsilon=1.0, horizon=2))
     harness.close_tick(2, name="short")
     harness.close_tick(2)
-    log = AuditLog.in_folder(harness.storage.folder)
+    log = AuditLog(harness.storage.folder)
     wait_for(lambda: any(each.act == Act.STREAM_ENDED for each in log.entries()))
     assert [
         (each.actor, each.object) for each in log.entries() if each.act == Act.STREAM_ENDED

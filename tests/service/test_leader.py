@@ -130,9 +130,9 @@ def test_a_stream_that_cannot_go_on_does_not_stop_the_others(
     clock.moment += 60
     leader.close_due(clock.moment)
     monkeypatch.setattr(writer, "_steps_left", lambda _: 100)
-    copied, fence = leader._streams["copied"].status, leader._store._fence
+    copied, fence = leader._streams["copied"].status, leader._store._context.fence
     assert fence is not None
-    fence.move(copied.uid, copied.commit_id, Mark(commit_id="another copy", steps=9))
+    fence.move(copied.uid, copied.commit_id, Mark(commit_id="another copy", steps=9, name="copied"))
     send(leader, {"a": 4}, clock.moment)
     clock.moment += 60
     leader.close_due(clock.moment)
@@ -152,7 +152,7 @@ def test_streams_that_are_due_are_closed_in_groups(
     monkeypatch.setattr(writer, "CELLS", 60)
     store = SQLiteStore(tmp_path / "many" / "streams.db", fence=FileFence(tmp_path / "fence"))
     noted, closed = Noted(), list[str]()
-    store._checkpoint = noted
+    store._context.checkpoint = noted
     leader = Leader(store, clock, on_ticks=lambda ticks: closed.extend(name for name, _ in ticks))
     for number in range(10):
         wide = [f"key{at}" for at in range(50 if number == 5 else 1)]
@@ -181,7 +181,7 @@ def test_streams_that_are_due_are_closed_in_groups(
 
 
 def test_batches_of_several_streams_share_a_transaction(leader: Leader, clock: StillClock) -> None:
-    leader._store._checkpoint = noted = Noted()
+    leader._store._context.checkpoint = noted = Noted()
     for name in ("gates", "walls"):
         leader.create(Description(name=name, mechanism=EXACT, ticks=Ticks(tick_seconds=60)), ["a"])
     sent: list[Sent] = [(SentEvents({"a": 1}), None), (SentEvents({"unknown": 1}), None)]

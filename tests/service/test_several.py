@@ -73,7 +73,7 @@ def test_the_same_ids_in_opposite_orders_do_not_lock_each_other_out(
     def send(at: int) -> None:
         for number in range(40):
             batches = [Batch(counts={"a": 1}, id=f"{number}/{each}") for each in range(250)]
-            counted.append(sum(intakes[at].accept(batches if at else batches[::-1])))
+            counted.append(sum(intakes[at].add_many(batches if at else batches[::-1])))
 
     together(lambda: send(0), lambda: send(1))
     assert sum(counted) == 40 * 250
@@ -156,7 +156,7 @@ def test_what_is_accepted_while_a_stream_is_deleted_is_deleted_too(
     one, two, three = open_store(), open_store(), open_store()
     one.create(described("doors"), keys=["a"], start_tick=0)
     intake, stops = two.intake("doors"), _Stops("accept written")
-    intake.accept([Batch(counts={"a": 5})])
+    intake.add_many([Batch(counts={"a": 5})])
     if adding_up:  # then what waits is added up, in the middle of the transaction
         intake._unfolded = 1 << 30
         insert = intake._insert
@@ -177,7 +177,7 @@ def test_what_is_accepted_while_a_stream_is_deleted_is_deleted_too(
         wait_for(lambda: _waits_for_a_lock(three))
         stops.go_on.set()
 
-    together(lambda: intake.accept([Batch(counts={"a": 1})]), delete, go_on)
+    together(lambda: intake.add_many([Batch(counts={"a": 1})]), delete, go_on)
     assert one._database.query("SELECT COUNT(*) FROM inputs") == [(0,)]
 
 
@@ -215,8 +215,7 @@ def test_publishing_and_accepting_do_not_lock_each_other_out(
         assert publishes.reached.wait(30)
         accept_together([Acceptance(each, [Batch(counts={"a": 1})]) for each in intakes])
 
-    tools = dataclasses.replace(streams[-1]._tools, checkpoint=publishes)
-    streams[-1]._tools = tools
+    streams[-1]._context = dataclasses.replace(streams[-1]._context, checkpoint=publishes)
     together(lambda: close_together([(each, 4) for each in streams[::-1]]), send, publish_late)
     close_together([(each, 5) for each in streams])
     with one.reader() as reader:

@@ -27,7 +27,7 @@ class SQLiteBackend:
 
     def open(self, *, noise: NamedNoise | None = None, seal: Seal | None = None) -> Store:
         store = SQLiteStore(self.path, fence=self.fence, seal=seal)
-        store._noise = noise
+        store._context.noise = noise
         return store
 
     def reader(self) -> Reader:
@@ -49,7 +49,7 @@ class PostgresBackend:
 
     def open(self, *, noise: NamedNoise | None = None, seal: Seal | None = None) -> Store:
         store = PostgresStore(self.url, fence=self.fence, seal=seal, lock_wait_seconds=2.0)
-        store._noise = noise
+        store._context.noise = noise
         return store
 
     def reader(self) -> Reader:

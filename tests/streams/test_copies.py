@@ -22,7 +22,8 @@ import fadecount as fc
 from fadecount.streams import Description, FileFence, SQLiteStore, Ticks
 folder = Path(sys.argv[1])
 store = SQLiteStore(folder / "state" / "streams.db", fence=FileFence(folder / "fence"))
-stream = store.create(Description(name="doors", mechanism=fc.Gradual(epsilon=0.5), ticks=Ticks(tick_seconds=60)), start_tick=1)
+mechanism, ticks = fc.Gradual(epsilon=0.5), Ticks(tick_seconds=60)
+stream = store.create(Description(name="doors", mechanism=mechanism, ticks=ticks), start_tick=1)
 for tick in range(1, 10**9):
     stream.add({"all": 1})
     stream.close_through(tick)

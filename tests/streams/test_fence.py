@@ -298,7 +298,7 @@ def test_stopping_at_any_step_leaves_a_store_that_opens(
 ) -> None:
     with backend.open() as store:
         store.create(describe(mechanism=mechanism), start_tick=1).close_through(3)
-        store._checkpoint = _Stop(step)
+        store._context.checkpoint = _Stop(step)
         with pytest.raises(RuntimeError, match=step):
             store.open("doors").close_through(4)
         with backend.reader() as reader:
@@ -320,7 +320,7 @@ def test_a_stream_recovers_in_the_same_process_once_the_fence_can_be_used(tmp_pa
         first = stream.close_through(1)[0].values
         shutil.move(tmp_path / "fence", tmp_path / "away")
         (tmp_path / "fence").write_text("not a folder")
-        with pytest.raises(StoreError, match="fence folder"):
+        with pytest.raises(StoreError, match=r"fence at .* cannot be used"):
             stream.close_through(2)
         (tmp_path / "fence").unlink()
         shutil.move(tmp_path / "away", tmp_path / "fence")
@@ -341,7 +341,7 @@ def test_the_fence_lies_outside_the_store(tmp_path: Path, monkeypatch: pytest.Mo
     assert default_folder() == tmp_path / "user" / "fadecount"
     with SQLiteStore(tmp_path / "state" / "streams.db") as store:
         store.create(describe())
-    assert len(list((tmp_path / "user" / "fadecount").glob("*.marks"))) == 1
+    assert (tmp_path / "user" / "fadecount" / "fence.db").exists()
     monkeypatch.delenv("XDG_STATE_HOME")
     assert default_folder() == Path.home() / ".local" / "state" / "fadecount"
 
@@ -385,5 +385,5 @@ def test_the_fence_in_a_second_database(postgres_url: str, tmp_path: Path) -> No
     ):
         store.open("doors")
     with pytest.raises(FenceError, match="another copy"):
-        fence.move("nobody", "other", Mark(commit_id="t", steps=1))
+        fence.move("nobody", "other", Mark(commit_id="t", steps=1, name="doors"))
     fence.close()

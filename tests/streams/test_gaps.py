@@ -16,7 +16,7 @@ DESCRIPTION = Description(name="doors", mechanism=MECHANISM, ticks=Ticks(tick_se
 
 def create(keys: int = 3) -> tuple[Store, Stream]:
     store = SQLiteStore.in_memory()
-    store._noise = NamedNoise()
+    store._context.noise = NamedNoise()
     return store, store.create(DESCRIPTION, keys=[f"k{at}" for at in range(keys)])
 
 
@@ -36,7 +36,7 @@ def test_bad_arrays_and_gaps_are_refused_and_nothing_is_released() -> None:
 def test_a_gap_of_ten_million_ticks_is_released_and_can_be_read() -> None:
     """Through extend, in chunks: every tick has its own release."""
     store, stream = create(1)
-    store._noise = None
+    store._context.noise = None
     with store:
         stream = store.open("doors")
         stream.close_through(0)

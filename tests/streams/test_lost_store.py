@@ -58,7 +58,7 @@ def test_a_new_store_in_the_place_of_a_lost_one_is_refused_the_name(backend: Bac
         publish(store, "deleted")
         store.delete("deleted")
     lose(backend)
-    before = {path.name: path.read_bytes() for path in backend.fence.folder.glob("*.marks")}
+    before = {path.name: path.read_bytes() for path in backend.fence.folder.glob("fence.db")}
     with backend.open() as store:
         for name in ("doors", "deleted"):
             with pytest.raises(FenceError, match=USED) as refused:
@@ -73,7 +73,7 @@ def test_a_new_store_in_the_place_of_a_lost_one_is_refused_the_name(backend: Bac
             store.open_or_create("doors", tick=Ticks(tick_seconds=60), mechanism=MECHANISM)
         assert store.names() == []
         assert {
-            path.name: path.read_bytes() for path in backend.fence.folder.glob("*.marks")
+            path.name: path.read_bytes() for path in backend.fence.folder.glob("fence.db")
         } == before
         publish(store, "others")
     with backend.open() as store, pytest.raises(FenceError, match=USED):
@@ -239,7 +239,7 @@ def test_of_two_stores_that_are_made_at_one_place_at_once_at_most_one_goes_on(
             return found
 
     raced: list[None] = []
-    with store_in(tmp_path, fence=Racing(tmp_path / "fence", checkpoints=Checkpoints())) as first:
+    with store_in(tmp_path, fence=Racing(tmp_path / "fence", checkpoint=Checkpoints())) as first:
         with pytest.raises(FenceError, match=USED):
             first.create(describe(), start_tick=1)
         assert first.names() == []

@@ -65,18 +65,18 @@ def test_other_processes_accept_events_while_one_closes_ticks(
     with backend.open(noise=NamedNoise()) as leader, backend.open() as other:
         stream = leader.create(DESCRIPTION, start_tick=0)
         intake = other.intake("doors")
-        assert intake.accept([Batch(counts={"all": 2}, id="a"), Batch(counts={"all": 3})]) == [
+        assert intake.add_many([Batch(counts={"all": 2}, id="a"), Batch(counts={"all": 3})]) == [
             True,
             True,
         ]
         assert stream.add({"all": 2}, id="a") is False
         rows = [stream.close_through(0)[0].values]
-        assert intake.accept(
+        assert intake.add_many(
             [Batch(counts={"all": 4}, id="a"), Batch(counts={"all": 5}, id="b")]
         ) == [False, True]
         rows.append(stream.close_through(1)[0].values)
         stream.declare(["new"])
-        assert intake.accept([Batch(counts={"new": 1})]) == [True], (
+        assert intake.add_many([Batch(counts={"new": 1})]) == [True], (
             "keys declared elsewhere are known"
         )
     np.testing.assert_array_equal(np.concatenate(rows), expected(MECHANISM, np.array([[5], [5]])))

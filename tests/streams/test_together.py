@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,6 @@ from fadecount.streams import (
     Store,
     Stream,
     Ticks,
-    stream,
 )
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark
@@ -73,7 +71,7 @@ def released(backend: Backend) -> dict[str, list[int]]:
 
 def test_the_ticks_of_several_streams_are_closed_in_one_transaction(backend: Backend) -> None:
     with backend.open() as store:
-        store._checkpoint = noted = Stopping()
+        store._context.checkpoint = noted = Stopping()
         streams = made(store)
         noted.seen.clear()
         chunks = close_together([(each, 100 + at) for at, each in enumerate(streams)])
@@ -97,7 +95,7 @@ def test_the_ticks_of_several_streams_are_closed_in_one_transaction(backend: Bac
 @pytest.mark.parametrize("step", ["noise drawn", "releases written", "before commit"])
 def test_an_end_before_the_commit_closes_nothing(backend: Backend, step: str) -> None:
     with backend.open() as store:
-        store._checkpoint = stopping = Stopping(step)
+        store._context.checkpoint = stopping = Stopping(step)
         streams = made(store)
         with pytest.raises(StopError):
             close_together([(each, 100) for each in streams])
@@ -114,7 +112,7 @@ def test_an_end_after_the_commit_is_completed_by_the_next_process(
     backend: Backend, step: str
 ) -> None:
     with backend.open() as store:
-        store._checkpoint = Stopping(step)
+        store._context.checkpoint = Stopping(step)
         with pytest.raises(StopError):
             close_together([(each, 100) for each in made(store)])
     assert released(backend) == {"a": [], "b": [], "c": []}
@@ -127,9 +125,9 @@ def test_an_end_after_the_commit_is_completed_by_the_next_process(
 def test_a_stream_that_another_copy_went_on_with_does_not_stop_the_others(backend: Backend) -> None:
     with backend.open() as store:
         streams = made(store)
-        fence, before = store._fence, streams[1].status
+        fence, before = store._context.fence, streams[1].status
         assert fence is not None
-        fence.move(before.uid, before.commit_id, Mark(commit_id="another copy", steps=1))
+        fence.move(before.uid, before.commit_id, Mark(commit_id="another copy", steps=1, name="b"))
         first, second, third = close_together([(each, 100) for each in streams])
         assert (
             isinstance(second, FenceError)
@@ -159,7 +157,7 @@ def test_batches_for_several_streams_are_accepted_in_one_transaction(backend: Ba
         )
         gone = store.intake("gone")
         store.delete("gone")
-        store._checkpoint = noted = Stopping()
+        store._context.checkpoint = noted = Stopping()
         intakes = [store.intake(each.description.name) for each in streams]
         batches = [Batch(counts={"all": 10}, id="one"), Batch(counts={"all": 10}, id="one")]
         wanted = [
@@ -178,70 +176,32 @@ def test_batches_for_several_streams_are_accepted_in_one_transaction(backend: Ba
     assert released(backend) == {"a": [1], "b": [2], "c": [13]}
 
 
-@pytest.fixture
-def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "KEYS_AT_ONCE", 3)
-    monkeypatch.setattr(stream, "STEP_SECONDS", 1e9)
-
-
-@pytest.mark.usefixtures("small_slices")
-def test_keys_declared_in_slices_appear_all_at_once(backend: Backend) -> None:
-    """Between two slices, ticks are closed and events counted as before."""
-    new = [f"key{at}" for at in range(10)]
+def test_a_declaration_that_does_not_finish_declares_nothing(backend: Backend) -> None:
     with backend.open() as store:
-        streams = made(store)
-        steps = streams[0].declare_in_slices(new)
-        for tick, _ in enumerate(steps, 100):
-            assert streams[0].keys == store.reader().keys("a") == ("all",)
-            streams[0].add({"all": 1})
-            streams[0].close_through(tick)
-            with pytest.raises(InputError, match="declared"):
-                streams[0].add({"key0": 1})
-        assert streams[0].keys == store.reader().keys("a") == ("all", *new)
-        streams[0].add({"key0": 5, "key9": 7})
-        last = streams[0].open_tick
-        assert last is not None and last > 103
-        values = streams[0].close_through(last)[0].values
-        assert values.tolist() == [[last - 100 + 1, 5, *[0] * 8, 7]]
-    with backend.open() as store:
-        assert store.open("a").keys == ("all", *new)
-
-
-@pytest.mark.usefixtures("small_slices")
-@pytest.mark.parametrize("step", ["names written", "declare written"])
-def test_a_declaration_that_does_not_finish_declares_nothing(backend: Backend, step: str) -> None:
-    with backend.open() as store:
-        store._checkpoint = Stopping(step, 2 if step == "names written" else 1)
+        store._context.checkpoint = Stopping("declare written")
         streams = made(store)
         with pytest.raises(StopError):
             streams[0].declare([f"key{at}" for at in range(10)])
         assert streams[0].keys == ("all",)
-    assert backend.query("SELECT COUNT(*) FROM key_blocks WHERE stream = 1") != [(1,)]
     with backend.open() as store:
         again = store.open("a")
         assert again.keys == store.reader().keys("a") == ("all",)
         with pytest.raises(InputError, match="declared"):
-            store.intake("a").accept([Batch(counts={"key0": 1})])
+            store.intake("a").add_many([Batch(counts={"key0": 1})])
         again.declare(["key7", "other"])
         assert again.keys == store.reader().keys("a") == ("all", "key7", "other")
-        again.close_through(100)
-    assert backend.query("SELECT names FROM key_blocks WHERE stream = 1 ORDER BY position") == [
-        ('["all"]',),
-        ('["key7", "other"]',),
-    ]
+        again.add({"other": 5})
+        assert again.close_through(100)[0].values.tolist() == [[1, 0, 5]]
 
 
-@pytest.mark.usefixtures("small_slices")
-def test_declarations_that_overtake_each_other_and_wrong_keys_are_refused(backend: Backend) -> None:
+def test_wrong_keys_and_a_second_object_are_refused(backend: Backend) -> None:
     with backend.open() as store:
         one = made(store)[0]
-        steps = one.declare_in_slices([f"key{at}" for at in range(20)])
-        for _ in range(9):  # checked in 7 steps, then written
-            next(steps)
+        two = store.open("a")
         one.declare(["x"])
         with pytest.raises(StoreError, match="changed through another object"):
-            list(steps)
-        assert one.keys == store.reader().keys("a") == ("all", "x")
+            two.declare(["z"])
+        assert one.keys == two.keys == store.reader().keys("a") == ("all", "x")
         for wrong in (["k", "l", "m", "n", "k"], ["k", "l", "m", "all"], ["k", "l", "m", ""], []):
             with pytest.raises(ParameterError):
                 one.declare(wrong)
@@ -249,22 +209,8 @@ def test_declarations_that_overtake_each_other_and_wrong_keys_are_refused(backen
         assert store.reader().keys("a") == ("all", "x", "y")
 
 
-def test_a_step_that_took_long_is_followed_by_a_shorter_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    slices, sizes = stream._Slices(5000), []
-    for some in slices:
-        sizes.append(some.stop - some.start)
-        now[0] += 2**-17 * sizes[-1]  # 500 names in 3.8 milliseconds
-        slices.done()
-    assert sizes == [1000, *[524] * 7, 332]
-    assert [some.stop for some in stream._Slices(0)] == [0]
-
-
 def test_keys_in_no_order_write_no_more_than_sorted_ones(tmp_path: Path) -> None:
-    """With an index over the names, each slice would change pages all over it."""
+    """With an index over the names, they would change pages all over it."""
     names = [f"key{number:06d}" for number in range(30_000)]
     written = []
     for order, shuffled in enumerate((names, random.Random(7).sample(names, len(names)))):

@@ -1,14 +1,16 @@
-"""Make a backup of a store in one file, also while a service runs on it.
+"""Make a backup of an SQLite store in one file, also while a service runs on it.
 
-The file holds everything in the store, as it is at one moment, with a checksum.
-It holds true counts: keep it as secret as the store. Tokens, the audit log and
-the fence are not in it. Never keep the fence together with backups.
+The file holds everything in the store, as it is at one moment. It holds true
+counts: keep it as secret as the store. The audit log and the fence are not in
+it. Never keep the fence together with backups.
+
+Use pg_dump for a store in PostgreSQL:
+  pg_dump --format=custom --file=FILE --dbname=postgresql://user@host/name
 
 examples:
-  fadecount backup counts-2026-03-01.fadecount
-  fadecount backup /backups/counts.fadecount --state /var/lib/fadecount
-  fadecount backup counts.fadecount --database postgresql://user@host/name
-  fadecount backup counts.fadecount --check
+  fadecount backup counts-2026-03-01.db
+  fadecount backup /backups/counts.db --state /var/lib/fadecount
+  fadecount backup counts.db --check
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import argparse
 from pathlib import Path
 
 from fadecount.cli._options import FILE_NAME, add_store_options, place_store
+from fadecount.errors import ParameterError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,33 +35,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from fadecount.streams.audit_log import AuditLog
     from fadecount.streams.backup import check_backup, make_backup
-    from fadecount.streams.database import Database
-    from fadecount.streams.fence import default_folder
-    from fadecount.streams.migration import require_current
-    from fadecount.streams.sqlite import SQLiteDatabase
 
     if arguments.check:
-        found = check_backup(arguments.file)
+        names = check_backup(arguments.file)
     else:
         place_store(arguments, keep=True)
-        source: Database
         if arguments.database is not None:
-            from fadecount.streams.postgres import PostgresDatabase
-
-            source = PostgresDatabase(arguments.database, writes=False)
-            require_current(source)
-        else:
-            source = SQLiteDatabase(Path(arguments.state) / FILE_NAME, writes=False)
-        try:
-            found = make_backup(
-                source,
-                arguments.file,
-                audit_log=AuditLog.in_folder(arguments.state or default_folder()),
+            raise ParameterError(
+                "--database must not be given to backup; PostgreSQL makes its own: pg_dump"
+                " --format=custom --file=FILE --dbname=ADDRESS"
             )
-        finally:
-            source.close()
-    names = (
-        f"{len(found.streams)} streams, {found.content_bytes:,} bytes, format {found.store_format}"
-    )
-    print(f"{found.path}: {names}, sha256 {found.sha256}")
+        folder = Path(arguments.state)
+        names = make_backup(folder / FILE_NAME, arguments.file, audit_log=AuditLog(folder))
+    size = Path(arguments.file).stat().st_size
+    print(f"{arguments.file}: {len(names)} streams, {size:,} bytes")
     return 0

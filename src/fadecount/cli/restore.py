@@ -5,10 +5,14 @@ A stream of which something was published after the backup does not go on by
 itself: its noise would be drawn again for published ticks. The output says so
 for each stream, and what to do.
 
+Without FILE, it only says so for the store that is there: after pg_restore, or
+after the files of a stopped store were put back.
+
 examples:
-  fadecount restore counts-2026-03-01.fadecount --state /var/lib/fadecount \\
+  fadecount restore counts-2026-03-01.db --state /var/lib/fadecount \\
       --fence /var/lib/fadecount-fence
-  fadecount restore counts.fadecount --database postgresql://user@host/new
+  pg_restore --dbname=postgresql://user@host/new counts.dump
+  fadecount restore --database postgresql://user@host/new
 """
 
 from __future__ import annotations
@@ -17,58 +21,35 @@ import argparse
 from pathlib import Path
 
 from fadecount.cli._options import FILE_NAME, add_store_options, open_reader, place_store
+from fadecount.errors import ParameterError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="a file that fadecount backup made")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="a file that fadecount backup made")
     add_store_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     from fadecount.streams.audit_log import AuditLog
-    from fadecount.streams.backup import (
-        lost_streams,
-        restore_file,
-        restore_server,
-        restored_streams,
-    )
-    from fadecount.streams.fence import default_folder, fence_from
-    from fadecount.streams.migration import migrate
-    from fadecount.streams.sqlite import SQLiteDatabase
+    from fadecount.streams.backup import lost_streams, restore_backup, restored_streams
+    from fadecount.streams.fence import fence_from
 
     place_store(arguments, keep=True)
-    log = AuditLog.in_folder(arguments.state or default_folder())
-    if arguments.database is not None:
-        from fadecount.streams.postgres import PostgresDatabase
-
-        database = PostgresDatabase(arguments.database, writes=True)
-        try:
-            found = restore_server(
-                arguments.file,
-                database,
-                folder=Path(arguments.file).resolve().parent,
-                audit_log=log,
-            )
-        finally:
-            database.close()
-    else:
-        target = Path(arguments.state) / FILE_NAME
-        found = restore_file(arguments.file, target, audit_log=log)
-        store = SQLiteDatabase(target, writes=True)
-        try:
-            migrate(store, log)
-        finally:
-            store.close()
+    if arguments.file is not None and arguments.database is not None:
+        raise ParameterError(
+            "FILE must be left out with --database; run pg_restore --dbname=ADDRESS FILE first"
+        )
+    if arguments.file is not None:
+        folder = Path(arguments.state)
+        restore_backup(arguments.file, folder / FILE_NAME, audit_log=AuditLog(folder))
     fence = fence_from(arguments.fence)
+    with open_reader(arguments) as reader:
+        streams = restored_streams(reader.database, fence)
+        lost = lost_streams(reader.database, fence)
     print(
-        f"{len(found.streams)} streams restored. The fence at {fence.where} is unchanged: rollback"
+        f"{len(streams)} streams restored. The fence at {fence.where} is unchanged: rollback"
         " protection still holds."
     )
-    with open_reader(arguments) as reader:
-        streams, lost = (
-            restored_streams(reader.database, fence),
-            lost_streams(reader.database, fence),
-        )
     for stream in streams:
         print(stream.text)
     for name in lost:

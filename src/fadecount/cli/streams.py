@@ -83,20 +83,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
         ("delete", "remove a stream; what observers have seen, they keep"),
         ("rotate", "seal the state of a store with another key"),
-        (
-            "migrate",
-            (
-                "bring a store of an older version to the current format; run and serve do the same"
-                " when they start"
-            ),
-        ),
-        (
-            "audit-log",
-            "print the administrative acts on a store, and check that no line was changed",
-        ),
+        ("audit-log", "print the administrative acts on a store"),
     ):
         one = made[name] = actions.add_parser(name, help=text, description=text)
-        if name not in ("list", "rotate", "migrate", "audit-log"):
+        if name not in ("list", "rotate", "audit-log"):
             one.add_argument("name", metavar="NAME", help="name of the stream")
         add_store_options(one)
         if name in ("list", "show", "curve", "audit-log"):
@@ -164,11 +154,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made["accept-history"].add_argument(
         "--yes", action="store_true", help="the extra loss is accepted"
     )
-    made["audit-log"].add_argument(
-        "--contains",
-        metavar="HASH",
-        help="fail unless the log still has the line of this hash, which you noted earlier",
-    )
     made["rotate"].add_argument(
         "--new-key-file", metavar="FILE", help="the new key (default: no key, state is not sealed)"
     )
@@ -186,7 +171,6 @@ def run(arguments: argparse.Namespace) -> int:
         "retain": _retain,
         "delete": _delete,
         "rotate": _rotate,
-        "migrate": _migrate,
         "audit-log": _audit_log,
     }
     place_store(arguments, keep=True)
@@ -585,29 +569,11 @@ def _rotate(arguments: argparse.Namespace) -> None:
         )
 
 
-def _migrate(arguments: argparse.Namespace) -> None:
-    from fadecount.streams.database import FORMAT
-
-    if arguments.state is not None and not (Path(arguments.state) / FILE_NAME).is_file():
-        raise bad_parameter(
-            "--state", arguments.state, "the folder of a store", "there is nothing to migrate"
-        )
-    with open_store(arguments) as store:
-        print(f"the store has the current format, {FORMAT}; it holds {len(store.names())} streams")
-
-
 def _audit_log(arguments: argparse.Namespace) -> None:
     from fadecount.streams.audit_log import AuditLog
     from fadecount.streams.fence import default_folder
 
-    entries = list(AuditLog.in_folder(arguments.state or default_folder()).entries())
-    if arguments.contains is not None and arguments.contains not in [each.hash for each in entries]:
-        raise bad_parameter(
-            "--contains",
-            arguments.contains,
-            "the hash of a line of the log",
-            "the log was cut off or replaced",
-        )
+    entries = AuditLog(arguments.state or default_folder()).entries()
     if arguments.json:
         print(json_text([asdict(each) for each in entries]))
         return
@@ -616,7 +582,3 @@ def _audit_log(arguments: argparse.Namespace) -> None:
             f", {name.replace('_', ' ')} {value}" for name, value in each.details.items()
         )
         print(f"{each.time}  {each.actor}: {each.act}: {each.object}{details}")
-    print(
-        f"{len(entries):,} lines, none changed"
-        + (f"; the last hash is {entries[-1].hash}" if entries else "")
-    )

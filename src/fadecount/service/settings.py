@@ -180,7 +180,7 @@ class Storage:
         """Where administrative acts are recorded."""
         from fadecount.streams.audit_log import AuditLog
 
-        return AuditLog.in_folder(self.folder)
+        return AuditLog(self.folder)
 
 
 @contextmanager
@@ -199,7 +199,7 @@ def open_tokens(storage: Storage) -> Iterator[Tokens]:
         path = storage.store_path
         database = SQLiteDatabase(path, writes=True, beside=path.exists())
     try:
-        yield Tokens(database, storage.audit_log())
+        yield Tokens(database, storage.audit_log().record)
     finally:
         database.close()
 

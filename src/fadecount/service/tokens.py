@@ -20,7 +20,7 @@ from typing import Any
 from fadecount.checks import require_integer
 from fadecount.errors import bad_parameter
 from fadecount.noise.entropy import unpredictable
-from fadecount.streams.audit_log import Act, AuditLog
+from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Database
 
 SECRET_BYTES = 32
@@ -30,7 +30,7 @@ LONGEST_AGE = 30.0
 """Seconds after which a copy of the tokens is not used any more: the store does not answer, and a
 token may have been revoked."""
 
-_COLUMNS = "id, role, stream, label, created, expires, digest"
+_COLUMNS = "token, role, stream, label, created, expires, digest"
 
 
 class Role(StrEnum):
@@ -80,9 +80,14 @@ class Tokens:
     """The tokens of a service, in the database of its store."""
 
     def __init__(
-        self, database: Database, audit_log: AuditLog, *, now: Callable[[], float] = time.time
+        self,
+        database: Database,
+        record: Callable[..., None],
+        *,
+        now: Callable[[], float] = time.time,
     ) -> None:
-        self._database, self._audit_log, self._now = database, audit_log, now
+        """``record`` writes a line of the audit log, just before an act takes effect."""
+        self._database, self._record, self._now = database, record, now
 
     def create(
         self,
@@ -119,23 +124,32 @@ class Tokens:
                 (grant.id, str(grant.role), stream, label, created, grant.expires, grant.digest),
             )
             details |= {"label": label} if label else {}
-            self._audit_log.record(Act.TOKEN_CREATED, grant.id, **details)
+            self._record(Act.TOKEN_CREATED, grant.id, **details)
         return f"fc_{grant.id}_{secret}", grant
 
     def grants(self) -> list[Grant]:
         """Every token that was not revoked, oldest first. Some may have expired."""
-        sql = f"SELECT {_COLUMNS} FROM tokens ORDER BY created, id"  # noqa: S608 - a constant
-        names = _COLUMNS.split(", ")
-        rows = [dict(zip(names, row, strict=True)) for row in self._database.query(sql)]
-        return [Grant(**{**row, "role": Role(row["role"])}) for row in rows]
+        sql = f"SELECT {_COLUMNS} FROM tokens ORDER BY created, token"  # noqa: S608 - a constant
+        return [
+            Grant(
+                id=token_id,
+                role=Role(role),
+                stream=stream,
+                label=label,
+                created=created,
+                expires=expires,
+                digest=digest,
+            )
+            for token_id, role, stream, label, created, expires, digest in self._database.query(sql)
+        ]
 
     def revoke(self, token_id: str) -> None:
         """Revoke a token. Running services notice within a second."""
         with self._database.transaction():
-            if not self._database.change("DELETE FROM tokens WHERE id = ?", (token_id,)):
+            if not self._database.change("DELETE FROM tokens WHERE token = ?", (token_id,)):
                 remedy = "fadecount token list shows them"
                 raise bad_parameter("token id", token_id, "one of the tokens", remedy)
-            self._audit_log.record(Act.TOKEN_REVOKED, token_id)
+            self._record(Act.TOKEN_REVOKED, token_id)
 
 
 class KnownTokens:

@@ -95,7 +95,7 @@ class Leader:
         self._on_ticks, self._on_change = on_ticks, on_change
         self._guard = ClockGuard()
         self._reader = store.reader()
-        self.tokens = Tokens(self._reader.database, store.audit_log)
+        self.tokens = Tokens(self._reader.database, store.record)
         self._streams: dict[str, Stream] = {}
         self._intakes: dict[str, Intake] = {}
         """What accepts the events of streams that other processes lead."""
@@ -285,7 +285,7 @@ class Leader:
         self._require_lead(name)
         self._require_running(name)
         stream = self._streams[name]
-        new = [key for key in keys if key not in stream.intake.positions]
+        new = [key for key in keys if key not in stream.positions]
         if new:
             stream.declare(new)
             self._on_change(name)
@@ -333,8 +333,8 @@ class Leader:
                 continue
             checked[name] = [_checked(intake, events, batch_id) for events, batch_id in sent]
             batches = [each for each in checked[name] if isinstance(each, Batch)]
-            ahead = self._halted.get(name) == "clock ahead"
-            acceptances.append(Acceptance(intake, batches, None if ahead else intake.ticks.at(now)))
+            ahead, ticks = self._halted.get(name) == "clock ahead", intake.description.ticks
+            acceptances.append(Acceptance(intake, batches, None if ahead else ticks.at(now)))
         for name, accepted in zip(checked, accept_together(acceptances), strict=True):
             if isinstance(accepted, FadecountError):
                 outcomes[name] = self._not_accepted(name, accepted)
@@ -355,7 +355,7 @@ class Leader:
         """What accepts the events of a stream that takes some."""
         self._require_running(name)
         if name in self._streams:
-            return self._streams[name].intake
+            return self._streams[name]
         if name not in self._intakes:
             if not self._reader.has(name):
                 raise not_found()
@@ -461,7 +461,7 @@ class Leader:
     def _record_end(self, name: str) -> None:
         try:
             with acting_as("the clock"):
-                self._store.audit_log.record(Act.STREAM_ENDED, name)
+                self._store.record(Act.STREAM_ENDED, name)
         except AuditLogError as error:
             log.error("the end of stream %s is not recorded: %s", name, error)
 

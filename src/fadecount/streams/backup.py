@@ -1,10 +1,8 @@
-"""Backups: everything in a store, as it is at one moment, in one file; and restoring one.
+"""Backups of an SQLite store: everything in it, as it is at one moment, in one file; and restoring
+one, of whichever database.
 
-The file is an SQLite database with all tables, whichever database the store is in, and a last line
-with its length and SHA-256. PostgreSQL is read through the client in one repeatable-read
-transaction: no program of the server's version is needed, and one format fits both stores. A backup
-is made beside a running service and keeps nobody waiting.
-
+The file is itself a store, complete without a write-ahead log, made by SQLite's online backup
+beside a running service: nobody waits. (``pg_dump`` and ``pg_restore`` do the same for PostgreSQL.)
 A backup holds true sums, noise and accepted inputs. It is as secret as the store, and sealed where
 the store is.
 
@@ -15,42 +13,20 @@ published ticks is what rollback protection prevents.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+import shutil
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
 
 from fadecount.errors import StoreError, bad_parameter
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.database import FORMAT, TABLE_NAMES, Checkpoints, Database
+from fadecount.streams.database import Checkpoints, Database, require_format
 from fadecount.streams.fence import Fence, in_order
-from fadecount.streams.migration import migrate, stored_format
 from fadecount.streams.sqlite import SQLiteDatabase, private_file, sync_folder
 from fadecount.streams.status import read_status, stream_names
-
-if TYPE_CHECKING:
-    from fadecount.streams.postgres import PostgresDatabase
-
-_LAST_LINE = re.compile(rb"\nfadecount backup 1 sha256 ([0-9a-f]{64}) bytes (\d{20})\n")
-_LAST_BYTES = len("\nfadecount backup 1 sha256 ") + 64 + len(" bytes ") + 20 + 1
-_BLOCK = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backup:
-    """A backup that was made or checked: its file, the size and SHA-256 of its content, its format,
-    and its streams."""
-
-    path: Path
-    content_bytes: int
-    sha256: str
-    store_format: int
-    streams: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,118 +65,61 @@ class RestoredStream:
 
 
 def make_backup(
-    source: Database,
+    store: str | Path,
     path: str | Path,
     *,
     audit_log: AuditLog,
-    checkpoints: Checkpoints | None = None,
-) -> Backup:
-    """Write a backup of a store. The file appears whole, with mode 0600, and only if there is none
-    of that name.
+    checkpoint: Checkpoints | None = None,
+) -> list[str]:
+    """Write a backup of the SQLite store in the file ``store``, and return the names of its
+    streams. The file appears whole, with mode 0600, and only if there is none of that name."""
 
-    ``source`` may be a connection that can only read; other processes go on reading and writing.
-    """
-    path, checkpoint = Path(path), checkpoints or Checkpoints()
-    if path.exists():
-        raise bad_parameter(
-            "backup file", str(path), "new", "choose another name; a backup is never replaced"
-        )
-    with _partial(path) as partial:
-        source.copy_into(partial)
-        checkpoint("backup copied")
-        store_format, names = _checked_content(partial)
-        with partial.open("r+b") as file:
-            sha256, size = _sha256(file)
-            file.write(f"\nfadecount backup 1 sha256 {sha256} bytes {size:020d}\n".encode())
-            file.flush()
-            checkpoint("backup written")
-            os.fsync(file.fileno())
-        audit_log.record(Act.BACKUP_MADE, path.name, sha256=sha256)
-        checkpoint("before backup appears")
-        _appear(partial, path)
-        checkpoint("backup appeared")
-    return Backup(
-        path=path, content_bytes=size, sha256=sha256, store_format=store_format, streams=names
-    )
+    def copy(partial: Path) -> None:
+        with closing(SQLiteDatabase(store, writes=False)) as source:
+            source.copy_into(partial)
+
+    return _appear(Path(path), copy, Act.BACKUP_MADE, audit_log, checkpoint or Checkpoints())
 
 
-def check_backup(path: str | Path) -> Backup:
-    """Read a backup whole, and refuse one that is incomplete, damaged or newer than this version.
-    Writes nothing but a temporary copy beside it."""
-    path = Path(path)
-    with _unpacked(path, path.parent, Checkpoints()) as (_, backup):
-        return backup
-
-
-def restore_file(
+def restore_backup(
     path: str | Path,
-    target: str | Path,
+    store: str | Path,
     *,
     audit_log: AuditLog,
-    checkpoints: Checkpoints | None = None,
-) -> Backup:
-    """Make a backup the SQLite store ``target``, which must not exist. The store appears whole or
-    not at all."""
-    target, checkpoint = Path(target), checkpoints or Checkpoints()
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for place in (target, target.with_name(target.name + "-wal")):
-        if place.exists():
-            raise bad_parameter(
-                "store",
-                str(place),
-                "new",
-                "restoring never replaces a store; move the old one away first",
-            )
-    with _unpacked(Path(path), target.parent, checkpoint) as (partial, backup):
-        audit_log.record(Act.BACKUP_RESTORED, Path(path).name, sha256=backup.sha256)
-        checkpoint("before restore appears")
-        _appear(partial, target)
-        checkpoint("restore appeared")
-    return backup
+    checkpoint: Checkpoints | None = None,
+) -> list[str]:
+    """Make a backup the SQLite store in the file ``store``, which must not exist, and return the
+    names of its streams. The store appears whole or not at all."""
+    store = Path(store)
+    log = store.with_name(store.name + "-wal")
+    if log.exists():
+        raise _exists(log)
+    store.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def copy(partial: Path) -> None:
+        shutil.copyfile(path, partial)
+
+    return _appear(store, copy, Act.BACKUP_RESTORED, audit_log, checkpoint or Checkpoints())
 
 
-def restore_server(
-    path: str | Path,
-    target: PostgresDatabase,
-    *,
-    folder: Path,
-    audit_log: AuditLog,
-    checkpoints: Checkpoints | None = None,
-) -> Backup:
-    """Make a backup the store of an empty PostgreSQL database (or schema), in one transaction. A
-    temporary copy is put in ``folder``."""
-    checkpoint = checkpoints or Checkpoints()
-    with (
-        _unpacked(Path(path), folder, checkpoint) as (partial, backup),
-        closing(SQLiteDatabase(partial, writes=True)) as source,
-    ):
-        migrate(source, AuditLog(None))
-        with target.transaction():
-            target.change("LOCK TABLE about")
-            if target.query("SELECT 1 FROM about LIMIT 1"):
-                raise bad_parameter(
-                    "store",
-                    target.name,
-                    "empty",
-                    "restoring never replaces a store; name another database",
-                )
-            for table in TABLE_NAMES:
-                target.take_rows(table, source)
-                checkpoint("restore table written")
-            audit_log.record(Act.BACKUP_RESTORED, Path(path).name, sha256=backup.sha256)
-            checkpoint("before restore appears")
-        checkpoint("restore appeared")
-    return backup
+def check_backup(path: str | Path) -> list[str]:
+    """Read a backup whole, refuse one that is damaged or of another format, and return the names of
+    its streams."""
+    with closing(SQLiteDatabase(path, writes=False)) as database:
+        if database.query("PRAGMA integrity_check(1)") != [("ok",)]:
+            raise StoreError("backup is damaged (integrity_check); take another one")
+        require_format(database)
+        return stream_names(database)
 
 
 def restored_streams(database: Database, fence: Fence) -> list[RestoredStream]:
     """What rollback protection says about each stream of a store that was restored; nothing is
     changed."""
-    found = []
+    streams = []
     for name in stream_names(database):
         status = read_status(database, name)
         mark = fence.read(status.uid)
-        found.append(
+        streams.append(
             RestoredStream(
                 name=name,
                 steps=status.steps,
@@ -208,7 +127,7 @@ def restored_streams(database: Database, fence: Fence) -> list[RestoredStream]:
                 may_go_on=in_order(status, mark),
             )
         )
-    return found
+    return streams
 
 
 def lost_streams(database: Database, fence: Fence) -> list[str]:
@@ -219,119 +138,48 @@ def lost_streams(database: Database, fence: Fence) -> list[str]:
         uid for (uid,) in database.query("SELECT uid FROM streams UNION SELECT uid FROM deleted")
     }
     marks = fence.marks(str(store), database.places).items()
-    return sorted(
-        mark.name or "a stream without a name"
-        for uid, mark in marks
-        if uid not in known and mark.steps
-    )
+    return sorted(mark.name for uid, mark in marks if uid not in known and mark.steps)
 
 
-@contextmanager
-def _unpacked(path: Path, folder: Path, checkpoint: Checkpoints) -> Iterator[tuple[Path, Backup]]:
-    """The content of a backup as an SQLite file in ``folder``, checked and durable."""
-    try:
-        with path.open("rb") as file, _partial(folder / path.name) as partial:
-            size = path.stat().st_size - _LAST_BYTES
-            file.seek(max(0, size))
-            found = _LAST_LINE.fullmatch(file.read())
-            if found is None or int(found[2]) != size:
-                raise StoreError(
-                    f"backup {str(path)!r} is incomplete or no backup; take another one"
-                )
-            file.seek(0)
-            with partial.open("r+b") as copy:
-                sha256 = _copied(file, copy, size)
-                if sha256 != found[1].decode():
-                    raise StoreError(
-                        f"backup {str(path)!r} is damaged (its SHA-256 is another one); take"
-                        " another one"
-                    )
-                copy.flush()
-                os.fsync(copy.fileno())
-            checkpoint("restore copied")
-            store_format, names = _checked_content(partial)
-            checkpoint("restore checked")
-            yield (
-                partial,
-                Backup(
-                    path=path,
-                    content_bytes=size,
-                    sha256=sha256,
-                    store_format=store_format,
-                    streams=names,
-                ),
-            )
-    except OSError as error:
-        raise StoreError(
-            f"backup {str(path)!r} cannot be read or written:"
-            f" {error.strerror or type(error).__name__}"
-        ) from error
-
-
-def _checked_content(path: Path) -> tuple[int, tuple[str, ...]]:
-    """The format and the streams of an unpacked backup; its pages are checked."""
-    with closing(SQLiteDatabase(path, writes=False)) as database:
-        if database.query("PRAGMA integrity_check(1)") != [("ok",)]:
-            raise StoreError("backup is damaged (integrity_check); take another one")
-        found = stored_format(database)
-        if found is None or not 1 <= found <= FORMAT:
-            raise bad_parameter(
-                "format of the backup", found, f"at most {FORMAT}", "upgrade fadecount to use it"
-            )
-        return found, tuple(stream_names(database))
-
-
-@contextmanager
-def _partial(path: Path) -> Iterator[Path]:
-    """A new private file in the folder of ``path``; removed at the end, with what SQLite puts
-    beside it."""
+def _appear(
+    path: Path,
+    copy: Callable[[Path], None],
+    act: Act,
+    audit_log: AuditLog,
+    checkpoint: Checkpoints,
+) -> list[str]:
+    """Copy a store into a new private file, check it, make it durable, and then give it its name,
+    unless there is a file of that name. Return the names of its streams."""
+    if path.exists():
+        raise _exists(path)
     partial = path.with_name(f".{path.name}.{unpredictable(6).hex()}.partial")
     try:
         os.close(private_file(partial))
+        copy(partial)
+        checkpoint("backup copied")
+        names = check_backup(partial)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        checkpoint("backup written")
+        audit_log.record(act, path.name)
+        checkpoint("before backup appears")
+        try:
+            os.link(partial, path)
+        except FileExistsError:
+            raise _exists(path) from None
+        except OSError:  # a file system without links
+            partial.rename(path)
+        sync_folder(path.parent)
+        checkpoint("backup appeared")
     except OSError as error:
-        raise StoreError(
-            f"folder {str(path.parent)!r} cannot be used: {error.strerror}; choose another one"
-        ) from error
-    try:
-        yield partial
+        reason = error.strerror or type(error).__name__
+        raise StoreError(f"backup or store {str(path)!r} cannot be made: {reason}") from error
     finally:
-        for ending in ("", "-wal", "-shm", "-journal", ".lock"):
+        for ending in ("", "-wal", "-shm", "-journal"):
             partial.with_name(partial.name + ending).unlink(missing_ok=True)
+    return names
 
 
-def _appear(partial: Path, path: Path) -> None:
-    """Give a finished file its name, unless there is one of that name."""
-    try:
-        os.link(partial, path)
-    except FileExistsError:
-        raise bad_parameter(
-            "file", str(path), "new", "it appeared meanwhile; nothing was replaced"
-        ) from None
-    except OSError as error:  # a file system without links
-        if path.exists():
-            raise bad_parameter(
-                "file", str(path), "new", "it appeared meanwhile; nothing was replaced"
-            ) from error
-        partial.rename(path)
-    sync_folder(path.parent)
-
-
-def _sha256(file: BinaryIO) -> tuple[str, int]:
-    """The SHA-256 of a file and its size; the file is then at its end."""
-    digest, size = hashlib.sha256(), 0
-    while block := file.read(_BLOCK):
-        digest.update(block)
-        size += len(block)
-    return digest.hexdigest(), size
-
-
-def _copied(source: BinaryIO, target: BinaryIO, size: int) -> str:
-    digest = hashlib.sha256()
-    while size:
-        block = source.read(min(_BLOCK, size))
-        if not block:
-            break
-        digest.update(block)
-        target.write(block)
-        size -= len(block)
-    return digest.hexdigest()
+def _exists(path: Path) -> Exception:
+    remedy = "neither a backup nor a store is ever replaced; choose another, or move it away first"
+    return bad_parameter("file", str(path), "new", remedy)

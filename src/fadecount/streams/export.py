@@ -8,11 +8,9 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
-from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +18,7 @@ from numpy.typing import NDArray
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.streams.description import Description
 from fadecount.streams.reader import Releases
-from fadecount.streams.ticks import DAY, Ticks
+from fadecount.streams.ticks import Ticks, iso_times
 
 if TYPE_CHECKING:
     from fadecount.streams.windows import Windows
@@ -187,7 +185,9 @@ class ReleaseWriter:
     def _text(self, piece: Releases, keys: Sequence[str]) -> str:
         """Lines of CSV or JSON. Each text is quoted only once, since there are many more lines than
         keys."""
-        starts = iso_times(_starts(piece, self._ticks), self._ticks.zone)
+        starts = iso_times(
+            self._ticks.starts(piece.first_tick, len(piece.values)), self._ticks.zone
+        )
         lines: list[str] = []
         if self._kind == "csv":
             heads = [_csv_field(key) for key in keys]
@@ -237,7 +237,7 @@ def releases_table(pieces: Iterable[Releases], keys: Sequence[str], ticks: Ticks
         count, width = piece.values.shape
         around = piece.half_widths[:, np.newaxis]
         grids = (piece.values, piece.released - around, piece.released + around)
-        starts = _starts(piece, ticks)
+        starts = ticks.starts(piece.first_tick, count)
         parts.append(
             (
                 np.repeat(starts, width),
@@ -332,27 +332,6 @@ def _polars_frame(table: Table, zone: str) -> Any:
         .cast(polars.Datetime("us", "UTC"))
         .dt.convert_time_zone(zone)
         for name in times
-    )
-
-
-def iso_times(seconds: NDArray[np.int64], zone: str) -> list[str]:
-    """Times as ISO 8601: with the offset of the zone, or Z for UTC."""
-    if zone == "UTC":
-        texts: list[str] = np.datetime_as_string(seconds.astype("datetime64[s]"), unit="s").tolist()
-        return [text + "Z" for text in texts]
-    place = ZoneInfo(zone)
-    distinct, inverse = np.unique(seconds, return_inverse=True)
-    shown = [datetime.fromtimestamp(second, place).isoformat() for second in distinct.tolist()]
-    return [shown[at] for at in inverse.tolist()]
-
-
-def _starts(piece: Releases, ticks: Ticks) -> NDArray[np.int64]:
-    first = piece.first_tick
-    if ticks.zone == "UTC" or ticks.tick_seconds % DAY:
-        return np.arange(first, first + len(piece.values), dtype=np.int64) * ticks.tick_seconds
-    return np.array(
-        [ticks.start_seconds(tick) for tick in range(first, first + len(piece.values))],
-        dtype=np.int64,
     )
 
 

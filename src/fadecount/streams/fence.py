@@ -20,6 +20,7 @@ not publish under the names that the lost one has used (:func:`claim`).
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import threading
@@ -28,81 +29,67 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, cast
 
 from fadecount.errors import FenceError, StoreError
 from fadecount.noise import unpredictable
-from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.database import Checkpoints, Database
+from fadecount.streams.audit_log import Act
+from fadecount.streams.database import Checkpoints, Database, placeholders
 from fadecount.streams.forks import Fork
-from fadecount.streams.mark_file import MarkFile, damaged
+from fadecount.streams.sqlite import SQLiteConnection, sync_folder
 from fadecount.streams.status import Status, lock_streams, read_status
 
 if TYPE_CHECKING:
     from fadecount.streams.postgres import PostgresDatabase
+    from fadecount.streams.stream import Context
 
 GIVEN_UP = "given up"
 """The commit id in the mark of a stream that published nothing, and whose name another stream has
 now. It never goes on."""
 
-_TABLES = ("CREATE TABLE IF NOT EXISTS fadecount_fence (uid TEXT PRIMARY KEY, mark TEXT NOT NULL)",)
+FILE_NAME = "fence.db"
+_TABLES = {
+    "fadecount_fence": """
+        uid TEXT PRIMARY KEY, name TEXT NOT NULL, mark TEXT NOT NULL, digest {bytes} NOT NULL"""
+}
+_INDEXES = {"fadecount_fence_by_name": "fadecount_fence (name)"}
+_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
     """What the fence stores for a stream: the id of its last published commit, its steps, its
-    forks, its name, and every place that its store has been at.
-
-    A mark of an older version has no name and no places until the stream is opened again.
-    """
+    forks, its name, and every place that its store has been at."""
 
     commit_id: str
     steps: int
+    name: str
     forks: tuple[Fork, ...] = ()
-    name: str | None = None
     places: frozenset[str] = frozenset()
 
-    @property
-    def fields(self) -> dict[str, Any]:
-        """The mark as JSON has it."""
-        forks = [fork.last_step for fork in self.forks]
-        places = sorted(self.places)
-        return {
-            "commit_id": self.commit_id,
-            "steps": self.steps,
-            "forks": forks,
-            "name": self.name,
-            "places": places,
-        }
-
     def to_json(self) -> str:
-        return json.dumps(self.fields)
+        """The mark as it is stored."""
+        forks, places = [fork.last_step for fork in self.forks], sorted(self.places)
+        fields = {"commit_id": self.commit_id, "steps": self.steps, "name": self.name}
+        return json.dumps({"version": _VERSION, **fields, "forks": forks, "places": places})
 
     @classmethod
-    def from_json(cls, text: str) -> Mark:
-        try:
-            return cls.from_fields(json.loads(text))
-        except ValueError as error:
-            raise damaged() from error
+    def from_row(cls, uid: str, text: str, digest: bytes) -> Mark:
+        """The mark of a stream, or a :class:`FenceError` if it was damaged."""
+        if bytes(digest) != _digest(uid, text):
+            raise FenceError(
+                "fence is damaged; restore it, or remove it and see fadecount streams"
+                " accept-history"
+            )
+        fields: dict[str, Any] = json.loads(text)
+        if fields.pop("version") != _VERSION:
+            raise FenceError("fence was made by another version of fadecount; use that version")
+        forks = tuple(Fork(last_step=each) for each in fields.pop("forks"))
+        return cls(**{**fields, "places": frozenset(fields["places"])}, forks=forks)
 
-    @classmethod
-    def from_fields(cls, found: Any) -> Mark:
-        try:
-            forks = tuple(
-                Fork(last_step=None if each is None else int(each)) for each in found["forks"]
-            )
-            name = found.get("name")
-            named = None if name is None else str(name)
-            places = frozenset(map(str, found.get("places", ())))
-            return cls(
-                commit_id=str(found["commit_id"]),
-                steps=int(found["steps"]),
-                forks=forks,
-                name=named,
-                places=places,
-            )
-        except (ValueError, KeyError, TypeError) as error:
-            raise damaged() from error
+
+def _digest(uid: str, text: str) -> bytes:
+    return hashlib.blake2b(f"{uid} {text}".encode(), digest_size=16, person=b"fence").digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,224 +102,215 @@ class Move:
     mark: Mark
 
 
-class Fence(Protocol):
-    """Keeps one mark per stream, durably, apart from the store."""
+class Fence(ABC):
+    """One mark per stream, durably, apart from the store: one table of a small database, which any
+    number of stores and processes may share.
+
+    Guarantees: of several processes that move a mark from one id, one does. What was moved is
+    durable. After a failure the next use connects again and reads what was really committed.
+    """
+
+    def __init__(self, checkpoint: Checkpoints | None = None) -> None:
+        self._checkpoint = checkpoint or Checkpoints()
+        self._guard = threading.RLock()
+        self._database: Database | None = None
 
     @property
+    @abstractmethod
     def where(self) -> str:
         """Where the marks are, for messages. It contains no password."""
 
+    @abstractmethod
+    def _connect(self) -> Database:
+        """Make a new connection, and the table if there is none."""
+
+    def _exists(self) -> bool:
+        """Whether there is a fence. Reading does not make one."""
+        return True
+
+    def _is_current(self) -> bool:
+        """Whether the connection is still to the fence that is there now."""
+        return True
+
+    @contextmanager
+    def _connected(self, *, create: bool) -> Iterator[Database | None]:
+        with self._guard:
+            if self._database is not None and (self._database.broken or not self._is_current()):
+                self.close()
+            if self._database is None and (create or self._exists()):
+                self._database = self._connect()
+            yield self._database
+
+    def _failed(self, reason: str) -> StoreError:
+        return StoreError(f"fence at {self.where} cannot be used: {reason}; choose another fence")
+
     def read(self, uid: str) -> Mark | None:
-        """The mark of a stream, or None."""
+        """Return the mark of a stream, or None."""
+        return self._select("uid = ?", [uid]).get(uid)
 
     def marks(self, store: str, places: frozenset[str], name: str | None = None) -> dict[str, Mark]:
-        """The marks of all streams (or those of a name) of the store with that uid, or of any store
-        that has been at one of these places, by their own uids."""
+        """Return the marks of all streams (or those of a name) of the store with that uid, or of
+        any store that has been at one of these places, by their own uids."""
+        marks = self._select("1 = 1", []) if name is None else self._select("name = ?", [name])
+        return {
+            uid: mark
+            for uid, mark in marks.items()
+            if uid.startswith(f"{store}-") or mark.places & places
+        }
+
+    def _select(self, condition: str, values: Sequence[str]) -> dict[str, Mark]:
+        with self._connected(create=False) as database:
+            return {} if database is None else _selected(database, condition, values)
 
     def move(self, uid: str, expected: str | None, mark: Mark) -> None:
         """Replace the mark whose commit id is ``expected`` (None: there is none), or raise a
         :class:`FenceError`."""
-
-    def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
-        """Replace the marks of several streams, durably when it returns; the refusals, by uid."""
-
-
-class _Moving(ABC):
-    """Moving one mark is moving several."""
-
-    def move(self, uid: str, expected: str | None, mark: Mark) -> None:
-        """Replace the mark of a stream, durably."""
         for error in self.move_together([Move(uid=uid, expected=expected, mark=mark)]).values():
             raise error
 
-    @abstractmethod
-    def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]: ...
+    def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
+        """Replace the marks of several streams in one transaction, durably when it returns; return
+        the refusals, by uid. A mark keeps every place of the one before it."""
+        refused: dict[str, FenceError] = {}
+        with self._connected(create=True) as database:
+            assert database is not None
+            with database.transaction():
+                uids = [each.uid for each in moves]
+                known = _selected(
+                    database,
+                    f"uid IN ({placeholders(uids)}) ORDER BY uid{database.for_update}",
+                    uids,
+                )
+                rows = []
+                for each in moves:
+                    before = known.get(each.uid)
+                    if (before.commit_id if before else None) != each.expected:
+                        refused[each.uid] = _moved_elsewhere()
+                        continue
+                    places = each.mark.places | (before.places if before else frozenset())
+                    text = replace(each.mark, places=places).to_json()
+                    row = (each.mark.name, text, _digest(each.uid, text), each.uid)
+                    if before is not None:
+                        rows.append(row)
+                    elif not database.change(_INSERT, row):
+                        refused[each.uid] = _moved_elsewhere()  # by another process meanwhile
+                database.change_many(_UPDATE, rows)
+                self._checkpoint("fence written")
+            self._checkpoint("fence synced")
+        return refused
+
+    def close(self) -> None:
+        """Close the connection. The next use opens another one."""
+        with self._guard:
+            if self._database is not None:
+                self._database.close()
+            self._database = None
+
+
+_INSERT = (
+    "INSERT INTO fadecount_fence (name, mark, digest, uid) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (uid) DO NOTHING"
+)
+_UPDATE = "UPDATE fadecount_fence SET name = ?, mark = ?, digest = ? WHERE uid = ?"
+
+
+def _selected(database: Database, condition: str, values: Sequence[str]) -> dict[str, Mark]:
+    sql = f"SELECT uid, mark, digest FROM fadecount_fence WHERE {condition}"  # noqa: S608 - constants
+    return {
+        uid: Mark.from_row(uid, text, digest) for uid, text, digest in database.query(sql, values)
+    }
+
+
+def _moved_elsewhere() -> FenceError:
+    return FenceError(
+        "another copy of this store has published releases; only the one that did may go on"
+    )
+
+
+class FileFence(Fence):
+    """A fence in the SQLite file ``fence.db`` of a folder, by default the user's state folder."""
+
+    def __init__(
+        self, folder: str | Path | None = None, *, checkpoint: Checkpoints | None = None
+    ) -> None:
+        super().__init__(checkpoint)
+        self.folder = Path(folder) if folder is not None else default_folder()
+        """Where the marks are."""
+        self._file: tuple[int, int] | None = None
+
+    @property
+    def where(self) -> str:
+        """The folder, for messages."""
+        return repr(str(self.folder))
+
+    @property
+    def _path(self) -> Path:
+        return self.folder / FILE_NAME
+
+    def _connect(self) -> Database:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                if os.geteuid() == 0:  # others must be able to go on with a fence that root began
+                    owner = self.folder.stat()
+                    os.fchown(file, owner.st_uid, owner.st_gid)
+            finally:
+                os.close(file)
+            self._file = self._identity()
+            sync_folder(self.folder)
+        except OSError as error:
+            raise self._failed(error.strerror or type(error).__name__) from error
+        database = SQLiteConnection(self._path, failed=self._failed)
+        with database.transaction():
+            database.create(_TABLES, _INDEXES)
+        return database
+
+    def _exists(self) -> bool:
+        return self._path.exists()
+
+    def _is_current(self) -> bool:
+        return self._identity() == self._file
+
+    def _identity(self) -> tuple[int, int] | None:
+        """What distinguishes the file that is there now from one that was there before."""
+        try:
+            status = self._path.stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
+
+
+class ServerFence(Fence):
+    """A fence in a PostgreSQL database that is not restored together with the store's own."""
+
+    def __init__(self, url: str, *, checkpoint: Checkpoints | None = None) -> None:
+        super().__init__(checkpoint)
+        self._url, self._where = url, "a PostgreSQL server"
+        self._where = f"PostgreSQL database {self.database.name!r}"
+
+    @property
+    def database(self) -> PostgresDatabase:
+        """The connection."""
+        with self._connected(create=True) as database:
+            return cast("PostgresDatabase", database)
+
+    @property
+    def where(self) -> str:
+        """The database, for messages."""
+        return self._where
+
+    def _connect(self) -> Database:
+        from fadecount.streams.postgres import PostgresDatabase
+
+        return PostgresDatabase(
+            self._url, writes=True, tables=_TABLES, indexes=_INDEXES, failed=self._failed
+        )
 
 
 def default_folder() -> Path:
     """``$XDG_STATE_HOME/fadecount``, by default ``~/.local/state/fadecount``."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "fadecount"
-
-
-class FileFence(_Moving):
-    """A folder with one small file for each store, which holds the marks of its streams
-    (:class:`MarkFile`).
-
-    Earlier versions had a file for each stream. Such a mark counts until its stream moves it, and
-    its file is then removed.
-    """
-
-    def __init__(
-        self, folder: str | Path | None = None, *, checkpoints: Checkpoints | None = None
-    ) -> None:
-        self._folder = Path(folder) if folder is not None else default_folder()
-        self._checkpoint = checkpoints or Checkpoints()
-        self._files: dict[str, MarkFile] = {}
-        self._guard = threading.Lock()
-
-    @property
-    def folder(self) -> Path:
-        """Where the marks are."""
-        return self._folder
-
-    @property
-    def where(self) -> str:
-        """The folder, for messages."""
-        return str(self._folder)
-
-    def _file(self, store: str) -> MarkFile:
-        return self._files.setdefault(
-            store, MarkFile(self._folder / f"{store}.marks", self._checkpoint)
-        )
-
-    def read(self, uid: str) -> Mark | None:
-        """The mark of a stream, or None."""
-        with self._guard, self._usable():
-            found = self._file(_store_of(uid)).read().get(uid)
-            return self._single(uid) if found is None else Mark.from_fields(found)
-
-    def _single(self, uid: str) -> Mark | None:
-        """The mark of a stream in a file of its own."""
-        try:
-            return Mark.from_json(self._single_file(uid).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-
-    def _single_file(self, uid: str) -> Path:
-        return self._folder / f"{uid}.mark"
-
-    def marks(self, store: str, places: frozenset[str], name: str | None = None) -> dict[str, Mark]:
-        """The marks of a store, or of any store at one of these places; see :class:`Fence`."""
-        with self._guard, self._usable():
-            single = {
-                path.stem: self._single(path.stem)
-                for path in sorted(self._folder.glob(f"{store}-*.mark"))
-            }
-            found = {
-                uid: mark
-                for uid, mark in single.items()
-                if mark is not None and name in (None, mark.name)
-            }
-            for path in sorted(
-                self._folder.glob("*.marks")
-            ):  # files of others are not kept open: there may be many
-                file = self._file(store) if path.stem == store else MarkFile(path, self._checkpoint)
-                for uid, fields in file.read().items():
-                    here = path.stem == store or not places.isdisjoint(fields.get("places", ()))
-                    if here and name in (None, fields.get("name")):
-                        found[uid] = Mark.from_fields(fields)
-            return found
-
-    def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
-        """Replace the marks of several streams, durably when it returns; the refusals, by uid."""
-        refused: dict[str, FenceError] = {}
-        with self._guard, self._usable():
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for store in sorted({_store_of(each.uid) for each in moves}):
-                refused |= self._move(
-                    self._file(store), [each for each in moves if _store_of(each.uid) == store]
-                )
-        return refused
-
-    def _move(self, file: MarkFile, moves: Sequence[Move]) -> dict[str, FenceError]:
-        refused: dict[str, FenceError] = {}
-        with file.changing() as marks:
-            single = [each.uid for each in moves if each.uid not in marks]
-            accepted: dict[str, Any] = {}
-            for each in moves:
-                known = marks.get(each.uid)
-                try:
-                    found = self._single(each.uid) if known is None else Mark.from_fields(known)
-                    accepted[each.uid] = _moved(found, each).fields
-                except FenceError as error:
-                    refused[each.uid] = error
-            if accepted:
-                file.append(accepted)
-            for uid in single:
-                if uid in accepted:
-                    self._single_file(uid).unlink(missing_ok=True)
-                    self._single_file(uid).with_suffix(".lock").unlink(missing_ok=True)
-        return refused
-
-    @contextmanager
-    def _usable(self) -> Iterator[None]:
-        try:
-            yield
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not readable"
-            raise StoreError(
-                f"fence folder {str(self._folder)!r} cannot be used: {reason}; choose another with"
-                " --fence"
-            ) from error
-
-
-def _store_of(uid: str) -> str:
-    """The uid of the store that a stream belongs to."""
-    return uid.rpartition("-")[0] or uid
-
-
-class ServerFence(_Moving):
-    """One row per stream in a PostgreSQL database that is not restored together with the store's
-    own."""
-
-    def __init__(self, url: str) -> None:
-        from fadecount.streams.postgres import PostgresDatabase
-
-        self.database = PostgresDatabase(url, writes=True, tables=_TABLES)
-
-    @property
-    def where(self) -> str:
-        """The database, for messages."""
-        return f"PostgreSQL database {self.database.name!r}"
-
-    def read(self, uid: str) -> Mark | None:
-        """The mark of a stream, or None."""
-        rows = self.database.query("SELECT mark FROM fadecount_fence WHERE uid = ?", (uid,))
-        return Mark.from_json(rows[0][0]) if rows else None
-
-    def marks(self, store: str, places: frozenset[str], name: str | None = None) -> dict[str, Mark]:
-        """The marks of a store, or of any store at one of these places; see :class:`Fence`."""
-        words = (
-            "SELECT uid, mark FROM fadecount_fence WHERE ?::text IS NULL OR mark::json->>'name' = ?"
-            " ORDER BY uid"
-        )
-        found = {
-            uid: Mark.from_json(text) for uid, text in self.database.query(words, (name, name))
-        }
-        return {
-            uid: mark
-            for uid, mark in found.items()
-            if _store_of(uid) == store or mark.places & places
-        }
-
-    def move_together(self, moves: Sequence[Move]) -> dict[str, FenceError]:
-        """Replace the marks of several streams in one transaction; the refusals, by uid."""
-        refused: dict[str, FenceError] = {}
-        # in one order: no deadlock
-        words = "SELECT uid, mark FROM fadecount_fence WHERE uid = ANY(?) ORDER BY uid FOR UPDATE"
-        with self.database.transaction():
-            known = dict(self.database.query(words, ([each.uid for each in moves],)))
-            moved: list[tuple[str, str]] = []
-            for each in moves:
-                try:
-                    moved.append((self._checked(each, known.get(each.uid)).to_json(), each.uid))
-                except FenceError as error:
-                    refused[each.uid] = error
-            self.database.change_many("UPDATE fadecount_fence SET mark = ? WHERE uid = ?", moved)
-        return refused
-
-    def _checked(self, move: Move, known: str | None) -> Mark:
-        """The mark to write, or raise if the one that is there is not the expected one; makes the
-        first one of a stream."""
-        mark = _moved(None if known is None else Mark.from_json(known), move)
-        words = "INSERT INTO fadecount_fence (uid, mark) VALUES (?, ?) ON CONFLICT (uid) DO NOTHING"
-        if known is None and not self.database.change(words, (move.uid, mark.to_json())):
-            mark = _moved(self.read(move.uid), move)  # another process made it meanwhile
-        return mark
-
-    def close(self) -> None:
-        """Close the connection."""
-        self.database.close()
 
 
 def fence_from(where: str | Path | None) -> Fence:
@@ -343,19 +321,7 @@ def fence_from(where: str | Path | None) -> Fence:
     return FileFence(where)
 
 
-def _moved(found: Mark | None, move: Move) -> Mark:
-    """The mark to write, which keeps every place of the one before. A fence that another history
-    has moved is not moved."""
-    if (found.commit_id if found else None) != move.expected:
-        raise FenceError(
-            "another copy of this store has published releases; only the one that did may go on"
-        )
-    return (
-        move.mark if found is None else replace(move.mark, places=found.places | move.mark.places)
-    )
-
-
-def claim(database: Database, fence: Fence, store: str, name: str) -> None:
+def claim(context: Context, store: str, name: str) -> None:
     """Let a new stream of a store have a name, unless the fence knows a stream that was published
     under it, by this store or by another one at its place, and that this store does not have: it is
     lost, and its ticks would get noise a second time.
@@ -363,6 +329,9 @@ def claim(database: Database, fence: Fence, store: str, name: str) -> None:
     A stream that has published nothing gives the name up. If it still exists somewhere, it cannot
     go on there.
     """
+    database, fence = context.database, context.fence
+    if fence is None:
+        return
     known = {uid for (uid,) in database.query("SELECT uid FROM streams WHERE name = ?", (name,))}
     for uid, mark in fence.marks(store, database.places, name).items():
         if uid not in known and mark.steps:
@@ -381,37 +350,32 @@ def _lost(name: str, mark: Mark, fence: Fence) -> FenceError:
 
 
 def publish(
-    database: Database,
-    fence: Fence | None,
-    committed: Sequence[tuple[Status, str | None]],
-    checkpoint: Checkpoints,
+    context: Context, committed: Sequence[tuple[Status, str | None]]
 ) -> list[Status | FenceError]:
     """Move the fence from the expected commit id of each stream to the committed one, then make
     what was committed visible.
 
     A stream whose mark was refused stays as it is; the others are published.
     """
+    database, fence, checkpoint = context.database, context.fence, context.checkpoint
     if fence is None:
         return [status for status, _ in committed]
     places = database.places
-    moves = [
-        Move(uid=status.uid, expected=expected, mark=mark_of(status, places))
-        for status, expected in committed
-    ]
-    refused = fence.move_together(moves)
+    refused = fence.move_together(
+        [
+            Move(uid=status.uid, expected=expected, mark=mark_of(status, places))
+            for status, expected in committed
+        ]
+    )
     checkpoint("fenced")
     checkpoint("before publish")
     moved = [status.id for status, _ in committed if status.uid not in refused]
     if moved:
-        marks = ", ".join("?" * len(moved))
-        with database.transaction(
-            durable=False
-        ):  # after a power cut, what the fence shows is published again
+        # not durable: after a power cut, what the fence shows is published again
+        with database.transaction(durable=False):
             lock_streams(database, moved)  # in the order in which accepting locks them: no deadlock
-            database.change(
-                f"UPDATE streams SET published_tick = last_tick WHERE id IN ({marks})",  # noqa: S608 - marks
-                moved,
-            )
+            sql = "UPDATE streams SET published_tick = last_tick WHERE id IN"
+            database.change(f"{sql} ({placeholders(moved)})", moved)
     checkpoint("published")
     return [
         refused.get(status.uid) or replace(status, published_tick=status.last_tick)
@@ -419,28 +383,21 @@ def publish(
     ]
 
 
-def recover(
-    database: Database,
-    fence: Fence | None,
-    name: str,
-    checkpoint: Checkpoints,
-    audit_log: AuditLog,
-    *,
-    other_histories: int | None = None,
-) -> Status:
-    """The stream's status, once it agrees with the fence. A store that is behind the fence is
-    refused, or marked with its forks.
+def recover(context: Context, name: str, *, other_histories: int | None = None) -> Status:
+    """Return the stream's status, once it agrees with the fence. A store that is behind the fence
+    is refused, or marked with its forks.
 
     ``other_histories`` is the total number of other published histories of the stream, as the
     operator states it, once. If more are stated than store and fence can know of (both may have
     been restored together), they are recorded too.
     """
+    database, fence = context.database, context.fence
     status = read_status(database, name)
     if fence is None:
         return status
     mark = fence.read(status.uid)
-    found = None if mark is None else mark.commit_id
-    if found == GIVEN_UP:
+    fenced_id = None if mark is None else mark.commit_id
+    if fenced_id == GIVEN_UP:
         raise FenceError(
             f"stream {name!r} has published nothing, and a stream of another store has its name now"
             f" (fence at {fence.where}); delete this one, and choose another name"
@@ -451,22 +408,18 @@ def recover(
             " store"
         )
     if not in_order(status, mark):
-        status = _forked(
-            database, status, mark, _forks(status, mark, fence, other_histories), audit_log
-        )
+        status = _forked(context, status, mark, _forks(status, mark, fence, other_histories))
     elif other_histories is not None and other_histories > len(status.forks):
         more = (Fork(last_step=None),) * (other_histories - len(status.forks))
-        status = _forked(database, status, mark, (*status.forks, *more), audit_log)
+        status = _forked(context, status, mark, (*status.forks, *more))
     at_home = mark is not None and database.places <= mark.places
-    if (
-        not at_home
-    ):  # the store has moved here: a lost one at this place may have published under the name
+    if not at_home:  # the store has moved here: a lost one may have published under the name
         for uid, other in fence.marks("", database.places, name).items():
             if uid != status.uid and other.steps:
                 raise _lost(name, other, fence)
-    if at_home and found == status.commit_id and status.published_tick == status.last_tick:
+    if at_home and fenced_id == status.commit_id and status.published_tick == status.last_tick:
         return status
-    (outcome,) = publish(database, fence, [(status, found)], checkpoint)
+    (outcome,) = publish(context, [(status, fenced_id)])
     if isinstance(outcome, FenceError):
         raise outcome
     return outcome
@@ -489,16 +442,11 @@ def _agree(status: Status, mark: Mark) -> bool:
 def _forks(status: Status, mark: Mark | None, fence: Fence, stated: int | None) -> tuple[Fork, ...]:
     """The other histories: those recorded in store and fence, the one just found, and any more that
     the operator states."""
-    found = (
-        (*mark.forks[len(status.forks) :], Fork(last_step=mark.steps))
-        if mark
-        else (Fork(last_step=None),)
-    )
-    if (
-        status.first_tick is None
-    ):  # the other history may have begun with another tick: its steps are not this one's
-        found = (Fork(last_step=None),) * len(found)
-    known = (*status.forks, *found)
+    unknown = Fork(last_step=None)
+    new = (*mark.forks[len(status.forks) :], Fork(last_step=mark.steps)) if mark else (unknown,)
+    if status.first_tick is None:  # the other one may have begun with another tick: other steps
+        new = (unknown,) * len(new)
+    known = (*status.forks, *new)
     if stated is None:
         raise _refusal(status, mark, fence, len(known))
     if stated < len(known):
@@ -507,29 +455,21 @@ def _forks(status: Status, mark: Mark | None, fence: Fence, stated: int | None) 
             f" got {stated}; count one for each time that an older store, or a store without its"
             " fence, was allowed to go on, this time included"
         )
-    return (*known, *[Fork(last_step=None)] * (stated - len(known)))
+    return (*known, *[unknown] * (stated - len(known)))
 
 
-def _forked(
-    database: Database,
-    status: Status,
-    mark: Mark | None,
-    forks: tuple[Fork, ...],
-    audit_log: AuditLog,
-) -> Status:
+def _forked(context: Context, status: Status, mark: Mark | None, forks: tuple[Fork, ...]) -> Status:
     """Store the forks before anything else: from here on every reported loss includes them. Refused
     where none can be stated."""
     forked = replace(status, forks=forks)
     forked.loss.at_age(0)  # or it raises
     commit_id, previous = unpredictable(16).hex(), mark.commit_id if mark else None
-    with database.transaction():
-        database.change(
+    with context.database.transaction():
+        context.database.change(
             "UPDATE streams SET forks = ?, commit_id = ?, previous_commit_id = ? WHERE id = ?",
             (json.dumps([fork.last_step for fork in forks]), commit_id, previous, status.id),
         )
-        audit_log.record(
-            Act.HISTORIES_ACCEPTED, status.description.name, other_histories=len(forks)
-        )
+        context.record(Act.HISTORIES_ACCEPTED, status.description.name, other_histories=len(forks))
     return replace(forked, commit_id=commit_id, previous_commit_id=previous)
 
 

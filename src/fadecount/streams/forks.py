@@ -60,8 +60,9 @@ class StreamLoss:
     bound, rounded up.
 
     >>> import fadecount as fc
-    >>> loss = StreamLoss(mechanism=fc.Gradual(epsilon=0.125), forks=(Fork(last_step=20),), steps=15)
-    >>> loss.of_step(5).epsilon == 2 * loss.mechanism.loss(15), loss.at_age(0).epsilon == 2 * loss.mechanism.loss(5)
+    >>> fading = fc.Gradual(epsilon=0.125)
+    >>> loss = StreamLoss(mechanism=fading, forks=(Fork(last_step=20),), steps=15)
+    >>> loss.of_step(5).epsilon == 2 * fading.loss(15), loss.at_age(0).epsilon == 2 * fading.loss(5)
     (True, True)
     """
 

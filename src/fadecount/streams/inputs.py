@@ -16,20 +16,22 @@ import operator
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.errors import ClockError, FadecountError, InputError, ParameterError
 from fadecount.noise import unpredictable
-from fadecount.streams.database import Checkpoints, Database, noted_as
+from fadecount.streams.database import Checkpoints, Database, placeholders
 from fadecount.streams.description import Description
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys
-from fadecount.streams.ticks import Ticks
 
 LARGEST_COUNT = 1 << 40
-LARGEST_SUM = (1 << 62) + 1  # one more than a counter takes
+LARGEST_SUM = (1 << 62) + 1
+"""One more than a counter takes."""
+
 _ROWS_PER_STATEMENT = 256
 REMEMBERED_SECONDS = 86400
 """How long a batch id is remembered: at least this long in ticks of the stream, and never less than
@@ -99,20 +101,11 @@ class Intake:
     """
 
     def __init__(
-        self,
-        database: Database,
-        seal: Seal,
-        status: Status,
-        *,
-        checkpoints: Checkpoints | None = None,
-        keys: Sequence[str] | None = None,
+        self, database: Database, seal: Seal, status: Status, checkpoint: Checkpoints
     ) -> None:
-        self._database, self._seal = database, seal
-        self._checkpoint = checkpoints or Checkpoints()
+        self._database, self._seal, self._checkpoint = database, seal, checkpoint
         self._id, self._uid, self._description = status.id, status.uid, status.description
-        self.positions = (
-            self._read_positions() if keys is None else {key: at for at, key in enumerate(keys)}
-        )
+        self.positions = self._read_positions()
         """The position of every declared key."""
         self._secret = read_secret(database, seal, status.uid, status.id)
         self._unfolded = 0
@@ -121,64 +114,84 @@ class Intake:
         return {key: at for at, key in enumerate(read_keys(self._database, self._id))}
 
     @property
-    def ticks(self) -> Ticks:
-        """The ticks of the stream."""
-        return self._description.ticks
-
-    @property
     def description(self) -> Description:
         """What the stream is: fixed and public."""
         return self._description
 
-    def accept(
+    def add(
         self,
-        batches: Sequence[Batch],
+        counts: Mapping[str, int],
         *,
-        not_before: int | None = None,
-        position: ReadPosition | None = None,
-    ) -> list[bool]:
-        """Count these batches in the open tick, all in one transaction; False for one that was
+        id: str | None = None,  # noqa: A002 - the word for it
+        person: str | bytes | None = None,
+        at: float | None = None,
+    ) -> bool:
+        """Count events in the open tick; durable when it returns. False if a batch of this id was
         counted before.
 
-        When it returns, they are durable, and so is ``position``. When it raises an ``InputError``,
-        none was counted; after a ``StoreError``, repeating them under the same ids counts each
-        once. With ``not_before``, an open tick before that one raises a ``ClockError``: an event
-        counted in a tick before its own would be older than its time says, and would have lost
-        more.
+        Where the unit has an amount of 1, a count is a number of events. Otherwise each count is
+        the amount of one event. One above the unit's amount is refused with an ``InputError``, and
+        nothing is counted; :class:`Batch` says how to add sums. ``person`` is the person who caused
+        the events; a stream that protects persons needs it, and counts as many of the events as its
+        unit allows. ``at`` is when the events happened (Unix seconds): if the open tick was over by
+        then, a ``ClockError`` is raised, since an event counted before its time has lost more than
+        its age says. Close the ticks that are over first. Without ``at``, the events are assumed to
+        belong to the open tick or an older one.
         """
-        (outcome,) = accept_together([Acceptance(self, batches, not_before, position)])
+        return self.add_many([Batch(counts=counts, id=id, person=person)], at=at)[0]
+
+    def add_many(
+        self,
+        batches: Iterable[Batch],
+        *,
+        at: float | None = None,
+        position: ReadPosition | None = None,
+    ) -> list[bool]:
+        """:meth:`add` for several batches in one transaction (group commit), with how far their
+        source has been read.
+
+        When it raises an ``InputError``, none was counted; after a ``StoreError``, repeating them
+        under the same ids counts each once.
+        """
+        (outcome,) = accept_together([Acceptance(self, list(batches), self._tick_of(at), position)])
         if isinstance(outcome, FadecountError):
             raise outcome
         return outcome
 
+    def _tick_of(self, at: float | None) -> int | None:
+        return None if at is None else self._description.ticks.at(at)
+
     def _accept(
-        self, wanted: Acceptance, numbers: Sequence[_Events]
+        self, wanted: Acceptance, entries: Sequence[_Events]
     ) -> list[bool] | FadecountError:
         """Inside a transaction. An error is returned before anything is written."""
         try:
-            tick = self._open_tick(wanted.not_before)
+            tick = self._require_open(wanted.not_before)
         except (ClockError, ParameterError) as error:
             return error
         fresh = self._remember([batch.id for batch in wanted.batches], tick)
         self._write(
-            tick, [each for each, new in zip(numbers, fresh, strict=True) if new], wanted.position
+            tick, [each for each, new in zip(entries, fresh, strict=True) if new], wanted.position
         )
         return fresh
 
-    def accept_rows(
+    def add_rows(
         self,
         keys: Numbers,
         amounts: Numbers,
         persons: Sequence[str | bytes] | None = None,
         *,
-        not_before: int | None = None,
+        at: float | None = None,
         position: ReadPosition | None = None,
     ) -> int:
         """Count single events in the open tick, in one transaction: one row each, with the position
         of its key and its amount.
 
-        Returns how many rows count; the others are beyond the cap of their person. If an amount is
-        above the unit's, nothing is counted and an ``InputError`` is raised.
+        An amount above the unit's is refused with an ``InputError``, and nothing is counted. ``at``
+        is the latest time of these events, as in :meth:`add`. ``position`` says how far their
+        source has been read; it is stored in the same transaction, so a restart neither counts an
+        event twice nor leaves one out. Returns how many rows count: the others are beyond the cap
+        of their person. That number is for the operator only.
         """
         if not len(keys) == len(amounts) == (len(keys) if persons is None else len(persons)):
             raise InputError(
@@ -192,12 +205,10 @@ class Intake:
         if len(keys):
             self._check_amounts(int(amounts.min()), int(amounts.max()))
         hashes = [] if persons is None else self._hashes(persons)
+        events = _Events(keys.tolist(), [1] * len(keys), amounts.tolist(), hashes)
         self._checkpoint("before accept")
         with self._database.transaction():
-            tick = self._open_tick(not_before)
-            counted = self._write(
-                tick, [_Events(keys.tolist(), [1] * len(keys), amounts.tolist(), hashes)], position
-            )
+            counted = self._write(self._require_open(self._tick_of(at)), [events], position)
             self._checkpoint("accept written")
         self._checkpoint("accept committed")
         return counted
@@ -215,8 +226,8 @@ class Intake:
         most = unit.events if keys is not None or unit.keys == 1 else unit.keys
         if keys is not None:
             hashes = [self._pair(person, key) for person, key in zip(hashes, keys, strict=True)]
-        found = self._counted(self._tick_of_persons(), hashes)
-        return np.minimum(np.array([found.get(each, 0) for each in hashes], dtype=np.int64), most)
+        counted = self._counted(self._tick_of_persons(), hashes)
+        return np.minimum([counted.get(each, 0) for each in hashes], most, dtype=np.int64)
 
     @property
     def persons_noted(self) -> int:
@@ -229,15 +240,13 @@ class Intake:
         return 0 if last is None else operator.index(last) + 1
 
     def _counted(self, tick: int, hashes: Iterable[bytes]) -> dict[bytes, int]:
-        found: dict[bytes, int] = {}
+        counted: dict[bytes, int] = {}
         for part in _parts(sorted(set(hashes))):
-            marks, names = ", ".join("?" * len(part)), [noted_as(tick) + each for each in part]
-            words = f"SELECT person, events FROM persons WHERE stream = ? AND person IN ({marks})"  # noqa: S608 - marks
-            found.update(
-                (_person(name), count)
-                for name, count in self._database.query(words, (self._id, *names))
-            )
-        return found
+            sql = "SELECT person, events FROM persons WHERE stream = ? AND person IN"
+            values = (self._id, *(noted_as(tick) + each for each in part))
+            rows = self._database.query(f"{sql} ({placeholders(part)})", values)
+            counted.update((_person(name), count) for name, count in rows)
+        return counted
 
     @property
     def person_key(self) -> bytes:
@@ -253,10 +262,10 @@ class Intake:
         )
         return self._seal.open(rows[0][0], f"{self._uid}/position/{source}") if rows else None
 
-    def _open_tick(self, not_before: int | None) -> int:
-        """The open tick. It stays open until this transaction ends."""
-        words = f"SELECT last_tick FROM streams WHERE id = ?{self._database.for_share}"  # noqa: S608 - a constant
-        rows = self._database.query(words, (self._id,))
+    def _require_open(self, not_before: int | None) -> int:
+        """Return the open tick. It stays open until this transaction ends."""
+        sql = "SELECT last_tick FROM streams WHERE id = ?"
+        rows = self._database.query(sql + self._database.for_share, (self._id,))
         if not rows:
             raise ParameterError("stream must exist to accept events; it was deleted")
         if rows[0][0] is None:
@@ -268,7 +277,7 @@ class Intake:
             raise ClockError("the open tick is over; close it before events are added")
         return tick
 
-    def _numbers(self, batch: Batch) -> _Events:
+    def _entries(self, batch: Batch) -> _Events:
         """A batch as entries, one for each key. What is beyond the bounds of the unit is refused
         here."""
         unit, person, largest = self._description.unit, batch.person, batch.largest_amount
@@ -290,9 +299,9 @@ class Intake:
         return _Events(keys, times, amounts, self._hashes([person]) * len(keys))
 
     def check(self, batch: Batch) -> None:
-        """Raise the ``InputError`` that :meth:`accept` would raise for a batch; for known keys
+        """Raise the ``InputError`` that :meth:`add_many` would raise for a batch; for known keys
         without the database."""
-        self._numbers(batch)
+        self._entries(batch)
 
     def _keys(self, batch: Batch) -> list[int]:
         try:
@@ -365,26 +374,24 @@ class Intake:
     ) -> list[int]:
         """How many events of each of these entries count, by :meth:`Unit.takes`."""
         unit = self._description.unit
+        entries = list(zip(persons, keys, times, strict=True))
+        counted: dict[Hashable, int] = {}
         if unit.keys == 1:
             sent: Counter[bytes] = Counter()
-            for person, number in zip(persons, times, strict=True):
+            for person, _, number in entries:
                 sent[person] += number
-            wanted = {
-                person: min(number, unit.events) for person, number in sent.items()
-            }  # more than the cap cannot count
-            counted: dict[Hashable, int] = dict(self._note(tick, wanted).items())
-            return [unit.takes(counted, *each) for each in zip(persons, keys, times, strict=True)]
-        counted = dict(
-            self._note(tick, dict.fromkeys(persons, 0)).items()
-        )  # other processes wait with these persons now
-        stored: dict[Hashable, bytes] = {
-            each: self._pair(*each) for each in zip(persons, keys, strict=True)
-        }
+            # more than the cap cannot count
+            wanted = {person: min(number, unit.events) for person, number in sent.items()}
+            counted.update(self._note(tick, wanted))
+            return [unit.takes(counted, *each) for each in entries]
+        # after this, other processes wait with these persons
+        counted.update(self._note(tick, dict.fromkeys(persons, 0)))
+        stored: dict[Hashable, bytes] = {each[:2]: self._pair(*each[:2]) for each in entries}
         earlier = self._counted(tick, stored.values())
         counted.update((each, earlier[name]) for each, name in stored.items() if name in earlier)
         stored.update((person, person) for person in persons)
         before = dict(counted)
-        kept = [unit.takes(counted, *each) for each in zip(persons, keys, times, strict=True)]
+        kept = [unit.takes(counted, *each) for each in entries]
         added = {
             stored[each]: count - before.get(each, 0)
             for each, count in counted.items()
@@ -398,26 +405,30 @@ class Intake:
         otherwise two could deadlock."""
         before: dict[bytes, int] = {}
         for part in _parts(sorted(added)):
-            rows = self._database.query(
-                f"INSERT INTO persons (stream, person, events) VALUES {', '.join(['(?, ?, ?)'] * len(part))} "  # noqa: S608 - marks
-                "ON CONFLICT (stream, person) DO UPDATE SET events = persons.events +"
-                " excluded.events RETURNING person, events",
-                [
-                    value
-                    for name in part
-                    for value in (self._id, noted_as(tick) + name, added[name])
-                ],
+            rows = self._insert_rows(
+                "persons (stream, person, events)",
+                [(self._id, noted_as(tick) + name, added[name]) for name in part],
+                "(stream, person) DO UPDATE SET events = persons.events + excluded.events"
+                " RETURNING person, events",
             )
             before.update((_person(name), count - added[_person(name)]) for name, count in rows)
         return before
+
+    def _insert_rows(
+        self, table: str, rows: Sequence[tuple[object, ...]], on_conflict: str
+    ) -> list[tuple[Any, ...]]:
+        values = ", ".join([f"({placeholders(rows[0])})"] * len(rows))
+        return self._database.query(
+            f"INSERT INTO {table} VALUES {values} ON CONFLICT {on_conflict}",  # noqa: S608
+            [value for row in rows for value in row],
+        )
 
     def _insert(self, keys: Numbers, counts: Numbers) -> None:
         body = np.concatenate([keys, counts]).astype("<i8").tobytes()
         self._unfolded += len(body) + _ROW_BYTES
         if self._unfolded > max(FOLD_BYTES, 16 * len(self.positions)):
-            waiting = [
-                each[1:] for each in _taken(self._database, self._seal, {self._id: self._uid})
-            ]
+            taken = _taken(self._database, self._seal, {self._id: self._uid})
+            waiting = [each[1:] for each in taken]
             keys, counts = np.concatenate([*waiting, (keys, counts)], axis=1)
             some, places = np.unique(keys, return_inverse=True)
             sums = np.zeros(len(some), dtype=np.int64)
@@ -439,10 +450,10 @@ class Intake:
         ]
         added: set[bytes | None] = set()
         for part in _parts(sorted({name for name in names if name is not None})):
-            rows = self._database.query(
-                f"INSERT INTO seen (stream, batch, tick) VALUES {', '.join(['(?, ?, ?)'] * len(part))} "  # noqa: S608 - marks
-                "ON CONFLICT (stream, batch) DO NOTHING RETURNING batch",
-                [value for name in part for value in (self._id, name, tick)],
+            rows = self._insert_rows(
+                "seen (stream, batch, tick)",
+                [(self._id, name, tick) for name in part],
+                "DO NOTHING RETURNING batch",
             )
             added.update(name for (name,) in rows)
         fresh = []
@@ -454,7 +465,8 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """Batches for the open tick of a stream; the arguments of :meth:`Intake.accept`."""
+    """Batches for the open tick of a stream. One before ``not_before`` is a ``ClockError``:
+    an event counted in a tick before its own would have lost more than its time says."""
 
     intake: Intake
     batches: Sequence[Batch]
@@ -463,27 +475,26 @@ class Acceptance:
 
 
 def accept_together(wanted: Sequence[Acceptance]) -> list[list[bool] | FadecountError]:
-    """:meth:`Intake.accept` for several streams of one store, in one transaction.
+    """:meth:`Intake.add_many` for several streams of one store, in one transaction.
 
     A stream that was deleted, or whose open tick is over, gets its error; the others are accepted.
     When it raises, none is.
     """
-    numbers = [[each.intake._numbers(batch) for batch in each.batches] for each in wanted]
-    found: dict[int, list[bool] | FadecountError] = {
+    entries = [[each.intake._entries(batch) for batch in each.batches] for each in wanted]
+    outcomes: dict[int, list[bool] | FadecountError] = {
         at: [] for at, each in enumerate(wanted) if not each.batches
     }
-    order = sorted(
-        (each.intake._id, at) for at, each in enumerate(wanted) if each.batches
-    )  # so processes do not deadlock
+    # in the order of their numbers, so that processes do not deadlock
+    order = sorted((each.intake._id, at) for at, each in enumerate(wanted) if each.batches)
     if order:
         database, checkpoint = wanted[0].intake._database, wanted[0].intake._checkpoint
         checkpoint("before accept")
         with database.transaction():
             for _, at in order:
-                found[at] = wanted[at].intake._accept(wanted[at], numbers[at])
+                outcomes[at] = wanted[at].intake._accept(wanted[at], entries[at])
             checkpoint("accept written")
         checkpoint("accept committed")
-    return [found[at] for at in range(len(wanted))]
+    return [outcomes[at] for at in range(len(wanted))]
 
 
 def person_digest(person: str, key: bytes) -> bytes:
@@ -511,9 +522,8 @@ def take_inputs(database: Database, seal: Seal, statuses: Sequence[Status]) -> d
     """Add up the inputs accepted so far for some streams and remove them, inside the transaction
     that closes their ticks."""
     sums = {status.id: np.zeros(status.width, dtype=np.int64) for status in statuses}
-    for stream, keys, counts in _taken(
-        database, seal, {status.id: status.uid for status in statuses}
-    ):
+    uids = {status.id: status.uid for status in statuses}
+    for stream, keys, counts in _taken(database, seal, uids):
         add_up(sums[stream], keys, counts)
     return sums
 
@@ -521,22 +531,19 @@ def take_inputs(database: Database, seal: Seal, statuses: Sequence[Status]) -> d
 def _taken(
     database: Database, seal: Seal, uids: Mapping[int, str]
 ) -> Iterator[tuple[int, Numbers, Numbers]]:
-    marks = ", ".join("?" * len(uids))
-    words = f"DELETE FROM inputs WHERE stream IN ({marks}) RETURNING stream, body"  # noqa: S608 - marks
-    for stream, body in database.query(words, list(uids)):
-        keys, counts = (
-            np.frombuffer(seal.open(body, f"{uids[stream]}/input"), dtype="<i8")
-            .astype(np.int64)
-            .reshape(2, -1)
-        )
+    streams = list(uids)
+    sql = f"DELETE FROM inputs WHERE stream IN ({placeholders(streams)}) RETURNING stream, body"  # noqa: S608
+    for stream, body in database.query(sql, streams):
+        numbers = np.frombuffer(seal.open(body, f"{uids[stream]}/input"), dtype="<i8")
+        keys, counts = numbers.astype(np.int64).reshape(2, -1)
         yield stream, keys, counts
 
 
 def persons_noted(database: Database, stream: int, tick: int) -> int:
     """A number that grows whenever more of any person is accepted for the open tick; 0 if nothing
     was."""
-    words = "SELECT COALESCE(SUM(events), 0) FROM persons WHERE stream = ? AND person >= ?"
-    ((noted,),) = database.query(words, (stream, noted_as(tick)))
+    sql = "SELECT COALESCE(SUM(events), 0) FROM persons WHERE stream = ? AND person >= ?"
+    ((noted,),) = database.query(sql, (stream, noted_as(tick)))
     return int(noted)
 
 
@@ -547,11 +554,17 @@ def forget_persons(database: Database, stream: int, tick: int) -> bool:
     transactions that close ticks: how long those take must not depend on how many persons there
     were.
     """
-    words = (
+    sql = (
         "DELETE FROM persons WHERE stream = ? AND person IN "
         "(SELECT person FROM persons WHERE stream = ? AND person < ? ORDER BY person LIMIT ?)"
     )
-    return database.change(words, (stream, stream, noted_as(tick), ROWS_AT_ONCE)) == ROWS_AT_ONCE
+    return database.change(sql, (stream, stream, noted_as(tick), ROWS_AT_ONCE)) == ROWS_AT_ONCE
+
+
+def noted_as(tick: int) -> bytes:
+    """What ``person`` begins with in a row of ``persons`` that was noted in a tick; in the order of
+    the ticks."""
+    return (tick + (1 << 63)).to_bytes(8, "big")
 
 
 def _person(name: bytes) -> bytes:
@@ -572,12 +585,12 @@ def forget_batches(database: Database, stream: int, last: int, tick_seconds: int
     Apart from the transactions that close ticks: how long those take must not depend on how many
     batches were sent.
     """
-    words = (
+    sql = (
         "DELETE FROM seen WHERE stream = ? AND batch IN "
         "(SELECT batch FROM seen WHERE stream = ? AND tick < ? ORDER BY tick LIMIT ?)"
     )
     before = last - _remembered_ticks(tick_seconds)
-    return database.change(words, (stream, stream, before, ROWS_AT_ONCE)) == ROWS_AT_ONCE
+    return database.change(sql, (stream, stream, before, ROWS_AT_ONCE)) == ROWS_AT_ONCE
 
 
 def _remembered_ticks(tick_seconds: int) -> int:
@@ -590,9 +603,9 @@ def new_secret(seal: Seal, uid: str) -> bytes:
 
 
 def read_secret(database: Database, seal: Seal, uid: str, stream: int) -> bytes:
-    return seal.open(
-        database.query("SELECT secret FROM streams WHERE id = ?", (stream,))[0][0], f"{uid}/secret"
-    )
+    """The secret by which a stream hashes persons."""
+    ((body,),) = database.query("SELECT secret FROM streams WHERE id = ?", (stream,))
+    return seal.open(body, f"{uid}/secret")
 
 
 def reseal_inputs(database: Database, old: Seal, new: Seal, uid: str, stream: int) -> None:
@@ -608,8 +621,8 @@ def reseal_inputs(database: Database, old: Seal, new: Seal, uid: str, stream: in
         "SELECT source, body FROM positions WHERE stream = ?", (stream,)
     ):
         about = f"{uid}/position/{source}"
-        words = "UPDATE positions SET body = ? WHERE stream = ? AND source = ?"
-        database.change(words, (new.close(old.open(body, about), about), stream, source))
+        sql = "UPDATE positions SET body = ? WHERE stream = ? AND source = ?"
+        database.change(sql, (new.close(old.open(body, about), about), stream, source))
     secret = new.close(read_secret(database, old, uid, stream), f"{uid}/secret")
     database.change("UPDATE streams SET secret = ? WHERE id = ?", (secret, stream))
 

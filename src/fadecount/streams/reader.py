@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from fadecount.errors import RemovedError, StoreError
 from fadecount.mechanisms.noise_law import half_widths
 from fadecount.streams.chunks import Chunk, read_chunks
-from fadecount.streams.database import Database
-from fadecount.streams.migration import require_current
+from fadecount.streams.database import Database, require_format
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.status import Status, read_keys, read_status, read_statuses, stream_names
 
@@ -46,7 +45,7 @@ class Releases:
 def _current(database: Database) -> Database:
     """The database, if its store is of the format that this version reads."""
     try:
-        require_current(database)
+        require_format(database)
     except BaseException:
         database.close()
         raise

@@ -9,12 +9,17 @@ something is removed depends on the clock of the releases alone, never on events
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from fadecount.streams.audit_log import Act, AuditLog
+from fadecount.streams.audit_log import Act
 from fadecount.streams.chunks import CELLS, Chunk, read_chunks, write_chunks
 from fadecount.streams.database import Database
 from fadecount.streams.status import Status
+
+if TYPE_CHECKING:
+    from fadecount.streams.stream import Context
 
 ROWS_AT_ONCE = 256
 """Rows that one transaction removes or joins."""
@@ -26,8 +31,7 @@ FRESH_TICKS = 512
 """The last ticks of a stream, which are not joined yet."""
 
 _STEPS = 64
-"""Releases are removed when this part of the time they are kept for has passed; so that there is
-not a removal at every tick."""
+"""Releases are removed at most so many times per retention period, not at every tick."""
 
 NEEDS_UPKEEP = (
     "SELECT name FROM streams WHERE retain_seconds IS NOT NULL "
@@ -49,8 +53,9 @@ def first_tick_to_keep(status: Status) -> int | None:
     return cut if cut - kept >= pace else None
 
 
-def remove_some(database: Database, status: Status, cut: int, audit_log: AuditLog) -> None:
+def remove_some(context: Context, status: Status, cut: int) -> None:
     """Remove releases before the tick ``cut``, at most ``ROWS_AT_ONCE`` rows of them."""
+    database = context.database
     rows = database.query(
         "SELECT first_tick, ticks FROM releases WHERE stream = ? AND first_tick < ? ORDER BY"
         " first_tick LIMIT ?",
@@ -63,13 +68,12 @@ def remove_some(database: Database, status: Status, cut: int, audit_log: AuditLo
         database.change(
             "DELETE FROM releases WHERE stream = ? AND first_tick < ?", (status.id, until)
         )
-        write_chunks(
-            database, [(status.id, chunk) for chunk in rest]
-        )  # the part of the last row that stays
+        # the part of the last row that stays
+        write_chunks(database, [(status.id, chunk) for chunk in rest])
         database.change("UPDATE streams SET kept_tick = ? WHERE id = ?", (until, status.id))
         if until == cut:
             before = status.description.ticks.shown(cut)
-            audit_log.record(Act.RELEASES_REMOVED, status.description.name, before=before)
+            context.record(Act.RELEASES_REMOVED, status.description.name, before=before)
 
 
 def join_some(database: Database, status: Status, compacted: int | None) -> bool:

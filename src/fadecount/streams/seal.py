@@ -53,11 +53,11 @@ class Plain:
     fingerprint = ""
 
     def close(self, body: bytes, about: str) -> bytes:
-        """The text itself: nothing is sealed."""
+        """The body with its checksum."""
         return _checksum(body, about) + body
 
     def open(self, body: bytes, about: str) -> bytes:
-        """The text itself: nothing was sealed."""
+        """The body, or a :class:`StoreError` if it is damaged or of another place."""
         if _checksum(body[_CHECKSUM:], about) != body[:_CHECKSUM]:
             raise StoreError("state is damaged; take an intact copy of the store")
         return body[_CHECKSUM:]

@@ -1,17 +1,17 @@
-"""The embedded database: one SQLite file, for one writing process and any number of readers."""
+"""The embedded database: one SQLite file."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from fadecount.errors import LockedError, StoreError
-from fadecount.streams.database import TABLES, GuardedConnection, file_or_line, store_failed
+from fadecount.streams.database import INDEXES, TABLES, Database, store_failed
 
 MEMORY = ":memory:"
 _PRAGMAS = (
@@ -34,111 +34,40 @@ _FAILURES = (sqlite3.Error, sqlite3.Warning, OSError, UnicodeDecodeError)
 """Damaged files raise decoding errors too."""
 
 
-class SQLiteDatabase(GuardedConnection):
-    """One connection to a file that only its owner may read (mode 0600, also of the files SQLite
-    puts beside it).
+class SQLiteConnection(Database):
+    """One connection to an SQLite file, for any number of processes.
 
-    Guarantees: a finished transaction is on disk (write-ahead log, ``synchronous = FULL``); at most
-    one process writes, held by a lock on ``<path>.lock`` that ends with the process; damage that
-    SQLite can see is refused when a writer opens; a copy without its write-ahead log is refused.
+    Guarantees: a finished transaction is on disk (write-ahead log, ``synchronous = FULL``).
     """
 
-    def __init__(self, path: str | Path, *, writes: bool, beside: bool = False) -> None:
-        """With ``beside``, for short changes beside the process that holds the lock: of tokens."""
-        super().__init__(_FAILURES)
-        self._beside = beside
-        self._durable = True
-        self._lock_file: int | None = None
-        self._path = str(path)
-        self.places = frozenset({str(Path(path).absolute()), str(Path(path).resolve())})
-        try:
-            if self._path != MEMORY:
-                self._prepare(Path(self._path), writes)
-            self._connection = sqlite3.connect(
+    identity = "INTEGER PRIMARY KEY AUTOINCREMENT"
+    bytes_type = "BLOB"
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        pragmas: Sequence[str] | None = None,
+        failed: Callable[[str], StoreError] = store_failed,
+    ) -> None:
+        super().__init__(_FAILURES, failed)
+        self._path, self._durable = str(path), True
+        self._places = frozenset({str(Path(path).absolute()), str(Path(path).resolve())})
+        self._connection: sqlite3.Connection = self._run(
+            lambda: sqlite3.connect(
                 self._path, isolation_level=None, check_same_thread=False, timeout=10.0
             )
-            try:
-                self._set_up(writes)
-            except BaseException:
-                self._connection.close()
-                raise
-        except _FAILURES as error:
-            self._release_lock()
-            raise self._failure(error) from error
-        except StoreError:
-            self._release_lock()
+        )
+        try:
+            for pragma in _PRAGMAS if pragmas is None else pragmas:
+                self.query(pragma)
+        except BaseException:
+            self._connection.close()
             raise
 
-    def _prepare(self, path: Path, writes: bool) -> None:
-        if not writes or self._beside:
-            if not path.is_file():
-                raise StoreError(
-                    f"store must exist to be read, got {str(path)!r}; run or serve creates it"
-                )
-            _require_log(path)
-            return
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock_file = private_file(path.with_name(path.name + ".lock"))
-        try:
-            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise LockedError(
-                f"store {str(path)!r} is in use by another writer; stop that process first"
-            ) from None
-        if path.exists():
-            os.close(private_file(path))
-            _require_log(path)
-        else:
-            self._create(path)
-        os.pwrite(self._lock_file, _identity(path).ljust(64), 0)
-
-    def _create(self, path: Path) -> None:
-        """A new file appears whole, with its tables: a file without them has lost them."""
-        new = path.with_name(path.name + ".new")
-        new.unlink(missing_ok=True)
-        os.close(private_file(new))
-        connection = sqlite3.connect(new, isolation_level=None)
-        try:
-            for table in TABLES:
-                connection.execute(self.in_dialect(table))
-        finally:
-            connection.close()
-        new.replace(path)
-        sync_folder(path.parent)
-
-    def _set_up(self, writes: bool) -> None:
-        for pragma in _PRAGMAS if writes else (*_PRAGMAS[-1:], "PRAGMA query_only = ON"):
-            self._connection.execute(pragma).fetchall()
-        if writes and self._path == MEMORY:
-            for table in TABLES:
-                self._connection.execute(self.in_dialect(table))
-            return
-        if not self._connection.execute(
-            "SELECT 1 FROM sqlite_master WHERE name = 'streams'"
-        ).fetchall():
-            raise StoreError(
-                f"store must hold streams, got none in {self._path!r}; take the files of a stopped"
-                " store, or a fadecount backup (run and serve create a store where there is no"
-                " file)"
-            )
-        if not writes or self._beside:
-            return
-        found = self._connection.execute("PRAGMA integrity_check(1)").fetchall()
-        if found != [("ok",)]:
-            raise store_failed("the file is damaged (integrity_check)")
-        self._connection.execute(f"PRAGMA user_version = {_OPEN}")
-        self._connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
-
-    def _begin(self, *, durable: bool) -> None:
-        if (
-            durable is not self._durable
-        ):  # the log is synced at a commit that is to be durable, with all that is in it
-            self.change(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-            self._durable = durable
-        self.change("BEGIN IMMEDIATE")
-
-    def in_dialect(self, table: str) -> str:
-        return table.format(identity="INTEGER PRIMARY KEY AUTOINCREMENT", bytes="BLOB")
+    @property
+    def places(self) -> frozenset[str]:
+        return self._places
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = self._run(
@@ -151,24 +80,13 @@ class SQLiteDatabase(GuardedConnection):
         return count
 
     def change_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        count: int = (
-            self._run(lambda: self._connection.executemany(sql, rows).rowcount) if rows else 0
-        )
+        if not rows:
+            return 0
+        count: int = self._run(lambda: self._connection.executemany(sql, rows).rowcount)
         return count
 
-    def copy_into(self, path: Path) -> None:
-        """The online backup of SQLite in one step: writers go on meanwhile, in the write-ahead
-        log."""
-
-        def copy() -> None:
-            with closing(sqlite3.connect(path, isolation_level=None)) as target:
-                self._connection.backup(target)
-                as_one_file(target)
-
-        self._run(copy)
-
     def lock(self, name: str, wait_seconds: float) -> None:
-        """The lock on the file is enough: it covers every stream."""
+        """Nothing is to be done: a writing process is the only one."""
 
     def unlock(self, name: str) -> None: ...
 
@@ -176,10 +94,108 @@ class SQLiteDatabase(GuardedConnection):
         with self._guard:
             self._broken = True
             with suppress(sqlite3.Error):
-                if self._lock_file is not None:
-                    self._connection.execute(f"PRAGMA user_version = {_CLOSED}")
-            with suppress(sqlite3.Error):
                 self._connection.close()
+
+    def _begin(self, *, durable: bool) -> None:
+        if durable is not self._durable:  # a durable commit syncs all of the log
+            self.change(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+            self._durable = durable
+        self.change("BEGIN IMMEDIATE")
+
+    def _reason(self, error: Exception) -> str:
+        if isinstance(error, UnicodeDecodeError):
+            return "the file is damaged"
+        if isinstance(error, OSError):
+            return f"{error.strerror}{f' ({error.filename})' if error.filename else ''}"
+        return (str(error).strip() or "unknown reason").splitlines()[0]
+
+
+class SQLiteDatabase(SQLiteConnection):
+    """A store in a file that only its owner may read (mode 0600, also of the files SQLite puts
+    beside it), for one writing process and any number of readers.
+
+    Guarantees: at most one process writes, held by a lock on ``<path>.lock`` that ends with the
+    process; damage that SQLite can see is refused when a writer opens; a copy without its
+    write-ahead log is refused.
+    """
+
+    def __init__(self, path: str | Path, *, writes: bool, beside: bool = False) -> None:
+        """With ``beside``, for short changes beside the process that holds the lock: of tokens."""
+        self._writes = writes and not beside
+        self._lock_file: int | None = None
+        try:
+            if self._writes and str(path) != MEMORY:
+                self._prepare(Path(path))
+            elif not self._writes:
+                _require_store(Path(path))
+            super().__init__(
+                path, pragmas=None if writes else (*_PRAGMAS[-1:], "PRAGMA query_only = ON")
+            )
+            try:
+                self._set_up()
+            except BaseException:
+                self._connection.close()
+                raise
+        except OSError as error:
+            self._release_lock()
+            raise store_failed(self._reason(error)) from error
+        except StoreError:
+            self._release_lock()
+            raise
+
+    def _prepare(self, path: Path) -> None:
+        """Become the only writer of a file, which is made if there is none."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock_file = private_file(path.with_name(path.name + ".lock"))
+        try:
+            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise LockedError(
+                f"store {str(path)!r} is in use by another writer; stop that process first"
+            ) from None
+        if path.exists():
+            os.close(private_file(path))
+            _require_log(path)
+        else:
+            _create_store(path)
+        os.pwrite(self._lock_file, _identity(path).ljust(64), 0)
+
+    def _set_up(self) -> None:
+        if self._path == MEMORY:
+            self.create(TABLES, INDEXES)
+            return
+        if not self.query("SELECT 1 FROM sqlite_master WHERE name = 'streams'"):
+            raise StoreError(
+                f"store must hold streams, got none in {self._path!r}; take the files of a stopped"
+                " store, or a fadecount backup (run and serve create a store where there is no"
+                " file)"
+            )
+        if self._writes:
+            if self.query("PRAGMA integrity_check(1)") != [("ok",)]:
+                raise store_failed("the file is damaged (integrity_check)")
+            self.change(f"PRAGMA user_version = {_OPEN}")
+            self.query("PRAGMA wal_checkpoint(FULL)")
+
+    def copy_into(self, path: Path) -> None:
+        """Copy the store, as it is at one moment, into an empty file that is complete by itself.
+
+        It is SQLite's online backup in one step: writers go on meanwhile, in the write-ahead log.
+        """
+
+        def copy() -> None:
+            with closing(sqlite3.connect(path, isolation_level=None)) as target:
+                self._connection.backup(target)
+                target.execute("PRAGMA journal_mode = DELETE").fetchall()
+                target.execute(f"PRAGMA user_version = {_CLOSED}")
+
+        self._run(copy)
+
+    def close(self) -> None:
+        with self._guard:
+            if self._lock_file is not None:
+                with suppress(sqlite3.Error):
+                    self._connection.execute(f"PRAGMA user_version = {_CLOSED}")
+            super().close()
             self._release_lock()
 
     def _release_lock(self) -> None:
@@ -187,19 +203,25 @@ class SQLiteDatabase(GuardedConnection):
             os.close(self._lock_file)
             self._lock_file = None
 
-    @staticmethod
-    def _failure(error: Exception) -> StoreError:
-        if isinstance(error, UnicodeDecodeError):
-            return store_failed("the file is damaged")
-        reason = error.strerror if isinstance(error, OSError) else file_or_line(str(error))
-        where = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
-        return store_failed(f"{reason}{where}")
+
+def _create_store(path: Path) -> None:
+    """A new file appears whole, with its tables: a file without them has lost them."""
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
+    os.close(private_file(new))
+    connection = SQLiteConnection(new, pragmas=())
+    try:
+        connection.create(TABLES, INDEXES)
+    finally:
+        connection.close()
+    new.replace(path)
+    sync_folder(path.parent)
 
 
-def as_one_file(connection: sqlite3.Connection) -> None:
-    """Make a copy complete by itself, without a write-ahead log."""
-    connection.execute("PRAGMA journal_mode = DELETE").fetchall()
-    connection.execute(f"PRAGMA user_version = {_CLOSED}")
+def _require_store(path: Path) -> None:
+    if not path.is_file():
+        raise StoreError(f"store must exist to be read, got {str(path)!r}; run or serve creates it")
+    _require_log(path)
 
 
 def _require_log(path: Path) -> None:
@@ -226,8 +248,8 @@ def _require_log(path: Path) -> None:
 
 def _identity(path: Path) -> bytes:
     """What distinguishes a file from its copies."""
-    found = path.stat()
-    return f"{found.st_dev} {found.st_ino}".encode()
+    status = path.stat()
+    return f"{status.st_dev} {status.st_ino}".encode()
 
 
 def sync_folder(folder: Path) -> None:

@@ -16,7 +16,6 @@ from fadecount.counters.state import Parts, Row
 from fadecount.errors import StoreError
 from fadecount.noise import NoiseSource
 from fadecount.streams.database import Database
-from fadecount.streams.description import Description
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys, read_status
 
@@ -42,9 +41,8 @@ class StoredState:
         self._bodies: dict[Name, bytes] = {}
         self._digests: dict[Name, bytes] = {}
         self.keys: tuple[str, ...] = ()
-        self._described: tuple[Description | None, str] = (None, "")
-        self._named: tuple[tuple[str, ...], str] = ((), "")
-        """The description and the keys as they are in the digest."""
+        self._fixed: tuple[object, object, str] = (None, None, "")
+        """The description, the keys, and the digest of both."""
 
     def load(self, status: Status, source: NoiseSource | None) -> Counter:
         """The counter as it was committed. Raises if anything is missing, altered or from another
@@ -128,30 +126,15 @@ class StoredState:
                 (body, self._stream, *name),
             )
 
-    def add_keys(self, new: Sequence[str], written: str) -> None:
-        """More keys, and the same as :func:`written_keys` writes them."""
-        self._named = (*self.keys, *new), f"{self._written_keys()}, {written}"
-        self.keys = self._named[0]
-
-    def _written_keys(self) -> str:
-        if self._named[0] is not self.keys:
-            self._named = self.keys, written_keys(self.keys)
-        return self._named[1]
-
     def digest(self, status: Status) -> bytes:
         """One digest of what the stream is, its status, its keys and every stored part."""
-        if self._described[0] is not status.description:
-            self._described = status.description, status.description.to_json()
-        about = (
-            status.uid,
-            self._described[1],
-            status.first_tick,
-            status.last_tick,
-            status.steps,
-            status.width,
-        )
+        description, keys = status.description, self.keys
+        if self._fixed[0] is not description or self._fixed[1] is not keys:
+            text = json.dumps((description.to_json(), keys)).encode()
+            self._fixed = description, keys, _digest(text).hex()
+        ticks = (status.first_tick, status.last_tick, status.steps, status.width)
         whole = hashlib.blake2b(
-            f"{json.dumps(about)[:-1]}, {self._written_keys()}]".encode(), digest_size=32
+            json.dumps((status.uid, self._fixed[2], *ticks)).encode(), digest_size=32
         )
         for kind, number in sorted(self._digests):
             whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
@@ -170,12 +153,6 @@ def write_state(database: Database, changes: Sequence[Changes]) -> None:
         "ON CONFLICT (stream, kind, number) DO UPDATE SET body = excluded.body",
         [each for some in changes for each in some.written],
     )
-
-
-def written_keys(keys: Sequence[str]) -> str:
-    """Keys as they are in the digest. Those of a long list can be written piece by piece, separated
-    by ``", "``."""
-    return json.dumps(keys)[1:-1]
 
 
 def _named(parts: Parts) -> Iterator[tuple[Name, Row]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadecount.errors import StoreError
-from fadecount.streams.database import Database
+from fadecount.streams.database import Database, placeholders
 from fadecount.streams.description import Description
 from fadecount.streams.forks import Fork, StreamLoss
 
@@ -74,69 +74,47 @@ _COLUMNS = (
 
 def read_status(database: Database, name: str) -> Status:
     """The row of one stream, or a :class:`StoreError` that names the existing streams."""
-    rows = database.query(f"SELECT {_COLUMNS} FROM streams WHERE name = ?", (name,))  # noqa: S608 - a constant
-    if not rows:
-        names = _some_names(database)
-        raise StoreError(f"stream must exist, got {name!r}; streams of this store: {names}")
-    try:
-        return _status(rows[0])
-    except (ValueError, TypeError) as error:
-        raise StoreError(
-            "status of a stream is damaged; take an intact copy of the store"
-        ) from error
-
-
-def _some_names(database: Database) -> str:
-    """The first streams, for a message."""
-    rows = database.query("SELECT name FROM streams ORDER BY name LIMIT ?", (_NAMES_SHOWN + 1,))
-    names = ", ".join(name for (name,) in rows[:_NAMES_SHOWN]) or "none"
-    return f"{names}, ..." if len(rows) > _NAMES_SHOWN else names
+    statuses = _statuses(database, "name = ?", (name,))
+    if not statuses:
+        rows = database.query("SELECT name FROM streams ORDER BY name LIMIT ?", (_NAMES_SHOWN + 1,))
+        names = ", ".join(known for (known,) in rows[:_NAMES_SHOWN]) or "none"
+        more = ", ..." if len(rows) > _NAMES_SHOWN else ""
+        raise StoreError(f"stream must exist, got {name!r}; streams of this store: {names}{more}")
+    return statuses[0]
 
 
 def read_statuses(database: Database, *, after: str, limit: int) -> list[Status]:
     """The rows of the streams after a name, in alphabetical order."""
-    words = f"SELECT {_COLUMNS} FROM streams WHERE name > ? ORDER BY name LIMIT ?"  # noqa: S608 - a constant
+    return _statuses(database, "name > ? ORDER BY name LIMIT ?", (after, limit))
+
+
+def _statuses(database: Database, condition: str, values: Sequence[Any]) -> list[Status]:
+    sql = f"SELECT {_COLUMNS} FROM streams WHERE {condition}"  # noqa: S608 - constants
     try:
-        return [_status(row) for row in database.query(words, (after, limit))]
+        return [_status(*row) for row in database.query(sql, values)]
     except (ValueError, TypeError) as error:
         raise StoreError(
             "status of a stream is damaged; take an intact copy of the store"
         ) from error
 
 
-def _status(row: tuple[Any, ...]) -> Status:
-    (
-        id_,
-        name,
-        uid,
-        text,
-        first,
-        last,
-        published,
-        steps,
-        width,
-        commit_id,
-        previous,
-        forks,
-        digest,
-        retain,
-        kept,
-    ) = row
+def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
+    first, last, published, steps, width, commit_id, previous, forks, digest, retain, kept = rest
     return Status(
-        id=id_,
+        id=number,
         uid=uid,
         description=Description.from_json(name, text),
-        first_tick=_tick(first),
-        last_tick=_tick(last),
-        published_tick=_tick(published),
+        first_tick=_integer(first),
+        last_tick=_integer(last),
+        published_tick=_integer(published),
         steps=operator.index(steps),
         width=operator.index(width),
         commit_id=commit_id,
         previous_commit_id=previous,
-        forks=tuple(Fork(last_step=_tick(each)) for each in json.loads(forks)),
+        forks=tuple(Fork(last_step=_integer(each)) for each in json.loads(forks)),
         digest=bytes(digest),
-        retain_seconds=_tick(retain),
-        kept_tick=_tick(kept),
+        retain_seconds=_integer(retain),
+        kept_tick=_integer(kept),
     )
 
 
@@ -144,9 +122,8 @@ def lock_streams(database: Database, streams: Sequence[int]) -> None:
     """Keep other transactions from changing the rows of these streams, or from accepting events for
     them, until this one ends."""
     if database.for_update:
-        marks = ", ".join("?" * len(streams))
-        words = f"SELECT 1 FROM streams WHERE id IN ({marks}) ORDER BY id{database.for_update}"  # noqa: S608 - marks
-        database.query(words, streams)
+        sql = f"SELECT 1 FROM streams WHERE id IN ({placeholders(streams)}) ORDER BY id"  # noqa: S608
+        database.query(sql + database.for_update, streams)
 
 
 def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]]) -> int:
@@ -177,23 +154,19 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
     )
 
 
-def _tick(value: Any) -> int | None:
+def _integer(value: Any) -> int | None:
     return None if value is None else operator.index(value)
 
 
 def stream_names(database: Database) -> list[str]:
+    """The names of all streams, in alphabetical order."""
     return [name for (name,) in database.query("SELECT name FROM streams ORDER BY name")]
 
 
 def read_keys(database: Database, stream: int) -> tuple[str, ...]:
-    """The declared keys, in the order of their declaration, which is the order of every array.
-
-    Names beyond the width of the stream are those of a declaration that has not finished.
-    """
+    """The declared keys, in the order of their declaration, which is the order of every array."""
     rows = database.query(
-        "SELECT names FROM key_blocks WHERE stream = ? AND position < (SELECT width FROM streams"
-        " WHERE id = ?) ORDER BY position",
-        (stream, stream),
+        "SELECT names FROM key_blocks WHERE stream = ? ORDER BY position", (stream,)
     )
     try:
         return tuple(name for (names,) in rows for name in json.loads(names))
@@ -204,12 +177,12 @@ def read_keys(database: Database, stream: int) -> tuple[str, ...]:
 
 
 def write_keys(database: Database, stream: int, first: int, names: Sequence[str]) -> None:
-    """Write names from a position on as one block, instead of all blocks that begin there or after
-    it.
+    """Write names from a position on, as one block.
 
     A block is one row: with a row and an index entry for each name, 10^5 names in no order would
     take seconds.
     """
-    database.change("DELETE FROM key_blocks WHERE stream = ? AND position >= ?", (stream, first))
-    words = "INSERT INTO key_blocks (stream, position, names) VALUES (?, ?, ?)"
-    database.change(words, (stream, first, json.dumps(names)))
+    database.change(
+        "INSERT INTO key_blocks (stream, position, names) VALUES (?, ?, ?)",
+        (stream, first, json.dumps(names)),
+    )

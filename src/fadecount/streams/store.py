@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,10 +13,9 @@ from fadecount.checks import require_integer
 from fadecount.counters import Counter
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import Mechanism
-from fadecount.noise import NoiseSource, unpredictable
+from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.database import FORMAT, Checkpoints, Database
-from fadecount.streams.deletion import delete_stream, deleted_streams, remove_some_rows
+from fadecount.streams.database import FORMAT, STREAM_TABLES, placeholders, require_format
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.fence import (
     Fence,
@@ -28,7 +28,6 @@ from fadecount.streams.fence import (
     shared_fate,
 )
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
-from fadecount.streams.migration import migrate
 from fadecount.streams.reader import Reader
 from fadecount.streams.retention import (
     FRESH_TICKS,
@@ -40,8 +39,8 @@ from fadecount.streams.retention import (
 from fadecount.streams.seal import Plain, Seal
 from fadecount.streams.sqlite import MEMORY, SQLiteDatabase
 from fadecount.streams.state import StoredState
-from fadecount.streams.status import Status, read_status, stream_names, write_keys
-from fadecount.streams.stream import Stream, Tools
+from fadecount.streams.status import Status, lock_streams, read_status, stream_names, write_keys
+from fadecount.streams.stream import Context, Stream
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import ONE_EVENT, Unit
 
@@ -52,60 +51,44 @@ class Store:
     """Named streams, each with its state, its accepted inputs and its releases. One process writes
     to a stream."""
 
-    def __init__(
-        self,
-        database: Database,
-        seal: Seal,
-        fence: Fence | None,
-        lock_wait_seconds: float,
-        audit_log: AuditLog,
-    ) -> None:
-        self.audit_log = audit_log
-        """Where administrative acts on this store are recorded."""
-        self._seal, self._fence, self._database = seal, fence, database
+    def __init__(self, context: Context, *, lock_wait_seconds: float = 0.0) -> None:
+        self._context, self._database = context, context.database
         self._wait = lock_wait_seconds
-        self._noise: NoiseSource | None = None
-        self._checkpoint = Checkpoints()
         self.fence_warning: str | None = None
         """A warning in one line if one backup is likely to hold both the store and its fence; show
         it on creating a stream."""
         try:
-            self._uid = self._check_format()
+            self._uid = self._check_about()
         except BaseException:
-            database.close()
+            self.close()
             raise
 
-    def _check_format(self) -> str:
-        database = self._database
-        migrate(database, self.audit_log)
+    def _check_about(self) -> str:
+        """Check the format and the key of the store, and return its uid."""
+        database, fingerprint = self._database, self._context.seal.fingerprint
+        defaults = {"format": str(FORMAT), "uid": unpredictable(16).hex(), "seal": fingerprint}
+        require_format(database)
         with database.transaction():
-            defaults = {
-                "format": str(FORMAT),
-                "uid": unpredictable(16).hex(),
-                "seal": self._seal.fingerprint,
-            }
-            for name, value in defaults.items():
-                database.change(
-                    "INSERT INTO about (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
-                    (name, value),
-                )
+            database.change_many(
+                "INSERT INTO about (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+                list(defaults.items()),
+            )
             about = dict(database.query("SELECT name, value FROM about"))
-        if about["seal"] != self._seal.fingerprint:
+        if about["seal"] != fingerprint:
             wanted = "the key it was sealed with" if about["seal"] else "no key (it is not sealed)"
             raise StoreError(
                 f"store must be opened with {wanted}; see --key-file and FADECOUNT_KEY"
             )
         return str(about["uid"])
 
-    def _tools(self) -> Tools:
-        return Tools(
-            database=self._database,
-            seal=self._seal,
-            fence=self._fence,
-            noise=self._noise,
-            checkpoint=self._checkpoint,
-            audit_log=self.audit_log,
-        )
+    @property
+    def audit_log(self) -> AuditLog | None:
+        """Where administrative acts on this store are recorded."""
+        return self._context.audit_log
+
+    def record(self, act: Act, what: str, **details: str | int) -> None:
+        """Record an act in the audit log, just before it takes effect."""
+        self._context.record(act, what, **details)
 
     def names(self) -> list[str]:
         """The streams of this store, in alphabetical order."""
@@ -145,52 +128,47 @@ class Store:
         start_tick: int | None,
         retain: int | None,
     ) -> None:
-        database, name = self._database, description.name
+        context, database, name = self._context, self._database, description.name
         with database.transaction():
             if database.query("SELECT 1 FROM streams WHERE name = ?", (name,)):
-                raise bad_parameter(
-                    "stream name",
-                    name,
-                    "new in this store",
-                    "open the stream that exists, or choose another name",
-                )
+                remedy = "open the stream that exists, or choose another name"
+                raise bad_parameter("stream name", name, "new in this store", remedy)
             if database.query("SELECT 1 FROM deleted WHERE name = ?", (name,)):
                 remedy = "what was released under it cannot be taken back; choose another name"
                 raise bad_parameter("stream name", name, "never used in this store", remedy)
-            if self._fence is not None:
-                claim(database, self._fence, self._uid, name)
+            claim(context, self._uid, name)
             before = None if start_tick is None else start_tick - 1
             uid = f"{self._uid}-{unpredictable(8).hex()}"
+            row = {
+                "name": name,
+                "uid": uid,
+                "description": description.to_json(),
+                "first_tick": start_tick,
+                "last_tick": before,
+                "published_tick": before,
+                "steps": 0,
+                "width": len(names),
+                "commit_id": unpredictable(16).hex(),
+                "forks": "[]",
+                "secret": new_secret(context.seal, uid),
+                "digest": b"",
+                "retain_seconds": retain,
+            }
             database.change(
-                "INSERT INTO streams (name, uid, description, first_tick, last_tick,"
-                " published_tick, steps, width, commit_id, previous_commit_id, forks, secret,"
-                " digest, retain_seconds) VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?, NULL, '[]', ?, ?, ?)",
-                (
-                    name,
-                    uid,
-                    description.to_json(),
-                    start_tick,
-                    before,
-                    before,
-                    len(names),
-                    unpredictable(16).hex(),
-                    new_secret(self._seal, uid),
-                    b"",
-                    retain,
-                ),
+                f"INSERT INTO streams ({', '.join(row)}) VALUES ({placeholders(list(row))})",  # noqa: S608
+                list(row.values()),
             )
             status = read_status(database, name)
             write_keys(database, status.id, 0, names)
-            state = StoredState(database, self._seal, uid, status.id)
+            state = StoredState(database, context.seal, uid, status.id)
             state.save(counter)
             state.keys = tuple(names)
             state.sign(name)
-            self.audit_log.record(Act.STREAM_CREATED, name, keys=len(names))
-            if self._fence is not None:  # before the commit: a stream without a mark has lost it
-                self._fence.move(uid, None, mark_of(status, database.places))
-                claim(
-                    database, self._fence, self._uid, name
-                )  # again: of two new stores at one place, one sees the other's mark
+            context.record(Act.STREAM_CREATED, name, keys=len(names))
+            if context.fence is not None:  # before the commit: a stream without a mark has lost it
+                context.fence.move(uid, None, mark_of(status, database.places))
+            # again: of two new stores at one place, one sees the other's mark
+            claim(context, self._uid, name)
 
     def open(self, name: str) -> Stream:
         """A stream for writing. Refused while another process writes to it, and if the fence
@@ -202,7 +180,7 @@ class Store:
         uid = read_status(self._database, name).uid
         self._database.lock(uid, self._wait)
         try:
-            return Stream(self._tools(), name)
+            return Stream(self._context, name)
         except BaseException:
             self._database.unlock(uid)
             raise
@@ -222,15 +200,7 @@ class Store:
         before = read_status(self._database, name)
         self._database.lock(before.uid, self._wait)
         try:
-            tools = self._tools()
-            after = recover(
-                tools.database,
-                tools.fence,
-                name,
-                tools.checkpoint,
-                tools.audit_log,
-                other_histories=other_histories,
-            )
+            after = recover(self._context, name, other_histories=other_histories)
         finally:
             self._database.unlock(before.uid)
         if after.forks == before.forks:
@@ -284,42 +254,35 @@ class Store:
     def intake(self, name: str) -> Intake:
         """Accepts events for a stream without closing its ticks; with PostgreSQL, beside the
         process that closes them."""
-        return Intake(
-            self._database,
-            self._seal,
-            read_status(self._database, name),
-            checkpoints=self._checkpoint,
-        )
+        status, context = read_status(self._database, name), self._context
+        return Intake(self._database, context.seal, status, context.checkpoint)
 
     def reader(self) -> Reader:
         """The published releases, over the store's own connection."""
         return Reader(self._database)
 
     def delete(self, name: str) -> None:
-        """Remove a stream with all its releases. If it had any, its name stays reserved: observers
-        keep what they have seen."""
-        number = self.begin_deletion(name)
-        while self.remove_deleted(number):
-            pass
-
-    def begin_deletion(self, name: str) -> int:
-        """Delete a stream, which may leave rows for :meth:`remove_deleted`; its number."""
-        status = read_status(self._database, name)
-        self._database.lock(status.uid, self._wait)
+        """Remove a stream with all its releases, in one transaction. If it had any, its name stays
+        reserved: observers keep what they have seen."""
+        database, status = self._database, read_status(self._database, name)
+        database.lock(status.uid, self._wait)
         try:
-            delete_stream(self._database, status, self.audit_log)
+            with database.transaction():
+                # first: what another process is accepting now is then deleted too
+                lock_streams(database, [status.id])
+                for table in STREAM_TABLES:
+                    database.change(f"DELETE FROM {table} WHERE stream = ?", (status.id,))  # noqa: S608
+                database.change("DELETE FROM streams WHERE id = ?", (status.id,))
+                if status.steps:
+                    text, now = status.description.to_json(), int(time.time())
+                    database.change(
+                        "INSERT INTO deleted (name, last_tick, uid, description, steps, deleted_at)"
+                        " VALUES (?, ?, ?, ?, ?, ?)",
+                        (name, status.last_tick, status.uid, text, status.steps, now),
+                    )
+                self.record(Act.STREAM_DELETED, name)
         finally:
-            self._database.unlock(status.uid)
-        return status.id
-
-    def remove_deleted(self, number: int) -> bool:
-        """Remove some rows of a deleted stream, in one short transaction; whether there may be
-        more."""
-        return remove_some_rows(self._database, number)
-
-    def deleted(self) -> list[int]:
-        """The numbers of deleted streams of which rows are left."""
-        return deleted_streams(self._database)
+            database.unlock(status.uid)
 
     def retain(self, name: str, seconds: int | None) -> None:
         """Keep releases for so long after they were published (None: for ever); :meth:`upkeep`
@@ -334,9 +297,7 @@ class Store:
             self._database.change(
                 "UPDATE streams SET retain_seconds = ? WHERE id = ?", (seconds, status.id)
             )
-            self.audit_log.record(
-                Act.RETENTION_SET, name, seconds="for ever" if seconds is None else seconds
-            )
+            self.record(Act.RETENTION_SET, name, seconds=seconds or "for ever")
 
     def upkeep(self, name: str) -> bool:
         """Remove or join some old releases of a stream, in one short transaction; whether there may
@@ -344,7 +305,7 @@ class Store:
         status = read_status(self._database, name)
         cut = first_tick_to_keep(status)
         if cut is not None:
-            remove_some(self._database, status, cut, self.audit_log)
+            remove_some(self._context, status, cut)
             return True
         ((compacted,),) = self._database.query(
             "SELECT compacted_tick FROM streams WHERE id = ?", (status.id,)
@@ -366,24 +327,25 @@ class Store:
             self._reseal(statuses, seal)
 
     def _reseal(self, statuses: Sequence[Status], seal: Seal) -> None:
+        context = self._context
         with self._database.transaction():
             for status in statuses:
-                state = StoredState(self._database, self._seal, status.uid, status.id)
+                state = StoredState(self._database, context.seal, status.uid, status.id)
                 state.load(status, None)
                 state.reseal(seal)
                 state.sign(status.description.name)
-                reseal_inputs(self._database, self._seal, seal, status.uid, status.id)
+                reseal_inputs(self._database, context.seal, seal, status.uid, status.id)
             self._database.change(
                 "UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,)
             )
-            self.audit_log.record(
-                Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no"
-            )
-        self._seal = seal
+            self.record(Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no")
+        context.seal = seal
 
     def close(self) -> None:
         """Close the store. Its streams cannot be used any more."""
         self._database.close()
+        if self._context.fence is not None:
+            self._context.fence.close()
 
     def __enter__(self) -> Self:
         return self
@@ -442,35 +404,34 @@ class SQLiteStore(Store):
     """A store in one SQLite file (the default). See
     :class:`~fadecount.streams.sqlite.SQLiteDatabase` for what it guarantees.
 
-    The fence is a folder outside the store's own; ``None`` means the user's state folder.
+    The fence is in a folder outside the store's own; ``None`` means the user's state folder.
     """
 
     def __init__(
         self, path: str | Path, *, fence: Fence | None = None, seal: Seal | None = None
     ) -> None:
-        folder = Path(path).resolve().parent
-        barrier = fence or FileFence()
-        if isinstance(barrier, FileFence) and barrier.folder.resolve().is_relative_to(folder):
+        folder, fence = Path(path).resolve().parent, fence or FileFence()
+        if isinstance(fence, FileFence) and fence.folder.resolve().is_relative_to(folder):
             raise bad_parameter(
                 "fence",
-                str(barrier.folder),
+                str(fence.folder),
                 "outside the store's folder",
                 "a backup must not take both along",
             )
-        super().__init__(
-            SQLiteDatabase(path, writes=True),
-            seal or Plain(),
-            barrier,
-            0.0,
-            AuditLog.in_folder(folder),
+        context = Context(
+            database=SQLiteDatabase(path, writes=True),
+            seal=seal or Plain(),
+            fence=fence,
+            audit_log=AuditLog(folder),
         )
-        self.fence_warning = shared_fate(path, barrier)
+        super().__init__(context)
+        self.fence_warning = shared_fate(path, fence)
 
     @staticmethod
     def in_memory() -> Store:
         """A store that ends with the process: for one-off runs. Nothing outlives it, so it needs no
         fence."""
-        return Store(SQLiteDatabase(MEMORY, writes=True), Plain(), None, 0.0, AuditLog(None))
+        return Store(Context(database=SQLiteDatabase(MEMORY, writes=True)))
 
 
 class PostgresStore(Store):
@@ -491,20 +452,23 @@ class PostgresStore(Store):
     ) -> None:
         from fadecount.streams.postgres import PostgresDatabase
 
-        database, barrier = PostgresDatabase(url, writes=True), fence or FileFence()
-        if isinstance(barrier, ServerFence) and barrier.database.is_same_as(database):
+        database, fence = PostgresDatabase(url, writes=True), fence or FileFence()
+        if isinstance(fence, ServerFence) and (fence.database.server, fence.database.name) == (
+            database.server,
+            database.name,
+        ):
             database.close()
             raise bad_parameter(
                 "fence",
-                barrier.where,
+                fence.where,
                 "outside the store's own database",
                 "a backup must not take both along",
             )
-        super().__init__(
-            database,
-            seal or Plain(),
-            barrier,
-            lock_wait_seconds,
-            audit_log or AuditLog.in_folder(default_folder()),
+        context = Context(
+            database=database,
+            seal=seal or Plain(),
+            fence=fence,
+            audit_log=audit_log or AuditLog(default_folder()),
         )
-        self.fence_warning = shared_fate(database, barrier)
+        super().__init__(context, lock_wait_seconds=lock_wait_seconds)
+        self.fence_warning = shared_fate(database, fence)

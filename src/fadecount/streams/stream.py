@@ -4,10 +4,9 @@ publishes them."""
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,46 +19,44 @@ from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.chunks import CELLS, Chunk, write_chunks
 from fadecount.streams.database import Checkpoints, Database
-from fadecount.streams.description import Description, checked_keys
+from fadecount.streams.description import checked_keys
 from fadecount.streams.fence import Fence, publish, recover
 from fadecount.streams.inputs import (
-    Batch,
     Intake,
-    ReadPosition,
     batches_are_due,
     forget_batches,
     forget_persons,
     persons_noted,
     take_inputs,
 )
-from fadecount.streams.seal import Seal
-from fadecount.streams.state import StoredState, write_state, written_keys
+from fadecount.streams.seal import Plain, Seal
+from fadecount.streams.state import StoredState, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
 
 LARGEST_GAP = 50_000_000
 """The most empty ticks that are closed in one call; a wider gap is treated as a wrong clock."""
 
-KEYS_AT_ONCE = 1000
-"""The most names of keys that one step of a declaration works on."""
 
-STEP_SECONDS = 0.004
-"""How long a step of a declaration should take, so that other work does not wait."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
-    """What a stream works with."""
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """What a store and its streams share. A store in memory has no fence and no audit log; without
+    a noise source, noise is drawn from the system's entropy."""
 
     database: Database
-    seal: Seal
-    fence: Fence | None
-    noise: NoiseSource | None
-    checkpoint: Checkpoints
-    audit_log: AuditLog
+    seal: Seal = field(default_factory=Plain)
+    fence: Fence | None = None
+    audit_log: AuditLog | None = None
+    noise: NoiseSource | None = None
+    checkpoint: Checkpoints = field(default_factory=Checkpoints)
+
+    def record(self, act: Act, what: str, **details: str | int) -> None:
+        """Record an act in the audit log, just before it takes effect."""
+        if self.audit_log is not None:
+            self.audit_log.record(act, what, **details)
 
 
-class Stream:
-    """One stream, open for writing by this process alone.
+class Stream(Intake):
+    """One stream, open for writing by this process alone: an intake that also closes ticks.
 
     Guarantees: a tick is closed once, its inputs are final, and its release is published only after
     inputs, new state and release were committed together and the fence moved. After an error the
@@ -67,21 +64,13 @@ class Stream:
     serialized.
     """
 
-    def __init__(self, tools: Tools, name: str) -> None:
-        self._tools, self._name = tools, name
+    def __init__(self, context: Context, name: str) -> None:
+        self._context, self._name = context, name
         self._status: Status
         self._guard = threading.RLock()
         self._loaded: tuple[Counter, StoredState] | None = None
-        self._declaring: object = None
-        keys = self._load()[1].keys
-        self._intake = Intake(
-            tools.database, tools.seal, self._status, checkpoints=tools.checkpoint, keys=keys
-        )
-
-    @property
-    def description(self) -> Description:
-        """What the stream is: fixed and public."""
-        return self._status.description
+        self._load()
+        super().__init__(context.database, context.seal, self._status, context.checkpoint)
 
     @property
     def status(self) -> Status:
@@ -95,186 +84,38 @@ class Stream:
             return (self._loaded or self._load())[1].keys
 
     @property
-    def intake(self) -> Intake:
-        """What accepts the events of this stream."""
-        return self._intake
-
-    @property
     def open_tick(self) -> int | None:
         """The tick that events count in now; None before the stream has begun."""
         self._recover()
         return None if self._status.last_tick is None else self._status.last_tick + 1
 
-    def add(
-        self,
-        counts: Mapping[str, int],
-        *,
-        id: str | None = None,  # noqa: A002 - the word for it
-        person: str | bytes | None = None,
-        at: float | None = None,
-    ) -> bool:
-        """Count events in the open tick; durable when it returns. False if a batch of this id was
-        counted before.
-
-        Where the unit has an amount of 1, a count is a number of events. Otherwise each count is
-        the amount of one event. One above the unit's amount is refused with an ``InputError``, and
-        nothing is counted; :class:`Batch` says how to add sums. ``person`` is the person who caused
-        the events; a stream that protects persons needs it, and counts as many of the events as its
-        unit allows. ``at`` is when the events happened (Unix seconds): if the open tick was over by
-        then, a ``ClockError`` is raised, since an event counted before its time has lost more than
-        its age says. Close the ticks that are over first. Without ``at``, the events are assumed to
-        belong to the open tick or an older one.
-        """
-        return self.add_many([Batch(counts=counts, id=id, person=person)], at=at)[0]
-
-    def add_many(
-        self,
-        batches: Iterable[Batch],
-        *,
-        at: float | None = None,
-        position: ReadPosition | None = None,
-    ) -> list[bool]:
-        """:meth:`add` for several batches in one transaction (group commit), with how far their
-        source has been read."""
-        return self._intake.accept(list(batches), not_before=self._tick_of(at), position=position)
-
-    def add_rows(
-        self,
-        keys: NDArray[np.int64],
-        amounts: NDArray[np.int64],
-        persons: Sequence[str | bytes] | None = None,
-        *,
-        at: float | None = None,
-        position: ReadPosition | None = None,
-    ) -> int:
-        """Count single events in the open tick, in one transaction: one row each, with the position
-        of its key and its amount.
-
-        An amount above the unit's is refused with an ``InputError``, and nothing is counted. ``at``
-        is the latest time of these events, as in :meth:`add`. ``position`` says how far their
-        source has been read; it is stored in the same transaction, so a restart neither counts an
-        event twice nor leaves one out. Returns how many rows count: the others are beyond the cap
-        of their person. That number is for the operator only.
-        """
-        return self._intake.accept_rows(
-            keys, amounts, persons, not_before=self._tick_of(at), position=position
-        )
-
-    def position(self, source: str) -> bytes | None:
-        """How far a source has been read, as stored together with its events; None if nothing was
-        read."""
-        return self._intake.position(source)
-
-    def persons_counted(
-        self, persons: Sequence[str | bytes], keys: Sequence[int] | None = None
-    ) -> NDArray[np.int64]:
-        """How many events of each of these persons count in the open tick so far.
-
-        Where the unit has several keys: under how many keys each person counts; or, with ``keys``,
-        how many events of each person count under the key of that position.
-
-        For callers that pass sums to :meth:`release`: they must include only as many more events as
-        the cap allows.
-        """
-        return self._intake.persons_counted(persons, keys)
-
-    @property
-    def persons_noted(self) -> int:
-        """A number that changes whenever more of any person is accepted for the open tick: for
-        :meth:`release`."""
-        return self._intake.persons_noted
-
-    @property
-    def person_key(self) -> bytes:
-        """A secret of this stream, 32 bytes: the key of the digests that stand for persons."""
-        return self._intake.person_key
-
-    def _tick_of(self, at: float | None) -> int | None:
-        return None if at is None else self.description.ticks.at(at)
-
     def declare(self, names: Iterable[str]) -> None:
-        """Declare more keys. They begin at zero, with noise of the same law as the others."""
+        """Declare more keys, all or none of them. They begin at zero, with noise of the same law as
+        the others."""
         with self._guard:
-            for _ in self.declare_in_slices(names):
-                pass
+            self._declare(checked_keys(names, frozenset(self.keys)))
 
-    def declare_in_slices(self, names: Iterable[str]) -> Iterator[None]:
-        """:meth:`declare` in short steps, between which other work may be done, also on this
-        stream.
-
-        The names are written in slices, each in a transaction of its own. They count as keys from
-        the last transaction on, which widens the state: all of them or, if the process ends before
-        it, none. The next declaration removes the names that were left over. An iteration that
-        another one overtakes raises a ``StoreError``.
-        """
-        new, mine = tuple(names), object()
-        known = self._intake.positions
-        positions = (
-            dict(known)
-            if len(known) == self._status.width
-            else {key: at for at, key in enumerate(self.keys)}
-        )
-        written: list[str] = []
-        slices = _Slices(len(new))
-        for some in slices:
-            keys = checked_keys(new[some], positions)
-            positions.update(
-                zip(keys, range(len(positions), len(positions) + len(keys)), strict=True)
-            )
-            written.append(written_keys(keys))
-            if len(new) > KEYS_AT_ONCE:
-                slices.done()
-                yield
-        self._declaring, slices = mine, _Slices(len(new))
-        for some in slices:
-            with self._guard:
-                if self._declaring is not mine:
-                    raise self._changed()
-                if some.stop == len(new):
-                    self._widen(new, some.start, ", ".join(written))
-                    break
-                self._write_names(new[some], some.start)
-            slices.done()
-            yield
-        self._intake.positions = positions
-
-    def _write_names(self, names: Sequence[str], start: int) -> None:
-        """Some names of a declaration, from the ``start``-th new one on. They are not keys yet."""
-        database = self._tools.database
-        self._recover()
-        with database.transaction(
-            durable=False
-        ):  # nothing depends on them before the state is widened
-            self._check_unchanged(self._status)
-            write_keys(database, self._status.id, self._status.width + start, names)
-        self._tools.checkpoint("names written")
-
-    def _widen(self, new: Sequence[str], start: int, written: str) -> None:
-        """The last names of a declaration, and the state of all ``new`` keys; ``written`` is how
-        they are in its digest."""
-        database, checkpoint = self._tools.database, self._tools.checkpoint
+    def _declare(self, new: Sequence[str]) -> None:
+        context = self._context
         with self._changing() as (counter, state):
-            status, noise, log = self._status, self._tools.noise, self._tools.audit_log
-            mechanism = status.description.mechanism
-            with database.transaction():
+            status, known = self._status, len(state.keys)
+            mechanism, name = status.description.mechanism, status.description.name
+            with context.database.transaction():
                 self._check_unchanged(status)
-                write_keys(database, status.id, status.width + start, new[start:])
-                parts = widened(mechanism, parts_of(counter), len(new), noise)
-                counter = counter_of(mechanism, parts, noise)
+                write_keys(context.database, status.id, known, new)
+                parts = widened(mechanism, parts_of(counter), len(new), context.noise)
+                counter = counter_of(mechanism, parts, context.noise)
                 state.save(counter)
-                state.add_keys(new, written)
-                database.change(
-                    "UPDATE streams SET width = ? WHERE id = ?", (len(parts.total), status.id)
+                state.keys = (*state.keys, *new)
+                keys = len(state.keys)
+                context.database.change(
+                    "UPDATE streams SET width = ? WHERE id = ?", (keys, status.id)
                 )
-                status = state.sign(status.description.name)
-                checkpoint("declare written")
-                log.record(
-                    Act.KEYS_DECLARED,
-                    status.description.name,
-                    new_keys=len(new),
-                    keys=len(parts.total),
-                )
+                status = state.sign(name)
+                context.checkpoint("declare written")
+                context.record(Act.KEYS_DECLARED, name, new_keys=len(new), keys=keys)
             self._loaded, self._status = (counter, state), status
+            self.positions = {key: at for at, key in enumerate(state.keys)}
 
     def close_through(self, tick: int, *, largest_gap: int = LARGEST_GAP) -> list[Chunk]:
         """Close the open tick and every later one up to ``tick``, and return their releases."""
@@ -292,9 +133,7 @@ class Stream:
         begin, last = self.open_tick, self.description.ticks.at(now) - 1
         if begin is None or last < begin:
             return 0
-        self._tools.audit_log.record(
-            Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1
-        )
+        self._context.record(Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1)
         nothing = np.empty((0, self._status.width), dtype=np.int64)
         return sum(
             len(chunk.values)
@@ -347,7 +186,7 @@ class Stream:
             noted = None if noted is None else 0
 
     def _close(self, first: int, rows: NDArray[np.int64], noted: int | None) -> Chunk:
-        (outcome,) = _close_all([_Closing(self, first, rows)], noted)
+        (outcome,) = _close_together([_Closing(self, first, rows)], noted)
         if isinstance(outcome, FenceError):
             raise outcome
         if self.leaves_old_rows(outcome):
@@ -366,7 +205,7 @@ class Stream:
     def drop_old_rows(self) -> bool:
         """Drop some of what is not needed since ticks are closed: persons, and ids of old batches.
         Whether there may be more."""
-        database, status, unit = self._tools.database, self._status, self.description.unit
+        database, status, unit = self._context.database, self._status, self.description.unit
         if status.last_tick is None:
             return False
         if unit.of == "person" and forget_persons(database, status.id, status.last_tick + 1):
@@ -387,22 +226,16 @@ class Stream:
             status,
             first_tick=first if status.first_tick is None else status.first_tick,
             last_tick=last,
-            published_tick=last if self._tools.fence is None else status.published_tick,
+            published_tick=last if self._context.fence is None else status.published_tick,
             steps=status.steps + count,
             commit_id=unpredictable(16).hex(),
             previous_commit_id=status.commit_id,
         )
 
     def _check_unchanged(self, status: Status) -> None:
-        rows = self._tools.database.query("SELECT digest FROM streams WHERE id = ?", (status.id,))
+        rows = self._context.database.query("SELECT digest FROM streams WHERE id = ?", (status.id,))
         if not rows or bytes(rows[0][0]) != status.digest:
-            raise self._changed()
-
-    def _changed(self) -> StoreError:
-        return StoreError(
-            f"stream {self._status.description.name!r} was changed through another object; try"
-            " again"
-        )
+            raise _changed(status)
 
     @contextmanager
     def _changing(self) -> Iterator[tuple[Counter, StoredState]]:
@@ -422,14 +255,18 @@ class Stream:
                 self._load()
 
     def _load(self) -> tuple[Counter, StoredState]:
-        tools = self._tools
-        self._status = status = recover(
-            tools.database, tools.fence, self._name, tools.checkpoint, tools.audit_log
-        )
-        state = StoredState(tools.database, tools.seal, status.uid, status.id)
-        counter = state.load(status, tools.noise)
+        context = self._context
+        self._status = status = recover(context, self._name)
+        state = StoredState(context.database, context.seal, status.uid, status.id)
+        counter = state.load(status, context.noise)
         self._loaded = counter, state
         return counter, state
+
+
+def _changed(status: Status) -> StoreError:
+    return StoreError(
+        f"stream {status.description.name!r} was changed through another object; try again"
+    )
 
 
 def close_together(wanted: Sequence[tuple[Stream, int]]) -> list[Chunk | FenceError]:
@@ -452,7 +289,7 @@ def close_together(wanted: Sequence[tuple[Stream, int]]) -> list[Chunk | FenceEr
                 stream, begin, np.zeros((tick - begin + 1, stream.status.width), dtype=np.int64)
             )
         )
-    return _close_all(closings)
+    return _close_together(closings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,36 +302,38 @@ class _Closing:
     rows: NDArray[np.int64]
 
 
-def _close_all(closings: Sequence[_Closing], noted: int | None = None) -> list[Chunk | FenceError]:
-    """One transaction for all: inputs, state, releases, status; then the fence; then readers may
-    see it."""
-    tools = closings[0].stream._tools
-    database, checkpoint = tools.database, tools.checkpoint
+def _close_together(
+    closings: Sequence[_Closing], noted: int | None = None
+) -> list[Chunk | FenceError]:
+    """The transaction of a tick, for some streams of one store: draw, store, commit; then move the
+    fence; then publish."""
+    context = closings[0].stream._context
+    checkpoint = context.checkpoint
     with ExitStack() as changes:
         loaded = [changes.enter_context(each.stream._changing()) for each in closings]
         checkpoint("before close")
-        with database.transaction():
-            written = _write_close(tools, closings, loaded, noted)
+        with context.database.transaction():
+            written = _draw_and_store(context, closings, loaded, noted)
             checkpoint("before commit")
         checkpoint("committed")
         committed = [
             (after, each.stream._status.commit_id)
             for (after, _), each in zip(written, closings, strict=True)
         ]
-        outcomes = publish(database, tools.fence, committed, checkpoint)
+        outcomes = publish(context, committed)
         for each, outcome in zip(closings, outcomes, strict=True):
             if not isinstance(outcome, FenceError):
                 each.stream._status = outcome
-    found: list[Chunk | FenceError] = []
+    results: list[Chunk | FenceError] = []
     for each, (_, chunk), outcome in zip(closings, written, outcomes, strict=True):
         if isinstance(outcome, FenceError):
             each.stream._loaded = None
-        found.append(outcome if isinstance(outcome, FenceError) else chunk)
-    return found
+        results.append(outcome if isinstance(outcome, FenceError) else chunk)
+    return results
 
 
-def _write_close(
-    tools: Tools,
+def _draw_and_store(
+    context: Context,
     closings: Sequence[_Closing],
     loaded: Sequence[tuple[Counter, StoredState]],
     noted: int | None,
@@ -504,7 +343,7 @@ def _write_close(
     A few statements for all streams together. They are in the order of the streams' numbers, in
     which accepting locks rows too.
     """
-    database, checkpoint = tools.database, tools.checkpoint
+    database, checkpoint = context.database, context.checkpoint
     before = [each.stream._status for each in closings]
     after = [each.stream._after(each.first, len(each.rows)) for each in closings]
     lock_streams(database, [status.id for status in before])
@@ -515,7 +354,7 @@ def _write_close(
                 "source must be alone while it feeds this tick, but other events of persons"
                 " arrived; run it again"
             )
-    taken = take_inputs(database, tools.seal, before)
+    taken = take_inputs(database, context.seal, before)
     checkpoint("inputs taken")
     chunks, changes = [], []
     for each, status, (counter, _) in zip(closings, before, loaded, strict=True):
@@ -528,34 +367,10 @@ def _write_close(
     write_state(database, changes)
     checkpoint("state written")
     if write_statuses(database, zip(before, after, strict=True)) != len(closings):
-        raise closings[0].stream._changed()
+        raise _changed(before[0])
     write_chunks(database, zip((status.id for status in before), chunks, strict=True))
     checkpoint("releases written")
     return list(zip(after, chunks, strict=True))
-
-
-class _Slices:
-    """Where to cut ``count`` names, so that the work on each slice is short. At least one slice,
-    also without names."""
-
-    def __init__(self, count: int) -> None:
-        self._count, self._size, self._begun = count, KEYS_AT_ONCE, 0.0
-
-    def __iter__(self) -> Iterator[slice]:
-        stop = 0
-        while True:
-            start, stop = stop, min(self._count, stop + self._size)
-            self._begun = time.monotonic()
-            yield slice(start, stop)
-            if stop == self._count:
-                return
-
-    def done(self) -> None:
-        """The work on the slice is done. The next one is smaller if it took too long."""
-        took = max(time.monotonic() - self._begun, 1e-6)
-        self._size = max(
-            1, KEYS_AT_ONCE // 16, min(KEYS_AT_ONCE, int(self._size * STEP_SECONDS / took))
-        )
 
 
 def _check_inputs(inputs: NDArray[np.int64], width: int) -> None:

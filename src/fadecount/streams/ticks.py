@@ -9,7 +9,6 @@ tick all the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
@@ -23,7 +22,7 @@ from fadecount.errors import bad_parameter
 
 DAY = 86400
 _QUARTER = 900
-_EPOCH = date(1970, 1, 1)
+_EPOCH, _EPOCH_TIME = date(1970, 1, 1), datetime(1970, 1, 1, tzinfo=UTC)
 EARLIEST, LATEST = -62_000_000_000, 253_000_000_000
 """Unix seconds that have a calendar date here: the years 6 to 9987."""
 
@@ -81,14 +80,12 @@ class Ticks:
         if self._local is None or not len(unix_seconds):
             return unix_seconds // self.tick_seconds
         quarters, inverse = np.unique(unix_seconds // _QUARTER, return_inverse=True)
-        found = np.array([self.at(each * _QUARTER) for each in quarters.tolist()], dtype=np.int64)
-        ends = np.array(
-            [self.at(each * _QUARTER + _QUARTER - 1) for each in quarters.tolist()], dtype=np.int64
-        )
-        ticks = found[inverse]
-        for at in np.flatnonzero(
-            (found != ends)[inverse]
-        ).tolist():  # zones before 1972 have offsets in seconds
+        begins = (quarters * _QUARTER).tolist()
+        first = np.array([self.at(each) for each in begins], dtype=np.int64)
+        last = np.array([self.at(each + _QUARTER - 1) for each in begins], dtype=np.int64)
+        ticks = first[inverse]
+        # zones before 1972 have offsets in seconds
+        for at in np.flatnonzero((first != last)[inverse]).tolist():
             ticks[at] = self.at(int(unix_seconds[at]))
         return ticks
 
@@ -106,11 +103,18 @@ class Ticks:
             raise bad_parameter(
                 "tick", tick, "within the years 6 to 9987", "check the times of the input"
             )
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+        return _EPOCH_TIME + timedelta(seconds=seconds)
+
+    def starts(self, first: int, count: int) -> NDArray[np.int64]:
+        """When so many ticks from ``first`` on begin, in Unix seconds."""
+        if self._local is None:
+            return np.arange(first, first + count, dtype=np.int64) * self.tick_seconds
+        seconds = [self.start_seconds(tick) for tick in range(first, first + count)]
+        return np.array(seconds, dtype=np.int64)
 
     def shown(self, tick: int) -> str:
         """When a tick begins, as people and files write it: ISO 8601 in UTC."""
-        return self.start(tick).replace(tzinfo=None).isoformat() + "Z"
+        return iso_time(int(self.start(tick).timestamp()))
 
     def local(self, tick: int) -> str:
         """When a tick begins, for people at the place: ISO 8601 with the offset of the zone.
@@ -118,20 +122,29 @@ class Ticks:
         >>> Ticks(tick_seconds=3600, zone="Europe/Vienna").local(0)
         '1970-01-01T01:00:00+01:00'
         """
-        moment = self.start(tick).astimezone(_zone(self.zone))
-        return (
-            moment.isoformat().replace("+00:00", "Z") if self.zone == "UTC" else moment.isoformat()
-        )
+        return iso_time(int(self.start(tick).timestamp()), self.zone)
 
-    def starts(self, first: int, count: int) -> Sequence[str]:
-        """:meth:`shown` for many ticks from ``first`` on."""
-        if self._local is None:
-            seconds = np.arange(first, first + count, dtype=np.int64) * self.tick_seconds
-            texts: list[str] = np.datetime_as_string(
-                seconds.astype("datetime64[s]"), unit="s"
-            ).tolist()
-            return [text + "Z" for text in texts]
-        return [self.shown(tick) for tick in range(first, first + count)]
+
+def iso_time(seconds: int, zone: str = "UTC") -> str:
+    """Unix seconds as ISO 8601: with the offset of the zone, or Z for UTC.
+
+    >>> iso_time(0), iso_time(0, "Europe/Vienna")
+    ('1970-01-01T00:00:00Z', '1970-01-01T01:00:00+01:00')
+    """
+    moment = _EPOCH_TIME + timedelta(seconds=seconds)
+    if zone == "UTC":
+        return moment.replace(tzinfo=None).isoformat() + "Z"
+    return moment.astimezone(_zone(zone)).isoformat()
+
+
+def iso_times(seconds: NDArray[np.int64], zone: str) -> list[str]:
+    """:func:`iso_time` of many times."""
+    if zone == "UTC":
+        texts: list[str] = np.datetime_as_string(seconds.astype("datetime64[s]"), unit="s").tolist()
+        return [text + "Z" for text in texts]
+    distinct, inverse = np.unique(seconds, return_inverse=True)
+    shown = [iso_time(second, zone) for second in distinct.tolist()]
+    return [shown[at] for at in inverse.tolist()]
 
 
 @lru_cache(maxsize=64)
