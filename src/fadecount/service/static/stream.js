@@ -217,7 +217,7 @@ export class StreamView {
 
   save() {
     const total = this.per === TOTAL;
-    const header = ["stream", "start", ...(total ? [] : ["end", "partial"]), "key", "value", "low", "high"];
+    const header = ["stream", "tick", ...(total ? [] : ["tick_end", "partial"]), "key", "value", "low", "high"];
     const lines = this.rows.map((row) => [this.facts.name, row.start, ...(total ? [] : [row.stop, row.partial]), row.key, row.value, row.low, row.high]);
     download(`${this.facts.name.replace(/[^\w.-]+/g, "-")}-${total ? "totals" : this.per}.csv`, header, lines);
   }
