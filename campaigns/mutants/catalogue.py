@@ -449,15 +449,15 @@ MUTANTS = (
     Mutant(
         "the fence forgets places",
         "streams/fence.py",
-        "places = sorted(self.places)",
-        "places = sorted(self.places)[:0]",
+        "sorted(self.places)",
+        "sorted(self.places)[:0]",
         ("tests/streams/test_lost_store.py",),
     ),
     Mutant(
         "earlier places forgotten",
         "streams/fence.py",
-        "places=found.places | move.mark.places",
-        "places=move.mark.places",
+        "each.mark.places | (before.places if before else frozenset())",
+        "each.mark.places",
         ("tests/streams/test_lost_store.py",),
     ),
     Mutant(
@@ -477,8 +477,8 @@ MUTANTS = (
     Mutant(
         "two new stores at one place",
         "streams/store.py",
-        "claim(database, self._fence, self._uid, name)  # again",
-        "pass  # again",
+        "one sees the other's mark\n            claim(context, self._uid, name)",
+        "one sees the other's mark",
         ("tests/streams/test_lost_store.py",),
     ),
     Mutant(
@@ -665,6 +665,55 @@ MUTANTS = (
         'and not text.startswith("tcp://")',
         "",
         ("tests/service/test_settings.py",),
+    ),
+    Mutant(
+        "a mark moved from anywhere",
+        "streams/fence.py",
+        "if (before.commit_id if before else None) != each.expected:",
+        "if before is not None and each.expected is None:",
+        ("tests/streams/test_marks.py",),
+    ),
+    Mutant(
+        "a first mark over another one",
+        "streams/fence.py",
+        "elif not database.change(_INSERT, row):",
+        "elif not (database.change(_INSERT, row) or True):",
+        ("tests/streams/test_marks.py",),
+    ),
+    Mutant(
+        "a damaged mark believed",
+        "streams/fence.py",
+        "if bytes(digest) != _digest(uid, text):",
+        "if False:",
+        ("tests/streams/test_marks.py",),
+    ),
+    Mutant(
+        "a fence that was moved away is written on",
+        "streams/fence.py",
+        "return self._identity() == self._file",
+        "return True",
+        ("tests/streams/test_marks.py",),
+    ),
+    Mutant(
+        "another format is opened",
+        "streams/database.py",
+        "if rows and rows[0][0] != str(FORMAT):",
+        "if False:",
+        ("tests/streams/test_backup.py",),
+    ),
+    Mutant(
+        "rows of a deleted stream stay",
+        "streams/store.py",
+        "for table in STREAM_TABLES:",
+        "for table in STREAM_TABLES[:-1]:",
+        ("tests/streams/test_contract.py",),
+    ),
+    Mutant(
+        "a backup replaces a file",
+        "streams/backup.py",
+        "    if path.exists():\n        raise _exists(path)\n    partial",
+        "    path.unlink(missing_ok=True)\n    partial",
+        ("tests/streams/test_backup.py",),
     ),
     # The outer side of the service
     Mutant(
