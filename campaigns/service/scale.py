@@ -21,7 +21,6 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -123,13 +122,8 @@ def processor_seconds(pid: int) -> float:
 
 
 def metric(client: fc.Client, name: str) -> float:
-    asked = urllib.request.Request(
-        f"http://{client._parts.netloc}/metrics", headers=client._headers
-    )
-    with urllib.request.urlopen(asked) as answer:  # noqa: S310 - our own
-        rows = [
-            line.split() for line in answer.read().decode().splitlines() if line.startswith(name)
-        ]
+    answer = client._http.get("/metrics").text
+    rows = [line.split() for line in answer.splitlines() if line.startswith(name)]
     return sum(float(row[-1]) for row in rows)
 
 
@@ -248,7 +242,10 @@ def many_keys(found: Findings, keys: int) -> None:
             with Posting(service, "other") as idle:
                 time.sleep(KEYS_SECONDS)
             body = json.dumps({"keys": names}).encode()
-            sent = {**client._headers, "Content-Type": "application/json"}
+            sent = {
+                "Authorization": f"Bearer {service.admin}",
+                "Content-Type": "application/json",
+            }
             connection = http.client.HTTPConnection("127.0.0.1", port_of(service), timeout=60)
             with Posting(service, "other") as busy:
                 begun = time.perf_counter()

@@ -31,7 +31,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
             {"role": "reader", "label": "board in the hall", "expires": "90d", "live_readers": 2},
         )
         harness.post(
-            "/v1/tokens", {"role": "writer", "label": "gate 3", "stream": "doors", "rate": 5}
+            "/v1/tokens", {"role": "writer", "label": "gate 3", "stream": "doors"}
         )
         yield harness
 
@@ -253,8 +253,6 @@ def test_everything_is_reached_with_the_keyboard(visit: Start, office: Harness) 
         "token-stream",
         "label",
         "expires",
-        "rate",
-        "live-readers",
     }
     seen: set[str] = set()
     for _ in range(70):

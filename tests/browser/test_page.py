@@ -252,14 +252,13 @@ def test_someone_who_came_again_and_again(visit: Start, shop: Harness) -> None:
         page.get_by_label("How often").select_option(times)
         page.get_by_label("In which time").select_option(each)
         page.get_by_label("For how long").select_option(during)
-        found = shop.request(
-            "GET", f"/v1/streams/visits/privacy?visits={times}&every={each}&during={during}"
-        ).json()
+        path = f"/v1/streams/visits/privacy?visits={times}&every={each}&during={during}"
+        (stated,) = shop.request("GET", path).json()["losses"]
         page.wait_for_function(
             "(shown) => document.querySelector('#person-loss').textContent === shown",
-            arg=found["shown"],
+            arg=stated["shown"],
         )
-        assert page.inner_text("#person-meaning") == found["meaning"]
+        assert page.inner_text("#person-meaning") == stated["meaning"]
 
 
 def test_losses_of_ages_that_the_stream_has_not_reached_come_later(visit: Start) -> None:

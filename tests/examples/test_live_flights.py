@@ -36,7 +36,7 @@ def test_the_demo_serves_moving_counts_and_ends_by_itself(tmp_path: Path) -> Non
         (name,) = [each.name for each in client.streams()]
         first = client.latest(name)
         assert [each.key for each in first] == ["EWR", "JFK", "LGA"]
-        while client.latest(name)[0].tick == first[0].tick:
+        while client.latest(name)[0].start == first[0].start:
             time.sleep(0.05)
     _, wrong = demo.communicate(timeout=60)
     assert demo.returncode == 0 and wrong == ""

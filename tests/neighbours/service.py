@@ -278,12 +278,12 @@ def _look(side: _Side, ask: Any, names: dict[str, Play], routes: Sequence[str]) 
             if route == "/releases":
                 rows = body["releases"]
                 side.moments.setdefault(name, []).append(
-                    [(row["tick"], row["key"]) for row in rows]
+                    [(row["start"], row["key"]) for row in rows]
                 )
                 _keep(side, name, rows)
                 body = len(rows)
             elif route == "/releases/latest" and status == 200:
-                body = [(body["tick"], row["key"]) for row in body["releases"]]
+                body = [(body["start"], row["key"]) for row in body["releases"]]
             side.answers.setdefault(name, []).append((route, status, headers, body))
     for route in ("/v1/streams", "/metrics", "/readyz", "/healthz"):
         side.answers.setdefault("", []).append((route, ask("GET", route, None, side.reader, None)))
@@ -293,8 +293,8 @@ def _keep(side: _Side, name: str, rows: list[dict[str, Any]]) -> None:
     values: dict[str, list[int]] = {}
     widths: dict[str, list[tuple[int, int]]] = {}
     for row in rows:
-        values.setdefault(row["tick"], []).append(row["value"])
-        widths.setdefault(row["tick"], []).append(
+        values.setdefault(row["start"], []).append(row["value"])
+        widths.setdefault(row["start"], []).append(
             (row["value"] - row["low"], row["high"] - row["value"])
         )
     side.values[name] = {at: tuple(each) for at, each in enumerate(values.values())}

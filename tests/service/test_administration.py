@@ -55,7 +55,7 @@ def test_old_releases_are_removed_while_the_service_runs(
     facts = harness.facts("doors")
     shown = facts.ticks.shown
     stream = harness.request("GET", "/v1/streams/doors", token=harness.admin).json()
-    assert stream["first_tick"] == shown(first + 50)
+    assert stream["first_start"] == shown(first + 50)
     removed = f"/v1/streams/doors/releases?since={shown(first + 3)}"
     for path in (removed, f"/v1/streams/doors/releases?cursor={page['next']}"):
         answer = harness.request("GET", path, token=harness.admin)
@@ -64,7 +64,7 @@ def test_old_releases_are_removed_while_the_service_runs(
         rows = harness.request(
             "GET", f"/v1/streams/doors/releases{query}", token=harness.admin
         ).json()["releases"]
-        assert (len(rows), rows[0]["tick"]) == (20, shown(first + 50))
+        assert (len(rows), rows[0]["start"]) == (20, shown(first + 50))
     windows = f"/v1/streams/doors/windows?per=5m&until={shown(first + 20)}"
     assert harness.request("GET", windows, token=harness.admin).status == 410
     found = harness.request(
@@ -145,7 +145,7 @@ def test_retention_is_set_over_http(harness: Harness, monkeypatch: pytest.Monkey
         harness.request("GET", "/v1/streams/doors", token=harness.admin).json()["retain_seconds"]
         is None
     )
-    (status,) = harness.request("GET", "/v1/status", token=harness.admin).json()["streams"]
+    (status,) = harness.request("GET", "/v1/streams", token=harness.admin).json()["streams"]
     assert status["retain_seconds"] is None
     own = harness.own
     entries = [

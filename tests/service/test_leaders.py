@@ -30,7 +30,7 @@ def database(postgres_url: str) -> Iterator[str]:
 
 
 def values(client: fc.Client) -> list[tuple[str, int]]:
-    return [(row.tick, row.value) for row in client.releases("doors")]
+    return [(row.start, row.value) for row in client.releases("doors")]
 
 
 def test_a_killed_leader_is_followed_by_another(tmp_path: Path, database: str) -> None:
@@ -52,7 +52,7 @@ def test_a_killed_leader_is_followed_by_another(tmp_path: Path, database: str) -
             open_then = datetime.fromtimestamp(int(killed) // 2 * 2, UTC).strftime(
                 "%Y-%m-%dT%H:%M:%SZ"
             )
-            wait_for(lambda: two.latest("doors")[0].tick >= open_then)
+            wait_for(lambda: two.latest("doors")[0].start >= open_then)
             assert time.time() - killed < 2 * 2, "more than two ticks until another took over"
             wait_for(lambda: two.latest("doors")[0].value == 13)
             after = two.latest("doors")[0]
@@ -60,7 +60,7 @@ def test_a_killed_leader_is_followed_by_another(tmp_path: Path, database: str) -
         starts = [start for start, _ in new]
         assert new[: len(old)] == old
         assert len(starts) == len(set(starts)) and starts == sorted(starts)
-        assert before.tick < after.tick
+        assert before.start < after.start
         assert b"Traceback" not in second.log
 
 

@@ -69,7 +69,7 @@ def test_canaries_show_nowhere(
                 "GET", f"/v1/streams/doors/releases?key={UNDECLARED}", token=reader
             ).body
         )
-    seen += [body for body, _, _ in static_files().values()]
+    seen += [file.body for file in static_files().values()]
     captured = capfd.readouterr()
     logs = "\n".join(record.getMessage() for record in caplog.records)
     seen += [logs.encode(), captured.out.encode(), captured.err.encode()]
@@ -118,7 +118,7 @@ def test_a_fault_inside_shows_nothing_of_itself(
     def broken(*_: object) -> None:
         raise RuntimeError("the secret is 734201")
 
-    monkeypatch.setattr("fadecount.service.read_routes.description", broken)
+    monkeypatch.setattr("fadecount.service.read_routes.stream_info", broken)
     reply = harness.request("GET", "/v1/streams/doors", token=harness.admin)
     assert reply.status == 500
     assert b"734201" not in reply.body and b"Traceback" not in reply.body

@@ -9,6 +9,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 
 import pytest
 
@@ -18,6 +19,15 @@ from fadecount.service.sse import Frames, frame
 from tests.service.harness import Harness, wait_for
 
 
+def start_of(tick: int) -> str:
+    """When a tick of a minute begins, as the wire has it."""
+    return datetime.fromtimestamp(60 * tick, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def tick_of(start: str) -> int:
+    return int(datetime.fromisoformat(start).timestamp()) // 60
+
+
 @contextmanager
 def following(
     harness: Harness, after: int | None = None, name: str = "doors"
@@ -25,7 +35,7 @@ def following(
     """(tick, values) as the wire has them."""
     connection = http.client.HTTPConnection("127.0.0.1", harness.port, timeout=10)
     headers = {"Authorization": f"Bearer {harness.admin}"} | (
-        {} if after is None else {"Last-Event-ID": str(after)}
+        {} if after is None else {"Last-Event-ID": start_of(after)}
     )
     connection.request("GET", f"/v1/streams/{name}/live", headers=headers)
     answer = connection.getresponse()
@@ -36,8 +46,8 @@ def following(
         while piece := answer.read1(65536):
             for id_, event, data in frames.feed(piece):
                 found = json.loads(data)
-                assert event == "tick" and int(id_ or "") == found["id"]
-                yield found["id"], [row["value"] for row in found["releases"]]
+                assert event == "tick" and id_ == found["start"]
+                yield tick_of(found["start"]), [row["value"] for row in found["releases"]]
 
     try:
         yield read()
@@ -125,7 +135,7 @@ def test_readers_of_a_deleted_stream_are_let_go_and_those_of_others_stay(harness
         harness.close_tick(name="windows")
         assert next(others)[0] == last + 1
         with pytest.raises(ServiceError) as caught:
-            next(client.live("doors", after=last))
+            next(client.live("doors", after=start_of(last)))
         assert caught.value.status == 404
 
 
@@ -153,7 +163,7 @@ def test_the_client_goes_on_after_the_last_tick(harness: Harness) -> None:
         ticks = client.live("doors")
         first, counts = next(ticks)
         harness.close_tick(2)
-        assert [next(ticks)[0] for _ in range(2)] == [first + 1, first + 2]
+        assert [tick_of(next(ticks)[0]) - tick_of(first) for _ in range(2)] == [1, 2]
         assert [each.key for each in counts] == ["a", "b"]
 
 
@@ -165,7 +175,7 @@ def test_a_client_may_send_while_it_follows(harness: Harness) -> None:
         for number in (1, 2):
             assert client.add("doors", {"a": number})
             harness.close_tick()
-            assert next(followed)[0] == first + number
+            assert tick_of(next(followed)[0]) == tick_of(first) + number
         followed.close()
         assert client.streams()
 
@@ -186,9 +196,9 @@ def test_a_client_that_may_not_follow_is_told(
 
 def test_frames_survive_any_cut() -> None:
     wire = (
-        frame("one\ntwo", event="tick", number=1)
+        frame("one\ntwo", event="tick", id="1")
         + b": still here\n\n"
-        + frame("three", event="tick", number=-2)
+        + frame("three", event="tick", id="-2")
     )
     for size in range(1, len(wire)):
         frames = Frames()

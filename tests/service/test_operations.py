@@ -131,7 +131,7 @@ def test_an_answer_and_its_line_in_the_log_have_one_id(
     def broken(*_: object) -> None:
         raise RuntimeError("the secret is 734201")
 
-    monkeypatch.setattr("fadecount.service.read_routes.description", broken)
+    monkeypatch.setattr("fadecount.service.read_routes.stream_info", broken)
     reply = harness.request("GET", "/v1/streams/doors", token=harness.admin)
     assert reply.status == 500
     (record,) = (each for each in caplog.records if "RuntimeError" in each.getMessage())

@@ -67,9 +67,10 @@ def test_any_bytes_are_read_or_refused(body: bytes, kind: type[Event]) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b'{"events":[{"key":"a","key":"b"}]}',
         b'{"events":[{"key":"a"}],"events":[{"key":"b"}]}',
-        b'{"events":[{"count":1,"count":1}]}',
+        b'{"events":[{"key":"a"}],"event\\u0073":[{"key":"b"}]}',
+        b'{"person":"a","events":[{"key":"a"}],"person":"b"}',
+        b'{"person":"a","events":[{"key":"a"}],"\\u0070erson":"b"}',
     ],
 )
 def test_a_field_that_is_named_twice_is_refused(body: bytes) -> None:
@@ -81,9 +82,17 @@ def test_a_field_that_is_named_twice_is_refused(body: bytes) -> None:
     assert parse(stream.replace(b',"epsilon":2', b""), NewStream).name == "a"
 
 
+def test_fields_may_have_names_that_are_keys() -> None:
+    assert counts(b'{"events":[{"key":"events"},{"key":"person"}],"person":"events"}') == {
+        "events": 1,
+        "person": 1,
+    }
+    assert counts(b'{"events":[{"key":"a","key":"b"}]}') == {"b": 1}, "the last one counts"
+
+
 def test_lines() -> None:
     assert counts(b'{"key":"a"}\n\n{"key":"b"}\r\n', lines=True) == {"a": 1, "b": 1}
-    for body in (b'{"key":"a"} {"key":"b"}\n', b"", b"\n"):
+    for body in (b'{"key":"a"}, {"key":"b"}\n', b'[{"key":"a"}]', b"", b"\n"):
         with pytest.raises(Problem):
             counts(body, lines=True)
 
@@ -117,6 +126,8 @@ def test_counts_and_amounts() -> None:
     )
     with pytest.raises(Problem, match="1 to 3"):
         counts(body, most=3)
+    equal = parse_events(b'{"events":[{"key":"a"},{"key":"a"}]}', lines=False, most=4)
+    assert (equal.counts, equal.single) == ({"a": 2}, False)
 
 
 @pytest.mark.parametrize("value", [True, False, 1.0, "1", None, -1, MOST_COUNT + 1, [1]])

@@ -46,7 +46,7 @@ def test_every_release_in_pages_of_any_size(filled: Harness) -> None:
             suffix = f"&cursor={cursor}" if cursor else ""
             page = filled.request("GET", f"/v1/streams/doors/releases?limit={limit}{suffix}").json()
             assert len(page["releases"]) <= limit
-            rows += [(row["tick"], row["key"], row["value"]) for row in page["releases"]]
+            rows += [(row["start"], row["key"], row["value"]) for row in page["releases"]]
             cursor = page["next"]
         assert [value for _, key, value in rows if key == "a"] == totals(1)
         assert [value for _, key, value in rows if key == "b"] == totals(2)
@@ -60,7 +60,7 @@ def test_key_and_range(filled: Harness) -> None:
         1:4
     ]
     between = f"{stream}?key=a&since=2023-11-14T22:14:01Z&until=2023-11-14T23:16:01%2B01:00"
-    assert [row["tick"][14:16] for row in filled.request("GET", between).json()["releases"]] == [
+    assert [row["start"][14:16] for row in filled.request("GET", between).json()["releases"]] == [
         "15",
         "16",
     ]
@@ -115,7 +115,7 @@ def test_what_needs_a_token_is_kept_privately(harness: Harness) -> None:
 
 def test_latest(filled: Harness) -> None:
     found = filled.request("GET", "/v1/streams/doors/releases/latest").json()
-    assert found["tick"] == "2023-11-14T22:17:00Z"
+    assert found["start"] == "2023-11-14T22:17:00Z"
     assert [(row["key"], row["value"]) for row in found["releases"]] == [("a", 17), ("b", 34)]
 
 
@@ -125,7 +125,7 @@ def test_a_stream_without_releases(shown: Harness) -> None:
         "next": None,
     }
     assert shown.request("GET", "/v1/streams/doors/releases/latest").status == 404
-    assert shown.request("GET", "/v1/streams/doors").json()["last_tick"] is None
+    assert shown.request("GET", "/v1/streams/doors").json()["last_start"] is None
 
 
 def test_keys_declared_later_begin_later(filled: Harness) -> None:
@@ -142,9 +142,9 @@ def test_losses_are_those_of_the_mechanism(tmp_path: Path) -> None:
     with Harness(tmp_path, public=True) as harness:
         harness.create(mechanism=mechanism)
         harness.close_tick(10)
-        one = harness.request("GET", "/v1/streams/doors/privacy?age=1h").json()
-        assert one["loss"] == mechanism.loss(60)
-        assert "at most 0.75" in one["sentence"]
+        one = harness.request("GET", "/v1/streams/doors/privacy?age=1h").json()["losses"]
+        assert [each["loss"] for each in one] == [mechanism.loss(60)]
+        assert one[0]["subject"] == "An event from 1 hour ago" and one[0]["shown"] == "0.75"
         whole = harness.request("GET", "/v1/streams/doors/privacy").json()
         assert all(
             point["loss"] == mechanism.loss(-(-point["age_seconds"] // 60))
@@ -174,7 +174,9 @@ def test_releases_ahead_of_the_clock_count(tmp_path: Path) -> None:
         assert isinstance(harness.clock, StillClock)
         harness.clock.moment = begun + 60
         released, tick = 5000, "2023-11-14T22:13:30Z"
-        aged = harness.request("GET", "/v1/streams/doors/privacy?age=1m").json()["loss"]
+        aged = harness.request("GET", "/v1/streams/doors/privacy?age=1m").json()["losses"][0][
+            "loss"
+        ]
         assert aged >= mechanism.loss(released - 1)
         for query in (f"time={tick}", f"time={tick}&at=2023-11-14T22:15:00Z"):
             losses = harness.request("GET", f"/v1/streams/doors/privacy?{query}").json()["losses"]
@@ -182,4 +184,4 @@ def test_releases_ahead_of_the_clock_count(tmp_path: Path) -> None:
         curve = harness.request("GET", "/v1/streams/doors/privacy").json()["curve"]
         assert curve[0]["loss"] >= mechanism.loss(released - 1)
         wait_for(lambda: harness.request("GET", "/readyz").status == 503)
-        assert harness.request("GET", "/v1/streams/doors").json()["clock"] == "behind"
+        assert harness.request("GET", "/v1/streams/doors").json()["state"] == "clock behind"

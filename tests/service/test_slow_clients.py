@@ -14,7 +14,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.service import http as service_http
-from fadecount.service.http import PIECE_BYTES, Unsent
+from fadecount.service.http import PIECE_BYTES, Sending
 from fadecount.service.limits import Limits
 from fadecount.service.server import SILENT_SECONDS, _listen
 from tests.service.harness import EXACT, Harness, last_value, wait_for
@@ -74,7 +74,7 @@ def test_large_answers_that_nobody_reads_are_bounded_all_together(
 ) -> None:
     """Each has other rows, so each takes memory of its own; a small answer, and the same one again,
     do not wait for them."""
-    monkeypatch.setattr(service_http, "UNSENT", Unsent(4_000_000))
+    monkeypatch.setattr(service_http, "SENDING", Sending(4_000_000))
     with Harness(tmp_path) as harness, ExitStack() as stack:
         harness._listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8192)
         harness.create(keys=KEYS)

@@ -34,7 +34,7 @@ def gauges(harness: Harness) -> dict[str, dict[tuple[str, ...], float]]:
 
 
 def status(harness: Harness) -> dict[str, dict[str, Any]]:
-    page = harness.request("GET", "/v1/status", token=harness.admin).json()
+    page = harness.request("GET", "/v1/streams", token=harness.admin).json()
     return {each["name"]: each for each in page["streams"]}
 
 
@@ -49,24 +49,19 @@ def valued(tmp_path: Path) -> Iterator[Harness]:
 
 
 def test_the_status_of_streams(harness: Harness) -> None:
-    assert status(harness)["doors"]["released_until"] is None
+    assert status(harness)["doors"]["last_end"] is None
     harness.create("short", mechanism=fc.Binary(epsilon=1.0, horizon=2))
     harness.close_tick(2)
     wait_for(lambda: status(harness)["short"]["state"] == "ended")
     harness.close_tick()
     doors, short = status(harness)["doors"], status(harness)["short"]
     until = harness.facts("doors").ticks.shown(harness.facts("doors").last_tick + 1)  # type: ignore[operator]
-    assert doors == {
-        "name": "doors",
-        "state": "running",
-        "tick_seconds": 60,
-        "key_count": 2,
-        "retain_seconds": None,
-        "released_until": until,
-        "lag_seconds": 0,
-        "histories": 1,
-    }
-    assert short["lag_seconds"] == 0 and short["released_until"] < until
+    one = harness.request("GET", "/v1/streams/doors", token=harness.admin).json()
+    assert one == {**doors, "keys": ["a", "b"]}, "the list and the single stream say the same"
+    facts = ("state", "key_count", "keys", "retain_seconds", "last_end", "open_start")
+    assert [doors[each] for each in facts] == ["running", 2, [], None, until, until]
+    assert (doors["lag_seconds"], doors["histories"], doors["unit_text"]) == (0, 1, "one event")
+    assert short["lag_seconds"] == 0 and short["last_end"] < until
     found = gauges(harness)
     assert found["fadecount_stream_ended"] == {("doors",): 0, ("short",): 1}
     assert (
@@ -116,21 +111,18 @@ def test_released_values_are_shown_within_the_bound(valued: Harness) -> None:
 
 def test_pages_and_who_may_see_them(harness: Harness) -> None:
     harness.create("gates")
-    first = harness.request("GET", "/v1/status?limit=1", token=harness.admin).json()
+    first = harness.request("GET", "/v1/streams?limit=1", token=harness.admin).json()
     assert [each["name"] for each in first["streams"]] == ["doors"] and first["next"] == "doors"
     second = harness.request(
-        "GET", "/v1/status?limit=1&cursor=doors", token=harness.token("reader")
+        "GET", "/v1/streams?limit=1&cursor=doors", token=harness.token("reader")
     ).json()
     assert [each["name"] for each in second["streams"]] == ["gates"] and second["next"] is None
-    assert (
-        harness.request("GET", f"/v1/status?cursor={'x' * 129}", token=harness.admin).status == 400
-    )
-    for role, stream, expected in (("writer", None, 403), ("reader", "doors", 403)):
-        assert (
-            harness.request("GET", "/v1/status", token=harness.token(role, stream)).status
-            == expected
-        )
-    assert harness.request("GET", "/v1/status").status == 401
+    odd = harness.request("GET", f"/v1/streams?cursor={'x' * 129}", token=harness.admin)
+    assert odd.status == 400
+    own = harness.request("GET", "/v1/streams", token=harness.token("reader", "gates")).json()
+    assert [each["name"] for each in own["streams"]] == ["gates"] and own["next"] is None
+    assert harness.request("GET", "/v1/streams", token=harness.token("writer")).status == 403
+    assert harness.request("GET", "/v1/streams").status == 401
 
 
 def test_only_so_many_streams_are_shown_one_by_one(

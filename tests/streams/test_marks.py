@@ -93,35 +93,39 @@ def test_an_error_in_between_moves_all_or_none(tmp_path: Path, step: str) -> Non
     assert now == {"a" if step == "fence written" else "b"}
 
 
+def winners(fences: list[Fence], number: int, before: str | None) -> list[str]:
+    """Those of several threads that could move a mark at the same time."""
+    begin, won = threading.Barrier(len(fences)), []
+
+    def move(fence: Fence, name: str) -> None:
+        begin.wait()
+        if not fence.move_together([Move(uid=uid(number), expected=before, mark=mark(name))]):
+            won.append(name)
+
+    threads = [
+        threading.Thread(target=move, args=(each, f"{before}{at}"))
+        for at, each in enumerate(fences)
+    ]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    return won
+
+
 def test_of_many_threads_that_move_a_mark_one_does(fence: Fence, postgres_url: str) -> None:
-    fence.move(uid(0), None, mark("0"))
-
-    def another() -> Fence:
-        return (
-            FileFence(fence.folder) if isinstance(fence, FileFence) else ServerFence(postgres_url)
-        )
-
-    for turn in range(10):
-        won: list[str] = []
-        both = threading.Barrier(4)
-
-        def move(name: str, turn: int = turn, won: list[str] = won, both: object = both) -> None:
-            assert isinstance(both, threading.Barrier)
-            mine = another()
-            both.wait()
-            if not mine.move_together(
-                [Move(uid=uid(0), expected=str(turn), mark=mark(str(turn + 1)))]
-            ):
-                won.append(name)
-            mine.close()
-
-        threads = [threading.Thread(target=move, args=(f"{at}",)) for at in range(4)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-        assert len(won) == 1
-    assert fence.read(uid(0)) == mark("10")
+    fences: list[Fence] = [
+        FileFence(fence.folder) if isinstance(fence, FileFence) else ServerFence(postgres_url)
+        for _ in range(4)
+    ]
+    before = None
+    for turn in range(20):
+        (first,) = winners(fences, 9 + turn, None)
+        assert fence.read(uid(9 + turn)) == mark(first)
+        (before,) = winners(fences, 0, before)
+        assert fence.read(uid(0)) == mark(before)
+    for each in fences:
+        each.close()
 
 
 BUSY = """
@@ -186,9 +190,9 @@ def test_a_damaged_mark_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_no_fence_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "fence.db").write_bytes(content)
     fence = FileFence(tmp_path)
-    for use in (lambda: fence.read(uid(0)), lambda: fence.move(uid(0), None, mark("a"))):
+    for write in (False, True):
         with pytest.raises(StoreError, match="cannot be used") as refused:
-            use()
+            fence.move(uid(0), None, mark("a")) if write else fence.read(uid(0))
         assert "\n" not in str(refused.value) and str(tmp_path) in str(refused.value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from fadecount.service.parsing import JsonObject
+from fadecount.service.stream_info import StreamInfo
 
 
 class Accepted(Struct):
@@ -22,63 +22,16 @@ class Created(Struct):
     repeated: bool
 
 
-class Declared(Struct):
-    """The keys are declared."""
+class Changed(Struct):
+    """It is done."""
 
     name: str
 
 
-class Deleted(Struct):
-    """There is no such stream any more. Observers keep what they have seen, so its name stays taken
-    if anything was released."""
-
-    name: str
-
-
-class Retained(Struct):
-    """Releases are kept for `retain_seconds` (null: for ever). Older ones are removed soon; no loss
-    changes."""
-
-    name: str
-    retain_seconds: int | None
-
-
-class StreamSummary(Struct):
-    """A stream in a list."""
-
-    name: str
-    tick_seconds: int
-    key_count: int
-
-
-class StreamList(Struct):
+class StreamPage(Struct):
     """Streams in alphabetical order; `next` is the cursor of the next page, null on the last."""
 
-    streams: list[StreamSummary]
-    next: str | None
-
-
-class StreamStatus(Struct):
-    """Where a stream stands. `state` is running, ended, refused, clock ahead, clock behind, led
-    elsewhere, or unknown while the store is away. `released_until` is when the last released tick
-    ended; `lag_seconds` is how late the next release is. Releases are kept for `retain_seconds`
-    (null: for ever)."""
-
-    name: str
-    state: str
-    tick_seconds: int
-    key_count: int
-    retain_seconds: int | None
-    released_until: str | None
-    lag_seconds: int
-    histories: int
-
-
-class StatusPage(Struct):
-    """The status of streams in alphabetical order; `next` is the cursor of the next page, null on
-    the last."""
-
-    streams: list[StreamStatus]
+    streams: list[StreamInfo]
     next: str | None
 
 
@@ -113,40 +66,6 @@ class RevokedToken(Struct):
     id: str
 
 
-class UnitAnswer(Struct):
-    """What the stated losses are about."""
-
-    of: str
-    amount: int
-    events: int
-    keys: int
-    sensitivity: int
-    text: str
-
-
-class StreamDescription(Struct):
-    """Everything that is public about a stream. Times are the starts of ticks; `clock` is null
-    while it is right.
-
-    Releases are kept for `retain_seconds` (null: for ever); `first_tick` is the first one that is
-    there.
-    """
-
-    name: str
-    tick_seconds: int
-    zone: str
-    keys: list[str]
-    mechanism: JsonObject
-    unit: UnitAnswer
-    histories: int
-    retain_seconds: int | None
-    first_tick: str | None
-    last_tick: str | None
-    last_id: int | None
-    now: str
-    clock: str | None
-
-
 class ReleasedValue(Struct):
     """A released count: the true one lies from `low` to `high` 95 % of the time."""
 
@@ -159,7 +78,7 @@ class ReleasedValue(Struct):
 class ReleasedRow(Struct):
     """A released count with the start of its tick."""
 
-    tick: str
+    start: str
     key: str
     value: int
     low: int
@@ -173,12 +92,19 @@ class ReleasePage(Struct):
     next: str | None
 
 
-class CountedWindow(Struct):
-    """The count of a window from `tick` to `tick_end`: it may be negative. `partial`: not covered
-    from beginning to end."""
+class ReleasedTick(Struct):
+    """One tick with all its keys. A live reader sends its `start` back as Last-Event-ID."""
 
-    tick: str
-    tick_end: str
+    start: str
+    releases: list[ReleasedValue]
+
+
+class CountedWindow(Struct):
+    """The count of a window from `start` to `end`: it may be negative. `partial`: not covered from
+    beginning to end."""
+
+    start: str
+    end: str
     partial: bool
     key: str
     value: int
@@ -187,48 +113,30 @@ class CountedWindow(Struct):
 
 
 class WindowPage(Struct):
-    """Counts of windows, oldest first. Days, weeks and months begin at midnight in `zone`. `next`
-    is null: there is one page."""
+    """Counts of windows, oldest first. Days, weeks and months begin at midnight in `zone`."""
 
     per: str
     zone: str
     windows: list[CountedWindow]
-    next: str | None
 
 
-class ReleasedTick(Struct):
-    """One tick with all its keys; `id` is what a live reader sends back as Last-Event-ID."""
+class StatedLoss(Struct):
+    """A privacy loss (ε): exact or an upper bound. `shown` is rounded up; a fifty-fifty guess can
+    become as sure as `sure`."""
 
-    id: int
-    tick: str
-    releases: list[ReleasedValue]
-
-
-class Statement(Struct):
-    """The privacy loss (ε) at an age: exact or an upper bound, `shown` rounded up."""
-
-    age_seconds: int
-    age: str
     loss: float
     shown: str
     sure: str
+
+
+class Statement(StatedLoss):
+    """The privacy loss of a `subject`, and what it means, in a sentence. `age` is null where the
+    subject has none."""
+
+    subject: str
+    age_seconds: int | None
+    age: str | None
     meaning: str
-    sentence: str
-
-
-class AgeStatement(Statement):
-    """The loss of the stream's unit at the age asked for."""
-
-    stream: str
-    unit: str
-
-
-class ComparedPoint(Struct):
-    """The loss under the comparison at an age of the curve."""
-
-    loss: float
-    shown: str
-    sure: str
 
 
 class Comparison(Struct):
@@ -240,38 +148,13 @@ class Comparison(Struct):
     epsilon_current: float
     epsilon_past: float
     typical_error: float
-    points: list[ComparedPoint]
+    points: list[StatedLoss]
     sentence: str
-
-
-class ComparisonAnswer(Struct):
-    """The comparison asked for; null if no refresh of that window has the same error."""
-
-    stream: str
-    unit: str
-    refresh: Comparison | None
-
-
-class PersonStatement(Struct):
-    """The loss of all visits of one person together, at most: `visits` is how many there were."""
-
-    visits: int
-    loss: float
-    shown: str
-    sure: str
-    meaning: str
-    sentence: str
-
-
-class PersonAnswer(PersonStatement):
-    """The loss of someone who came so often for so long."""
-
-    stream: str
-    unit: str
 
 
 class PrivacyCurve(Struct):
-    """How the losses of a stream grow with age."""
+    """How the losses of a stream's unit grow with age. `refresh` is null if no refresh of that
+    window has the same error."""
 
     stream: str
     unit: str
@@ -282,23 +165,12 @@ class PrivacyCurve(Struct):
     refresh: Comparison | None
 
 
-class TimedLoss(Struct):
-    """The loss of an event at a time."""
-
-    when: str
-    loss: float
-    shown: str
-    sure: str
-
-
-class PrivacyOfEvent(Struct):
-    """What has been lost about an event of a given time: now and later, or at a given time."""
+class PrivacyLosses(Struct):
+    """The losses of a stream's unit that were asked for."""
 
     stream: str
     unit: str
-    time: str
-    losses: list[TimedLoss]
-    sentence: str
+    losses: list[Statement]
 
 
 class ProblemAnswer(Struct):

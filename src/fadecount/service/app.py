@@ -10,25 +10,22 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from prometheus_client.core import GaugeMetricFamily
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
-from fadecount.noise import unpredictable
 from fadecount.service.access import Access
-from fadecount.service.http import Guard
-from fadecount.service.live import Changes, live_route
+from fadecount.service.http import Application
+from fadecount.service.live import Changes, live_handler
 from fadecount.service.metrics import Metrics
-from fadecount.service.operations import operation_routes
+from fadecount.service.operations import operation_handlers
 from fadecount.service.problems import Problem
-from fadecount.service.read_routes import ReadContext, describe_stream, list_streams, read_routes
+from fadecount.service.read_routes import ReadContext, read_handlers
 from fadecount.service.reader_pool import ReaderPool
+from fadecount.service.routes import Router
 from fadecount.service.settings import Settings, open_reader, open_store
-from fadecount.service.stream_status import status_route, stream_gauges
-from fadecount.service.token_routes import token_routes
+from fadecount.service.stream_status import stream_gauges
+from fadecount.service.token_routes import token_handlers
 from fadecount.service.tokens import KnownTokens
-from fadecount.service.write_routes import WriteContext, create_stream, delete_stream, write_routes
+from fadecount.service.write_routes import WriteContext, write_handlers
 from fadecount.service.writer import Leader, Writer
 
 log = logging.getLogger("fadecount.service")
@@ -59,30 +56,22 @@ class Service:
             access=access,
             clock=settings.clock,
             public=settings.public,
-            clock_trouble=self.writer.clock_trouble,
+            state_of=self.writer.stream_state,
         )
         self._access = access
         self._writes = WriteContext(
             writer=self.writer, access=access, limits=settings.limits, parsers=self._parsers
         )
         self.changes = Changes()
-        self.routes = [
-            Route("/v1/streams", self._streams, methods=["GET", "POST"]),
-            Route("/v1/streams/{name}", self._stream, methods=["GET", "DELETE"]),
-            *read_routes(self._reads),
-            live_route(self._reads, self.changes, self.metrics),
-            *write_routes(self._writes),
-            *token_routes(self._writes, self._read_tokens),
-            status_route(self._reads, self.writer.stream_state),
-            *operation_routes(access, self.metrics, self._gauges, self.trouble),
-        ]
-        reading = [route for route in self.routes if "GET" in (route.methods or ())]
-        self._patterns: dict[object, str] = {route.endpoint: route.path for route in reading}
-        self._application = Guard(
-            Router(self.routes, redirect_slashes=False),
-            hosts=settings.hosts,
-            new_id=lambda: unpredictable(8).hex(),
-            answered=self._count_answer,
+        handlers = {
+            **read_handlers(self._reads),
+            "follow_live": live_handler(self._reads, self.changes, self.metrics),
+            **write_handlers(self._writes),
+            **token_handlers(self._writes, self._read_tokens),
+            **operation_handlers(access, self.metrics, self._gauges, self.trouble),
+        }
+        self._application = Application(
+            Router(handlers), hosts=settings.hosts, answered=self._count_answer
         )
         self.metrics.ready.set_function(lambda: float(self.trouble() is None))
         self.metrics.streams.set_function(lambda: self._of_leader(lambda each: each.stream_count))
@@ -182,29 +171,13 @@ class Service:
             self.changes.wake(each)
 
     async def _gauges(self) -> list[GaugeMetricFamily]:
-        values = self._settings.metrics_values
-        return await stream_gauges(self._reads, self.writer.stream_state, values)
+        return await stream_gauges(self._reads, self._settings.metrics_values)
 
     def _of_leader(self, number: Callable[[Leader], float]) -> float:
         leader = self.writer.leader
         return 0.0 if leader is None else number(leader)
 
-    def _count_answer(self, scope: Scope, status: int) -> None:
+    def _count_answer(self, path: str, method: str, status: int) -> None:
         """Count the answers of reading routes."""
-        pattern = (
-            self._patterns.get(scope.get("endpoint"))
-            if scope["method"] in ("GET", "HEAD")
-            else None
-        )
-        if pattern is not None:
-            self.metrics.answered(pattern, status)
-
-    async def _streams(self, request: Request) -> Response:
-        if request.method == "POST":
-            return await create_stream(self._writes, request)
-        return await list_streams(self._reads, request)
-
-    async def _stream(self, request: Request) -> Response:
-        if request.method == "DELETE":
-            return await delete_stream(self._writes, request)
-        return await describe_stream(self._reads, request)
+        if path and method in ("GET", "HEAD"):
+            self.metrics.answered(path, status)

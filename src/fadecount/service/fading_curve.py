@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import lru_cache
 
 import numpy as np
@@ -29,15 +28,8 @@ from fadecount.mechanisms import (
 )
 from fadecount.mechanisms.comparison import what_refreshing_is
 from fadecount.rounding import shown_chance, shown_loss, shown_sureness
-from fadecount.service.answers import (
-    ComparedPoint,
-    Comparison,
-    PersonStatement,
-    PrivacyOfEvent,
-    Statement,
-    TimedLoss,
-)
-from fadecount.service.parsing import Query, tick_at
+from fadecount.service.answers import Comparison, StatedLoss, Statement
+from fadecount.service.parsing import Query, tick_at, utc_text
 from fadecount.service.problems import bad_request
 from fadecount.service.reader_pool import Facts
 from fadecount.streams.forks import StreamLoss
@@ -84,17 +76,11 @@ class FadingCurve:
         return self.stream.at_age(math.ceil(age_seconds / self.tick_seconds), due=self.due)
 
     def statement(self, age_seconds: int) -> Statement:
-        """The loss at an age, as numbers and as a sentence."""
-        loss = self.loss(age_seconds)
+        """The loss at an age, as numbers and in words."""
         label = format_duration(age_seconds)
-        return Statement(
-            age_seconds=age_seconds,
-            age=label,
-            loss=loss.epsilon,
-            shown=shown_loss(loss.epsilon),
-            sure=shown_chance(loss.certainty),
-            meaning=meaning(loss, self.mechanism),
-            sentence=sentence(f"An event from {label} ago", loss, self.mechanism),
+        loss = self.loss(age_seconds)
+        return stated(
+            f"An event from {label} ago", loss, self.mechanism, age_seconds=age_seconds, age=label
         )
 
     def statements(self) -> list[Statement]:
@@ -121,11 +107,11 @@ class FadingCurve:
             rival = rival_refresh(self.mechanism, self.tick_seconds, every_seconds)
         except ParameterError:
             return None
-        stream, found = self.stream, _losses(rival, self.tick_seconds)
+        stream = self.stream
         factor = stream.sensitivity * stream.keys * stream.histories
         losses = [
             loss if factor == 1 or not loss else math.nextafter(loss * factor, math.inf)
-            for loss in found
+            for loss in _losses(rival, self.tick_seconds)
         ]
         return Comparison(
             every_seconds=every_seconds,
@@ -134,7 +120,7 @@ class FadingCurve:
             epsilon_past=rival.epsilon_past,
             typical_error=round(self.typical_error(), 1),
             points=[
-                ComparedPoint(loss=loss, shown=shown_loss(loss), sure=shown_sureness(loss))
+                StatedLoss(loss=loss, shown=shown_loss(loss), sure=shown_sureness(loss))
                 for loss in losses
             ],
             sentence=self._compared(rival, every_seconds),
@@ -162,7 +148,7 @@ class FadingCurve:
 
     def person(
         self, visits: int, every_seconds: int, during_seconds: int, unit: Unit = ONE_EVENT
-    ) -> PersonStatement:
+    ) -> Statement:
         """The loss of all visits of a person who came up to ``visits`` times in any
         ``every_seconds``, for so long until now.
 
@@ -176,31 +162,12 @@ class FadingCurve:
             due=self.due,
             unit=unit,
         )
-        count = visits * math.ceil(during_seconds / every_seconds)
         often = "once" if visits == 1 else f"{visits} times"
         subject = (
             f"Someone who came {often} in {format_duration(every_seconds)} for"
             f" {format_duration(during_seconds)}"
         )
-        sure = shown_chance(loss.certainty)
-        guess = (
-            "Someone who would have guessed fifty-fifty whether this person was here at all can,"
-            " from everything published,"
-        )
-        meaning = (
-            f"{guess} be all but certain."
-            if sure.startswith("over")
-            else f"{guess} be at most {sure} sure."
-        )
-        shown = shown_loss(loss.epsilon)
-        return PersonStatement(
-            visits=count,
-            loss=loss.epsilon,
-            shown=shown,
-            sure=sure,
-            meaning=meaning,
-            sentence=f"{subject}: a privacy loss of at most {shown}. {meaning}",
-        )
+        return stated(subject, loss, self.mechanism, whether="this person was here at all")
 
     def typical_error(self) -> float:
         """The root of the mean squared error of the noise over a year of ticks."""
@@ -249,35 +216,40 @@ def curve_ages(tick_seconds: int) -> tuple[int, ...]:
     return tuple(sorted(ticks | {each for each in _LANDMARKS if each >= tick_seconds}))
 
 
-def sentence(subject: str, loss: Loss, mechanism: Mechanism) -> str:
-    """The promise about an event, for someone who has never heard of differential privacy."""
-    return (
-        f"{subject}:"
-        f" {f'a loss of at most {shown_loss(loss.epsilon)}. ' if loss.amount else ''}{meaning(loss, mechanism)}"
-    )
-
-
-def meaning(loss: Loss, mechanism: Mechanism) -> str:
-    """What a loss of a mechanism means for a guess, and what its delta means, if it has one."""
-    if not loss.amount:
-        return "nothing has been published about it yet."
+def stated(
+    subject: str,
+    loss: Loss,
+    mechanism: Mechanism,
+    *,
+    whether: str = "it happened",
+    age_seconds: int | None = None,
+    age: str | None = None,
+) -> Statement:
+    """A loss as numbers, and what it means for someone who guesses ``whether``; for readers who
+    have never heard of differential privacy. Says what the mechanism's delta means, if it has
+    one."""
+    sure = shown_chance(loss.certainty)
+    certain = sure.startswith("over")
     guess = (
-        "Someone who would have guessed fifty-fifty whether it happened can, from everything"
+        f"Someone who would have guessed fifty-fifty whether {whether} can, from everything"
         " published since,"
     )
-    sure = shown_chance(loss.certainty)
-    if isinstance(mechanism, Gaussian):
+    if not loss.amount:
+        meaning = "Nothing has been published about it yet."
+    elif isinstance(mechanism, Gaussian):
+        right = "nearly always right" if certain else f"right in at most {sure} of cases"
         chance = f"The figure for the loss holds except with a chance of {mechanism.delta:g}."
-        right = (
-            "nearly always right"
-            if sure.startswith("over")
-            else f"right in at most {sure} of cases"
-        )
-        return f"{guess} make a best guess that is {right}. {chance}"
-    return (
-        f"{guess} be all but certain."
-        if sure.startswith("over")
-        else f"{guess} be at most {sure} sure."
+        meaning = f"{guess} make a best guess that is {right}. {chance}"
+    else:
+        meaning = f"{guess} be {'all but certain' if certain else f'at most {sure} sure'}."
+    return Statement(
+        loss=loss.epsilon,
+        shown=shown_loss(loss.epsilon),
+        sure=sure,
+        subject=subject,
+        age_seconds=age_seconds,
+        age=age,
+        meaning=meaning,
     )
 
 
@@ -289,9 +261,9 @@ _LATER = (
 )
 
 
-def privacy_of_event(facts: Facts, query: Query, now: float) -> PrivacyOfEvent:
-    """The body for ``?time=...`` and ``?time=...&at=...``. Releases that are ahead of the clock
-    count at every time."""
+def losses_of_event(facts: Facts, query: Query, now: float) -> list[Statement]:
+    """The losses for ``?time=...`` (now and later) and for ``?time=...&at=...``. Releases that are
+    ahead of the clock count at every time."""
     moment, at = query.moment("time"), query.moment("at")
     if moment is None or "age" in query:
         raise bad_request("bad_query", "give age, or time, or time and at")
@@ -304,36 +276,13 @@ def privacy_of_event(facts: Facts, query: Query, now: float) -> PrivacyOfEvent:
         ]
     else:
         ticks = tick_at(facts.ticks, at, "at") - 1 - last
-        views = [(f"at {_shown(at)}", max(0, ticks) if facts.ahead_of_clock(now) else ticks)]
+        views = [(f"at {utc_text(at)}", max(0, ticks) if facts.ahead_of_clock(now) else ticks)]
     step, published = max(1, facts.status.step_of(tick)), facts.status.loss
-    losses = [
-        (words, replace(published, steps=published.steps + ticks).of_step(step))
+    return [
+        stated(
+            f"An event at {utc_text(moment)}, {words}",
+            replace(published, steps=published.steps + ticks).of_step(step),
+            published.mechanism,
+        )
         for words, ticks in views
     ]
-    subject, mechanism = f"An event at {_shown(moment)}", published.mechanism
-    return PrivacyOfEvent(
-        stream=facts.name,
-        unit=unit_text(facts),
-        time=_shown(moment),
-        losses=[
-            TimedLoss(
-                when=words,
-                loss=loss.epsilon,
-                shown=shown_loss(loss.epsilon),
-                sure=shown_chance(loss.certainty),
-            )
-            for words, loss in losses
-        ],
-        sentence=" ".join(
-            sentence(f"{subject}, {words}", loss, mechanism) for words, loss in losses
-        ),
-    )
-
-
-def unit_text(facts: Facts) -> str:
-    """The protected unit of the stated losses, in words."""
-    return facts.status.description.unit.text
-
-
-def _shown(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,4 +1,4 @@
-"""HTTP: which requests are answered, the headers of every answer, reading bodies and making
+"""HTTP: finding the handler of a request, the headers of every answer, reading bodies and sending
 answers."""
 
 from __future__ import annotations
@@ -9,33 +9,34 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
-from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from fadecount.noise.entropy import unpredictable
 from fadecount.service.limits import Limits
 from fadecount.service.problems import (
     MEDIA_TYPE,
     Problem,
     bad_request,
-    from_starlette,
+    internal,
     not_found,
-    noted,
     too_large,
     unavailable,
     wrong_host,
 )
+from fadecount.service.routes import Router
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self';"
     " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
     " require-trusted-types-for 'script'; trusted-types 'none'"
 )
-SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+Headers = tuple[tuple[bytes, bytes], ...]
+SECURITY_HEADERS: Headers = (
     (b"content-security-policy", CONTENT_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -44,28 +45,20 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 )
-_CACHES = {
-    (
-        public,
-        closed,
-    ): (
-        f"{'public' if public else 'private'},"
-        f" {'max-age=31536000, immutable' if closed else 'no-cache'}".encode()
-    )
-    for public in (False, True)
-    for closed in (False, True)
-}
-"""How long readers may keep an answer: a closed range never changes."""
+_FRESH = (b"no-cache", b"max-age=31536000, immutable")
+"""How long readers may keep an answer: until they ask again, or for ever, if it never changes."""
 
-FRESH = "no-cache"
-NEVER = "no-store"
 _GZIP = 31
 PIECE_BYTES = 16 * 1024
-"""A body is sent in pieces of this size, each after the client has read most of those before."""
+"""A larger body is sent in pieces of this size, each after the client has read most of those
+before."""
 
-MOST_UNSENT = 64 << 20
+MOST_SENDING = 64 << 20
 """Bytes of large answers that are being sent at a time, all together. The same answer to several
 readers counts once."""
+
+WRITE = "fadecount.write"
+"""Where the protocol puts a function that sends a whole answer at once."""
 
 _ONCE = frozenset(
     {b"host", b"authorization", b"content-type", b"content-encoding", b"idempotency-key"}
@@ -77,105 +70,102 @@ class ClientGone(Exception):  # noqa: N818 - a client that left is no error
     """The client closed the connection, so no answer can be sent."""
 
 
-class Guard:
-    """Wraps the application: refuses foreign host names, adds the security headers, and turns every
-    failure into an answer.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer, ready to be sent, to any number of readers."""
+
+    body: bytes
+    status: int = 200
+    headers: Headers = ()
+
+
+class Application:
+    """The ASGI application: refuses foreign host names, finds the handler of a request, adds the
+    security headers, and turns every failure into an answer.
 
     An attacker can make a browser send requests to any address under a host name that the attacker
     chose (DNS rebinding), but not with another Host header. So a host name that was not allowed
     gets status 421 before any other check. An unexpected error becomes a status 500 and a line in
-    the log, both without values, and both with the random id of the request.
+    the log, both without values, and both with the random id of the request. The ids are no
+    numbers in a row, which would show how much others send.
 
-    ``answered`` gets the status.
+    ``answered`` gets the declared path of a route, its method and the status.
     """
 
     def __init__(
         self,
-        app: ASGIApp,
+        router: Router,
         *,
         hosts: frozenset[str],
-        new_id: Callable[[], str],
-        answered: Callable[[Scope, int], None] = lambda *_: None,
+        answered: Callable[[str, str, int], None] = lambda *_: None,
     ) -> None:
-        self._app, self._answered, self._new_id = app, answered, new_id
+        self._router, self._answered = router, answered
         self._hosts = frozenset(host.lower().encode() for host in hosts)
+        self._ids = _request_ids()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
-        request_id = self._new_id()
-        scope["app"] = self  # Starlette's router then raises what it refuses
+        request_id, write = next(self._ids), scope.pop(WRITE, None)
+        begun, path = False, ""
 
-        async def send_guarded(message: Message) -> None:
+        async def send_headed(message: Message) -> None:
             nonlocal begun
             begun = True
             if message["type"] == "http.response.start":
-                message["headers"] = [
-                    *message["headers"],
-                    (b"x-request-id", request_id.encode()),
-                    *SECURITY_HEADERS,
-                ]
-                self._answered(scope, message["status"])
-            elif len(message.get("body", b"")) > PIECE_BYTES:
-                await _send_in_pieces(message["body"], message.get("more_body", False), send)
-                return
+                own = (*SECURITY_HEADERS, (b"x-request-id", request_id))
+                message["headers"] = [*message["headers"], *own]
+                self._answered(path, scope["method"], message["status"])
             await send(message)
+
+        async def reply(answer: Answer) -> None:
+            headers = (*answer.headers, (b"x-request-id", request_id))
+            small = write is not None and len(answer.body) <= PIECE_BYTES
+            if small and write(answer.status, headers, answer.body):
+                self._answered(path, scope["method"], answer.status)
+            else:
+                await _send(answer, send_headed)
 
         try:
             self._check(scope)
-            await self._app(scope, receive, send_guarded)
+            path, handler = self._router.find(scope)
+            answer: Any = await handler(Request(scope, receive))
+            if isinstance(answer, Answer):
+                await reply(answer)
+            else:
+                await answer(scope, receive, send_headed)
         except (ClientGone, ClientDisconnect):
             return
         except asyncio.CancelledError:  # the service stops before the answer is ready
             if not begun:
-                await problem_answer(unavailable("the service is ending; send it again"))(
-                    scope, receive, send_guarded
-                )
+                await reply(problem_answer(unavailable("the service is ending; send it again")))
         except Exception as error:
-            answer = problem_answer(_problem(error, request_id))
+            problem = error if isinstance(error, Problem) else internal(error, request_id)
             # it refers to this call, and so would keep the request until the next garbage
             # collection
             error.__traceback__ = None
             if not begun:
-                await answer(scope, receive, send_guarded)
+                await reply(problem_answer(problem))
 
     def _check(self, scope: Scope) -> None:
         once = [each for each in scope["headers"] if each[0] in _ONCE]
-        seen = dict(once)
-        repeated = len(once) != len(seen)
-        if seen.get(b"host", b"").lower() not in self._hosts or (
+        sent = dict(once)
+        repeated = len(once) != len(sent)
+        if sent.get(b"host", b"").lower() not in self._hosts or (
             repeated and [name for name, _ in once].count(b"host") > 1
         ):
             raise wrong_host()
         if repeated:
-            raise bad_request(
-                "repeated_header",
-                "Authorization, Content-Type and Idempotency-Key may be sent once",
-            )
-        if (
-            b"%2f" in scope["raw_path"].lower() or "\0" in scope["path"]
-        ):  # no name has either; PostgreSQL takes no zero
+            detail = "Authorization, Content-Type and Idempotency-Key may be sent once"
+            raise bad_request("repeated_header", detail)
+        # no name has a slash or a zero; PostgreSQL takes no zero
+        if b"%2f" in scope["raw_path"].lower() or "\0" in scope["path"]:
             raise not_found()
 
 
-def _problem(error: Exception, request_id: str) -> Problem:
-    """What a client gets to know of an error."""
-    if isinstance(error, HTTPException):
-        return from_starlette(error)
-    return error if isinstance(error, Problem) else noted(error, request_id)
-
-
-async def _send_in_pieces(body: bytes, more: bool, send: Send) -> None:
-    """A client that does not read holds no more than a piece of its answer in the buffers of its
-    connection."""
-    for at in range(0, len(body), PIECE_BYTES):
-        last = at + PIECE_BYTES >= len(body)
-        await send(
-            {
-                "type": "http.response.body",
-                "body": body[at : at + PIECE_BYTES],
-                "more_body": more or not last,
-            }
-        )
+def _request_ids() -> Iterator[bytes]:
+    """Random ids, with one call to the system for many of them."""
+    while True:
+        pool = unpredictable(8 * 512).hex().encode()
+        yield from (pool[at : at + 16] for at in range(0, len(pool), 16))
 
 
 def allowed_hosts(host: str, port: int, extra: tuple[str, ...] = ()) -> frozenset[str]:
@@ -193,11 +183,125 @@ def allowed_hosts(host: str, port: int, extra: tuple[str, ...] = ()) -> frozense
     return frozenset(name for each in own | set(extra) for name in (each, f"{each}:{port}"))
 
 
-def problem_answer(problem: Problem) -> Response:
+class Sending:
+    """The large answers that are being sent. Clients that do not read theirs cannot fill the memory
+    with them."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most, self._bytes = most_bytes, 0
+        self._readers: Counter[int] = Counter()
+
+    @contextmanager
+    def holding(self, body: bytes) -> Iterator[None]:
+        """While a body is being sent; raises a Problem with status 503 if there are too many of
+        them."""
+        if id(body) not in self._readers:
+            if self._bytes + len(body) > self._most:
+                raise unavailable("too many large answers are being sent; send it again")
+            self._bytes += len(body)
+        self._readers[id(body)] += 1
+        try:
+            yield
+        finally:
+            self._readers[id(body)] -= 1
+            if not self._readers[id(body)]:
+                del self._readers[id(body)]
+                self._bytes -= len(body)
+
+
+SENDING = Sending(MOST_SENDING)
+
+
+async def _send(answer: Answer, send: Send) -> None:
+    """Send an answer as ASGI messages. A client that does not read holds no more than a piece of a
+    large body in the buffers of its connection."""
+    body = answer.body
+    with SENDING.holding(body) if len(body) > PIECE_BYTES else nullcontext():
+        headers = list(answer.headers)
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        for at in range(0, max(1, len(body)), PIECE_BYTES):
+            piece, more = body[at : at + PIECE_BYTES], at + PIECE_BYTES < len(body)
+            await send({"type": "http.response.body", "body": piece, "more_body": more})
+
+
+def problem_answer(problem: Problem) -> Answer:
     """A refusal as it is sent."""
-    return Response(
-        problem.body(), problem.status, {**problem.headers, "Cache-Control": NEVER}, MEDIA_TYPE
+    own = tuple((name.encode(), text.encode()) for name, text in problem.headers.items())
+    return plain_answer(problem.body(), MEDIA_TYPE, status=problem.status, headers=own)
+
+
+def json_answer(value: object, *, status: int = 200) -> Answer:
+    """A value as JSON that nobody may keep."""
+    return plain_answer(msgspec.json.encode(value), "application/json", status=status)
+
+
+def plain_answer(
+    body: bytes, media_type: str, *, status: int = 200, headers: Headers = ()
+) -> Answer:
+    """A body that nobody may keep."""
+    about = (
+        (b"cache-control", b"no-store"),
+        (b"content-type", media_type.encode()),
+        (b"content-length", b"%d" % len(body)),
     )
+    return Answer(body, status, (*headers, *about))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tagged:
+    """A body with its entity tag, for any number of readers. A closed range never changes, so it
+    may be kept without limit."""
+
+    body: bytes
+    media_type: str
+    tag: str
+    closed: bool
+    next_page: str | None
+
+    @classmethod
+    def of(
+        cls,
+        body: bytes,
+        media_type: str = "application/json",
+        *,
+        closed: bool = False,
+        next_page: str | None = None,
+    ) -> Tagged:
+        """Tag a body. ``next_page`` is the query of the page after it, if there is one."""
+        tag = f'"{hashlib.sha256(media_type.encode() + body).hexdigest()[:32]}"'
+        return cls(body=body, media_type=media_type, tag=tag, closed=closed, next_page=next_page)
+
+    def __len__(self) -> int:
+        return len(self.body)
+
+    def answer(self, request: Request, *, public: bool) -> Answer:
+        """The body, or status 304 if the client has it."""
+        headers: Headers = (
+            (b"etag", self.tag.encode()),
+            (b"vary", b"Accept, Authorization"),
+            (b"cache-control", (b"public, " if public else b"private, ") + _FRESH[self.closed]),
+        )
+        if self.next_page:  # relative, so it also works behind a proxy
+            headers += ((b"link", f'<?{self.next_page}>; rel="next"'.encode()),)
+        known = request.headers.get("if-none-match")
+        if known is not None and self.tag in {
+            each.strip().removeprefix("W/") for each in known.split(",")
+        }:
+            return Answer(b"", 304, headers)
+        about = (
+            (b"content-type", self.media_type.encode()),
+            (b"content-length", b"%d" % len(self.body)),
+        )
+        return Answer(self.body, 200, (*headers, *about))
+
+
+def wants_csv(request: Request) -> bool:
+    """Whether ``Accept`` asks for CSV and not for JSON before it."""
+    kinds = [
+        each.partition(";")[0].strip().lower()
+        for each in request.headers.get("accept", "").split(",")
+    ]
+    return "text/csv" in kinds and "application/json" not in kinds[: kinds.index("text/csv")]
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
@@ -206,10 +310,8 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and (len(declared) > 18 or int(declared) > limits.body_bytes):
         raise too_large(limits.body_bytes)
-    if request.headers.get("content-encoding", "identity").strip().lower() not in (
-        "identity",
-        "gzip",
-    ):
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip"):
         raise Problem(415, "unsupported_encoding", "Content-Encoding must be gzip or absent")
     body = bytearray()
     async for piece in request.stream():
@@ -236,122 +338,3 @@ def unpacked(packed: bytes, limit: int) -> bytes:
     if not unpacker.eof or unpacker.unused_data:
         raise bad_request("not_gzip", "the body must be one complete gzip member")
     return body
-
-
-def json_answer(value: object, *, status: int = 200, cache: str = NEVER) -> Response:
-    body = msgspec.json.encode(value)
-    own = [
-        (b"cache-control", cache.encode()),
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % len(body)),
-    ]
-    return Prepared(body, status, own)
-
-
-class Prepared(Response):
-    """An answer whose headers are ready to be sent."""
-
-    def __init__(self, body: bytes, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        self.body, self.status_code, self.raw_headers, self.background = body, status, headers, None
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with (
-            UNSENT.holding(bytes(self.body)) if len(self.body) > PIECE_BYTES else nullcontext()
-        ):  # the same bytes, not a copy
-            await super().__call__(scope, receive, send)
-
-
-class Unsent:
-    """The large answers that are being sent. Clients that do not read theirs cannot fill the memory
-    with them."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most, self._bytes = most_bytes, 0
-        self._readers: Counter[int] = Counter()
-
-    @contextmanager
-    def holding(self, body: bytes) -> Iterator[None]:
-        """While a body is being sent; raises a Problem with status 503 if there are too many of
-        them."""
-        if not self._readers[id(body)]:
-            if self._bytes + len(body) > self._most:
-                del self._readers[id(body)]
-                raise unavailable("too many large answers are being sent; send it again")
-            self._bytes += len(body)
-        self._readers[id(body)] += 1
-        try:
-            yield
-        finally:
-            self._readers[id(body)] -= 1
-            if not self._readers[id(body)]:
-                del self._readers[id(body)]
-                self._bytes -= len(body)
-
-
-UNSENT = Unsent(MOST_UNSENT)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tagged:
-    """A body with its entity tag, for any number of readers. A closed range never changes, so it
-    may be cached without limit."""
-
-    body: bytes
-    tag: str
-    closed: bool
-    next_cursor: str | None
-    _head: tuple[tuple[bytes, bytes], ...] = field(repr=False)
-    _body_head: tuple[tuple[bytes, bytes], ...] = field(repr=False)
-
-    @classmethod
-    def of(
-        cls, body: bytes, media_type: str, *, closed: bool = False, next_cursor: str | None = None
-    ) -> Tagged:
-        tag = f'"{hashlib.sha256(media_type.encode() + body).hexdigest()[:32]}"'
-        head = ((b"etag", tag.encode()), (b"vary", b"Accept, Authorization"))
-        body_head = ((b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body)))
-        return cls(
-            body=body,
-            tag=tag,
-            closed=closed,
-            next_cursor=next_cursor,
-            _head=head,
-            _body_head=body_head,
-        )
-
-    def __len__(self) -> int:
-        return len(self.body)
-
-    def answer(self, request: Request, *, public: bool) -> Response:
-        """The body, or status 304 if the client has it."""
-        headers = [*self._head, (b"cache-control", _CACHES[public, self.closed])]
-        if self.next_cursor:
-            headers.append(
-                (
-                    b"link",
-                    f'<{_with_cursor(request, self.next_cursor)}>; rel="next"'.encode("latin-1"),
-                )
-            )
-        known = request.headers.get("if-none-match")
-        if known is not None and self.tag in {
-            each.strip().removeprefix("W/") for each in known.split(",")
-        }:
-            return Prepared(b"", 304, headers)
-        return Prepared(self.body, 200, [*headers, *self._body_head])
-
-
-def _with_cursor(request: Request, cursor: str) -> str:
-    """The same query, from a cursor on. It is relative, so it also works behind a proxy."""
-    kept = [
-        each for each in request.url.query.split("&") if each and not each.startswith("cursor=")
-    ]
-    return "?" + "&".join([*kept, f"cursor={cursor}"])
-
-
-def wants_csv(request: Request) -> bool:
-    """Whether ``Accept`` asks for CSV and not for JSON before it."""
-    kinds = [
-        each.partition(";")[0].strip().lower()
-        for each in request.headers.get("accept", "").split(",")
-    ]
-    return "text/csv" in kinds and "application/json" not in kinds[: kinds.index("text/csv")]

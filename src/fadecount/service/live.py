@@ -13,16 +13,18 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
+from fadecount.errors import ParameterError
 from fadecount.service.access import Action
 from fadecount.service.metrics import Metrics
-from fadecount.service.parsing import Query
+from fadecount.service.parsing import Query, moment_of
 from fadecount.service.problems import Problem, bad_request, unavailable
 from fadecount.service.read_routes import ReadContext, released_tick
 from fadecount.service.reader_pool import Facts, ReaderPool
+from fadecount.service.routes import Handler
 from fadecount.service.sse import HEARTBEAT, MEDIA_TYPE, frame
 from fadecount.streams.reader import Reader
+from fadecount.streams.ticks import Ticks
 
 HEARTBEAT_SECONDS = 15.0
 RETRY_MILLISECONDS = 2000
@@ -60,18 +62,18 @@ class Changes:
         return frozenset(self._waiting)
 
 
-def live_route(context: ReadContext, changes: Changes, metrics: Metrics) -> Route:
-    """``GET /v1/streams/{name}/live``."""
+def live_handler(context: ReadContext, changes: Changes, metrics: Metrics) -> Handler:
+    """The handler of the live route."""
     readers = 0
 
     async def live(request: Request) -> Response:
         name = request.path_params["name"]
         grant = context.access.allow(request.scope, Action.READ, name)
         facts = await context.pool.facts(name, request)
-        Query(request.scope["query_string"], frozenset())
+        Query.of(request)
         if changes.closed or readers >= MOST_READERS:
             raise unavailable("too many live readers; try again later", seconds=5)
-        after = _last_seen(request)
+        after = _last_seen(request, facts.ticks)
         if after is None and facts.last_tick is not None:  # the latest at once, then each new one
             after = facts.last_tick - (1 if facts.has_releases else 0)
         if request.method == "HEAD":
@@ -94,7 +96,7 @@ def live_route(context: ReadContext, changes: Changes, metrics: Metrics) -> Rout
             readers -= 1
             metrics.live_readers.set(readers)
 
-    return Route("/v1/streams/{name}/live", live, methods=["GET"])
+    return live
 
 
 async def _frames(
@@ -140,16 +142,18 @@ def _frame_maker(facts: Facts, tick: int) -> Callable[[], Callable[[Reader], byt
     def make(reader: Reader) -> bytes:
         released = released_tick(reader, facts, tick)
         text = msgspec.json.encode(released).decode()
-        return frame(text, event="tick", number=tick) if released.releases else b""
+        return frame(text, event="tick", id=released.start) if released.releases else b""
 
     return lambda: make
 
 
-def _last_seen(request: Request) -> int | None:
+def _last_seen(request: Request, ticks: Ticks) -> int | None:
+    """The tick whose start a reader sends back as Last-Event-ID; None if it sends none."""
     text = request.headers.get("last-event-id")
-    if text is None or text == "":
+    if not text:
         return None
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
-        raise bad_request("bad_event_id", "Last-Event-ID must be one that this service sent")
-    return int(text)
+    try:
+        return ticks.at(moment_of(text))
+    except (ParameterError, ValueError, OverflowError, OSError):
+        detail = "Last-Event-ID must be one that this service sent"
+        raise bad_request("bad_event_id", detail) from None

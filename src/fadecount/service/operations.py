@@ -3,20 +3,19 @@ files."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from importlib.resources import files
 
 from prometheus_client import Metric
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
 
 from fadecount.service.access import Access, Action
+from fadecount.service.http import Answer, Tagged, plain_answer
 from fadecount.service.metrics import MEDIA_TYPE, Metrics
 from fadecount.service.openapi import openapi_document
 from fadecount.service.problems import not_found, unavailable
+from fadecount.service.routes import Handler
 
 _TYPES = {
     "html": "text/html; charset=utf-8",
@@ -30,84 +29,57 @@ _TYPES = {
 
 
 @cache
-def static_files() -> dict[str, tuple[bytes, str, str]]:
-    """Every file of the page, by its name: bytes, media type, entity tag. Read once, served from
-    memory. No other file on the disk can be requested."""
-    static = {}
-    for file in files("fadecount.service").joinpath("static").iterdir():
-        ending = file.name.rpartition(".")[2]
-        if ending in _TYPES:
-            body = file.read_bytes()
-            static[file.name] = (body, _TYPES[ending], f'"{hashlib.sha256(body).hexdigest()[:32]}"')
-    return static
+def static_files() -> dict[str, Tagged]:
+    """Every file of the page, by its name. Read once, served from memory. No other file on the disk
+    can be requested."""
+    folder = files("fadecount.service").joinpath("static")
+    return {
+        file.name: Tagged.of(file.read_bytes(), _TYPES[ending])
+        for file in folder.iterdir()
+        if (ending := file.name.rpartition(".")[2]) in _TYPES
+    }
 
 
-def static_answer(request: Request, name: str) -> Response:
-    """A file of the page; 304 if the client has it."""
-    static = static_files()
-    if name not in static:
-        raise not_found()
-    body, media_type, tag = static[name]
-    headers = {"ETag": tag, "Cache-Control": "no-cache"}
-    if tag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    return Response(body, headers=headers, media_type=media_type)
-
-
-def page_route(path: str, name: str) -> Route:
-    """A page at a path of its own."""
-
-    async def page(request: Request) -> Response:
-        return static_answer(request, name)
-
-    return Route(path, page, methods=["GET"])
-
-
-def file_route() -> Route:
-    """The files that the pages need."""
-
-    async def file(request: Request) -> Response:
-        return static_answer(request, request.path_params["file"])
-
-    return Route("/static/{file}", file, methods=["GET"])
-
-
-def operation_routes(
+def operation_handlers(
     access: Access,
     metrics: Metrics,
     gauges: Callable[[], Awaitable[Sequence[Metric]]],
     trouble: Callable[[], str | None],
-) -> Iterator[Route]:
+) -> dict[str, Handler]:
     """``gauges`` are those of single streams; ``trouble`` says why the service is not ready, or
     None."""
-    static_files()  # read them now
-    document = openapi_document()
+    static = static_files()
+    document = Tagged.of(openapi_document())
 
-    async def openapi(_: Request) -> Response:
-        return Response(
-            document, headers={"Cache-Control": "no-cache"}, media_type="application/json"
-        )
+    def file(request: Request, name: str) -> Answer:
+        if name not in static:
+            raise not_found()
+        return static[name].answer(request, public=True)
 
-    async def healthz(_: Request) -> Response:
-        return PlainTextResponse("ok\n", headers={"Cache-Control": "no-store"})
+    async def get_page(request: Request) -> Answer:
+        return file(request, "index.html")
 
-    async def readyz(_: Request) -> Response:
+    async def get_admin_page(request: Request) -> Answer:
+        return file(request, "admin.html")
+
+    async def get_file(request: Request) -> Answer:
+        return file(request, request.path_params["file"])
+
+    async def get_openapi(request: Request) -> Answer:
+        return document.answer(request, public=True)
+
+    async def get_health(_: Request) -> Answer:
+        return plain_answer(b"ok\n", _TYPES["txt"])
+
+    async def get_readiness(_: Request) -> Answer:
         if reason := trouble():
             raise unavailable(reason)
-        return PlainTextResponse("ready\n", headers={"Cache-Control": "no-store"})
+        return plain_answer(b"ready\n", _TYPES["txt"])
 
-    async def figures(request: Request) -> Response:
+    async def get_metrics(request: Request) -> Answer:
         access.allow(request.scope, Action.READ, None)
-        return Response(
-            metrics.text(await gauges()),
-            headers={"Cache-Control": "no-store"},
-            media_type=MEDIA_TYPE,
-        )
+        return plain_answer(metrics.text(await gauges()), MEDIA_TYPE)
 
-    yield page_route("/", "index.html")
-    yield page_route("/admin", "admin.html")
-    yield file_route()
-    yield Route("/v1/openapi.json", openapi, methods=["GET"])
-    yield Route("/healthz", healthz, methods=["GET"])
-    yield Route("/readyz", readyz, methods=["GET"])
-    yield Route("/metrics", figures, methods=["GET"])
+    pages = (get_page, get_admin_page, get_file)
+    handlers = (*pages, get_openapi, get_health, get_readiness, get_metrics)
+    return {each.__name__: each for each in handlers}

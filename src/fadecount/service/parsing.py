@@ -1,20 +1,26 @@
 """Reading what a client sent: bodies as structs that parse, check and describe themselves, and
 query parameters.
 
-No refusal repeats a value. In addition to what the structs define, these are refused: an object
-that names a field twice, nesting deeper than the parser allows, numbers out of range, text that is
-not Unicode, and anything after the value.
+No refusal repeats a value. In addition to what the structs define, these are refused: nesting
+deeper than the parser allows, numbers out of range, text that is not Unicode, anything after the
+value, and an object that names a field twice. Inside a single event, of which a body may have very
+many, the last of two equal fields counts.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeVar
-from urllib.parse import parse_qsl
+from functools import partial
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
+from starlette.requests import Request
 
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
@@ -45,18 +51,14 @@ Keys = Annotated[
 JsonObject = dict[str, Any]
 
 
-class Event(Struct, forbid_unknown_fields=True):
-    """Something that happened: under a key (by default `all`), so many times (1), each time with an
-    amount (1)."""
+class Event(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
+    """Something that happened: under a key, so many times, each time with an amount."""
 
-    key: Annotated[str, Meta(max_length=LONGEST_NAME)] | UnsetType = UNSET
-    count: Annotated[int, Meta(ge=0, le=MOST_COUNT)] | UnsetType = UNSET
-    amount: (
-        Annotated[
-            int, Meta(ge=0, le=MOST_AMOUNT, description="at most what the unit of the stream says")
-        ]
-        | UnsetType
-    ) = UNSET
+    key: Annotated[str, Meta(max_length=LONGEST_NAME)] = ONLY_KEY
+    count: Annotated[int, Meta(ge=0, le=MOST_COUNT)] = 1
+    amount: Annotated[
+        int, Meta(ge=0, le=MOST_AMOUNT, description="at most what the unit of the stream says")
+    ] = 1
 
 
 class Events(Struct, forbid_unknown_fields=True):
@@ -64,7 +66,7 @@ class Events(Struct, forbid_unknown_fields=True):
     `person` who caused them."""
 
     events: Annotated[list[Event], Meta(min_length=1, max_length=MOST_EVENTS)]
-    person: Text | UnsetType = UNSET
+    person: Text | None = None
 
 
 class SentEvents(Struct):
@@ -77,53 +79,41 @@ class SentEvents(Struct):
     person: str | None = None
 
 
-class NewUnit(Struct, forbid_unknown_fields=True):
+class NewUnit(Struct, forbid_unknown_fields=True, frozen=True):
     """What the stated losses are about: one `event` with an amount up to `amount`, or one `person`
     within a tick, of whom at most `events` events count; with `keys` above 1, so many in each of at
     most `keys` keys."""
 
-    of: Annotated[str, Meta(pattern="^(event|person)$")] | UnsetType = UNSET
-    amount: Annotated[int, Meta(ge=1, le=MOST_AMOUNT)] | UnsetType = UNSET
-    events: Annotated[int, Meta(ge=1, le=MOST_COUNT)] | UnsetType = UNSET
-    keys: Annotated[int, Meta(ge=1, le=MOST_KEYS)] | UnsetType = UNSET
+    of: Literal["event", "person"] = "event"
+    amount: Annotated[int, Meta(ge=1, le=MOST_AMOUNT)] = 1
+    events: Annotated[int, Meta(ge=1, le=MOST_COUNT)] = 1
+    keys: Annotated[int, Meta(ge=1, le=MOST_KEYS)] = 1
 
 
 class NewStream(Struct, forbid_unknown_fields=True):
-    """A stream to be created: with a mechanism, or with a plan that `fadecount plan --json`
-    wrote."""
+    """A stream to be created: with a `mechanism` as `GET /v1/streams/{name}` shows it, or with a
+    `plan` that `fadecount plan --json` wrote for this `tick`."""
 
     name: Text
     tick: Annotated[Text, Meta(description="the length of a tick, such as 90s, 1m, 1h or 1d")]
-    keys: Keys | UnsetType = UNSET
-    mechanism: (
-        Annotated[JsonObject, Meta(description="as `GET /v1/streams/{name}` shows it")] | UnsetType
-    ) = UNSET
-    plan: (
-        Annotated[JsonObject, Meta(description="a plan's mechanism; its tick must be the stream's")]
-        | UnsetType
-    ) = UNSET
-    zone: Text | UnsetType = UNSET
-    unit: NewUnit | UnsetType = UNSET
-    retain: (
-        Annotated[
-            Text, Meta(description="how long releases are kept, such as 90d; for ever without it")
-        ]
-        | UnsetType
-    ) = UNSET
+    keys: Keys | None = None
+    mechanism: JsonObject | None = None
+    plan: JsonObject | None = None
+    zone: Text = "UTC"
+    unit: NewUnit = NewUnit()
+    retain: Annotated[
+        Text | None, Meta(description="how long releases are kept, such as 90d; null: for ever")
+    ] = None
 
 
 class NewToken(Struct, forbid_unknown_fields=True):
-    """A token to be made: for one `stream` or all of them, until it `expires`."""
+    """A token to be made: for one `stream` or all of them, until it `expires`, such as `90d`. The
+    audit log shows its `label`."""
 
-    role: Annotated[str, Meta(pattern="^(writer|reader|admin)$")]
-    stream: Text | UnsetType = UNSET
-    label: (
-        Annotated[str, Meta(max_length=100, description="what it is for; the audit log shows it")]
-        | UnsetType
-    ) = UNSET
-    expires: (
-        Annotated[Text, Meta(description="refused after this time, such as 90d")] | UnsetType
-    ) = UNSET
+    role: Literal["writer", "reader", "admin"]
+    stream: Text | None = None
+    label: Annotated[str, Meta(max_length=100)] = ""
+    expires: Text | None = None
 
 
 class NewKeys(Struct, forbid_unknown_fields=True):
@@ -139,12 +129,11 @@ class NewRetention(Struct, forbid_unknown_fields=True):
     retain: Text | None
 
 
-_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"?', re.DOTALL)
 _SAFE = re.compile(
     r"(Expected |Object missing required field `\w+`|Number out of range|Integer value out of"
     r" range)[^'\"]*"
 )
-_DECODERS: dict[type[Struct], msgspec.json.Decoder[Struct]] = {
+_DECODERS: dict[type[Struct], msgspec.json.Decoder[Any]] = {
     each: msgspec.json.Decoder(each)
     for each in (Event, Events, NewStream, NewKeys, NewRetention, NewToken)
 }
@@ -152,35 +141,33 @@ _DECODERS: dict[type[Struct], msgspec.json.Decoder[Struct]] = {
 
 def parse(body: bytes, kind: type[Body]) -> Body:
     """The body as a struct, or a Problem with status 400 that repeats none of it."""
-    value = _decoded(body, kind)
-    _check_members(body, _members(value))
+    value: Body = _decoded(body, _DECODERS[kind].decode)
+    _refuse_duplicates(body)
     return value
 
 
 def parse_events(body: bytes, *, lines: bool, most: int) -> SentEvents:
-    """The events of a body, added up. Too many are refused before they are parsed."""
-    if body.count(b"{") > most + 1 and _STRINGS.sub(b"", body).count(b"{") > most + (
-        0 if lines else 1
-    ):
-        raise too_many_events(most)
-    rows = [line for line in body.split(b"\n") if line.strip()] if lines else []
-    whole = Events([_decoded(row, Event) for row in rows]) if lines else _decoded(body, Events)
-    events, person = whole.events, whole.person
+    """The events of a body, added up. Equal events are counted first, so that most of the work is
+    done once for each different event."""
+    person: str | None = None
+    if lines:
+        events: list[Event] = _decoded(body, _DECODERS[Event].decode_lines)
+    else:
+        whole: Events = _decoded(body, _DECODERS[Events].decode)
+        events, person = whole.events, whole.person
+        # a second list of events would replace the first; a name may also be written with escapes
+        if b"\\" in body or max(body.count(b'"events"'), body.count(b'"person"')) > 1:
+            _refuse_duplicates(body)
     if not 1 <= len(events) <= most:
         raise too_many_events(most)
     sums: dict[str, int] = {}
-    largest, most_times, members = 1, 0, (0 if lines else 1) + (person is not UNSET)
-    for event in events:
-        key, count, amount = event.key, event.count, event.amount
-        members += (key is not UNSET) + (count is not UNSET) + (amount is not UNSET)
-        name = ONLY_KEY if key is UNSET else key
-        each = 1 if amount is UNSET else amount
-        times = 1 if count is UNSET else count
-        sums[name] = sums.get(name, 0) + times * each
-        largest, most_times = max(largest, each), max(most_times, times)
-    _check_members(body, members)
+    largest, most_times = 1, 0
+    for event, times in Counter(events).items():
+        count, amount = event.count * times, event.amount
+        sums[event.key] = sums.get(event.key, 0) + count * amount
+        largest, most_times = max(largest, amount), max(most_times, count)
     single = len(sums) == len(events) and most_times <= 1
-    return SentEvents(sums, largest, single, None if person is UNSET else person)
+    return SentEvents(sums, largest, single, person)
 
 
 def too_many_events(most: int) -> Problem:
@@ -196,56 +183,39 @@ def checked_text(value: str, what: str) -> str:
     return value
 
 
-def _decoded(body: bytes, kind: type[Body]) -> Body:
+def _decoded(body: bytes, decode: Callable[[bytes], Any]) -> Any:
     try:
-        return _DECODERS[kind].decode(body)  # type: ignore[return-value]
+        return decode(body)
     except msgspec.ValidationError as error:
-        found = _SAFE.fullmatch(
-            str(error)
-        )  # such a message comes from our types; other messages may quote the body
-        raise bad_request(
-            "wrong_body", _sentence(found[0]) if found else "the body has an unknown field or value"
-        ) from None
-    except (
-        ValueError,
-        RecursionError,
-    ):  # msgspec.DecodeError is one, and so is text that is not Unicode
-        raise bad_request("not_json", "the body must be one JSON value in UTF-8") from None
+        # such a message comes from our types; other messages may quote the body
+        safe = _SAFE.fullmatch(str(error))
+        detail = _sentence(safe[0]) if safe else "the body has an unknown field or value"
+        raise bad_request("wrong_body", detail) from None
+    except (ValueError, RecursionError):  # msgspec.DecodeError is a ValueError
+        raise bad_request("not_json", "the body must be JSON in UTF-8") from None
 
 
-def _sentence(found: str) -> str:
-    reason, _, place = found.partition(" - at `$")
+def _sentence(reason: str) -> str:
+    reason, _, place = reason.partition(" - at `$")
     where = re.sub(r"\[[^\]]*\]", "[]", place.rstrip("`")).lstrip(".") or "the body"
     return f"{where} does not fit: {reason.replace('`', '')}; see /v1/openapi.json"
 
 
-def _check_members(body: bytes, found: int) -> None:
-    """The parser keeps the last of two fields of one name; a field that it did not keep is noticed
-    here.
+def _refuse_duplicates(body: bytes) -> None:
+    """Refuse a body, which was decoded before, if an object in it names a field twice: the decoder
+    of structs keeps the last one."""
 
-    Every field has a colon, so a body with no more colons than fields needs no closer look, which
-    would take ten times as long.
-    """
-    if body.count(b":") != found and _STRINGS.sub(b"", body).count(b":") != found:
-        raise bad_request("duplicate_field", "an object must name each field once")
+    def once(pairs: list[tuple[str, object]]) -> None:
+        if len({name for name, _ in pairs}) != len(pairs):
+            raise bad_request("duplicate_field", "an object must name each field once")
 
-
-def _members(value: object) -> int:
-    """How many fields the objects of a decoded value have, all together."""
-    if isinstance(value, Struct):
-        found = [getattr(value, name) for name in value.__struct_fields__]
-        given = [each for each in found if each is not UNSET]
-        return sum(1 + _members(each) for each in given)
-    if isinstance(value, dict):
-        return sum(1 + _members(each) for each in value.values())
-    return (
-        sum(_members(each) for each in value if not isinstance(each, str))
-        if isinstance(value, list)
-        else 0
-    )
+    _decoded(body, partial(json.loads, object_pairs_hook=once))
 
 
 LONGEST_QUERY = 2048
+PARAMETERS = "fadecount.parameters"
+"""Where the router puts the names of the parameters that a route takes."""
+
 _CURSOR = re.compile(r"(-?\d{1,18})\.(\d{1,9})")
 
 
@@ -253,6 +223,7 @@ class Query:
     """The parameters of one request."""
 
     def __init__(self, raw: bytes, known: frozenset[str]) -> None:
+        """Parse a query that may have the ``known`` parameters, each once."""
         if len(raw) > LONGEST_QUERY:
             raise bad_request("bad_query", f"the query must be at most {LONGEST_QUERY} bytes")
         try:
@@ -268,8 +239,17 @@ class Query:
                 "bad_query", f"the query may have these parameters, each once: {names}"
             )
 
+    @classmethod
+    def of(cls, request: Request) -> Query:
+        """The query of a request, with the parameters that its route takes."""
+        return cls(request.scope["query_string"], request.scope[PARAMETERS])
+
     def __contains__(self, name: str) -> bool:
         return name in self._values
+
+    def page_after(self, cursor: str) -> str:
+        """The same query from a cursor on."""
+        return urlencode({**self._values, "cursor": cursor})
 
     def text(self, name: str) -> str | None:
         return self._values.get(name)
@@ -290,12 +270,7 @@ class Query:
         if text is None:
             return None
         try:
-            found = datetime.fromisoformat(
-                text.replace(" ", "+")
-            )  # an unescaped + arrives as a space
-            if found.tzinfo is None:
-                raise ValueError
-            return found.astimezone(UTC).timestamp()
+            return moment_of(text.replace(" ", "+"))  # an unescaped + arrives as a space
         except (ValueError, OverflowError):
             raise bad_request(
                 "bad_time", f"{name} must be a time with its zone, such as 2026-03-01T10:00:00Z"
@@ -317,10 +292,31 @@ class Query:
         text = self._values.get("cursor")
         if text is None:
             return None
-        found = _CURSOR.fullmatch(text)
-        if not found:
-            raise bad_request("bad_cursor", "cursor must be one that this service returned")
-        return int(found[1]), int(found[2])
+        parts = _CURSOR.fullmatch(text)
+        if not parts:
+            raise bad_cursor()
+        return int(parts[1]), int(parts[2])
+
+
+def bad_cursor() -> Problem:
+    return bad_request("bad_cursor", "cursor must be one that this service returned")
+
+
+def moment_of(text: str) -> float:
+    """A time in ISO 8601 with a zone, as Unix seconds; raises a ValueError or an OverflowError."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError
+    return moment.astimezone(UTC).timestamp()
+
+
+def utc_text(seconds: float) -> str:
+    """A time as it is shown.
+
+    >>> utc_text(0)
+    '1970-01-01T00:00:00Z'
+    """
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def tick_at(ticks: Ticks, seconds: float, name: str) -> int:

@@ -12,11 +12,10 @@ import json
 import logging
 import traceback
 
-from starlette.exceptions import HTTPException
-
 from fadecount.errors import FadecountError
 
 MEDIA_TYPE = "application/problem+json"
+log = logging.getLogger("fadecount.service")
 
 
 class Problem(FadecountError):  # noqa: N818 - the word that RFC 9457 has for it
@@ -92,37 +91,16 @@ def wrong_host() -> Problem:
     )
 
 
-def internal() -> Problem:
-    return Problem(500, "internal", "something went wrong here; the operator's log names it")
+def wrong_method(allowed: list[str]) -> Problem:
+    methods = ", ".join(allowed)
+    detail = f"this route takes {methods}"
+    return Problem(405, "wrong_method", detail, headers={"Allow": methods})
 
 
-log = logging.getLogger("fadecount.service")
-
-
-def noted(error: Exception, request_id: str | None = None) -> Problem:
+def internal(error: Exception, request_id: bytes) -> Problem:
     """Logs what failed and where, without values, and returns the answer to send."""
     where = traceback.extract_tb(error.__traceback__)[-1]
     what, file = type(error).__name__, where.filename.rpartition("/")[2]
-    log.error(
-        "failed: %s in %s line %s",
-        what,
-        file,
-        where.lineno,
-        extra={"request_id": request_id} if request_id else {},
-    )
-    return internal()
-
-
-def from_starlette(error: HTTPException) -> Problem:
-    """A refusal of the router as a :class:`Problem`."""
-    if error.status_code == 404:
-        return not_found()
-    if error.status_code == 405:
-        allowed = dict(error.headers or {})
-        return Problem(
-            405,
-            "wrong_method",
-            f"this route takes {allowed.get('Allow', 'other methods')}",
-            headers=allowed,
-        )
-    return Problem(error.status_code, "refused", "the request is not understood")
+    about = {"request_id": request_id.decode()}
+    log.error("failed: %s in %s line %s", what, file, where.lineno, extra=about)
+    return Problem(500, "internal", "something went wrong here; the operator's log names it")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from http import HTTPStatus
+from functools import partial
 from typing import Any, ClassVar
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from fadecount.service.http import PIECE_BYTES, SECURITY_HEADERS
+from fadecount.service.http import PIECE_BYTES, SECURITY_HEADERS, WRITE, Headers, problem_answer
 from fadecount.service.limits import Limits
-from fadecount.service.problems import MEDIA_TYPE, Problem, bad_request, too_large, too_slow
+from fadecount.service.problems import Problem, bad_request, too_large, too_slow
 
 HEAD_BYTES = 16 * 1024
 FRAMING_BYTES = 64 * 1024
@@ -125,6 +125,7 @@ class GuardedProtocol(HttpToolsProtocol):
             raise ValueError("not a target that every program reads alike")
         self.waiting.pop(self, None)
         super().on_headers_complete()
+        self.scope[WRITE] = partial(_write, self.cycle)  # type: ignore[literal-required]
         self._unanswered = [
             *(each for each in self._unanswered if not each.response_complete),
             self.cycle,
@@ -153,17 +154,15 @@ class GuardedProtocol(HttpToolsProtocol):
         self._in_message = False
         self._disarm()
         super().on_message_complete()
-        if (
-            self.cycle is not None and self.cycle.response_complete
-        ):  # it was answered before it was complete
+        # it was answered before it was complete
+        if self.cycle is not None and self.cycle.response_complete:
             self._arm(self.idle_seconds)
 
     def on_response_complete(self) -> None:
         waiting = bool(self.pipeline)
         if self.cycle is not None and self.cycle.response_complete:
-            self.cycle.body = (
-                bytearray()
-            )  # nobody reads it any more, and the connection may stay open for long
+            # nobody reads it any more, and the connection may stay open for long
+            self.cycle.body = bytearray()
         super().on_response_complete()
         if not self.pipeline:
             self._waiting_bytes = 0
@@ -238,23 +237,37 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
+def _write(cycle: Any, status: int, headers: Headers, body: bytes) -> bool:
+    """Send a whole answer in one write; False if the client must read its last answers first. The
+    headers are our own, so they need no check."""
+    if cycle.flow.write_paused:
+        return False
+    if cycle.disconnected:
+        return True
+    cycle.response_started = cycle.response_complete = True
+    cycle.waiting_for_100_continue = False
+    head = STATUS_LINE[status] + _lines((*cycle.default_headers, *headers)) + _SECURITY
+    end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
+    shown = b"" if cycle.scope["method"] == "HEAD" else body
+    cycle.transport.write(b"".join((head, end, shown)))
+    cycle.message_event.set()
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
+    return True
+
+
+def _lines(headers: Headers) -> bytes:
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+_SECURITY = _lines(SECURITY_HEADERS)
+
+
 def _raw(problem: Problem) -> bytes:
-    body = problem.body()
-    own = (
-        (b"content-type", MEDIA_TYPE.encode()),
-        (b"content-length", b"%d" % len(body)),
-        (b"connection", b"close"),
-    )
-    lines = b"".join(
-        b"%b: %b\r\n" % header
-        for header in (*own, (b"cache-control", b"no-store"), *SECURITY_HEADERS)
-    )
-    return b"HTTP/1.1 %d %b\r\n%b\r\n%b" % (
-        problem.status,
-        HTTPStatus(problem.status).phrase.encode(),
-        lines,
-        body,
-    )
+    answer = problem_answer(problem)
+    head = STATUS_LINE[answer.status] + _lines(answer.headers) + _SECURITY
+    return head + b"connection: close\r\n\r\n" + answer.body
 
 
 def guarded(limits: Limits) -> type[Any]:

@@ -1,63 +1,62 @@
-"""Routes that read: streams, releases, and what they cost. They see published releases and public
-facts, nothing else.
+"""Routes that read: streams, releases, windows, and what they cost. They see published releases and
+public facts, nothing else.
 
-Each answer is made once per closed tick, on a thread, and kept in memory until the next tick of its
-stream is closed.
+Each answer is made on a thread and kept in memory until the next tick of its stream is closed. Each
+has an entity tag, so a reader who has it already gets a status 304.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from fadecount.durations import UNITS
+from fadecount.durations import UNITS, parse_duration
+from fadecount.errors import ParameterError
 from fadecount.service.access import Access, Action
 from fadecount.service.answers import (
-    AgeStatement,
-    ComparisonAnswer,
-    PersonAnswer,
+    CountedWindow,
     PrivacyCurve,
+    PrivacyLosses,
     ReleasedRow,
     ReleasedTick,
     ReleasedValue,
     ReleasePage,
-    StreamDescription,
-    StreamList,
-    StreamSummary,
-    UnitAnswer,
+    Statement,
+    StreamPage,
+    WindowPage,
 )
 from fadecount.service.clock import Clock
-from fadecount.service.fading_curve import (
-    REFRESHED,
-    FadingCurve,
-    curve_of,
-    privacy_of_event,
-    unit_text,
-)
-from fadecount.service.http import FRESH, Tagged, json_answer, wants_csv
+from fadecount.service.fading_curve import REFRESHED, FadingCurve, curve_of, losses_of_event
+from fadecount.service.http import Answer, Tagged, wants_csv
 from fadecount.service.parsing import (
     LONGEST_NAME,
     MOST_ROWS,
     MOST_STREAMS,
     Query,
+    bad_cursor,
     first_from,
+    utc_text,
 )
 from fadecount.service.problems import bad_request, not_found
 from fadecount.service.reader_pool import Facts, ReaderPool, Release, read_page
-from fadecount.service.window_route import PARAMETERS, windows_maker
-from fadecount.streams.export import COLUMNS, csv_text
+from fadecount.service.routes import Handler
+from fadecount.service.stream_info import stream_info
+from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, csv_text, window_rows, windows_table
 from fadecount.streams.reader import Reader
+from fadecount.streams.windows import WindowCalendar, Windows
 
-_NONE = frozenset[str]()
-_PRIVACY = frozenset({"age", "time", "at", "refresh", "visits", "every", "during"})
+CSV = "text/csv; charset=utf-8"
 MOST_VISITS = 10_000
-_RANGE = frozenset({"key", "since", "until", "limit", "cursor"})
+MOST_CELLS = 1_000_000
+"""Windows times keys that one request may read."""
+
+LONGEST_PER = 12
+LONGEST_WINDOW = 1000 * UNITS["y"]
+WHOLE_TICKS = "per must be made of whole ticks of the stream, such as 1h or 1d"
 Maker = Callable[[Reader], Tagged]
 
 
@@ -69,18 +68,14 @@ class ReadContext:
     access: Access
     clock: Clock
     public: bool
-    clock_trouble: Callable[[str], str | None]
-    """What is wrong with the clock, for a given stream."""
-
-    def allowed(self, request: Request) -> str:
-        """The name of the stream of a request, if the request may read it."""
-        name: str = request.path_params["name"]
-        self.access.allow(request.scope, Action.READ, name)
-        return name
+    state_of: Callable[[str], str]
+    """What the process that writes says of a stream."""
 
     async def facts(self, request: Request) -> Facts:
         """The stream of a request, if the request may read it."""
-        return await self.pool.facts(self.allowed(request), request)
+        name: str = request.path_params["name"]
+        self.access.allow(request.scope, Action.READ, name)
+        return await self.pool.facts(name, request)
 
     async def kept(
         self,
@@ -90,152 +85,106 @@ class ReadContext:
         prepare: Callable[[], Maker],
         *,
         lasting: bool = False,
-    ) -> Response:
-        """The cached answer to a request, or a new one, cached until the next tick, or for longer
-        if it is ``lasting``.
+    ) -> Answer:
+        """The answer to a request, kept until the next tick, or for longer if it is ``lasting``.
 
-        ``prepare`` checks the query; a query that has an answer in the cache was checked before.
+        ``prepare`` checks the query; a query that has an answer in memory was checked before.
         """
         question = (kind, request.scope["query_string"])
         tagged = await self.pool.read(facts, question, prepare, request, lasting=lasting)
         return tagged.answer(request, public=self.public)
 
 
-def read_routes(context: ReadContext) -> Iterator[Route]:
-    """Each route checks the token, then answers from the cache or does all of its reading in one
-    call on a thread."""
-
-    async def releases(request: Request) -> Response:
-        facts = await context.facts(request)
-        as_table = wants_csv(request)
-
-        def prepare() -> Maker:
-            return _page_maker(
-                facts, Query(request.scope["query_string"], _RANGE), as_table=as_table
-            )
-
-        return await context.kept(request, facts, "csv" if as_table else "json", prepare)
-
-    async def latest(request: Request) -> Response:
-        facts = await context.facts(request)
-        if not facts.has_releases or facts.last_tick is None:
-            raise not_found("no tick of this stream has ended yet; ask again when one has")
-
-        def prepare() -> Maker:
-            Query(request.scope["query_string"], _NONE)
-            return lambda reader: latest_answer(reader, facts)
-
-        return await context.kept(request, facts, "latest", prepare)
-
-    async def windows(request: Request) -> Response:
-        facts = await context.facts(request)
-        as_table = wants_csv(request)
-
-        def prepare() -> Maker:
-            return windows_maker(
-                facts, Query(request.scope["query_string"], PARAMETERS), as_table=as_table
-            )
-
-        return await context.kept(request, facts, f"windows {as_table}", prepare)
-
-    async def privacy(request: Request) -> Response:
-        facts = await context.facts(request)
-        query = Query(request.scope["query_string"], _PRIVACY)
-        now = context.clock.now()
-        curve = curve_of(facts, now)
-        # closing other ticks does not change it
-        kind = f"curve {curve.stream.histories} {curve.ahead}"
-        if "refresh" in query:
-            return await context.kept(
-                request, facts, kind, lambda: _comparison(facts, query, now), lasting=True
-            )
-        if "visits" in query or "every" in query or "during" in query:
-            return await context.kept(
-                request, facts, kind, lambda: _person(facts, query, now), lasting=True
-            )
-        if "time" in query or "at" in query:
-            return json_answer(privacy_of_event(facts, query, now), cache=FRESH)
-        age = query.age("age")
-        if age is not None:
-            found = msgspec.structs.asdict(curve.statement(age))
-            return json_answer(
-                AgeStatement(**found, stream=facts.name, unit=unit_text(facts)), cache=FRESH
-            )
-        return await context.kept(
-            request, facts, kind, lambda: lambda _: _curve(facts, curve), lasting=True
-        )
-
-    yield Route("/v1/streams/{name}/releases", releases, methods=["GET"])
-    yield Route("/v1/streams/{name}/releases/latest", latest, methods=["GET"])
-    yield Route("/v1/streams/{name}/windows", windows, methods=["GET"])
-    yield Route("/v1/streams/{name}/privacy", privacy, methods=["GET"])
+def read_handlers(context: ReadContext) -> Mapping[str, Handler]:
+    """The handlers of the routes that read, by the names of the routes."""
+    handlers = (list_streams, get_stream, get_releases, get_latest, get_windows, get_privacy)
+    return {each.__name__: partial(each, context) for each in handlers}
 
 
-async def list_streams(context: ReadContext, request: Request) -> Response:
-    """``GET /v1/streams``: a page of the streams that the request may see."""
+async def list_streams(context: ReadContext, request: Request) -> Answer:
+    """A page of the streams that the request may see."""
     only = context.access.visible(request.scope)
-    query = Query(request.scope["query_string"], frozenset({"limit", "cursor"}))
-    limit, after = (
-        query.integer("limit", MOST_STREAMS, minimum=1, maximum=MOST_STREAMS),
-        query.text("cursor") or "",
-    )
+    query = Query.of(request)
+    limit = query.integer("limit", MOST_STREAMS, minimum=1, maximum=MOST_STREAMS)
+    after = query.text("cursor") or ""
     if len(after) > LONGEST_NAME or "\0" in after:
-        raise bad_request("bad_cursor", "cursor must be one that this service returned")
-
-    def read(reader: Reader) -> list[StreamSummary]:
-        found = (
-            reader.summaries(after=after, limit=limit + 1)
-            if only is None
-            else reader.summaries(only=only)
+        raise bad_cursor()
+    if only is None:
+        statuses = await context.pool.ask(
+            lambda reader: reader.statuses(after=after, limit=limit + 1), request
         )
-        return [
-            StreamSummary(name=name, tick_seconds=seconds, key_count=keys)
-            for name, seconds, keys in found
-        ]
-
-    found = await context.pool.ask(read, request)
-    following = found[limit - 1].name if len(found) > limit else None
-    return json_answer(StreamList(streams=found[:limit], next=following), cache=FRESH)
-
-
-async def describe_stream(context: ReadContext, request: Request) -> Response:
-    """``GET /v1/streams/{name}``: everything that is public about a stream."""
-    facts = await context.facts(request)
-    Query(request.scope["query_string"], _NONE)
-    return json_answer(
-        description(facts, context.clock.now(), context.clock_trouble(facts.name)), cache=FRESH
-    )
+    else:
+        statuses = await context.pool.ask(
+            lambda reader: [reader.status(only)] if reader.has(only) else [], request
+        )
+    now = context.clock.now()
+    streams = [
+        stream_info(each, context.state_of(each.description.name), now) for each in statuses[:limit]
+    ]
+    page = StreamPage(streams, next=streams[-1].name if len(statuses) > limit else None)
+    return Tagged.of(msgspec.json.encode(page)).answer(request, public=context.public)
 
 
-def description(facts: Facts, now: float, clock: str | None) -> StreamDescription:
+async def get_stream(context: ReadContext, request: Request) -> Answer:
     """Everything that is public about a stream."""
-    shown, unit = facts.ticks.shown, facts.status.description.unit
-    return StreamDescription(
-        name=facts.name,
-        tick_seconds=facts.ticks.tick_seconds,
-        zone=facts.ticks.zone,
-        keys=list(facts.keys),
-        mechanism=json.loads(facts.mechanism.to_json()),
-        unit=UnitAnswer(
-            of=unit.of,
-            amount=unit.amount,
-            events=unit.events,
-            keys=unit.keys,
-            sensitivity=unit.sensitivity,
-            text=unit.text,
-        ),
-        histories=facts.status.loss.histories,
-        retain_seconds=facts.status.retain_seconds,
-        first_tick=shown(facts.first_tick)
-        if facts.has_releases and facts.first_tick is not None
-        else None,
-        last_tick=shown(facts.last_tick)
-        if facts.has_releases and facts.last_tick is not None
-        else None,
-        last_id=facts.last_tick if facts.has_releases else None,
-        now=shown(facts.ticks.at(now)),
-        clock=clock,
-    )
+    facts = await context.facts(request)
+    Query.of(request)
+    state, now = context.state_of(facts.name), context.clock.now()
+    body = msgspec.json.encode(stream_info(facts.status, state, now, facts.keys))
+    return Tagged.of(body).answer(request, public=context.public)
+
+
+async def get_releases(context: ReadContext, request: Request) -> Answer:
+    """A page of released counts."""
+    facts, as_csv = await context.facts(request), wants_csv(request)
+
+    def prepare() -> Maker:
+        return _page_maker(facts, Query.of(request), as_csv=as_csv)
+
+    return await context.kept(request, facts, f"releases {as_csv}", prepare)
+
+
+async def get_latest(context: ReadContext, request: Request) -> Answer:
+    """The last published tick."""
+    facts = await context.facts(request)
+    if not facts.has_releases:
+        raise not_found("no tick of this stream has ended yet; ask again when one has")
+
+    def prepare() -> Maker:
+        Query.of(request)
+        last = facts.last_tick or 0
+        return lambda reader: Tagged.of(msgspec.json.encode(released_tick(reader, facts, last)))
+
+    return await context.kept(request, facts, "latest", prepare)
+
+
+async def get_windows(context: ReadContext, request: Request) -> Answer:
+    """Counts of hours, days, weeks and months: differences of published releases, with exact
+    intervals. They cost no privacy."""
+    facts, as_csv = await context.facts(request), wants_csv(request)
+
+    def prepare() -> Maker:
+        return _windows_maker(facts, Query.of(request), as_csv=as_csv)
+
+    return await context.kept(request, facts, f"windows {as_csv}", prepare)
+
+
+async def get_privacy(context: ReadContext, request: Request) -> Answer:
+    """The fading curve of a stream, or single losses."""
+    facts = await context.facts(request)
+    query, now = Query.of(request), context.clock.now()
+    curve = curve_of(facts, now)
+    kind = f"curve {curve.stream.histories} {curve.ahead}"  # closing other ticks does not change it
+    keep = partial(context.kept, request, facts, kind, lasting=True)
+    if "visits" in query or "every" in query or "during" in query:
+        return await keep(lambda: _person_maker(facts, query, curve))
+    if "time" in query or "at" in query:
+        losses = losses_of_event(facts, query, now)
+    elif (age := query.age("age")) is not None:
+        losses = [curve.statement(age)]
+    else:
+        return await keep(lambda: _curve_maker(facts, query, curve))
+    return _losses(facts, losses).answer(request, public=context.public)
 
 
 def released_tick(reader: Reader, facts: Facts, tick: int) -> ReleasedTick:
@@ -247,125 +196,114 @@ def released_tick(reader: Reader, facts: Facts, tick: int) -> ReleasedTick:
         ReleasedValue(key=facts.keys[row.position], value=row.value, low=row.low, high=row.high)
         for row in rows
     ]
-    return ReleasedTick(id=tick, tick=facts.ticks.shown(tick), releases=values)
+    return ReleasedTick(start=facts.ticks.shown(tick), releases=values)
 
 
-def latest_answer(reader: Reader, facts: Facts) -> Tagged:
-    """The last published tick."""
-    assert facts.last_tick is not None
-    return Tagged.of(
-        msgspec.json.encode(released_tick(reader, facts, facts.last_tick)), "application/json"
-    )
+def _losses(facts: Facts, losses: list[Statement]) -> Tagged:
+    unit = facts.status.description.unit.text
+    return Tagged.of(msgspec.json.encode(PrivacyLosses(facts.name, unit, losses)))
 
 
-def _curve(facts: Facts, curve: FadingCurve) -> Tagged:
-    found = PrivacyCurve(
-        stream=facts.name,
-        unit=unit_text(facts),
-        tick_seconds=curve.tick_seconds,
-        typical_error=round(curve.typical_error(), 1),
-        statements=curve.statements(),
-        curve=curve.curve(),
-        refresh=curve.refresh(),
-    )
-    return Tagged.of(msgspec.json.encode(found), "application/json")
-
-
-def _comparison(facts: Facts, query: Query, now: float) -> Maker:
-    every = query.age("refresh") or 0
-    if every not in REFRESHED:
+def _curve_maker(facts: Facts, query: Query, curve: FadingCurve) -> Maker:
+    every = query.age("refresh")
+    if every is not None and every not in REFRESHED:
         raise bad_request("bad_query", "refresh must be 1d, 1w, 1mo or 1y")
-    found = ComparisonAnswer(stream=facts.name, unit=unit_text(facts), refresh=None)
 
     def make(_: Reader) -> Tagged:
-        found.refresh = curve_of(facts, now).refresh(every)
-        return Tagged.of(msgspec.json.encode(found), "application/json")
+        answer = PrivacyCurve(
+            stream=facts.name,
+            unit=facts.status.description.unit.text,
+            tick_seconds=curve.tick_seconds,
+            typical_error=round(curve.typical_error(), 1),
+            statements=curve.statements(),
+            curve=curve.curve(),
+            refresh=curve.refresh(every),
+        )
+        return Tagged.of(msgspec.json.encode(answer))
 
     return make
 
 
-def _person(facts: Facts, query: Query, now: float) -> Maker:
+def _person_maker(facts: Facts, query: Query, curve: FadingCurve) -> Maker:
     visits = query.integer("visits", 1, minimum=1, maximum=1000)
     every, during = query.age("every") or UNITS["d"], query.age("during") or UNITS["mo"]
     if visits * -(-during // every) > MOST_VISITS:
-        raise bad_request(
-            "bad_query", f"visits in during must be at most {MOST_VISITS:,}; ask for a shorter time"
-        )
-
-    def make(_: Reader) -> Tagged:
-        unit = facts.status.description.unit
-        found = msgspec.structs.asdict(curve_of(facts, now).person(visits, every, during, unit))
-        return Tagged.of(
-            msgspec.json.encode(PersonAnswer(**found, stream=facts.name, unit=unit_text(facts))),
-            "application/json",
-        )
-
-    return make
+        detail = f"visits in during must be at most {MOST_VISITS:,}; ask for a shorter time"
+        raise bad_request("bad_query", detail)
+    unit = facts.status.description.unit
+    return lambda _: _losses(facts, [curve.person(visits, every, during, unit)])
 
 
-def _page_maker(facts: Facts, query: Query, *, as_table: bool) -> Maker:
-    limit = query.integer("limit", 1000, minimum=1, maximum=MOST_ROWS)
+def _position(facts: Facts, query: Query) -> int | None:
+    """The position of the key that is asked for; None for all of them."""
     key = query.text("key")
     if key is not None and key not in facts.positions:
         raise not_found()
-    position = None if key is None else facts.positions[key]
-    begin, end, skip, closed = _range(facts, query)
+    return None if key is None else facts.positions[key]
+
+
+def _range(facts: Facts, query: Query) -> tuple[int, int]:
+    """The ticks that begin in [since, until) and are there, first and last; none if the first is
+    after the last."""
+    since, until = query.moment("since"), query.moment("until")
+    if not facts.has_releases or facts.first_tick is None or facts.last_tick is None:
+        return 1, 0
+    first, last = facts.first_tick, facts.last_tick
+    if until is not None:
+        last = min(last, first_from(facts.ticks, until, "until") - 1)
+    if since is not None:
+        first = max(first, first_from(facts.ticks, since, "since"))
+    return first, last
+
+
+def _page_maker(facts: Facts, query: Query, *, as_csv: bool) -> Maker:
+    limit = query.integer("limit", 1000, minimum=1, maximum=MOST_ROWS)
+    position, cursor = _position(facts, query), query.cursor()
+    first, last = _range(facts, query)
+    skip = 0
+    since = query.moment("since")
+    if facts.has_releases and since is not None:
+        facts.require_kept(first_from(facts.ticks, since, "since"))
+    if facts.has_releases and cursor is not None:
+        facts.require_kept(cursor[0])
+        if cursor[0] >= first:
+            first, skip = cursor
+    closed = "until" in query and first <= last and last < (facts.last_tick or 0)
 
     def make(reader: Reader) -> Tagged:
         rows: list[Release] = []
-        if begin <= end:
+        if first <= last:
             rows = read_page(
-                reader, facts.name, begin, end + 1, skip=skip, limit=limit + 1, position=position
+                reader, facts.name, first, last + 1, skip=skip, limit=limit + 1, position=position
             )
         more, rows = len(rows) > limit, rows[:limit]
         following = f"{rows[-1].tick}.{rows[-1].position + 1}" if more else None
-        return _page(facts, rows, following, closed=closed or more, as_table=as_table)
+        body = _csv(facts, rows) if as_csv else _json(facts, rows, following)
+        return Tagged.of(
+            body,
+            CSV if as_csv else "application/json",
+            closed=closed or more,
+            next_page=None if following is None else query.page_after(following),
+        )
 
     return make
 
 
-def _range(facts: Facts, query: Query) -> tuple[int, int, int, bool]:
-    """The requested ticks, how many keys of the first one to skip, and whether all of them are
-    closed."""
-    since, until, cursor = query.moment("since"), query.moment("until"), query.cursor()
-    if not facts.has_releases or facts.first_tick is None or facts.last_tick is None:
-        return 1, 0, 0, False
-    begin = facts.first_tick
-    if since is not None:
-        asked = first_from(facts.ticks, since, "since")
-        facts.require_kept(asked)
-        begin = max(begin, asked)
-    wanted = None if until is None else first_from(facts.ticks, until, "until") - 1
-    end = facts.last_tick if wanted is None else min(wanted, facts.last_tick)
-    skip = 0
-    if cursor is not None:
-        facts.require_kept(cursor[0])
-    if cursor is not None and cursor[0] >= begin:
-        begin, skip = cursor
-    return begin, end, skip, wanted is not None and wanted <= facts.last_tick
+def _csv(facts: Facts, rows: list[Release]) -> bytes:
+    """A table with the times of exported files."""
+    starts = {tick: facts.ticks.local(tick) for tick in {row.tick for row in rows}}
+    lines = (
+        (facts.name, starts[row.tick], facts.keys[row.position], row.value, row.low, row.high)
+        for row in rows
+    )
+    return csv_text([COLUMNS, *lines]).encode()
 
 
-def _page(
-    facts: Facts, rows: list[Release], following: str | None, *, closed: bool, as_table: bool
-) -> Tagged:
-    shown_tick = (
-        facts.ticks.local if as_table else facts.ticks.shown
-    )  # a table has the times of exported files
-    ticks = {tick: shown_tick(tick) for tick in {row.tick for row in rows}}
-    if as_table:
-        lines = (
-            (facts.name, ticks[row.tick], facts.keys[row.position], row.value, row.low, row.high)
-            for row in rows
-        )
-        return Tagged.of(
-            csv_text([COLUMNS, *lines]).encode(),
-            "text/csv; charset=utf-8",
-            closed=closed,
-            next_cursor=following,
-        )
+def _json(facts: Facts, rows: list[Release], following: str | None) -> bytes:
+    starts = {tick: facts.ticks.shown(tick) for tick in {row.tick for row in rows}}
     shown = [
         ReleasedRow(
-            tick=ticks[row.tick],
+            start=starts[row.tick],
             key=facts.keys[row.position],
             value=row.value,
             low=row.low,
@@ -373,7 +311,84 @@ def _page(
         )
         for row in rows
     ]
-    page = ReleasePage(releases=shown, next=following)
-    return Tagged.of(
-        msgspec.json.encode(page), "application/json", closed=closed, next_cursor=following
-    )
+    return msgspec.json.encode(ReleasePage(releases=shown, next=following))
+
+
+def _windows_maker(facts: Facts, query: Query, *, as_csv: bool) -> Maker:
+    calendar, position = _calendar(facts, query.text("per")), _position(facts, query)
+    nonnegative = query.text("nonnegative") or "false"
+    if nonnegative not in ("true", "false"):
+        raise bad_request("bad_query", "nonnegative must be true or false")
+    first, last = _range(facts, query)
+    if facts.has_releases and "until" in query:
+        facts.require_kept(last)
+    count, keys = 0, len(facts.keys)
+    if first <= last:
+        seconds = (last - first + 1) * facts.ticks.tick_seconds
+        count = seconds // parse_duration(calendar.per) + 2
+    if count * keys > MOST_CELLS or count * (keys if position is None else 1) > MOST_ROWS:
+        raise bad_request(
+            "bad_query",
+            f"there must be at most {MOST_ROWS:,} windows of all keys together; give key, or since",
+        )
+    positions = range(keys) if position is None else (position,)
+
+    def make(reader: Reader) -> Tagged:
+        windows = None
+        if count:
+            try:
+                windows = reader.windows(
+                    facts.name,
+                    per=calendar.per,
+                    since=first,
+                    until=last + 1,
+                    nonnegative=nonnegative == "true",
+                )
+            except ParameterError:
+                raise bad_request("bad_query", WHOLE_TICKS) from None
+        if as_csv:
+            lines = () if windows is None else windows_table(windows, facts.keys, positions)
+            rows = window_rows(facts.name, lines, facts.ticks.zone) if lines else ()
+            return Tagged.of(csv_text([WINDOW_COLUMNS, *rows]).encode(), CSV)
+        shown = [] if windows is None else _counted(facts, windows, positions)
+        page = WindowPage(per=calendar.per, zone=facts.ticks.zone, windows=shown)
+        return Tagged.of(msgspec.json.encode(page))
+
+    return make
+
+
+def _calendar(facts: Facts, per: str | None) -> WindowCalendar:
+    try:
+        if per is None or len(per) > LONGEST_PER:
+            raise ParameterError("per")
+        calendar = WindowCalendar(per=per, zone=facts.ticks.zone)
+    except ParameterError:
+        detail = "per must be the length of a window, such as 1h, 1d, 1w or 1mo"
+        raise bad_request("bad_query", detail) from None
+    if parse_duration(per) < facts.ticks.tick_seconds:
+        raise bad_request("bad_query", WHOLE_TICKS)
+    if parse_duration(per) > LONGEST_WINDOW:  # it would end after the last year of the calendar
+        raise bad_request("bad_query", "per must be at most 1,000 years")
+    return calendar
+
+
+def _counted(
+    facts: Facts, windows: Windows, positions: range | tuple[int, ...]
+) -> list[CountedWindow]:
+    """One row for each window and key that existed then."""
+    low, high = windows.low, windows.high
+    spans = zip(windows.starts.tolist(), windows.ends.tolist(), strict=True)
+    return [
+        CountedWindow(
+            start=utc_text(start),
+            end=utc_text(end),
+            partial=bool(windows.partial[at]),
+            key=facts.keys[position],
+            value=int(windows.values[at, position]),
+            low=int(low[at, position]),
+            high=int(high[at, position]),
+        )
+        for at, (start, end) in enumerate(spans)
+        for position in positions
+        if position < windows.values.shape[1] and windows.known[at, position]
+    ]

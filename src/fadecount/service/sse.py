@@ -8,14 +8,14 @@ MEDIA_TYPE = "text/event-stream"
 HEARTBEAT = b": still here\n\n"
 
 
-def frame(data: str, *, event: str, number: int | None = None) -> bytes:
-    """One event. ``data`` may have several lines; ``number`` is what a client sends back as
+def frame(data: str, *, event: str, id: str | None = None) -> bytes:  # noqa: A002 - its name on the wire
+    """One event. ``data`` may have several lines; ``id`` is what a client sends back as
     ``Last-Event-ID``.
 
-    >>> frame("hello", event="tick", number=7)
+    >>> frame("hello", event="tick", id="7")
     b'id: 7\\nevent: tick\\ndata: hello\\n\\n'
     """
-    lines = [] if number is None else [f"id: {number}"]
+    lines = [] if id is None else [f"id: {id}"]
     lines += [f"event: {event}", *(f"data: {line}" for line in data.splitlines() or [""])]
     return ("\n".join(lines) + "\n\n").encode()
 

@@ -1,4 +1,4 @@
-"""Where each stream stands: for operators as JSON (``/v1/status``), and as gauges for Prometheus.
+"""Where each stream stands, as gauges for Prometheus.
 
 Everything here is public: what a stream is, which ticks are released, what the clock and the fence
 say, and the released values themselves. Nothing depends on events that are not released. When a
@@ -12,17 +12,13 @@ import asyncio
 from collections.abc import Callable, Iterator
 
 from prometheus_client.core import GaugeMetricFamily
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from fadecount.service.access import Action
-from fadecount.service.answers import ReleasedValue, StatusPage, StreamStatus
-from fadecount.service.http import NEVER, json_answer
-from fadecount.service.parsing import LONGEST_NAME, MOST_STREAMS, Query
-from fadecount.service.problems import Problem, bad_request
+from fadecount.service.answers import ReleasedValue
+from fadecount.service.parsing import MOST_STREAMS
+from fadecount.service.problems import Problem
 from fadecount.service.read_routes import ReadContext, released_tick
 from fadecount.service.reader_pool import read_facts
+from fadecount.service.stream_info import StreamInfo, stream_info
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
 
@@ -37,54 +33,7 @@ _ENDS: tuple[tuple[str, str, Callable[[ReleasedValue], int]], ...] = (
 )
 
 
-def stream_status(status: Status, state: str, now: float) -> StreamStatus:
-    """The status of one stream. ``state`` is what the process that writes says of it."""
-    ticks, last = status.description.ticks, status.published_tick
-    horizon = status.description.mechanism.schedule.horizon
-    ended = horizon is not None and status.published_steps >= horizon
-    due = None if last is None or ended else ticks.start_seconds(last + 2)
-    return StreamStatus(
-        name=status.description.name,
-        state="ended" if ended else state,
-        tick_seconds=ticks.tick_seconds,
-        key_count=status.width,
-        retain_seconds=status.retain_seconds,
-        released_until=ticks.shown(last + 1)
-        if last is not None and status.published_steps
-        else None,
-        lag_seconds=0 if due is None else max(0, int(now - due)),
-        histories=status.loss.histories,
-    )
-
-
-def status_route(context: ReadContext, state_of: Callable[[str], str]) -> Route:
-    """``GET /v1/status``, for readers of all streams."""
-
-    async def answer(request: Request) -> Response:
-        context.access.allow(request.scope, Action.READ, None)
-        query = Query(request.scope["query_string"], frozenset({"limit", "cursor"}))
-        limit, after = (
-            query.integer("limit", MOST_STREAMS, minimum=1, maximum=MOST_STREAMS),
-            query.text("cursor") or "",
-        )
-        if len(after) > LONGEST_NAME:
-            raise bad_request("bad_cursor", "cursor must be one that this service returned")
-        statuses = await context.pool.ask(
-            lambda reader: reader.statuses(after=after, limit=limit + 1), request
-        )
-        now = context.clock.now()
-        shown = [
-            stream_status(each, state_of(each.description.name), now) for each in statuses[:limit]
-        ]
-        following = shown[-1].name if len(statuses) > limit else None
-        return json_answer(StatusPage(streams=shown, next=following), cache=NEVER)
-
-    return Route("/v1/status", answer, methods=["GET"])
-
-
-async def stream_gauges(
-    context: ReadContext, state_of: Callable[[str], str], most_values: int
-) -> list[GaugeMetricFamily]:
+async def stream_gauges(context: ReadContext, most_values: int) -> list[GaugeMetricFamily]:
     """The gauges of each stream, for at most ``MOST_STREAMS`` streams and ``most_values`` released
     values; none if the store does not answer.
 
@@ -97,7 +46,7 @@ async def stream_gauges(
     except (Problem, TimeoutError):
         return []
     now = context.clock.now()
-    families = list(_of_streams(statuses, state_of, now))
+    families = list(_of_streams(statuses, context.state_of, now))
     return [*families, *_of_values(statuses, values)] if most_values else families
 
 
@@ -131,11 +80,11 @@ def _of_streams(
     statuses: list[Status], state_of: Callable[[str], str], now: float
 ) -> Iterator[GaugeMetricFamily]:
     shown = [
-        (each, stream_status(each, state_of(each.description.name), now))
+        (each, stream_info(each, state_of(each.description.name), now))
         for each in statuses[:MOST_STREAMS]
     ]
 
-    def family(name: str, about: str, value: Callable[[StreamStatus], float]) -> GaugeMetricFamily:
+    def family(name: str, about: str, value: Callable[[StreamInfo], float]) -> GaugeMetricFamily:
         made = GaugeMetricFamily(f"fadecount_stream_{name}", about, labels=["stream"])
         for _, each in shown:
             made.add_metric([each.name], value(each))

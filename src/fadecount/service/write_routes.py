@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
@@ -25,8 +23,8 @@ from fadecount.mechanisms import (
     require_planned_tick,
 )
 from fadecount.service.access import Access, Action
-from fadecount.service.answers import Accepted, Created, Declared, Deleted, Retained
-from fadecount.service.http import is_packed, json_answer, read_body, unpacked
+from fadecount.service.answers import Accepted, Changed, Created
+from fadecount.service.http import Answer, is_packed, json_answer, read_body, unpacked
 from fadecount.service.limits import Limits
 from fadecount.service.parsing import (
     LONGEST_ID,
@@ -36,12 +34,13 @@ from fadecount.service.parsing import (
     NewRetention,
     NewStream,
     NewUnit,
-    SentEvents,
+    Query,
     checked_text,
     parse,
     parse_events,
 )
 from fadecount.service.problems import Problem, bad_request, unavailable
+from fadecount.service.routes import Handler
 from fadecount.service.tokens import Grant
 from fadecount.service.writer import Leader, Writer
 from fadecount.streams import Description, Ticks, Unit
@@ -55,6 +54,7 @@ LARGEST_ON_LOOP = 1 << 14
 """Bytes of a body that are parsed at once; a larger one is parsed on a thread, so other requests do
 not wait for it."""
 
+_JSON = ("application/json",)
 _LINES = ("application/x-ndjson", "application/jsonl")
 _BAD_STREAM = (
     "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters"
@@ -80,16 +80,12 @@ class WriteContext:
         """The body of a request, unpacked and parsed."""
         if media_type(request) not in kinds:
             raise Problem(415, "unsupported_type", f"Content-Type must be {' or '.join(kinds)}")
-        sent, packed, limit = (
-            await read_body(request, self.limits),
-            is_packed(request),
-            self.limits.body_bytes,
-        )
+        sent, packed = await read_body(request, self.limits), is_packed(request)
         if not packed and len(sent) <= LARGEST_ON_LOOP:
             return parsed(sent)
 
         def work() -> Parsed:
-            return parsed(unpacked(sent, limit) if packed else sent)
+            return parsed(unpacked(sent, self.limits.body_bytes) if packed else sent)
 
         return await asyncio.get_running_loop().run_in_executor(self.parsers, work)
 
@@ -97,81 +93,72 @@ class WriteContext:
         """Run an administrative act on the writing thread; the audit log names the token."""
 
         def act(leader: Leader) -> Result:
-            with acting_as(_actor(grant)):
+            with acting_as(grant.shown if grant else "no token"):
                 return work(leader)
 
-        return await _recorded(self.writer.call(act))
+        try:
+            result: Result = await self.writer.call(act)
+        except AuditLogError as error:
+            log.error("an administrative act is refused: %s", error)
+            detail = "the audit log cannot be written; the operator's log says why"
+            raise unavailable(detail) from None
+        return result
 
 
-async def _recorded(act: asyncio.Future[Result]) -> Result:
-    """The result of an act, unless the audit log could not record it."""
-    try:
-        return await act
-    except AuditLogError as error:
-        log.error("an administrative act is refused: %s", error)
-        raise unavailable("the audit log cannot be written; the operator's log says why") from None
+def write_handlers(context: WriteContext) -> dict[str, Handler]:
+    """The handlers of the routes that write, by the names of the routes."""
+    handlers = (post_events, create_stream, declare_keys, set_retention, delete_stream)
+    return {each.__name__: partial(each, context) for each in handlers}
 
 
-def write_routes(context: WriteContext) -> Iterator[Route]:
-    limits = context.limits
-
-    async def events(request: Request) -> Response:
-        """202 when the events are durable."""
-        name = request.path_params["name"]
-        grant = context.access.allow(request.scope, Action.WRITE, name)
-        if request.scope["query_string"]:
-            raise bad_request("bad_query", "this route takes no parameters")
-        batch_id, lines = _batch_id(request), media_type(request) in _LINES
-
-        def parsed(body: bytes) -> SentEvents:
-            return parse_events(body, lines=lines, most=limits.events_per_request)
-
-        sent = await context.body(request, ("application/json", *_LINES), parsed)
-        own = None if batch_id is None or grant is None else f"{grant.id}/{batch_id}"
-        counted = await context.writer.accept(name, sent, own)
-        return json_answer(Accepted(accepted=True, repeated=not counted), status=202)
-
-    async def keys(request: Request) -> Response:
-        """Declare more keys; known ones stay as they are."""
-        name = request.path_params["name"]
-        grant = context.access.allow(request.scope, Action.MANAGE, name)
-        new = await context.body(
-            request, ("application/json",), lambda body: _keys(parse(body, NewKeys).keys)
-        )
-        await context.administer(grant, lambda leader: leader.declare(name, new))
-        return json_answer(Declared(name=name))
-
-    async def retention(request: Request) -> Response:
-        """Keep releases for another time; older ones are removed, a few at a time."""
-        name = request.path_params["name"]
-        grant = context.access.allow(request.scope, Action.MANAGE, name)
-        new = await context.body(
-            request, ("application/json",), lambda body: parse(body, NewRetention)
-        )
-        described = await context.writer.call(lambda leader: leader.description(name))
-        seconds = _retention(UNSET if new.retain is None else new.retain, described)
-        await context.administer(grant, lambda leader: leader.retain(name, seconds))
-        return json_answer(Retained(name=name, retain_seconds=seconds))
-
-    yield Route("/v1/streams/{name}/events", events, methods=["POST"])
-    yield Route("/v1/streams/{name}/keys", keys, methods=["POST"])
-    yield Route("/v1/streams/{name}/retention", retention, methods=["PUT"])
+async def post_events(context: WriteContext, request: Request) -> Answer:
+    """Count events; 202 when they are durable."""
+    name = request.path_params["name"]
+    grant = context.access.allow(request.scope, Action.WRITE, name)
+    Query.of(request)
+    batch_id, lines = _batch_id(request), media_type(request) in _LINES
+    most = context.limits.events_per_request
+    sent = await context.body(
+        request,
+        ("application/json", *_LINES),
+        lambda body: parse_events(body, lines=lines, most=most),
+    )
+    own = None if batch_id is None or grant is None else f"{grant.id}/{batch_id}"
+    counted = await context.writer.accept(name, sent, own)
+    return json_answer(Accepted(accepted=True, repeated=not counted), status=202)
 
 
-async def delete_stream(context: WriteContext, request: Request) -> Response:
-    """``DELETE /v1/streams/{name}``: remove a stream with all its releases. Its name stays taken if
-    it had any."""
+async def declare_keys(context: WriteContext, request: Request) -> Answer:
+    """Declare more keys; known ones stay as they are."""
     name = request.path_params["name"]
     grant = context.access.allow(request.scope, Action.MANAGE, name)
-    if request.scope["query_string"]:
-        raise bad_request("bad_query", "this route takes no parameters")
+    new = await context.body(request, _JSON, lambda body: _keys(parse(body, NewKeys).keys))
+    await context.administer(grant, lambda leader: leader.declare(name, new))
+    return json_answer(Changed(name))
+
+
+async def set_retention(context: WriteContext, request: Request) -> Answer:
+    """Keep releases for another time; older ones are removed, a few at a time."""
+    name = request.path_params["name"]
+    grant = context.access.allow(request.scope, Action.MANAGE, name)
+    new = await context.body(request, _JSON, lambda body: parse(body, NewRetention))
+    described = await context.writer.call(lambda leader: leader.description(name))
+    seconds = _retention(new.retain, described)
+    await context.administer(grant, lambda leader: leader.retain(name, seconds))
+    return json_answer(Changed(name))
+
+
+async def delete_stream(context: WriteContext, request: Request) -> Answer:
+    """Remove a stream with all its releases. Its name stays taken if it had any."""
+    name = request.path_params["name"]
+    grant = context.access.allow(request.scope, Action.MANAGE, name)
+    Query.of(request)
     await context.administer(grant, lambda leader: leader.delete(name))
-    return json_answer(Deleted(name=name))
+    return json_answer(Changed(name))
 
 
-async def create_stream(context: WriteContext, request: Request) -> Response:
-    """``POST /v1/streams``: create a stream that begins with the current tick; repeating the
-    request changes nothing."""
+async def create_stream(context: WriteContext, request: Request) -> Answer:
+    """Create a stream that begins with the current tick; repeating the request changes nothing."""
     grant = context.access.allow_some(request.scope, Action.MANAGE)
 
     def parsed(body: bytes) -> tuple[Description, list[str], int | None]:
@@ -180,11 +167,11 @@ async def create_stream(context: WriteContext, request: Request) -> Response:
         described = _description(new)
         return (
             described,
-            [ONLY_KEY] if new.keys is UNSET else _keys(new.keys),
+            [ONLY_KEY] if new.keys is None else _keys(new.keys),
             _retention(new.retain, described),
         )
 
-    description, keys, retain = await context.body(request, ("application/json",), parsed)
+    description, keys, retain = await context.body(request, _JSON, parsed)
     created = await context.administer(
         grant, lambda leader: leader.create(description, keys, retain)
     )
@@ -193,14 +180,9 @@ async def create_stream(context: WriteContext, request: Request) -> Response:
     )
 
 
-def _actor(grant: Grant | None) -> str:
-    """Who does it, for the audit log."""
-    return grant.shown if grant else "no token"
-
-
-def _retention(given: str | UnsetType, description: Description) -> int | None:
+def _retention(given: str | None, description: Description) -> int | None:
     try:
-        seconds = None if isinstance(given, UnsetType) else parse_duration(given)
+        seconds = None if given is None else parse_duration(given)
     except (ParameterError, ValueError, OverflowError):
         raise bad_request("bad_retention", "retain must be a length of time, such as 90d") from None
     if seconds is not None and not description.ticks.tick_seconds <= seconds <= LONGEST_RETENTION:
@@ -212,15 +194,14 @@ def _retention(given: str | UnsetType, description: Description) -> int | None:
 
 
 def _description(new: NewStream) -> Description:
-    given = new.plan if isinstance(new.mechanism, UnsetType) else new.mechanism
-    if isinstance(given, UnsetType) or (new.mechanism is not UNSET and new.plan is not UNSET):
+    given = new.plan if new.mechanism is None else new.mechanism
+    if given is None or (new.mechanism is not None and new.plan is not None):
         raise bad_request("bad_mechanism", "give mechanism, or plan")
-    zone = "UTC" if new.zone is UNSET else new.zone
     try:
         mechanism = Mechanism.from_json(msgspec.json.encode(_marked(given)))
         if mechanism.schedule.delay > LONGEST_DELAY:
             raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
-        ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=zone)
+        ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=new.zone)
         unit = _unit(new.unit)
         _check_planned(given, mechanism, ticks, unit)
         return Description(name=new.name, mechanism=mechanism, ticks=ticks, unit=unit)
@@ -247,9 +228,9 @@ def _check_planned(given: JsonObject, mechanism: Mechanism, ticks: Ticks, unit: 
         ) from None
 
 
-def _unit(new: NewUnit | UnsetType) -> Unit:
+def _unit(new: NewUnit) -> Unit:
     try:
-        return Unit() if isinstance(new, UnsetType) else Unit.from_json(msgspec.to_builtins(new))
+        return Unit.from_json(msgspec.to_builtins(new))
     except ParameterError:
         raise bad_request(
             "bad_unit",

@@ -382,10 +382,10 @@ class Intake:
                 sent[person] += number
             # more than the cap cannot count
             wanted = {person: min(number, unit.events) for person, number in sent.items()}
-            counted.update(self._note(tick, wanted))
+            counted.update(self._note(tick, wanted).items())
             return [unit.takes(counted, *each) for each in entries]
         # after this, other processes wait with these persons
-        counted.update(self._note(tick, dict.fromkeys(persons, 0)))
+        counted.update(self._note(tick, dict.fromkeys(persons, 0)).items())
         stored: dict[Hashable, bytes] = {each[:2]: self._pair(*each[:2]) for each in entries}
         earlier = self._counted(tick, stored.values())
         counted.update((each, earlier[name]) for each, name in stored.items() if name in earlier)

@@ -3,7 +3,6 @@ inputs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -76,24 +75,6 @@ class Reader:
     def has(self, name: str) -> bool:
         """Whether there is a stream of that name."""
         return bool(self._database.query("SELECT 1 FROM streams WHERE name = ?", (name,)))
-
-    def summaries(
-        self, *, after: str = "", limit: int = 1000, only: str | None = None
-    ) -> list[tuple[str, int, int]]:
-        """(name, tick seconds, number of keys) of the streams after a name, in alphabetical order;
-        or of one stream."""
-        if only is not None:
-            rows = self._database.query(
-                "SELECT name, description, width FROM streams WHERE name = ?", (only,)
-            )
-        else:
-            rows = self._database.query(
-                "SELECT name, description, width FROM streams WHERE name > ? ORDER BY name LIMIT ?",
-                (after, limit),
-            )
-        return [
-            (name, int(json.loads(text)["tick_seconds"]), int(width)) for name, text, width in rows
-        ]
 
     def published(self) -> list[tuple[str, int | None, int]]:
         """(name, last published tick, number of keys) of every stream."""

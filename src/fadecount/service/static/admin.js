@@ -77,7 +77,7 @@ function leave(words = "") {
 }
 
 async function showStreams(more = false) {
-  const page = await call("GET", `/v1/status?${new URLSearchParams({ limit: PAGE, ...(more && cursor ? { cursor } : {}) })}`);
+  const page = await call("GET", `/v1/streams?${new URLSearchParams({ limit: PAGE, ...(more && cursor ? { cursor } : {}) })}`);
   const rows = page.streams.map((each) => {
     const name = cell(made("a", each.name));
     name.className = "name";
@@ -86,7 +86,7 @@ async function showStreams(more = false) {
     state.dataset.state = each.state;
     const late = made("td", each.lag_seconds >= 1 ? roughly(each.lag_seconds) : "", each.lag_seconds > each.tick_seconds ? "late" : "");
     const kept = each.retain_seconds === null ? "ever" : duration(each.retain_seconds).replace(/^(?=[a-z])/, "1 ");
-    return row([name, cell(state), number(each.key_count), duration(each.tick_seconds), each.released_until ? time(each.released_until) : "nothing yet", late, kept]);
+    return row([name, cell(state), number(each.key_count), duration(each.tick_seconds), each.last_end ? time(each.last_end) : "nothing yet", late, kept]);
   });
   names = [...(more ? names : []), ...page.streams.map((each) => each.name)];
   cursor = page.next;

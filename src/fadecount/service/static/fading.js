@@ -110,7 +110,7 @@ export class Fading {
     byId("age-words").textContent = here.age;
     byId("age-loss").textContent = here.shown;
     this.slider.setAttribute("aria-valuetext", `${here.age} ago: a privacy loss of at most ${here.shown}, at most ${here.sure} sure`);
-    byId("meaning").textContent = here.meaning[0].toUpperCase() + here.meaning.slice(1);
+    byId("meaning").textContent = here.meaning;
     byId("guess-ours").style.setProperty("width", `${2 * (sure(here) - 50)}%`);
     byId("guess-refresh").style.setProperty("width", comparing ? `${2 * (sure(other) - 50)}%` : "0");
     byId("guess-refresh").style.setProperty("visibility", comparing ? "visible" : "hidden");
@@ -140,8 +140,7 @@ export class Fading {
       throw error;
     });
     if (!found || query.toString() !== new URLSearchParams({ visits: byId("times").value, every: byId("each").value, during: byId("during").value }).toString()) return;
-    byId("person-loss").textContent = found.shown;
-    byId("person-meaning").textContent = found.meaning;
+    [byId("person-loss").textContent, byId("person-meaning").textContent] = [found.losses[0].shown, found.losses[0].meaning];
   }
 
   caption() {
@@ -153,7 +152,7 @@ export class Fading {
   /* What has been lost: ages that the stream has reached. Older ages come later. */
   table() {
     const { statements, curve, tick_seconds: tick } = this.privacy;
-    const { first_tick: first, last_tick: last } = this.facts;
+    const { first_start: first, last_start: last } = this.facts;
     const reached = first ? (Date.parse(last) - Date.parse(first)) / 1000 + tick : 0;
     const ages = new Map(curve.map((point, index) => [point.age_seconds, index]));
     const row = (each) => [each.age, each.shown, each.sure, this.refresh?.points[ages.get(each.age_seconds)].shown ?? ""];

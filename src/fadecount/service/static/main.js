@@ -56,7 +56,7 @@ async function showStream(name) {
   document.title = `${name}: fadecount`;
   await Promise.all([view.open(facts, privacy, signal), fonts()]);
   only("stream");
-  follow(name, { onTick: (tick) => view.tick(tick), onState: connection, signal, after: facts.last_id });
+  follow(name, { onTick: (tick) => view.tick(tick), onState: connection, signal, after: facts.last_start });
 }
 
 async function showDescription() {

@@ -27,7 +27,7 @@ export class StreamView {
   }
 
   async open(facts, privacy, signal) {
-    Object.assign(this, { facts, signal, rows: [], last: facts.last_tick ? Date.parse(facts.last_tick) : null });
+    Object.assign(this, { facts, signal, rows: [], last: facts.last_start ? Date.parse(facts.last_start) : null });
     byId("stream-name").textContent = facts.name;
     byId("tick-words").textContent = duration(facts.tick_seconds);
     this.per = TOTAL;
@@ -62,7 +62,7 @@ export class StreamView {
     const step = this.step();
     const least = this.per === TOTAL ? 12 : 4;
     const fits = ([length]) => length / step >= least && length / this.facts.tick_seconds <= MOST_TICKS;
-    const whole = this.facts.first_tick && this.last - Date.parse(this.facts.first_tick) > MOST_TICKS * this.facts.tick_seconds * 1000;
+    const whole = this.facts.first_start && this.last - Date.parse(this.facts.first_start) > MOST_TICKS * this.facts.tick_seconds * 1000;
     const ranges = [...RANGES.filter(fits), [null, whole ? `last ${number(MOST_TICKS)} ticks` : "all"]];
     this.range = (ranges.find(([length]) => length && length / step >= (this.per === TOTAL ? 100 : 7)) ?? ranges[0])[0];
     choices(byId("ranges"), "range", ranges.map(([length, label]) => [String(length), label]), String(this.range), (value) => {
@@ -76,7 +76,7 @@ export class StreamView {
   shownKeys() { return this.key === EVERY_KEY ? this.facts.keys.slice(0, MOST_CHARTS) : [this.key]; }
 
   from() {
-    const begin = this.facts.first_tick ? Date.parse(this.facts.first_tick) : 0;
+    const begin = this.facts.first_start ? Date.parse(this.facts.first_start) : 0;
     if (this.last === null) return begin;
     const { tick_seconds: tick, keys } = this.facts;
     const most = this.key === EVERY_KEY && this.per === TOTAL ? Math.floor(MOST_ROWS / Math.min(keys.length, MOST_CHARTS)) : MOST_TICKS;
@@ -92,7 +92,7 @@ export class StreamView {
       if (this.wanted !== wanted) return;
       const keys = new Set(this.shownKeys());
       const later = this.per === TOTAL ? this.rows.filter((row) => keys.has(row.key) && row.time > before) : [];
-      const timed = found.filter((row) => keys.has(row.key)).map((row) => ({ ...row, time: Date.parse(row.tick), ...(row.tick_end ? { end: Date.parse(row.tick_end) } : {}) }));
+      const timed = found.filter((row) => keys.has(row.key)).map((row) => ({ ...row, time: Date.parse(row.start), ...(row.end ? { stop: row.end, end: Date.parse(row.end) } : {}) }));
       this.rows = [...timed, ...later];
     }
     this.paint();
@@ -108,15 +108,15 @@ export class StreamView {
   }
 
   tick(tick) {
-    const time = Date.parse(tick.tick);
+    const time = Date.parse(tick.start);
     if (this.last !== null && time <= this.last) return;
     const first = this.last === null;
     this.last = time;
-    this.facts.first_tick ??= tick.tick;
+    this.facts.first_start ??= tick.start;
     if (first) this.rangeChoice();
     if (this.per === TOTAL) {
       const keys = new Set(this.shownKeys());
-      this.rows.push(...tick.releases.filter((row) => keys.has(row.key)).map((row) => ({ ...row, tick: tick.tick, time })));
+      this.rows.push(...tick.releases.filter((row) => keys.has(row.key)).map((row) => ({ ...row, start: tick.start, time })));
       this.paint();
     } else if (!this.reloading) {
       this.reloading = setTimeout(() => { this.reloading = null; this.load(); }, 1000);
@@ -182,7 +182,7 @@ export class StreamView {
     byId("legend").classList.toggle("pale", empty);
     const { tick_seconds: tick, zone } = this.facts;
     if (empty) {
-      const due = Date.parse(this.facts.now) + tick * 1000;
+      const due = Date.parse(this.facts.open_start) + tick * 1000;
       byId("empty-words").textContent = `The first count is published when the first ${duration(tick)} ends, at ${moment(due, tick % 86400 ? tick : 3600, zone)}, in about ${roughly(Math.max(1, (due - Date.now()) / 1000) > tick ? tick : Math.max(1, (due - Date.now()) / 1000))}. Nothing is shown before.`;
       [byId("value").textContent, byId("margin").textContent, byId("as-of").textContent] = ["–", "", "no tick has ended yet"];
       return;
@@ -218,7 +218,7 @@ export class StreamView {
   save() {
     const total = this.per === TOTAL;
     const header = ["stream", "tick", ...(total ? [] : ["tick_end", "partial"]), "key", "value", "low", "high"];
-    const lines = this.rows.map((row) => [this.facts.name, row.tick, ...(total ? [] : [row.tick_end, row.partial]), row.key, row.value, row.low, row.high]);
+    const lines = this.rows.map((row) => [this.facts.name, row.start, ...(total ? [] : [row.stop, row.partial]), row.key, row.value, row.low, row.high]);
     download(`${this.facts.name.replace(/[^\w.-]+/g, "-")}-${total ? "totals" : this.per}.csv`, header, lines);
   }
 }
