@@ -628,6 +628,7 @@ def test_persons_of_a_closed_tick_are_dropped_in_short_steps_apart_from_the_clos
         stream = create(store)
         for number in range(12):
             stream.add({"a": 2}, person=f"person {number}")
+        assert stream.persons_counted([]).tolist() == []
         before = stream.persons_noted
         seen = noted_calls(store, monkeypatch)
         (chunk,) = close_together([(stream, 0)])

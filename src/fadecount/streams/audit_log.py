@@ -113,10 +113,8 @@ class AuditLog:
                 owner = folder.stat()
                 os.fchown(descriptor, owner.st_uid, owner.st_gid)
             size = os.fstat(descriptor).st_size
-            if (
-                size and os.pread(descriptor, 1, size - 1) != b"\n"
-            ):  # a crash cut the last one short
-                line = b"\n" + line
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                line = b"\n" + line  # a crash cut the last one short
             if os.write(descriptor, line) != len(line):
                 raise OSError(0, "short write")
             os.fsync(descriptor)

@@ -80,11 +80,11 @@ class Description:
 @lru_cache(maxsize=1024)
 def _described(text: str) -> tuple[Mechanism, Ticks, Unit]:
     """What a description says, apart from the name. Streams are read often, and many are alike."""
-    found: dict[str, Any] = json.loads(text)
-    if found["version"] != 1:
-        raise StoreError("stream was made by a newer fadecount; upgrade to read it")
-    ticks = Ticks(tick_seconds=found["tick_seconds"], zone=found["zone"])
-    return Mechanism.from_json(found["mechanism"]), ticks, Unit.from_json(found["unit"])
+    fields: dict[str, Any] = json.loads(text)
+    if fields["version"] != 1:
+        raise StoreError("stream was made by another version of fadecount; use that version")
+    ticks = Ticks(tick_seconds=fields["tick_seconds"], zone=fields["zone"])
+    return Mechanism.from_json(fields["mechanism"]), ticks, Unit.from_json(fields["unit"])
 
 
 def checked_keys(names: Iterable[str], taken: Container[str] = ()) -> tuple[str, ...]:

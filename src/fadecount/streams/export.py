@@ -48,37 +48,23 @@ def check_output(
         return "csv"
     path = Path(str(output))
     kind = SUFFIXES.get(path.suffix.lower(), "")
+    is_there = path.exists()
+    bound = remedy = ""
     if not kind:
-        raise bad_parameter(
-            "--output",
-            output,
-            "a .csv, .jsonl or .parquet file, or -",
-            "the ending says the format",
-        )
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise bad_parameter(
-            "--output", output, "a file that can be written", "check the folder and its permissions"
-        )
-    if source is not None and path.exists() and Path(source).exists() and path.samefile(source):
-        raise bad_parameter(
-            "--output", output, "another file than the input", "it would be overwritten"
-        )
-    if append and kind == "parquet":
-        raise bad_parameter(
-            "--output", output, "a .csv or .jsonl file to append to", "write another .parquet file"
-        )
-    if append and path.exists() and path.stat().st_size and not _begins_with(path, kind, columns):
-        wanted = f"a file that begins with the columns {', '.join(columns)}"
-        raise bad_parameter(
-            "--output", output, wanted, "append to a file of the same kind, or write a new one"
-        )
-    if path.exists() and not force and not append:
-        raise bad_parameter(
-            "--output",
-            output,
-            "a new file",
-            "--append writes behind what is there, --force replaces it",
-        )
+        bound, remedy = "a .csv, .jsonl or .parquet file, or -", "the ending says the format"
+    elif path.is_dir() or not os.access(path if is_there else path.parent, os.W_OK):
+        bound, remedy = "a file that can be written", "check the folder and its permissions"
+    elif source is not None and is_there and Path(source).exists() and path.samefile(source):
+        bound, remedy = "another file than the input", "it would be overwritten"
+    elif append and kind == "parquet":
+        bound, remedy = "a .csv or .jsonl file to append to", "write another .parquet file"
+    elif append and is_there and path.stat().st_size and not _begins_with(path, kind, columns):
+        bound = f"a file that begins with the columns {', '.join(columns)}"
+        remedy = "append to a file of the same kind, or write a new one"
+    elif is_there and not force and not append:
+        bound, remedy = "a new file", "--append writes behind what is there, --force replaces it"
+    if bound:
+        raise bad_parameter("--output", output, bound, remedy)
     if kind == "parquet":
         _polars()
     return kind
@@ -122,10 +108,8 @@ class ReleaseWriter:
             "fadecount.tick_seconds": str(description.ticks.tick_seconds),
             "fadecount.zone": description.ticks.zone,
         }
-        self._kind, self._columns = (
-            check_output(output, force=force, append=append, columns=columns),
-            columns,
-        )
+        self._kind = check_output(output, force=force, append=append, columns=columns)
+        self._columns = columns
         self._mode: Literal["a", "w"] = "a" if append else "w"
         self._path = None if output in (None, "-") else Path(str(output))
         self._frames: list[Any] = []
@@ -169,10 +153,8 @@ class ReleaseWriter:
                 file.write(csv_text(rows))
             else:
                 for row in rows:
-                    file.write(
-                        json.dumps(dict(zip(WINDOW_COLUMNS, row, strict=True)), ensure_ascii=False)
-                        + "\n"
-                    )
+                    fields = dict(zip(WINDOW_COLUMNS, row, strict=True))
+                    file.write(json.dumps(fields, ensure_ascii=False) + "\n")
             file.flush()
         except OSError as error:
             raise _failed(error, self._path, kept=self._kept) from error
@@ -336,10 +318,8 @@ def _polars_frame(table: Table, zone: str) -> Any:
 
 
 def _failed(error: OSError, path: Path | None, *, kept: bool) -> FadecountError:
-    if path is None:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # the reader of the pipe has closed it: nothing more can be written
+    if path is None:  # the reader of the pipe has closed it: nothing more can be written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     where = "standard output" if path is None else str(path)
     remedy = (
         "what was released is in the store (fadecount streams export)"

@@ -227,7 +227,8 @@ class Intake:
         if keys is not None:
             hashes = [self._pair(person, key) for person, key in zip(hashes, keys, strict=True)]
         counted = self._counted(self._tick_of_persons(), hashes)
-        return np.minimum([counted.get(each, 0) for each in hashes], most, dtype=np.int64)
+        numbers = np.array([counted.get(each, 0) for each in hashes], dtype=np.int64)
+        return np.minimum(numbers, most)
 
     @property
     def persons_noted(self) -> int:
@@ -308,9 +309,8 @@ class Intake:
             return [self.positions[key] for key in batch.counts]
         except KeyError:  # the key may have been declared since
             rows = self._database.query("SELECT width FROM streams WHERE id = ?", (self._id,))
-        if rows and rows[0][0] != len(
-            self.positions
-        ):  # of a deleted stream, the known keys stay known: accepting says that
+        # of a deleted stream, the known keys stay known: accepting says that it is gone
+        if rows and rows[0][0] != len(self.positions):
             self.positions = self._read_positions()
         if any(key not in self.positions for key in batch.counts):
             raise InputError(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fadecount.errors import RemovedError, StoreError
 from fadecount.mechanisms.noise_law import half_widths
-from fadecount.streams.chunks import Chunk, read_chunks
+from fadecount.streams.chunks import read_chunks
 from fadecount.streams.database import Database, require_format
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.status import Status, read_keys, read_status, read_statuses, stream_names
@@ -60,6 +60,10 @@ def _removed(status: Status) -> RemovedError:
         f"releases of stream {name!r} before {kept} were removed, got an earlier time; ask from"
         " then on"
     )
+
+
+def _incomplete() -> StoreError:
+    return StoreError("stored releases are incomplete; take an intact copy of the store")
 
 
 class Monotone:
@@ -185,25 +189,20 @@ class Reader:
         begin = expected = first if view is None else kept
         for chunk in read_chunks(self._database, status.id, begin, last):
             if chunk.first_tick != expected:
-                raise StoreError("stored releases are incomplete; take an intact copy of the store")
+                raise _incomplete()
             expected = chunk.last_tick + 1
-            seen = (
-                Chunk(chunk.first_tick, view.through(chunk.values)) if view is not None else chunk
-            )
-            skip = max(0, first - seen.first_tick)
-            if skip < len(seen.values):
-                tick = seen.first_tick + skip
-                widths = half_widths(
-                    status.description.mechanism, status.step_of(tick), len(seen.values) - skip
-                )
+            shown = chunk.values if view is None else view.through(chunk.values)
+            skip = max(0, first - chunk.first_tick)
+            if skip < len(shown):
+                tick, mechanism = chunk.first_tick + skip, status.description.mechanism
                 yield Releases(
                     first_tick=tick,
-                    values=seen.values[skip:],
-                    half_widths=widths,
+                    values=shown[skip:],
+                    half_widths=half_widths(mechanism, status.step_of(tick), len(shown) - skip),
                     released=chunk.values[skip:],
                 )
         if expected <= last:
-            raise StoreError("stored releases are incomplete; take an intact copy of the store")
+            raise _incomplete()
 
     def windows(
         self,
@@ -240,9 +239,8 @@ class Reader:
         calendar = WindowCalendar(per=per, zone=ticks.zone if zone is None else zone)
         begin, last = status.first_tick, status.published_tick
         earliest = begin
-        if (
-            begin is not None and status.kept_tick is not None
-        ):  # a window needs the release before its first tick
+        # a window needs the release before its first tick
+        if begin is not None and status.kept_tick is not None:
             earliest = max(begin + 1, status.kept_tick + 1 - delay)
             if until is not None and until <= earliest:
                 raise _removed(status)
@@ -256,8 +254,8 @@ class Reader:
         wanted = at - 1 + delay  # the release that shows everything before an edge
         totals, widths = self._values_at(status, wanted)
         steps = np.where(at > begin, wanted - begin + 1, 0)
-        found = windows_of(mechanism, edges, partial, steps, totals, widths)
-        return found.nonnegative() if nonnegative else found
+        windows = windows_of(mechanism, edges, partial, steps, totals, widths)
+        return windows.nonnegative() if nonnegative else windows
 
     def frame(
         self,
@@ -278,12 +276,12 @@ class Reader:
         ticks, keys = self.status(name).description.ticks, self.keys(name)
         if per is None:
             return to_frame(releases_table(self.releases(name), keys, ticks), ticks.zone)
-        found = self.windows(name, per=per, zone=zone, nonnegative=nonnegative)
-        return to_frame(windows_table(found, keys), zone or ticks.zone)
+        windows = self.windows(name, per=per, zone=zone, nonnegative=nonnegative)
+        return to_frame(windows_table(windows, keys), zone or ticks.zone)
 
-    def deleted(self) -> list[tuple[str, int | None, int | None]]:
+    def deleted(self) -> list[tuple[str, int, int]]:
         """(name, steps released, Unix seconds of the deletion) of every deleted stream that had
-        released something; None where an older version did not record it."""
+        released something."""
         rows = self._database.query("SELECT name, steps, deleted_at FROM deleted ORDER BY name")
         return [(name, steps, moment) for name, steps, moment in rows]
 
@@ -307,14 +305,14 @@ class Reader:
         expected = first
         for chunk in read_chunks(self._database, status.id, first, int(wanted[-1])):
             if chunk.first_tick != expected:
-                raise StoreError("stored releases are incomplete; take an intact copy of the store")
+                raise _incomplete()
             expected = chunk.last_tick + 1
             low, high = np.searchsorted(wanted, [chunk.first_tick, expected])
             rows = chunk.values[wanted[low:high] - chunk.first_tick]
             totals[low:high, : rows.shape[1]] = rows
             widths[low:high] = rows.shape[1]
         if expected <= int(wanted[-1]):
-            raise StoreError("stored releases are incomplete; take an intact copy of the store")
+            raise _incomplete()
         return totals, widths
 
     def loss(self, name: str, tick: int, *, at: float | None = None) -> float:

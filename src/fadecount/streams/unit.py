@@ -137,15 +137,15 @@ class Unit:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, found: Mapping[str, object]) -> Unit:
+    def from_json(cls, fields: Mapping[str, object]) -> Unit:
         """The unit with these fields. Missing fields have their defaults; unknown ones are
         refused."""
-        unknown = sorted(set(found) - {"of", "amount", "events", "keys"})
+        unknown = sorted(set(fields) - {"of", "amount", "events", "keys"})
         if unknown:
             raise bad_parameter(
                 "unit", unknown[0], "made of of, amount, events and keys", "leave it out"
             )
-        return cls(**found)  # type: ignore[arg-type] # each field is checked by the class itself
+        return cls(**fields)  # type: ignore[arg-type] # each field is checked by the class itself
 
 
 ONE_EVENT = Unit()
