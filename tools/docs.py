@@ -19,7 +19,6 @@ from types import ModuleType
 
 from fadecount.cli.main import build_parser
 from fadecount.service.openapi import openapi_document
-from fadecount.service.settings import settings_table
 from tools.http_page import http_page
 
 ROOT = Path(__file__).parent.parent

@@ -30,9 +30,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
             "/v1/tokens",
             {"role": "reader", "label": "board in the hall", "expires": "90d", "live_readers": 2},
         )
-        harness.post(
-            "/v1/tokens", {"role": "writer", "label": "gate 3", "stream": "doors"}
-        )
+        harness.post("/v1/tokens", {"role": "writer", "label": "gate 3", "stream": "doors"})
         yield harness
 
 

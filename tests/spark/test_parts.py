@@ -93,9 +93,9 @@ def test_an_identity_reads_back_and_damage_is_refused() -> None:
 
 def test_the_clock_closes_a_tick_at_its_end_and_not_before() -> None:
     identity = make_job(fc.Gradual(epsilon=0.5), tick=60).identity
-    assert [identity.open_tick(1000 * START + milliseconds) for milliseconds in (-1, 0, 59_999, 60_000, 60_001, 600_000)] == [
-        0, 0, 0, 1, 1, 10,
-    ]  # fmt: skip
+    milliseconds = (-1, 0, 59_999, 60_000, 60_001, 600_000)
+    opened = [identity.open_tick(1000 * START + each) for each in milliseconds]
+    assert opened == [0, 0, 0, 1, 1, 10]
     assert identity.open_tick(0) == 0
     assert identity.tick_start(2) == START + 120
 

@@ -10,7 +10,8 @@ _OWN = re.compile(r"fadecount\.errors\.\w+: ([^\n]+)")
 def explain(error: BaseException) -> str | None:
     """The one line of fadecount's own error inside an error of Spark, or None if there is none.
 
-    >>> explain(RuntimeError("Traceback ...\\nfadecount.errors.InputError: key must not be null\\n at java.lang"))
+    >>> text = "Traceback ...\\nfadecount.errors.InputError: key must not be null\\n at java.lang"
+    >>> explain(RuntimeError(text))
     'key must not be null'
     """
     found = _OWN.findall(str(error))
@@ -20,8 +21,9 @@ def explain(error: BaseException) -> str | None:
 def summary(error: BaseException) -> str:
     """One line of an error of Spark: the first that says what happened, not where it was called.
 
-    >>> summary(RuntimeError("An error occurred while calling o7.open.\\n: java.io.IOException: no such thing\\n\\tat org"))
-    'java.io.IOException: no such thing'
+    >>> text = "An error occurred while calling o7.open.\\n: java.io.IOException: no disk\\n\\tat org"
+    >>> summary(RuntimeError(text))
+    'java.io.IOException: no disk'
     """
     lines = [line.strip().removeprefix(": ") for line in str(error).splitlines()]
     told = [

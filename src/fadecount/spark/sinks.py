@@ -85,9 +85,8 @@ class PostgresTable:
         columns = _TYPES.format("timestamptz")
         try:
             with psycopg.connect(self._database) as connection:
-                connection.execute(
-                    f"create table if not exists {self._table} ({columns}, primary key (tick, key))".encode()
-                )
+                table = f"{self._table} ({columns}, primary key (tick, key))"
+                connection.execute(f"create table if not exists {table}".encode())
         except psycopg.Error as error:
             raise ParameterError(
                 f"database must be reachable and let tables be made, got {_reason(error)!r};"
