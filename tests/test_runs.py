@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,10 +14,9 @@ import numpy as np
 import pytest
 
 import fadecount as fc
-from fadecount import runs
-from fadecount.errors import ClockError, InputError, ParameterError
+from fadecount.errors import ClockError, InputError, MissingExtraError, ParameterError
 from fadecount.runs import Run, run
-from fadecount.sources import GrowingFile, SourceOptions, live
+from fadecount.sources import GrowingFile, SourceOptions, files, live
 from fadecount.streams import FileFence, SQLiteStore, Store
 
 NOON = 1_772_366_400  # 2026-03-01T12:00:00Z
@@ -29,7 +27,7 @@ EXACT = fc.Gradual(epsilon=2.0**14)
 
 
 def options(**changes: Any) -> SourceOptions:
-    return SourceOptions(**{"tick_seconds": 60, "time": "t", "format": "jsonl", **changes})
+    return SourceOptions(**{"tick": 60, "time": "t", "format": "jsonl", **changes})
 
 
 def line(time: float, **more: Any) -> str:
@@ -212,7 +210,7 @@ def piped(lines: Sequence[tuple[float, str]], store: Store, **more: Any) -> Run:
     clock = Clock()
     chosen = options(**more.pop("changes", {}))
     made = run(
-        Pipe(lines, clock),  # type: ignore[arg-type]
+        Pipe(lines, clock),
         chosen,
         store=store,
         name="s",
@@ -356,7 +354,7 @@ def test_frames_keep_their_types_and_agree_with_text(tmp_path: Path) -> None:
         }
     )
     columns: dict[str, Any] = {
-        "tick_seconds": 3600,
+        "tick": 3600,
         "time": "at",
         "key": "page",
         "keys": ("home", "docs"),
@@ -384,25 +382,21 @@ def test_frames_keep_their_types_and_agree_with_text(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the column 'page' is not among its 3 columns"):
         fc.count(frame.drop("page"), SourceOptions(**columns), mechanism=EXACT)
     with pytest.raises(ParameterError, match="time must be given for everything but a pipe"):
-        fc.count(frame, SourceOptions(tick_seconds=60), mechanism=EXACT)
+        fc.count(frame, SourceOptions(tick=60), mechanism=EXACT)
 
 
 ODD_CELLS = [1, 2.5, None, float("nan"), "NA", "NaT", b"x", ["x"], "a\nb", ""]
 
 
-@pytest.mark.parametrize("with_polars", [True, False])
 @pytest.mark.parametrize("column", ["page", "who"])
 @pytest.mark.parametrize("odd", ODD_CELLS, ids=repr)
 def test_one_cell_of_a_pandas_frame_decides_nothing_about_other_rows(
-    monkeypatch: pytest.MonkeyPatch, odd: object, column: str, with_polars: bool
+    odd: object, column: str
 ) -> None:
     """One value of another type makes it a column of objects, and a missing one makes whole numbers
     floats."""
     pandas = pytest.importorskip("pandas")
     odd = getattr(pandas, odd) if odd in ("NA", "NaT") else odd
-    if not with_polars:
-        monkeypatch.setitem(sys.modules, "polars", None)
-        monkeypatch.setattr(runs, "has_polars", lambda: False)
     moments = [datetime.fromtimestamp(NOON + second, UTC) for second in (1, 2, 3, 4)]
     for pages, people in (
         (["7", "8", "7"], ["a", "b", "c"]),
@@ -498,6 +492,26 @@ def test_a_run_without_a_store_releases_the_same(
         )
         for name in ("starts", "ends", "partial", "values", "half_widths", "known", "released"):
             assert getattr(here, name).tolist() == getattr(there, name).tolist(), name
+
+
+@pytest.mark.parametrize("per", ["90s", "1s", "soon"])
+def test_windows_that_are_not_whole_ticks_are_refused_before_a_release(
+    store: Store, per: str
+) -> None:
+    events = "".join(line(NOON + 7 * at) for at in range(100)).encode()
+    for kept in (store, None):
+        begun = run(io.BytesIO(events), options(), store=kept, name="s", mechanism=EXACT)
+        with pytest.raises(ParameterError, match="per must be"):
+            begun.check_windows(per)
+        begun.check_windows("2m")
+    assert values(store) == []
+
+
+def test_a_data_frame_needs_polars(monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = pytest.importorskip("pandas")
+    monkeypatch.setattr(files, "has_polars", lambda: False)
+    with pytest.raises(MissingExtraError, match="counting a data frame needs the package polars"):
+        fc.count(pandas.DataFrame({"t": [NOON]}), options(), mechanism=EXACT)
 
 
 def test_a_live_run_without_a_store_caps_persons(tmp_path: Path, clock: Clock) -> None:

@@ -477,8 +477,8 @@ MUTANTS = (
     ),
     Mutant(
         "a missing cell of a pandas frame is text",
-        "runs.py",
-        "None if gone else _cell(value)",
+        "sources/frames.py",
+        "None if missing else _cell(value)",
         "_cell(value)",
         ("tests/test_runs.py",),
     ),
@@ -613,8 +613,8 @@ MUTANTS = (
     Mutant(
         "a promise for one event in a one-off run of persons",
         "runs.py",
-        "name=name, mechanism=unit.scaled(mechanism), ticks=ticks",
-        "name=name, mechanism=mechanism, ticks=ticks",
+        "mechanism = planned if planned_for_persons else unit.scaled(mechanism)",
+        "mechanism = planned",
         ("tests/test_runs.py",),
     ),
     Mutant(

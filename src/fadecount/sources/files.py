@@ -31,6 +31,7 @@ from fadecount.sources.rows import (
 )
 
 if TYPE_CHECKING:
+    import pandas
     import polars
 
 Batch = TypeVar("Batch")
@@ -334,11 +335,16 @@ def read_history(
 
 
 def read_frame(
-    frame: polars.DataFrame, options: SourceOptions, *, earlier: Earlier | None = None
+    frame: polars.DataFrame | pandas.DataFrame,
+    options: SourceOptions,
+    *,
+    earlier: Earlier | None = None,
 ) -> Reading[TickBatch]:
     """The counts of the events in a data frame, as :func:`read_file` does with a Parquet file:
     columns keep their types."""
     _require_time(options)
+    if not has_polars():
+        raise missing_extra("counting a data frame", "polars", "files")
     report = SourceReport()
 
     def batches() -> Iterator[TickBatch]:

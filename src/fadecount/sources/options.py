@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from fadecount.checks import require_integer
+from fadecount.durations import parse_duration
 from fadecount.errors import bad_parameter
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import Unit
@@ -38,16 +39,16 @@ class SourceOptions:
     rows of a ``person`` in each tick count; the others are dropped. With ``keys_per_person`` above
     1, the first ``per_person`` rows under each of the person's first so many keys count.
 
-    A time without an offset is taken in ``zone``. The tick of a time is its Unix seconds divided by
-    ``tick_seconds``, rounded down; ticks of whole days use local seconds instead, so that they
-    begin at midnight in ``zone``. In a live source, a tick stays open until ``grace_seconds`` past
-    its end by the clock.
+    ``tick`` is a duration such as ``1h``, or a number of seconds. A time without an offset is taken
+    in ``zone``. The tick of a time is its Unix seconds divided by the length of a tick, rounded
+    down; ticks of whole days use local seconds instead, so that they begin at midnight in ``zone``.
+    In a live source, a tick stays open until ``grace_seconds`` past its end by the clock.
 
     A row that cannot be read is left out alone, and so is one before ``first_tick`` or from
     ``end_tick`` on; the report says how many. This changes no other row.
     """
 
-    tick_seconds: int
+    tick: str | int
     time: str | None = None
     time_unit: TimeUnit = "auto"
     zone: str = "UTC"
@@ -65,6 +66,8 @@ class SourceOptions:
     first_tick: int | None = None
     end_tick: int | None = None
     max_line_bytes: int = 65_536
+    ticks: Ticks = field(init=False, repr=False, compare=False)
+    """The calendar of the ticks."""
 
     def __post_init__(self) -> None:
         for name, least, most, remedy in (
@@ -85,7 +88,14 @@ class SourceOptions:
                 shown = ", ".join(repr(choice) for choice in choices if choice is not None)
                 raise bad_parameter(name, value, f"one of {shown}", "see SourceOptions")
         self._check_columns()
-        Ticks(tick_seconds=self.tick_seconds, zone=self.zone)
+        seconds = require_integer(
+            "tick",
+            parse_duration(self.tick, name="tick") if isinstance(self.tick, str) else self.tick,
+            minimum=1,
+            maximum=LARGEST_TICK,
+            remedy="it is a duration such as 1h, or a number of seconds",
+        )
+        object.__setattr__(self, "ticks", Ticks(tick_seconds=seconds, zone=self.zone))
 
     def _check_columns(self) -> None:
         columns = self.columns
@@ -124,11 +134,6 @@ class SourceOptions:
                 "1 without an amount column",
                 "name the amount column",
             )
-
-    @property
-    def ticks(self) -> Ticks:
-        """The calendar of the ticks."""
-        return Ticks(tick_seconds=self.tick_seconds, zone=self.zone)
 
     @property
     def columns(self) -> tuple[str, ...]:
