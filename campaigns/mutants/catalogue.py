@@ -369,8 +369,8 @@ MUTANTS = (
     ),
     Mutant(
         "sums of inputs that wrap",
-        "streams/inputs.py",
-        "np.where(rough < 1.5 * LARGEST_SUM, np.minimum(sums, LARGEST_SUM), LARGEST_SUM)",
+        "counters/grid.py",
+        "np.where(rough < 1.5 * most, np.minimum(sums, most), most)",
         "sums",
         ("tests/streams/test_inputs.py",),
     ),

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.counters import Counter
+from fadecount.counters.grid import add_up
 from fadecount.durations import UNITS
 from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
 from fadecount.mechanisms import Mechanism
@@ -311,19 +312,22 @@ class MemoryStream:
     def add(self, rows: list[Row]) -> int:
         """Count rows in the open tick, and return how many count: the others are beyond the cap of
         their person."""
-        unit, counted = self.description.unit, 0
-        for _, key, amount, person in rows:
-            if unit.of == "event" or unit.takes(self._persons, person, key):
-                self._counts[key] += amount
-                counted += 1
-        return counted
+        unit = self.description.unit
+        counted = [
+            (key, amount)
+            for _, key, amount, person in rows
+            if unit.of == "event" or unit.takes(self._persons, person, key)
+        ]
+        keys, amounts = np.array(counted, dtype=np.int64).reshape(-1, 2).T
+        add_up(self._counts, keys, amounts)
+        return len(counted)
 
     def release(self, first_tick: int, inputs: NDArray[np.int64]) -> Releases:
         """Close a tick for each row of ``inputs``, from the open one on; what was added counts in
         the first."""
         if self.first_tick is None:
             self.first_tick = first_tick
-        inputs[0] += self._counts
+        add_up(inputs[0], slice(None), self._counts)
         before = self.steps
         values = cast("NDArray[np.int64]", self._counter.extend(inputs))
         self._counts[:] = 0
@@ -511,7 +515,7 @@ class _HistoryRun(Run):
         for begin in range(first, first + expected, size):
             rows = np.zeros((min(size, first + expected - begin), width), dtype=np.int64)
             low, high = np.searchsorted(ticks, [begin, begin + len(rows)])
-            np.add.at(rows, (ticks[low:high] - begin, keys[low:high]), counts[low:high])
+            add_up(rows, (ticks[low:high] - begin, keys[low:high]), counts[low:high])
             yield from self._release(begin, rows, self._noted)
             self._noted = None if self._noted is None else 0
 
