@@ -15,9 +15,10 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ClockError, InputError, MissingExtraError, ParameterError
-from fadecount.runs import Run, run
+from fadecount.runs import MemoryStream, Run, run
 from fadecount.sources import GrowingFile, SourceOptions, files, live
-from fadecount.streams import FileFence, SQLiteStore, Store
+from fadecount.streams import Description, FileFence, SQLiteStore, Store, Ticks
+from tests.streams.backends import BriefStore
 
 NOON = 1_772_366_400  # 2026-03-01T12:00:00Z
 FIRST = NOON // 60
@@ -226,13 +227,13 @@ def test_a_pipe_by_the_clock_and_its_end(store: Store) -> None:
     lines = [(NOON + 1, "{}\n"), (NOON + 59, "{}\n"), (NOON + 61, "{}\n"), (NOON + 190, "{}\n")]
     piped(lines, store, changes={"time": None})
     assert values(store) == [[2], [3], [3]], "a stored stream keeps its open tick"
-    with SQLiteStore.in_memory() as other:
+    with BriefStore() as other:
         piped(lines, other, changes={"time": None}, finish=True)
         assert values(other) == [[2], [3], [3], [4]], (
             "one that ends with its source closes the tick of the clock"
         )
         until = datetime.fromtimestamp(NOON + 120, UTC)
-    with SQLiteStore.in_memory() as other:
+    with BriefStore() as other:
         piped(lines, other, changes={"time": None}, until=until)
         assert values(other) == [[2], [3]]
 
@@ -255,7 +256,7 @@ def test_amounts_of_a_pipe_add_up_and_each_is_held_to_the_largest(
 @pytest.mark.parametrize("early", [NOON - 3600, NOON + 30, NOON + 80, NOON + 10**6])
 def test_one_row_moves_no_other_into_another_tick(store: Store, early: int) -> None:
     others = [(NOON + at, line(NOON + at)) for at in range(10, 130)]
-    with SQLiteStore.in_memory() as with_it:
+    with BriefStore() as with_it:
         for each, lines in ((store, others), (with_it, [(NOON + 5.0, line(early)), *others])):
             piped(lines, each, follow=True)
         difference = np.array(values(with_it)) - np.array(values(store))
@@ -364,7 +365,7 @@ def test_frames_keep_their_types_and_agree_with_text(tmp_path: Path) -> None:
     bounded = SourceOptions(**columns, person="who", per_person=1)
     frame.write_csv(tmp_path / "rows.csv")
     for chosen in (counted, bounded):
-        with SQLiteStore.in_memory() as store:
+        with BriefStore() as store:
             for _ in run(
                 tmp_path / "rows.csv", chosen, store=store, name="counts", mechanism=EXACT
             ):
@@ -537,3 +538,22 @@ def test_a_live_run_without_a_store_caps_persons(tmp_path: Path, clock: Clock) -
 def test_a_run_without_a_store_needs_a_mechanism() -> None:
     with pytest.raises(ParameterError, match="mechanism must be given"):
         run(io.BytesIO(b""), options())
+
+
+def test_sums_without_a_store_never_wrap() -> None:
+    """A sum that wrapped would differ by 2**64 with one event more or less, and no noise hides
+    that: the run is refused, as with a store."""
+    description = Description(name="s", mechanism=EXACT, ticks=Ticks(tick_seconds=60))
+    half = 1 << 62
+    for added, inputs in (([half] * 4, 5), ([half, half - 1], 2), ([7], (1 << 63) - 1)):
+        stream = MemoryStream(description, ("all",), FIRST)
+        rows = [(FIRST, 0, amount, b"") for amount in added]
+        assert stream.add(rows, "-", b"") == len(added)
+        with pytest.raises(InputError, match="2\\*\\*62"):
+            list(stream.release(FIRST, np.array([[inputs]], dtype=np.int64)))
+        assert stream.steps == 0
+    stream = MemoryStream(description, ("all",), FIRST)
+    assert stream.add([], "-", b"") == 0
+    stream.add([(FIRST, 0, half - 8, b""), (FIRST, 0, 3, b"")], "-", b"")
+    (piece,) = stream.release(FIRST, np.array([[5]], dtype=np.int64))
+    assert piece.values.tolist() == [[half]]

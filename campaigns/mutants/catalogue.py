@@ -369,8 +369,8 @@ MUTANTS = (
     ),
     Mutant(
         "sums of inputs that wrap",
-        "streams/inputs.py",
-        "np.where(rough < 1.5 * LARGEST_SUM, np.minimum(sums, LARGEST_SUM), LARGEST_SUM)",
+        "counters/grid.py",
+        "np.where(rough < 1.5 * most, np.minimum(sums, most), most)",
         "sums",
         ("tests/streams/test_inputs.py",),
     ),
@@ -592,8 +592,8 @@ MUTANTS = (
     Mutant(
         "a one-off run counts a person without a cap",
         "runs.py",
-        'if unit.of == "event" or unit.takes(self._persons, person, key):',
-        "if True:",
+        'if unit.of == "event" or unit.takes(self._persons, person, key)',
+        "if True",
         ("tests/test_runs.py",),
     ),
     Mutant(
@@ -613,8 +613,8 @@ MUTANTS = (
     Mutant(
         "a promise for one event in a one-off run of persons",
         "runs.py",
-        "mechanism = planned if planned_for_persons else unit.scaled(mechanism)",
-        "mechanism = planned",
+        "mechanism = unit.scaled(mechanism, planned_for_persons=planned_for_persons)",
+        "mechanism = unit.scaled(mechanism, planned_for_persons=True)",
         ("tests/test_runs.py",),
     ),
     Mutant(

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.counters import Counter
+from fadecount.counters.grid import add_up
 from fadecount.durations import UNITS
 from fadecount.errors import ClockError, ParameterError, bad_parameter
 from fadecount.mechanisms import Mechanism
@@ -157,28 +158,22 @@ def _stream(
 ) -> RunStream:
     """The stream of the store, created if it is new; or one that is kept nowhere."""
     ticks, unit, keys = options.ticks, options.unit, options.keys or (ONLY_KEY,)
-    if store is None and mechanism is None:
+    if store is not None:
+        opened = store.open_or_create(
+            name,
+            tick=ticks,
+            mechanism=mechanism,
+            keys=keys,
+            unit=unit,
+            start_tick=start_tick,
+            planned_for_persons=planned_for_persons,
+        )
+        return StoredStream(opened, store.reader())
+    if mechanism is None:
         raise ParameterError("mechanism must be given; such as fadecount.Gradual(epsilon=0.1)")
-    if mechanism is not None and (store is None or planned_for_persons):
-        planned = mechanism.for_sensitivity(options.max_amount)
-        mechanism = planned if planned_for_persons else unit.scaled(mechanism)
-        description = Description(name=name, mechanism=mechanism, ticks=ticks, unit=unit)
-        if store is None:
-            return MemoryStream(description, checked_keys(keys), start_tick)
-        if name not in store.names():
-            created = store.create(description, keys=keys, start_tick=start_tick)
-            return StoredStream(created, store.reader())
-        if store.reader().status(name).description.mechanism != mechanism:
-            raise ParameterError(
-                f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose"
-                " another name"
-            )
-        mechanism = None
-    assert store is not None
-    opened = store.open_or_create(
-        name, tick=ticks, mechanism=mechanism, keys=keys, unit=unit, start_tick=start_tick
-    )
-    return StoredStream(opened, store.reader())
+    mechanism = unit.scaled(mechanism, planned_for_persons=planned_for_persons)
+    description = Description(name=name, mechanism=mechanism, ticks=ticks, unit=unit)
+    return MemoryStream(description, checked_keys(keys), start_tick)
 
 
 def count(
@@ -265,19 +260,22 @@ class MemoryStream:
     def add(self, rows: list[Row], _source: str, _position: bytes) -> int:
         """Count rows in the open tick, and return how many count: the others are beyond the cap of
         their person."""
-        unit, counted = self.description.unit, 0
-        for _, key, amount, person in rows:
-            if unit.of == "event" or unit.takes(self._persons, person, key):
-                self._counts[key] += amount
-                counted += 1
-        return counted
+        unit = self.description.unit
+        counted = [
+            (key, amount)
+            for _, key, amount, person in rows
+            if unit.of == "event" or unit.takes(self._persons, person, key)
+        ]
+        keys, amounts = np.array(counted, dtype=np.int64).reshape(-1, 2).T
+        add_up(self._counts, keys, amounts)
+        return len(counted)
 
     def release(self, first_tick: int, inputs: NDArray[np.int64]) -> Iterator[Releases]:
         """Close a tick for each row of ``inputs``, from the open one on; what was added counts in
         the first."""
         if self.first_tick is None:
             self.first_tick = first_tick
-        inputs[0] += self._counts
+        add_up(inputs[0], slice(None), self._counts)
         before = self.steps
         values = cast("NDArray[np.int64]", self._counter.extend(inputs))
         self._counts[:] = 0
@@ -509,7 +507,7 @@ class _HistoryRun(Run):
             rows = np.zeros((min(size, wanted.stop - begin), width), dtype=np.int64)
             low, high = np.searchsorted(events.ticks, [begin, begin + len(rows)])
             place = (events.ticks[low:high] - begin, events.keys[low:high])
-            np.add.at(rows, place, events.counts[low:high])
+            add_up(rows, place, events.counts[low:high])
             yield from self.stream.release(begin, rows)
             if self._stopped:
                 return

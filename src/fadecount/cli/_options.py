@@ -85,13 +85,14 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("events")
     text = "length of a tick: 1m, 1h, 1d, ..."
     group.add_argument("--tick", required=True, metavar="LENGTH", help=text)
+    time = "a file needs it; without it, rows of a pipe count as they arrive"
     text = "count undeclared keys under this one (other)"
     group.add_argument("--other", nargs="?", const="other", metavar="NAME", help=text)
     add_options(
         group,
         ("--zone", None, "zone of times without an offset, and of ticks of whole days", "UTC"),
         ("--separator", None, "separator of a CSV file: , ; | or a tab", ","),
-        ("--time", "COL", "column of the time; without it, rows of a pipe count as they come", str),
+        ("--time", "COL", f"column of the time ({time})", str),
         ("--time-unit", None, "ISO 8601, or Unix time in a unit", ("auto", "iso", "s", "ms", "us")),
         ("--key", "COL", "column of the key", str),
         ("--keys", "A,B,...", "the keys to count, a public list", str),
@@ -300,9 +301,10 @@ def add_monotone_option(parser: argparse._ActionsContainer) -> None:
 
 
 def add_window_options(parser: argparse._ActionsContainer) -> None:
+    text = "counts of windows instead of totals: 1h, 1d, 1w, 1mo, ... (may be negative: noise is)"
     add_options(
         parser,
-        ("--per", "LENGTH", "counts of windows instead of totals: 1h, 1d, 1w, 1mo, ...", str),
+        ("--per", "LENGTH", text, str),
         ("--nonnegative", None, "with --per: the nearest view without negative windows", bool),
     )
 
@@ -343,6 +345,7 @@ def add_store_options(parser: argparse.ArgumentParser, *, default: str = STATE_D
     in what is not given."""
     group = parser.add_argument_group("store")
     text = f"folder of the store (default: {default})"
+    fence = "folder or PostgreSQL URL of the rollback fence (default: the user's state folder)"
     add_options(
         group.add_mutually_exclusive_group(),
         ("--state", "DIR", text, str),
@@ -350,7 +353,7 @@ def add_store_options(parser: argparse.ArgumentParser, *, default: str = STATE_D
     )
     add_options(
         group,
-        ("--fence", "WHERE", "folder or PostgreSQL URL of the rollback fence", str),
+        ("--fence", "WHERE", fence, str),
         ("--key-file", "FILE", "key that seals the state (default: FADECOUNT_KEY, or none)", str),
     )
 

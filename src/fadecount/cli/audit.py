@@ -24,9 +24,9 @@ from fadecount.cli._options import (
     add_mechanism_options,
     add_options,
     mechanism_from,
+    steps_from,
 )
 from fadecount.cli._output import json_text, progress
-from fadecount.errors import bad_parameter
 from fadecount.rounding import rounded_up
 
 
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     mechanism = mechanism_from(arguments)
     running = read_mechanism(arguments.running) if arguments.running else None
-    ages = _ages(arguments.ages)
+    ages = [steps_from(text, None, name="--ages") for text in arguments.ages.split(",")]
     if arguments.plot:
         from fadecount.plots import check_picture
 
@@ -84,15 +84,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(mechanism, findings, arguments.samples, arguments.false_alarm)
     return 1 if refuted else 0
-
-
-def _ages(text: str) -> list[int]:
-    try:
-        return [int(each) for each in text.split(",")]
-    except ValueError:
-        raise bad_parameter(
-            "--ages", text, "whole numbers with commas between", "such as 0,1,3,7"
-        ) from None
 
 
 def _print(mechanism: object, findings: list[Any], samples: int, false_alarm: float) -> None:

@@ -65,7 +65,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_options(
         parser,
-        ("--follow", None, "count events by the clock until interrupted; a restart goes on", bool),
+        (
+            "--follow",
+            None,
+            "count events as they come, by the clock, until interrupted; a restart goes on",
+            bool,
+        ),
         ("--check", None, "release nothing: name the first row that cannot be read", bool),
     )
     add_event_options(parser)
@@ -78,8 +83,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--output", "FILE", ".csv, .jsonl or .parquet (default: -, CSV on standard output)", "-"),
         ("--force", None, "replace the file of releases that is there", bool),
         ("--append", None, "write behind what the file of releases (.csv, .jsonl) holds", bool),
-        ("--start", "TIME", "when a new stream begins (default: its first event: revealing)", str),
-        ("--until", "TIME", "release ticks that end by then (default: last event: revealing)", str),
+        (
+            "--start",
+            "TIME",
+            "when a new stream begins (default: with the first event, which this reveals)",
+            str,
+        ),
+        (
+            "--until",
+            "TIME",
+            "release ticks that end by then (default: up to the last event, which this reveals)",
+            str,
+        ),
     )
     add_monotone_option(group)
     add_window_options(group)

@@ -21,7 +21,7 @@ def explain(error: BaseException) -> str | None:
 def summary(error: BaseException) -> str:
     """One line of an error of Spark: the first that says what happened, not where it was called.
 
-    >>> text = "An error occurred while calling o7.open.\\n: java.io.IOException: no disk\\n\\tat org"
+    >>> text = "An error occurred while calling o7.open.\\n: java.io.IOException: no disk\\n\\tat o"
     >>> summary(RuntimeError(text))
     'java.io.IOException: no disk'
     """
