@@ -752,4 +752,26 @@ MUTANTS = (
         "if False:",
         ("tests/service/test_openapi.py",),
     ),
+    # Runs: windows, and plans for persons.
+    Mutant(
+        "windows of half ticks are refused after the release",
+        "cli/run.py",
+        "under_way.check_windows(arguments.per)",
+        "pass",
+        ("tests/cli/test_run.py",),
+    ),
+    Mutant(
+        "a plan for persons is scaled a second time",
+        "streams/unit.py",
+        "if planned_for_persons:",
+        "if False:",
+        ("tests/cli/test_run.py",),
+    ),
+    Mutant(
+        "a history forgets what of persons was accepted meanwhile",
+        "runs.py",
+        "self._noted = self._stream.persons_noted",
+        "self._noted = None",
+        ("tests/test_runs.py",),
+    ),
 )

@@ -126,6 +126,17 @@ def test_a_file_of_releases_is_replaced_only_by_force_or_goes_on(
     assert main(["run", "first.csv", *STORED, "--output", "one.parquet", "--append"]) == 1
 
 
+def test_windows_of_half_ticks_are_refused_before_anything_is_released(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Released ticks cannot be taken back: the same file must still be countable in whole ticks."""
+    assert main(["run", "first.csv", *STORED, "--per", "90m", "--output", "one.csv"]) == 1
+    assert "--per must be made of whole ticks of 3600 s" in capsys.readouterr().err
+    assert not (folder / "one.csv").exists()
+    assert main(["run", "first.csv", *STORED, "--per", "2h", "--output", "one.csv"]) == 0
+    assert len((folder / "one.csv").read_text().splitlines()) == 1 + 3 * 5
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 @pytest.mark.parametrize(("first", "second"), [([], ["--per", "1h"]), (["--per", "1h"], [])])
 def test_releases_and_windows_are_not_written_into_one_file(
