@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         oldest = max(oldest, *ages) if arguments.until else max(ages)
     else:
         ages = shown_ages(oldest, tick)
-    found = [(age, mechanism.loss(age), mechanism.paper_loss(age)) for age in ages]
+    losses_at = [(age, mechanism.loss(age), mechanism.paper_loss(age)) for age in ages]
     error = mechanism.mse(max(1, oldest)) ** 0.5
     person = None
     if arguments.visits is not None:
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         losses = [
             {"age": age, "seconds": age * tick if tick else None, "loss": loss, "paper": paper}
-            for age, loss, paper in found
+            for age, loss, paper in losses_at
         ]
         about = {
             "mechanism": json.loads(mechanism.to_json()),
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     table = [["age (steps)", "age", "loss", "paper's bound"]]
     table += [
         [f"{age:,}", age_name(age, tick), rounded_up(loss, 4), rounded_up(paper, 4)]
-        for age, loss, paper in found
+        for age, loss, paper in losses_at
     ]
     if not _in_the_paper(mechanism, oldest):
         table = [row[:-1] for row in table]

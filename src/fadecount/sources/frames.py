@@ -451,14 +451,14 @@ def _iso_seconds(texts: pl.Series, zone: str) -> pl.Series:
     wanted = texts.null_count()
     local: pl.Series | None = None
     for length, layout in _LAYOUTS:
-        found = (
+        seconds = (
             texts.str.head(length)
             .str.to_datetime(layout, strict=False, time_unit="ms")
             .to_physical()
             // 1000
         )
         # longer texts have a layout of their own above: their beginning would match here too
-        local = found if local is None else local.zip_with(local.is_not_null(), found)
+        local = seconds if local is None else local.zip_with(local.is_not_null(), seconds)
         if local.null_count() == wanted:
             break
     assert local is not None
@@ -632,8 +632,8 @@ def _texts_of_floats(values: pl.Series) -> pl.Series:
     if not len(others):
         return whole.cast(pl.String)
     texts = pl.Series([number_text(value) for value in others], dtype=pl.String)
-    found = values.replace_strict(others, texts, default=None, return_dtype=pl.String)
-    return whole.cast(pl.String).zip_with(exact, found)
+    written = values.replace_strict(others, texts, default=None, return_dtype=pl.String)
+    return whole.cast(pl.String).zip_with(exact, written)
 
 
 def _text(name: str, kind: pl.DataType) -> pl.Expr:

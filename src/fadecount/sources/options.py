@@ -98,42 +98,31 @@ class SourceOptions:
         object.__setattr__(self, "ticks", Ticks(tick_seconds=seconds, zone=self.zone))
 
     def _check_columns(self) -> None:
-        columns = self.columns
-        if "" in columns or len(set(columns)) != len(columns):
-            raise bad_parameter(
-                "columns", columns, "non-empty and different", "one column cannot mean two things"
-            )
-        if len(self.keys) > LARGEST_KEYS:
-            raise bad_parameter(
-                "keys", len(self.keys), f"at most {LARGEST_KEYS}", "count fewer keys, or use other"
-            )
-        if len(set(self.keys)) != len(self.keys):
-            raise bad_parameter(
-                "keys", self.keys, "different from one another", "remove the repeated key"
-            )
-        if (self.key is None) != (not self.keys):
-            raise bad_parameter(
-                "keys",
-                self.keys,
-                "given together with key",
-                "such as key='page', keys=('home', 'help')",
-            )
-        if self.other is not None and self.other not in self.keys:
-            raise bad_parameter("other", self.other, "one of keys", "add it to keys")
-        if self.key is None and self.keys_per_person != 1:
-            raise bad_parameter(
+        columns, keys = self.columns, self.keys
+        repeated, alone = len(set(keys)) != len(keys), self.key is None
+        undeclared = self.other is not None and self.other not in keys
+        different = "" not in columns and len(set(columns)) == len(columns)
+        for wrong, name, bound, remedy in (
+            (not different, "columns", "non-empty and different", "each column means one thing"),
+            (len(keys) > LARGEST_KEYS, "keys", f"at most {LARGEST_KEYS} keys", "or use other"),
+            (repeated, "keys", "different from one another", "remove the repeated key"),
+            (alone == bool(keys), "keys", "given together with key", "such as key='page'"),
+            (undeclared, "other", "one of keys", "add it to keys"),
+            (
+                alone and self.keys_per_person != 1,
                 "keys_per_person",
-                self.keys_per_person,
                 "1 without a key column",
                 "name the key column",
-            )
-        if self.amount is None and self.max_amount != 1:
-            raise bad_parameter(
+            ),
+            (
+                self.amount is None and self.max_amount != 1,
                 "max_amount",
-                self.max_amount,
                 "1 without an amount column",
                 "name the amount column",
-            )
+            ),
+        ):
+            if wrong:
+                raise bad_parameter(name, getattr(self, name), bound, remedy)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -132,14 +132,14 @@ def split_fields(text: str, separator: str) -> list[str] | None:
     pattern = _field_pattern(separator)
     fields, position = [], 0
     while True:
-        found = pattern.match(text, position)
-        if found is None:
+        field = pattern.match(text, position)
+        if field is None:
             return None
-        quoted, plain, end = found.groups()
+        quoted, plain, end = field.groups()
         fields.append(plain if quoted is None else quoted.replace('""', '"'))
         if not end:
             return fields
-        position = found.end()
+        position = field.end()
 
 
 def _field_pattern(separator: str) -> re.Pattern[str]:
