@@ -508,6 +508,14 @@ def test_windows_that_are_not_whole_ticks_are_refused_before_a_release(
     assert values(store) == []
 
 
+def test_a_frame_without_the_column_creates_no_stream(store: Store) -> None:
+    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    for frame in (polars.DataFrame({"at": [NOON]}), pandas.DataFrame({"at": [NOON]})):
+        with pytest.raises(InputError, match="the column 't' is not among its 1 columns"):
+            fc.count(frame, options(), mechanism=EXACT, store=store)
+    assert store.names() == []
+
+
 def test_a_data_frame_needs_polars(monkeypatch: pytest.MonkeyPatch) -> None:
     pandas = pytest.importorskip("pandas")
     monkeypatch.setattr(files, "has_polars", lambda: False)

@@ -24,6 +24,7 @@ from fadecount.sources.rows import (
     LineParser,
     Reason,
     RowJudge,
+    column_places,
     csv_header,
     csv_parser,
     json_parser,
@@ -329,6 +330,7 @@ def read_frame(
     _require_time(options)
     if not has_polars():
         raise missing_extra("counting a data frame", "polars", "files")
+    column_places(list(frame.columns), options, "the data frame")
     report = SourceReport()
 
     def batches() -> Iterator[TickBatch]:

@@ -143,11 +143,10 @@ def read_frame(
 ) -> Iterator[TickBatch]:
     """The counts of a data frame of polars or pandas, from its columns as they are: no text in
     between, except for pandas' columns of objects."""
-    name = "the data frame"
-    column_places(list(frame.columns), options, name)
     if not isinstance(frame, pl.DataFrame):
         frame = pl.DataFrame({column: _from_pandas(frame[column]) for column in options.columns})
-    return _counts(frame.lazy().select(options.columns), name, options, report, earlier)
+    rows = frame.lazy().select(options.columns)
+    return _counts(rows, "the data frame", options, report, earlier)
 
 
 def _from_pandas(column: Any) -> pl.Series:
