@@ -45,7 +45,7 @@ from fadecount.service.problems import bad_request, not_found
 from fadecount.service.reader_pool import Facts, ReaderPool, Release, read_page
 from fadecount.service.routes import Handler
 from fadecount.service.stream_info import stream_info
-from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, csv_text, window_rows, windows_table
+from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, csv_text, table_rows, windows_table
 from fadecount.streams.reader import Reader
 from fadecount.streams.windows import WindowCalendar, Windows
 
@@ -348,7 +348,7 @@ def _windows_maker(facts: Facts, query: Query, *, as_csv: bool) -> Maker:
                 raise bad_request("bad_query", WHOLE_TICKS) from None
         if as_csv:
             lines = () if windows is None else windows_table(windows, facts.keys, positions)
-            rows = window_rows(facts.name, lines, facts.ticks.zone) if lines else ()
+            rows = table_rows(facts.name, lines, facts.ticks.zone) if lines else ()
             return Tagged.of(csv_text([WINDOW_COLUMNS, *rows]).encode(), CSV)
         shown = [] if windows is None else _counted(facts, windows, positions)
         page = WindowPage(per=calendar.per, zone=facts.ticks.zone, windows=shown)

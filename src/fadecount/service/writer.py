@@ -95,7 +95,7 @@ class Leader:
         self._on_ticks, self._on_change = on_ticks, on_change
         self._guard = ClockGuard()
         self._reader = store.reader()
-        self.tokens = Tokens(self._reader.database, store.record)
+        self.tokens = Tokens(self._reader.database, store.audit_log.record)
         self._streams: dict[str, Stream] = {}
         self._intakes: dict[str, Intake] = {}
         """What accepts the events of streams that other processes lead."""
@@ -461,7 +461,7 @@ class Leader:
     def _record_end(self, name: str) -> None:
         try:
             with acting_as("the clock"):
-                self._store.record(Act.STREAM_ENDED, name)
+                self._store.audit_log.record(Act.STREAM_ENDED, name)
         except AuditLogError as error:
             log.error("the end of stream %s is not recorded: %s", name, error)
 
