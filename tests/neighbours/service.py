@@ -260,7 +260,7 @@ def _closed(side: _Side, names: dict[str, Play], number: int) -> bool:
     mechanism has."""
     for name, play in names.items():
         horizon = MECHANISMS[play.mechanism].schedule.horizon
-        last = side.harness.facts(name).last_tick
+        last = side.harness.stream(name).last_tick
         if last is None or last - BEGIN // TICK < (
             number if horizon is None else min(number, horizon - 1)
         ):

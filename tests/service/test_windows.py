@@ -42,7 +42,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
             harness.close_tick(10)
             harness.close_tick(0, name="noisy")
         wait_for(
-            lambda: (harness.facts("vienna").last_tick or 0) * 600 >= harness.clock.now() - 1200
+            lambda: (harness.stream("vienna").last_tick or 0) * 600 >= harness.clock.now() - 1200
         )
         yield harness
 

@@ -125,7 +125,12 @@ class Service:
     def _closed(self, published: Sequence[tuple[str, int]]) -> None:
         """On the writing thread: ticks have been published, each of a stream."""
         self.metrics.ticks_closed.inc(len(published))
-        self._loop.call_soon_threadsafe(self._forget, [name for name, _ in published])
+        self._loop.call_soon_threadsafe(self._advance, published)
+
+    def _advance(self, published: Sequence[tuple[str, int]]) -> None:
+        for stream, tick in published:
+            self.pool.advance(stream, tick)
+            self.changes.wake(stream)
 
     def _changed(self, stream: str) -> None:
         """On the writing thread: what is public about a stream has changed, or the stream is

@@ -31,7 +31,7 @@ from fadecount.rounding import shown_chance, shown_loss, shown_sureness
 from fadecount.service.answers import Comparison, StatedLoss, Statement
 from fadecount.service.parsing import Query, tick_at, utc_text
 from fadecount.service.problems import bad_request
-from fadecount.service.reader_pool import Facts
+from fadecount.service.reader_pool import PublicStream
 from fadecount.streams.forks import StreamLoss
 from fadecount.streams.unit import ONE_EVENT, Unit
 
@@ -174,11 +174,11 @@ class FadingCurve:
         return math.sqrt(self.mechanism.mse(_year(self.tick_seconds)))
 
 
-def curve_of(facts: Facts, now: float) -> FadingCurve:
+def curve_of(stream: PublicStream, now: float) -> FadingCurve:
     """The curve of a stream, over all of its histories, with the releases that are ahead of the
     clock."""
-    due = facts.status.step_of(facts.ticks.at(now) - 1)
-    return FadingCurve(stream=facts.status.loss, tick_seconds=facts.ticks.tick_seconds, due=due)
+    due = stream.status.step_of(stream.ticks.at(now) - 1)
+    return FadingCurve(stream=stream.status.loss, tick_seconds=stream.ticks.tick_seconds, due=due)
 
 
 @lru_cache(maxsize=64)
@@ -261,23 +261,23 @@ _LATER = (
 )
 
 
-def losses_of_event(facts: Facts, query: Query, now: float) -> list[Statement]:
+def losses_of_event(stream: PublicStream, query: Query, now: float) -> list[Statement]:
     """The losses for ``?time=...`` (now and later) and for ``?time=...&at=...``. Releases that are
     ahead of the clock count at every time."""
     moment, at = query.moment("time"), query.moment("at")
     if moment is None or "age" in query:
         raise bad_request("bad_query", "give age, or time, or time and at")
-    tick = tick_at(facts.ticks, moment, "time")
-    last = facts.last_tick if facts.last_tick is not None else tick - 1
+    tick = tick_at(stream.ticks, moment, "time")
+    last = stream.last_tick if stream.last_tick is not None else tick - 1
     if at is None:
         views = [
-            (words, max(0, facts.ticks.at(now + seconds) - 1 - last) if seconds else 0)
+            (words, max(0, stream.ticks.at(now + seconds) - 1 - last) if seconds else 0)
             for words, seconds in _LATER
         ]
     else:
-        ticks = tick_at(facts.ticks, at, "at") - 1 - last
-        views = [(f"at {utc_text(at)}", max(0, ticks) if facts.ahead_of_clock(now) else ticks)]
-    step, published = max(1, facts.status.step_of(tick)), facts.status.loss
+        ticks = tick_at(stream.ticks, at, "at") - 1 - last
+        views = [(f"at {utc_text(at)}", max(0, ticks) if stream.ahead_of_clock(now) else ticks)]
+    step, published = max(1, stream.status.step_of(tick)), stream.status.loss
     return [
         stated(
             f"An event at {utc_text(moment)}, {words}",

@@ -17,7 +17,7 @@ from fadecount.service.answers import ReleasedValue
 from fadecount.service.parsing import MOST_STREAMS
 from fadecount.service.problems import Problem
 from fadecount.service.read_routes import ReadContext, released_tick
-from fadecount.service.reader_pool import read_facts
+from fadecount.service.reader_pool import read_stream
 from fadecount.service.stream_info import StreamInfo, stream_info
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
@@ -56,10 +56,10 @@ def _read(reader: Reader, most_values: int) -> tuple[list[Status], Values]:
     values = Values()
     for status in statuses[:MOST_STREAMS]:
         if status.published_steps and status.width <= most_values:
-            facts = read_facts(reader, status.description.name)
-            if facts is not None and facts.last_tick is not None:
+            stream = read_stream(reader, status.description.name)
+            if stream is not None and stream.last_tick is not None:
                 most_values -= status.width
-                values[facts.name] = released_tick(reader, facts, facts.last_tick).releases
+                values[stream.name] = released_tick(reader, stream, stream.last_tick).releases
     return statuses, values
 
 
