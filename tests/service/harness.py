@@ -18,10 +18,9 @@ import fadecount as fc
 from fadecount.service.app import Service
 from fadecount.service.clock import Clock
 from fadecount.service.http import allowed_hosts
-from fadecount.service.limits import Limits
 from fadecount.service.reader_pool import PublicStream
 from fadecount.service.server import make_server
-from fadecount.service.settings import Settings, Storage, open_tokens
+from fadecount.service.settings import Limits, Settings, Storage, open_tokens
 from fadecount.service.tokens import Grant, Role, Tokens
 
 EXACT = fc.Gradual(epsilon=2.0**14, exponent=1.0)

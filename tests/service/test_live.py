@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 import pytest
 
 import fadecount as fc
-from fadecount.service.client import ServiceError
-from fadecount.service.sse import Frames, frame
+from fadecount.service.client import Frames, ServiceError
+from fadecount.service.live import frame
 from tests.service.harness import Harness, wait_for
 
 

@@ -25,7 +25,6 @@ FULL = {
     "port": ("1", 1),
     "allow-host": ("a.example, b.example", ("a.example", "b.example")),
     "public": ("true", True),
-    "metrics-values": ("7", 7),
     "log-format": ("json", "json"),
     "max-body": ("2", 2),
     "max-connections": ("3", 3),

@@ -34,7 +34,6 @@ from fadecount.mechanisms.plan_file import (
     require_planned_tick,
 )
 from fadecount.noise import unpredictable
-from fadecount.service.sse import Frames
 from fadecount.service.stream_info import StreamInfo
 from fadecount.streams.unit import Unit
 
@@ -437,6 +436,30 @@ class AsyncClient(_Calls[httpx.AsyncClient]):
         except StopIteration as end:
             result: Result = end.value
             return result
+
+
+class Frames:
+    """Reads frames of server-sent events out of pieces of bytes, however they were cut: (id, event,
+    data) for each complete one."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, piece: bytes) -> Iterator[tuple[str | None, str, str]]:
+        self._rest += piece
+        *complete, self._rest = self._rest.split(b"\n\n")
+        for block in complete:
+            fields: dict[str, list[str]] = {}
+            for line in block.decode("utf-8").split("\n"):
+                name, _, value = line.partition(":")
+                if name:
+                    fields.setdefault(name, []).append(value.removeprefix(" "))
+            if "data" in fields:
+                yield (
+                    fields.get("id", [None])[-1],
+                    fields.get("event", ["message"])[-1],
+                    "\n".join(fields["data"]),
+                )
 
 
 class _Reading:

@@ -15,17 +15,18 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from fadecount.errors import ParameterError
-from fadecount.service.access import Action
 from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import Query, moment_of
 from fadecount.service.problems import Problem, bad_request, unavailable
 from fadecount.service.read_routes import ReadContext, released_tick
 from fadecount.service.reader_pool import PublicStream, ReaderPool
 from fadecount.service.routes import Handler
-from fadecount.service.sse import HEARTBEAT, MEDIA_TYPE, frame
+from fadecount.service.tokens import Action
 from fadecount.streams.reader import Reader
 from fadecount.streams.ticks import Ticks
 
+MEDIA_TYPE = "text/event-stream"
+HEARTBEAT = b": still here\n\n"
 HEARTBEAT_SECONDS = 15.0
 RETRY_MILLISECONDS = 2000
 MOST_READERS = 512
@@ -145,6 +146,18 @@ def _frame_maker(stream: PublicStream, tick: int) -> Callable[[], Callable[[Read
         return frame(text, event="tick", id=released.start) if released.releases else b""
 
     return lambda: make
+
+
+def frame(data: str, *, event: str, id: str | None = None) -> bytes:  # noqa: A002 - its name on the wire
+    """One event. ``data`` may have several lines; ``id`` is what a client sends back as
+    ``Last-Event-ID``.
+
+    >>> frame("hello", event="tick", id="7")
+    b'id: 7\\nevent: tick\\ndata: hello\\n\\n'
+    """
+    lines = [] if id is None else [f"id: {id}"]
+    lines += [f"event: {event}", *(f"data: {line}" for line in data.splitlines() or [""])]
+    return ("\n".join(lines) + "\n\n").encode()
 
 
 def _last_seen(request: Request, ticks: Ticks) -> int | None:

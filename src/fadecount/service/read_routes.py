@@ -16,7 +16,6 @@ from starlette.requests import Request
 
 from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import ParameterError
-from fadecount.service.access import Access, Action
 from fadecount.service.answers import (
     CountedWindow,
     PrivacyCurve,
@@ -45,6 +44,7 @@ from fadecount.service.problems import bad_request, not_found
 from fadecount.service.reader_pool import PublicStream, ReaderPool, Release, read_page
 from fadecount.service.routes import Handler
 from fadecount.service.stream_info import stream_info
+from fadecount.service.tokens import Access, Action
 from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, csv_text, window_rows, windows_table
 from fadecount.streams.reader import Reader
 from fadecount.streams.windows import WindowCalendar, Windows
