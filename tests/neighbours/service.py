@@ -27,7 +27,7 @@ TICK = 60
 BEGIN = 1_772_323_200
 WRITERS = 3
 ROUTES = ("", "/releases", "/releases/latest")
-LAST_ROUTES = (*ROUTES, "/privacy?age=1h", "/privacy?time=2026-03-01T00:00:30Z")
+LAST_ROUTES = (*ROUTES, "/privacy?age=1h")
 MECHANISMS: dict[str, fc.Mechanism] = {
     "gradual": fc.Gradual(epsilon=1.0, exponent=2.0),
     "delayed": fc.Gradual(epsilon=1.0, delay=2),

@@ -45,8 +45,8 @@ ODD_PRIVACY = (
     "age=",
     "age=x",
     "age=0s",
-    "age=1h&time=2026-01-01T00:00:00Z",
-    "at=2026-01-01T00:00:00Z",
+    "age=1h&age=1h",
+    "time=2026-01-01T00:00:00Z",
     "age=" + "9" * 50 + "y",
     f"age={CANARY}",
 )

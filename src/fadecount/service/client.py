@@ -25,14 +25,8 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote, urlsplit
 
-from fadecount.durations import parse_duration
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.mechanisms import Mechanism
-from fadecount.mechanisms.plan_file import (
-    planned_person,
-    require_planned_person,
-    require_planned_tick,
-)
 from fadecount.noise import unpredictable
 from fadecount.service.stream_info import StreamInfo
 from fadecount.streams.unit import Unit
@@ -175,12 +169,6 @@ class _Calls(Generic[Http]):
             raise bad_parameter(
                 "mechanism", "both" if plan else None, "given, or a plan", "one of them, not both"
             )
-        planned = mechanism or Mechanism.from_json(json.dumps(plan))
-        require_planned_tick(planned, parse_duration(tick))
-        person, given = planned_person(plan), {} if unit is None else unit
-        if person is not None:
-            events = int(given.get("events", 1)) if given.get("of") == "person" else None
-            require_planned_person(person, events, int(given.get("keys", 1)))
         body = {
             "name": name,
             "tick": tick,

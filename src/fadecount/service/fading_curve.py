@@ -10,7 +10,7 @@ probability ``Phi(mu / 2)``, where ``mu`` is what the loss stands for.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -29,8 +29,6 @@ from fadecount.mechanisms import (
 from fadecount.mechanisms.comparison import what_refreshing_is
 from fadecount.rounding import shown_chance, shown_loss, shown_sureness
 from fadecount.service.answers import Comparison, StatedLoss, Statement
-from fadecount.service.parsing import Query, tick_at, utc_text
-from fadecount.service.problems import bad_request
 from fadecount.service.reader_pool import PublicStream
 from fadecount.streams.forks import StreamLoss
 from fadecount.streams.unit import ONE_EVENT, Unit
@@ -251,38 +249,3 @@ def stated(
         age=age,
         meaning=meaning,
     )
-
-
-_LATER = (
-    ("now", 0),
-    ("in a day", UNITS["d"]),
-    ("in a month", UNITS["mo"]),
-    ("in a year", UNITS["y"]),
-)
-
-
-def losses_of_event(stream: PublicStream, query: Query, now: float) -> list[Statement]:
-    """The losses for ``?time=...`` (now and later) and for ``?time=...&at=...``. Releases that are
-    ahead of the clock count at every time."""
-    moment, at = query.moment("time"), query.moment("at")
-    if moment is None or "age" in query:
-        raise bad_request("bad_query", "give age, or time, or time and at")
-    tick = tick_at(stream.ticks, moment, "time")
-    last = stream.last_tick if stream.last_tick is not None else tick - 1
-    if at is None:
-        views = [
-            (words, max(0, stream.ticks.at(now + seconds) - 1 - last) if seconds else 0)
-            for words, seconds in _LATER
-        ]
-    else:
-        ticks = tick_at(stream.ticks, at, "at") - 1 - last
-        views = [(f"at {utc_text(at)}", max(0, ticks) if stream.ahead_of_clock(now) else ticks)]
-    step, published = max(1, stream.status.step_of(tick)), stream.status.loss
-    return [
-        stated(
-            f"An event at {utc_text(moment)}, {words}",
-            replace(published, steps=published.steps + ticks).of_step(step),
-            published.mechanism,
-        )
-        for words, ticks in views
-    ]

@@ -310,15 +310,6 @@ def moment_of(text: str) -> float:
     return moment.astimezone(UTC).timestamp()
 
 
-def utc_text(seconds: float) -> str:
-    """A time as it is shown.
-
-    >>> utc_text(0)
-    '1970-01-01T00:00:00Z'
-    """
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def tick_at(ticks: Ticks, seconds: float, name: str) -> int:
     """The tick of a time. A time without a calendar date is refused, and the message does not
     repeat it."""

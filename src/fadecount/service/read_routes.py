@@ -28,8 +28,8 @@ from fadecount.service.answers import (
     StreamPage,
     WindowPage,
 )
-from fadecount.service.clock import Clock
-from fadecount.service.fading_curve import REFRESHED, FadingCurve, curve_of, losses_of_event
+from fadecount.service.clock import Clock, utc_text
+from fadecount.service.fading_curve import REFRESHED, FadingCurve, curve_of
 from fadecount.service.http import Answer, Tagged, wants_csv
 from fadecount.service.parsing import (
     LONGEST_NAME,
@@ -38,7 +38,6 @@ from fadecount.service.parsing import (
     Query,
     bad_cursor,
     first_from,
-    utc_text,
 )
 from fadecount.service.problems import bad_request, not_found
 from fadecount.service.reader_pool import PublicStream, ReaderPool, Release, read_page
@@ -172,19 +171,15 @@ async def get_windows(context: ReadContext, request: Request) -> Answer:
 async def get_privacy(context: ReadContext, request: Request) -> Answer:
     """The fading curve of a stream, or single losses."""
     stream = await context.stream(request)
-    query, now = Query.of(request), context.clock.now()
-    curve = curve_of(stream, now)
+    query, curve = Query.of(request), curve_of(stream, context.clock.now())
     kind = f"curve {curve.stream.histories} {curve.ahead}"  # closing other ticks does not change it
     keep = partial(context.kept, request, stream, kind, lasting=True)
     if "visits" in query or "every" in query or "during" in query:
         return await keep(lambda: _person_maker(stream, query, curve))
-    if "time" in query or "at" in query:
-        losses = losses_of_event(stream, query, now)
-    elif (age := query.age("age")) is not None:
-        losses = [curve.statement(age)]
-    else:
-        return await keep(lambda: _curve_maker(stream, query, curve))
-    return _losses(stream, losses).answer(request, public=context.public)
+    if (age := query.age("age")) is not None:
+        losses = _losses(stream, [curve.statement(age)])
+        return losses.answer(request, public=context.public)
+    return await keep(lambda: _curve_maker(stream, query, curve))
 
 
 def released_tick(reader: Reader, stream: PublicStream, tick: int) -> ReleasedTick:

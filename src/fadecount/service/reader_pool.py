@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -89,11 +89,6 @@ class PublicStream:
             and self.last_tick is not None
             and self.last_tick >= self.first_tick
         )
-
-    def ahead_of_clock(self, now: float) -> int:
-        """How many ticks are released that are not over by the clock; 0 unless the clock was set
-        back."""
-        return 0 if self.last_tick is None else max(0, self.last_tick - (self.ticks.at(now) - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,32 +348,18 @@ def read_page(
 ) -> list[Release]:
     """At most ``limit`` releases of ticks from ``since`` to before ``until``, without the first
     ``skip`` keys of ``since``."""
-    found: list[Release] = []
-    for release in _each(reader, name, since, until, position):
-        if release.tick > since or release.position >= skip:
-            found.append(release)
-            if len(found) == limit:
-                break
-    return found
-
-
-def _each(
-    reader: Reader, name: str, since: int, until: int, position: int | None
-) -> Iterator[Release]:
+    page: list[Release] = []
     for piece in reader.releases(name, since=since, until=until):
-        values, widths = piece.values, piece.half_widths.tolist()
-        columns = (
-            range(values.shape[1])
-            if position is None
-            else [position]
-            if position < values.shape[1]
-            else []
-        )
-        rows = np.ascontiguousarray(
-            values[:, columns] if position is not None and columns else values
-        ).tolist()
-        for offset, (row, width) in enumerate(zip(rows, widths, strict=True)):
-            for column, value in zip(columns, row, strict=False):
-                yield Release(
-                    piece.first_tick + offset, column, value, value - width, value + width
-                )
+        values, width = piece.values, piece.values.shape[1]
+        columns = range(width) if position is None else range(position, min(position + 1, width))
+        chosen = np.ascontiguousarray(values[:, columns.start : columns.stop]).tolist()
+        rows = zip(chosen, piece.half_widths.tolist(), strict=True)
+        for tick, (row, half_width) in enumerate(rows, piece.first_tick):
+            for column, value in zip(columns, row, strict=True):
+                if tick > since or column >= skip:
+                    page.append(
+                        Release(tick, column, value, value - half_width, value + half_width)
+                    )
+                    if len(page) == limit:
+                        return page
+    return page

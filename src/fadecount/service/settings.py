@@ -119,8 +119,9 @@ def read_settings(
     """The value of every setting, by its name in Python: ``given`` on the command line, or in the
     environment, or its default. A wrong value is refused in one line.
 
-    >>> found = read_settings({"port": "9000"}, {"FADECOUNT_PORT": "1", "FADECOUNT_PUBLIC": "true"})
-    >>> found["port"], found["public"], found["max_body"]
+    >>> environment = {"FADECOUNT_PORT": "1", "FADECOUNT_PUBLIC": "true"}
+    >>> chosen = read_settings({"port": "9000"}, environment)
+    >>> chosen["port"], chosen["public"], chosen["max_body"]
     (9000, True, 1048576)
     """
     values: dict[str, Value | None] = {}
@@ -144,17 +145,6 @@ def default_folder() -> Path:
     if chosen := os.environ.get("FADECOUNT_STATE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "fadecount"
-
-
-def settings_table() -> str:
-    """The reference table of all settings, in Markdown."""
-    rows = ["| option | environment | default | meaning |", "|---|---|---|---|"]
-    for each in SETTINGS:
-        default = "none" if each.default in (None, ()) else str(each.default)
-        shown = each.shown_default or ("false" if each.default is False else default)
-        choices = f" ({' or '.join(each.choices)})" if each.choices else ""
-        rows.append(f"| `{each.option}` | `{each.variable}` | {shown} | {each.about}{choices} |")
-    return "\n".join(rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

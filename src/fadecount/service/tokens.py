@@ -14,17 +14,18 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
-
-from starlette.types import Scope
+from typing import TYPE_CHECKING, Any
 
 from fadecount.checks import require_integer
 from fadecount.errors import bad_parameter
 from fadecount.noise.entropy import unpredictable
-from fadecount.service.parsing import utc_text
+from fadecount.service.clock import utc_text
 from fadecount.service.problems import forbidden, unauthorized, unavailable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Database
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
 
 SECRET_BYTES = 32
 LONGEST_LABEL = 100

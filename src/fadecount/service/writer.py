@@ -632,11 +632,6 @@ class Writer:
         leader = self._leader
         return leader.state(name) if leader else "unknown"
 
-    def clock_trouble(self, name: str) -> str | None:
-        """What is wrong with the clock for this stream: ahead, behind or nothing."""
-        state = self.stream_state(name)
-        return state.removeprefix("clock ") if state.startswith("clock ") else None
-
     def accept(self, stream: str, events: SentEvents, batch_id: str | None) -> asyncio.Future[bool]:
         """Queue events; once they are durable, the future says whether they counted (False: this id
         has counted before)."""
