@@ -29,7 +29,7 @@ from fadecount.service.answers import (
     WindowPage,
 )
 from fadecount.service.clock import Clock, utc_text
-from fadecount.service.fading_curve import REFRESHED, FadingCurve, curve_of
+from fadecount.service.fading_curve import FadingCurve, curve_of
 from fadecount.service.http import Answer, Tagged, wants_csv
 from fadecount.service.parsing import (
     LONGEST_NAME,
@@ -179,7 +179,7 @@ async def get_privacy(context: ReadContext, request: Request) -> Answer:
     if (age := query.age("age")) is not None:
         losses = _losses(stream, [curve.statement(age)])
         return losses.answer(request, public=context.public)
-    return await keep(lambda: _curve_maker(stream, query, curve))
+    return await keep(lambda: _curve_maker(stream, curve))
 
 
 def released_tick(reader: Reader, stream: PublicStream, tick: int) -> ReleasedTick:
@@ -199,11 +199,7 @@ def _losses(stream: PublicStream, losses: list[Statement]) -> Tagged:
     return Tagged.of(msgspec.json.encode(PrivacyLosses(stream.name, unit, losses)))
 
 
-def _curve_maker(stream: PublicStream, query: Query, curve: FadingCurve) -> Maker:
-    every = query.age("refresh")
-    if every is not None and every not in REFRESHED:
-        raise bad_request("bad_query", "refresh must be 1d, 1w, 1mo or 1y")
-
+def _curve_maker(stream: PublicStream, curve: FadingCurve) -> Maker:
     def make(_: Reader) -> Tagged:
         answer = PrivacyCurve(
             stream=stream.name,
@@ -212,7 +208,6 @@ def _curve_maker(stream: PublicStream, query: Query, curve: FadingCurve) -> Make
             typical_error=round(curve.typical_error(), 1),
             statements=curve.statements(),
             curve=curve.curve(),
-            refresh=curve.refresh(every),
         )
         return Tagged.of(msgspec.json.encode(answer))
 
