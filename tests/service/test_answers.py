@@ -89,7 +89,6 @@ ODD_STREAMS: tuple[dict[str, object], ...] = (
     {"mechanism": {**GRADUAL, "epsilon": -1}},
     {"mechanism": {**GRADUAL, "epsilon": True}},
     {"mechanism": {**GRADUAL, "epsilon": 1, "delay": 10**7}},
-    {"plan": {"kind": "linear", "epsilon": 1}},
     {"other": 1},
     {"mechanism": {"kind": "designed", "budgets": [[[1]]]}},
     {"mechanism": {"kind": ["gradual"]}},

@@ -151,8 +151,7 @@ class _Calls(Generic[Http]):
         name: str,
         *,
         tick: str,
-        mechanism: Mechanism | None = None,
-        plan: Mapping[str, Any] | None = None,
+        mechanism: Mechanism | Mapping[str, Any],
         keys: Iterable[str] | None = None,
         zone: str = "UTC",
         unit: Mapping[str, str | int] | None = None,
@@ -161,20 +160,17 @@ class _Calls(Generic[Http]):
         """Create a stream that begins with the current tick; False if it exists already with this
         description and these keys.
 
-        ``plan`` is a plan's JSON; its tick must be the stream's. ``unit`` says who is protected,
-        such as ``{"of": "person", "events": 3}``; by default one event. ``retain`` is how long
-        releases are kept, such as ``90d``; by default for ever.
+        ``mechanism`` may be a plan's JSON; its tick must be the stream's. ``unit`` says who is
+        protected, such as ``{"of": "person", "events": 3}``; by default one event. ``retain`` is
+        how long releases are kept, such as ``90d``; by default for ever.
         """
-        if (mechanism is None) == (plan is None):
-            raise bad_parameter(
-                "mechanism", "both" if plan else None, "given, or a plan", "one of them, not both"
-            )
         body = {
             "name": name,
             "tick": tick,
             "zone": zone,
-            "mechanism": None if mechanism is None else json.loads(mechanism.to_json()),
-            "plan": plan,
+            "mechanism": json.loads(mechanism.to_json())
+            if isinstance(mechanism, Mechanism)
+            else mechanism,
             "keys": None if keys is None else list(keys),
             "unit": unit,
             "retain": retain,

@@ -202,16 +202,17 @@ class _JsonLines(logging.Formatter):
             "level": record.levelname,
             "message": record.getMessage(),
         }
-        found = getattr(record, "request_id", None)
-        return json.dumps({**fields, **({"request_id": found} if found else {})})
+        if request_id := getattr(record, "request_id", None):
+            fields["request_id"] = request_id
+        return json.dumps(fields)
 
 
 class _Text(logging.Formatter):
     """A time, a level, a message; the id of the request, if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        found = getattr(record, "request_id", None)
-        return super().format(record) + (f" (request {found})" if found else "")
+        request_id = getattr(record, "request_id", None)
+        return super().format(record) + (f" (request {request_id})" if request_id else "")
 
 
 def configure_logs(stream: Any = None, *, as_json: bool = False) -> None:
@@ -221,9 +222,8 @@ def configure_logs(stream: Any = None, *, as_json: bool = False) -> None:
     handler.setFormatter(
         _JsonLines() if as_json else _Text("%(asctime)s %(levelname)s %(message)s")
     )
-    logging.getLogger("uvicorn.error").setLevel(
-        logging.CRITICAL
-    )  # this module logs what matters of it
+    # this module logs what matters of it
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
@@ -241,9 +241,8 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
     listening.set_inheritable(True)
     _notice_silence(listening)
-    listening.setsockopt(
-        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-    )  # asyncio does so only for sockets that name their protocol
+    # asyncio does so only for sockets that name their protocol
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
 

@@ -264,10 +264,7 @@ class Access:
         """The one stream that a reader of the list may see, or None for all of them."""
         if self._public and _authorization(scope) is None:
             return None
-        grant = self._grant(scope)
-        if Action.READ not in ALLOWED[grant.role]:
-            raise forbidden()
-        return grant.stream
+        return self.allow_some(scope, Action.READ).stream
 
     def _grant(self, scope: Scope) -> Grant:
         """What the token of a request allows. The token is looked up once for each request."""

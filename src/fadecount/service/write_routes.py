@@ -203,16 +203,13 @@ def _retention(given: str | None, description: Description) -> int | None:
 
 
 def _description(new: NewStream) -> Description:
-    given = new.plan if new.mechanism is None else new.mechanism
-    if given is None or (new.mechanism is not None and new.plan is not None):
-        raise bad_request("bad_mechanism", "give mechanism, or plan")
     try:
-        mechanism = Mechanism.from_json(msgspec.json.encode(_marked(given)))
+        mechanism = Mechanism.from_json(msgspec.json.encode(_marked(new.mechanism)))
         if mechanism.schedule.delay > LONGEST_DELAY:
             raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
         ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=new.zone)
         unit = _unit(new.unit)
-        _check_planned(given, mechanism, ticks, unit)
+        _check_planned(new.mechanism, mechanism, ticks, unit)
         return Description(name=new.name, mechanism=mechanism, ticks=ticks, unit=unit)
     except (ParameterError, TypeError, ValueError, OverflowError):
         raise bad_request("bad_stream", _BAD_STREAM) from None
