@@ -332,8 +332,8 @@ class Client(_Calls[httpx.Client]):
                 if response.status_code not in _AGAIN and not response.is_success:
                     response.read()
                     raise _failure(response)
-                for piece in response.iter_raw() if response.is_success else ():
-                    yield from reading.ticks(piece)
+                for line in response.iter_lines() if response.is_success else ():
+                    yield from reading.ticks(line)
             time.sleep(_LIVE_PAUSE)
 
     def _run(self, steps: Steps[Result]) -> Result:
@@ -399,8 +399,8 @@ class AsyncClient(_Calls[httpx.AsyncClient]):
                         await response.aread()
                         raise _failure(response)
                     if response.is_success:
-                        async for piece in response.aiter_raw():
-                            for tick in reading.ticks(piece):
+                        async for line in response.aiter_lines():
+                            for tick in reading.ticks(line):
                                 yield tick
             await asyncio.sleep(_LIVE_PAUSE)
 
@@ -422,39 +422,15 @@ class AsyncClient(_Calls[httpx.AsyncClient]):
             return result
 
 
-class Frames:
-    """Reads frames of server-sent events out of pieces of bytes, however they were cut: (id, event,
-    data) for each complete one."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-
-    def feed(self, piece: bytes) -> Iterator[tuple[str | None, str, str]]:
-        self._rest += piece
-        *complete, self._rest = self._rest.split(b"\n\n")
-        for block in complete:
-            fields: dict[str, list[str]] = {}
-            for line in block.decode("utf-8").split("\n"):
-                name, _, value = line.partition(":")
-                if name:
-                    fields.setdefault(name, []).append(value.removeprefix(" "))
-            if "data" in fields:
-                yield (
-                    fields.get("id", [None])[-1],
-                    fields.get("event", ["message"])[-1],
-                    "\n".join(fields["data"]),
-                )
-
-
 class _Reading:
-    """A live reading: which tick came last, and the beginning of the next frame."""
+    """A live reading: which tick came last, and the lines of the event that is not complete."""
 
     def __init__(self, after: str | None) -> None:
-        self._after, self._frames = after, Frames()
+        self._after, self._fields = after, dict[str, str]()
 
     def request(self, name: str) -> dict[str, Any]:
         """The request for what comes after the last tick."""
-        self._frames = Frames()
+        self._fields.clear()
         headers = _given({"Accept": "text/event-stream", "Last-Event-ID": self._after})
         return {
             "method": "GET",
@@ -463,12 +439,16 @@ class _Reading:
             "timeout": httpx.Timeout(_LIVE_SECONDS),
         }
 
-    def ticks(self, piece: bytes) -> Iterator[tuple[str, list[PublishedCount]]]:
-        """The ticks that a piece of the answer completes."""
-        for id_, event, data in self._frames.feed(piece):
-            if event == "tick" and id_ is not None:
-                self._after = id_
-                yield id_, _counts(json.loads(data))
+    def ticks(self, line: str) -> Iterator[tuple[str, list[PublishedCount]]]:
+        """The tick that a line of the answer completes: an empty line ends an event."""
+        if line:
+            field, _, value = line.partition(": ")
+            self._fields[field] = value
+            return
+        if "data" in self._fields:
+            self._after = self._fields["id"]
+            yield self._after, _counts(json.loads(self._fields["data"]))
+        self._fields.clear()
 
 
 def _failure(response: httpx.Response) -> ServiceError:
