@@ -774,4 +774,19 @@ MUTANTS = (
         "self._noted = None",
         ("tests/test_runs.py",),
     ),
+    # A tick that is published moves what readers have in memory.
+    Mutant(
+        "a published tick that readers do not see",
+        "service/reader_pool.py",
+        "published_tick=max(tick, stream.last_tick or tick)",
+        "published_tick=stream.last_tick",
+        ("tests/service/test_fairness.py",),
+    ),
+    Mutant(
+        "a status that has changed otherwise moved on",
+        "service/reader_pool.py",
+        "if kept is not None and kept.version == version and _succeeded(kept):",
+        "if kept is not None and _succeeded(kept):",
+        ("tests/service/test_fairness.py",),
+    ),
 )
