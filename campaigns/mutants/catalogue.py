@@ -592,8 +592,8 @@ MUTANTS = (
     Mutant(
         "a one-off run counts a person without a cap",
         "runs.py",
-        'if unit.of == "event" or unit.takes(self._persons, person, key):',
-        "if True:",
+        'if unit.of == "event" or unit.takes(self._persons, person, key)',
+        "if True",
         ("tests/test_runs.py",),
     ),
     Mutant(

@@ -18,10 +18,9 @@ from fadecount.streams import Description, FileFence, Reader, Ticks
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.backup import (
     check_backup,
-    lost_streams,
     make_backup,
+    protection_of,
     restore_backup,
-    restored_streams,
 )
 from fadecount.streams.database import TABLES
 from tests.streams.backends import Backend, PostgresBackend, SQLiteBackend
@@ -74,10 +73,8 @@ def test_a_restored_store_goes_on_where_the_backup_was(tmp_path: Path) -> None:
     restore(tmp_path, "new")
     assert (tmp_path / "new" / "streams.db").stat().st_mode & 0o777 == 0o600
     with open_store(tmp_path, "new") as store:
-        assert [each.may_go_on for each in restored_streams(store._database, backend.fence)] == [
-            True,
-            True,
-        ]
+        lines = protection_of(store._database, backend.fence)
+        assert len(lines) == 2 and all("goes on at step" in line for line in lines)
         doors = store.open("doors")
         assert not doors.add({"b": 4}, id="waiting"), "it is in the backup"
         assert doors.close_through(6)[0].values.tolist() == [[15, 4]]
@@ -85,7 +82,8 @@ def test_a_restored_store_goes_on_where_the_backup_was(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match="never used"):
             store.create(describe("gone"), start_tick=1)
         store.create(describe("another"), start_tick=1).close_through(1)
-        assert lost_streams(store._database, backend.fence) == []
+        lines = protection_of(store._database, backend.fence)
+        assert len(lines) == 3 and all("goes on at step" in line for line in lines)
     with backend.open() as store, pytest.raises(FenceError, match="published up to step 6"):
         store.open("doors")  # the original is the older one now
     acts = [entry.act for entry in AuditLog(tmp_path / "log").entries()]
@@ -111,8 +109,8 @@ def test_a_dump_of_postgres_is_held_to_the_fence(
     words = ["--database", new.url, "--fence", str(tmp_path / "fence")]
     assert main(["restore", *words]) == 0
     said = capsys.readouterr().out
-    assert "doors: is refused. The backup is at step 5, but step 9 was published" in said
-    assert "windows: goes on at step 2" in said
+    assert "'doors' is at step 5, but another history of it was published up to step 9" in said
+    assert "'windows' goes on at step 2" in said
     with new.open() as store, pytest.raises(FenceError, match="published up to step 9"):
         store.open("doors")
     for command in ("backup", "restore"):
@@ -139,12 +137,10 @@ def test_an_older_backup_is_refused_stream_by_stream(
     assert main(["restore", str(tmp_path / "counts.db"), *where]) == 0
     said = capsys.readouterr().out
     assert "rollback protection still holds" in said
-    assert (
-        "doors: is refused. The backup is at step 5, but step 9 was published. fadecount streams"
-        " accept-history doors" in said
-    )
-    assert "windows: goes on at step 2" in said
-    assert "later: was published here, and is not in the backup" in said
+    assert "'doors' is at step 5, but another history of it was published up to step 9" in said
+    assert "fadecount streams accept-history doors --other-histories 1" in said
+    assert "'windows' goes on at step 2" in said
+    assert "'later' was published here, and is not in the backup" in said
     with backend.open() as store:
         store.open("windows").close_through(3)
         for name in ("doors", "later"):
@@ -165,7 +161,7 @@ def test_an_older_backup_is_refused_stream_by_stream(
         str(tmp_path / "elsewhere" / "fence"),
     ]
     assert main(["restore", str(tmp_path / "counts.db"), *words]) == 0
-    assert "the fence has no mark of it" in capsys.readouterr().out
+    assert "'doors' has no mark in the fence" in capsys.readouterr().out
 
 
 def test_a_backup_beside_a_writer_is_one_moment(writing: Writing, tmp_path: Path) -> None:
