@@ -35,7 +35,7 @@ from fadecount.errors import FenceError, StoreError
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Checkpoints, Database, placeholders
-from fadecount.streams.forks import Fork
+from fadecount.streams.forks import Forks
 from fadecount.streams.sqlite import SQLiteConnection, sync_folder
 from fadecount.streams.status import Status, lock_streams, read_status
 
@@ -64,14 +64,14 @@ class Mark:
     commit_id: str
     steps: int
     name: str
-    forks: tuple[Fork, ...] = ()
+    forks: Forks = ()
     places: frozenset[str] = frozenset()
 
     def to_json(self) -> str:
         """The mark as it is stored."""
-        forks, places = [fork.last_step for fork in self.forks], sorted(self.places)
         fields = {"commit_id": self.commit_id, "steps": self.steps, "name": self.name}
-        return json.dumps({"version": _VERSION, **fields, "forks": forks, "places": places})
+        others = {"forks": self.forks, "places": sorted(self.places)}
+        return json.dumps({"version": _VERSION, **fields, **others})
 
     @classmethod
     def from_row(cls, uid: str, text: str, digest: bytes) -> Mark:
@@ -84,8 +84,8 @@ class Mark:
         fields: dict[str, Any] = json.loads(text)
         if fields.pop("version") != _VERSION:
             raise FenceError("fence was made by another version of fadecount; use that version")
-        forks = tuple(Fork(last_step=each) for each in fields.pop("forks"))
-        return cls(**{**fields, "places": frozenset(fields["places"])}, forks=forks)
+        forks, places = tuple(fields.pop("forks")), frozenset(fields.pop("places"))
+        return cls(**fields, forks=forks, places=places)
 
 
 def _digest(uid: str, text: str) -> bytes:
@@ -409,13 +409,13 @@ def recover(context: Context, name: str, *, other_histories: int | None = None) 
 
 def require_forks(
     status: Status, mark: Mark | None, fence: Fence, stated: int | None = None
-) -> tuple[Fork, ...]:
+) -> Forks:
     """Return the other histories of a stream: those recorded in the store and in its mark, one that
     the mark shows now, and any more that the operator states.
 
     Raises the :class:`FenceError` that says why a stream may not go on.
     """
-    name, unknown = status.description.name, Fork(last_step=None)
+    name = status.description.name
     if mark is not None and mark.commit_id == GIVEN_UP:
         raise FenceError(
             f"stream {name!r} has published nothing, and a stream of another store has its name now"
@@ -428,9 +428,9 @@ def require_forks(
         )
     known = status.forks
     if not in_order(status, mark):
-        new = (*mark.forks[len(known) :], Fork(last_step=mark.steps)) if mark else (unknown,)
+        new = (*mark.forks[len(known) :], mark.steps) if mark else (None,)
         if status.first_tick is None:  # the other one may have begun with another tick: other steps
-            new = (unknown,) * len(new)
+            new = (None,) * len(new)
         known = (*known, *new)
         if stated is None:
             raise _refusal(status, mark, fence, len(known))
@@ -440,7 +440,7 @@ def require_forks(
                 " count one for each time that an older store, or a store without its fence, was"
                 " allowed to go on, this time included"
             )
-    return (*known, *[unknown] * ((stated or 0) - len(known)))
+    return (*known, *[None] * ((stated or 0) - len(known)))
 
 
 def in_order(status: Status, mark: Mark | None) -> bool:
@@ -457,7 +457,7 @@ def _agree(status: Status, mark: Mark) -> bool:
     return same and (mark.commit_id != status.commit_id or status.forks == mark.forks)
 
 
-def _forked(context: Context, status: Status, mark: Mark | None, forks: tuple[Fork, ...]) -> Status:
+def _forked(context: Context, status: Status, mark: Mark | None, forks: Forks) -> Status:
     """Store the forks before anything else: from here on every reported loss includes them. Refused
     where none can be stated."""
     forked = replace(status, forks=forks)
@@ -466,7 +466,7 @@ def _forked(context: Context, status: Status, mark: Mark | None, forks: tuple[Fo
     with context.database.transaction():
         context.database.change(
             "UPDATE streams SET forks = ?, commit_id = ?, previous_commit_id = ? WHERE id = ?",
-            (json.dumps([fork.last_step for fork in forks]), commit_id, previous, status.id),
+            (json.dumps(forks), commit_id, previous, status.id),
         )
         context.audit_log.record(
             Act.HISTORIES_ACCEPTED, status.description.name, other_histories=len(forks)
