@@ -752,4 +752,19 @@ MUTANTS = (
         "if False:",
         ("tests/service/test_openapi.py",),
     ),
+    # Sums at their bound.
+    Mutant(
+        "accepted counts that wrap with given ones",
+        "streams/stream.py",
+        "add_up(each.rows[0], slice(None), taken[status.id])",
+        "each.rows[0] += taken[status.id]",
+        ("tests/streams/test_inputs.py",),
+    ),
+    Mutant(
+        "counts without a store that wrap with given ones",
+        "runs.py",
+        "add_up(inputs[0], slice(None), self._counts)",
+        "inputs[0] += self._counts",
+        ("tests/test_runs.py",),
+    ),
 )

@@ -219,9 +219,7 @@ def test_the_curve_covers_every_fork(
     """What the page says of an age is never less than what the store says of an event of that
     age."""
     mechanism, forks = fc.Gradual(epsilon=0.5, exponent=2.0), tuple(ends)
-    stream = StreamLoss(
-        mechanism=mechanism, sensitivity=sensitivity, forks=forks, steps=steps
-    )
+    stream = StreamLoss(mechanism=mechanism, sensitivity=sensitivity, forks=forks, steps=steps)
     for due in (
         None,
         steps,
