@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from fadecount.streams.releases import Releases
     from fadecount.streams.windows import Windows
 
-COLUMNS = ("stream", "tick", "key", "value", "low", "high")
-WINDOW_COLUMNS = ("stream", "tick", "tick_end", "key", "value", "low", "high", "partial")
+COLUMNS = ("stream", "start", "key", "value", "low", "high")
+WINDOW_COLUMNS = ("stream", "start", "end", "key", "value", "low", "high", "partial")
 Table = dict[str, NDArray[Any]]
 """Columns of one length; times are Unix seconds."""
 SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
@@ -182,7 +182,7 @@ class ReleaseWriter:
         else:
             heads = [json.dumps(key, ensure_ascii=False) for key in keys]
             for start, row, real, width in zip(starts, *_lists(piece), strict=True):
-                before = f'{{"stream": "{self._stream}", "tick": "{start}", "key": '
+                before = f'{{"stream": "{self._stream}", "start": "{start}", "key": '
                 lines += [
                     f'{before}{key}, "value": {value}, "low": {centre - width}, "high":'
                     f" {centre + width}}}\n"
@@ -212,7 +212,7 @@ class ReleaseWriter:
 
 
 def releases_table(pieces: Iterable[Releases], keys: Sequence[str], ticks: Ticks) -> Table:
-    """Releases as columns: tick, key, value, low, high."""
+    """Releases as columns: start, key, value, low, high."""
     names = np.array(keys, dtype=object)
     parts: list[tuple[NDArray[Any], ...]] = []
     for piece in pieces:
@@ -239,7 +239,7 @@ def releases_table(pieces: Iterable[Releases], keys: Sequence[str], ticks: Ticks
 def windows_table(
     windows: Windows, keys: Sequence[str], positions: Sequence[int] | None = None
 ) -> Table:
-    """Windows as columns: tick, tick_end, key, value, low, high, partial; without keys that were
+    """Windows as columns: start, end, key, value, low, high, partial; without keys that were
     not declared yet.
 
     ``positions`` chooses the keys (default: all of them).
@@ -264,7 +264,7 @@ def windows_table(
 
 def window_rows(stream: str, table: Table, zone: str) -> Iterator[tuple[object, ...]]:
     """The rows of a table of windows in the order of ``WINDOW_COLUMNS``, with times in a zone."""
-    texts = {name: iso_times(table[name], zone) for name in ("tick", "tick_end")}
+    texts = {name: iso_times(table[name], zone) for name in ("start", "end")}
     columns = [
         texts[name] if name in texts else table[name].tolist() for name in WINDOW_COLUMNS[1:]
     ]
@@ -293,7 +293,7 @@ def to_frame(table: Table, zone: str) -> Any:
     except ImportError:
         raise missing_extra("a data frame", "polars (or pandas)", "files") from None
     frame = pandas.DataFrame(table)
-    for name in ("tick", "tick_end"):
+    for name in ("start", "end"):
         if name in frame:
             frame[name] = pandas.to_datetime(frame[name], unit="s", utc=True).dt.tz_convert(zone)
     return frame
@@ -307,7 +307,7 @@ def _polars_frame(table: Table, zone: str) -> Any:
             for name, column in table.items()
         }
     )
-    times = [name for name in ("tick", "tick_end") if name in table]
+    times = [name for name in ("start", "end") if name in table]
     kinds = {"key": polars.String, **dict.fromkeys(("value", "low", "high"), polars.Int64)}
     return frame.cast(kinds).with_columns(
         (polars.col(name).cast(polars.Int64) * 1_000_000)
