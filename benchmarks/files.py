@@ -22,7 +22,7 @@ import polars as pl
 from fadecount.sources import SourceOptions, read_file
 
 KEYS = tuple(f"key{number:04d}" for number in range(1000))
-OPTIONS = SourceOptions(tick_seconds=3600, time="time", key="key", keys=KEYS)
+OPTIONS = SourceOptions(tick=3600, time="time", key="key", keys=KEYS)
 LARGEST_RATIO = 2.0
 LARGEST_MEGABYTES = 1000
 
@@ -68,7 +68,7 @@ def peak_megabytes(path: Path) -> float:
     program = (  # not getrusage: its peak is inherited from the process that starts this one
         "import sys; from fadecount.sources import SourceOptions, read_file\nkeys ="
         " tuple(f'key{n:04d}' for n in range(1000))\nfor _ in read_file(sys.argv[1],"
-        " SourceOptions(tick_seconds=3600, time='time', key='key', keys=keys)):"
+        " SourceOptions(tick=3600, time='time', key='key', keys=keys)):"
         " pass\nprint(next(line for line in open('/proc/self/status') if"
         " line.startswith('VmHWM')).split()[1])"
     )

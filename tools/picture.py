@@ -27,7 +27,7 @@ def main(out: Path = PICTURE) -> int:
     ticks = Ticks(tick_seconds=HOUR, zone=ZONE)
     first = ticks.at(1_772_406_000)  # 2026-03-02 in Vienna
     options = SourceOptions(
-        tick_seconds=HOUR, zone=ZONE, time="time", key="door", keys=("main",), separator=";"
+        tick=HOUR, zone=ZONE, time="time", key="door", keys=("main",), separator=";"
     )
     visits = np.zeros(7 * 24, dtype=np.int64)
     for batch in read_file(ROOT / "examples" / "library" / "doors.csv", options):

@@ -369,8 +369,8 @@ MUTANTS = (
     ),
     Mutant(
         "sums of inputs that wrap",
-        "streams/inputs.py",
-        "np.where(rough < 1.5 * LARGEST_SUM, np.minimum(sums, LARGEST_SUM), LARGEST_SUM)",
+        "counters/grid.py",
+        "np.where(rough < 1.5 * most, np.minimum(sums, most), most)",
         "sums",
         ("tests/streams/test_inputs.py",),
     ),
@@ -477,8 +477,8 @@ MUTANTS = (
     ),
     Mutant(
         "a missing cell of a pandas frame is text",
-        "runs.py",
-        "None if gone else _cell(value)",
+        "sources/frames.py",
+        "None if missing else _cell(value)",
         "_cell(value)",
         ("tests/test_runs.py",),
     ),
@@ -592,8 +592,8 @@ MUTANTS = (
     Mutant(
         "a one-off run counts a person without a cap",
         "runs.py",
-        'if unit.of == "event" or unit.takes(self._persons, person, key):',
-        "if True:",
+        'if unit.of == "event" or unit.takes(self._persons, person, key)',
+        "if True",
         ("tests/test_runs.py",),
     ),
     Mutant(
@@ -613,8 +613,8 @@ MUTANTS = (
     Mutant(
         "a promise for one event in a one-off run of persons",
         "runs.py",
-        "name=name, mechanism=unit.scaled(mechanism), ticks=ticks",
-        "name=name, mechanism=mechanism, ticks=ticks",
+        "mechanism = unit.scaled(mechanism, planned_for_persons=planned_for_persons)",
+        "mechanism = unit.scaled(mechanism, planned_for_persons=True)",
         ("tests/test_runs.py",),
     ),
     Mutant(
@@ -751,5 +751,42 @@ MUTANTS = (
         "if left:",
         "if False:",
         ("tests/service/test_openapi.py",),
+    ),
+    # Runs: windows, and plans for persons.
+    Mutant(
+        "windows of half ticks are refused after the release",
+        "cli/run.py",
+        "under_way.check_windows(arguments.per)",
+        "pass",
+        ("tests/cli/test_run.py",),
+    ),
+    Mutant(
+        "a plan for persons is scaled a second time",
+        "streams/unit.py",
+        "if planned_for_persons:",
+        "if False:",
+        ("tests/cli/test_run.py",),
+    ),
+    Mutant(
+        "a history forgets what of persons was accepted meanwhile",
+        "runs.py",
+        "self._noted = self._stream.persons_noted",
+        "self._noted = None",
+        ("tests/test_runs.py",),
+    ),
+    # A tick that is published moves what readers have in memory.
+    Mutant(
+        "a published tick that readers do not see",
+        "service/reader_pool.py",
+        "published_tick=max(tick, stream.last_tick or tick)",
+        "published_tick=stream.last_tick",
+        ("tests/service/test_fairness.py",),
+    ),
+    Mutant(
+        "a status that has changed otherwise moved on",
+        "service/reader_pool.py",
+        "if kept is not None and kept.version == version and _succeeded(kept):",
+        "if kept is not None and _succeeded(kept):",
+        ("tests/service/test_fairness.py",),
     ),
 )

@@ -4,7 +4,7 @@
 >>> from fadecount.runs import run
 >>> from fadecount.sources import SourceOptions
 >>> visits = io.BytesIO(b"at\\n2026-03-01T10:10\\n2026-03-01T10:50\\n2026-03-01T12:30\\n")
->>> options = SourceOptions(tick_seconds=3600, time="at", format="csv")
+>>> options = SourceOptions(tick="1h", time="at", format="csv")
 >>> for piece in run(visits, options, mechanism=fc.Gradual(epsilon=50.0)):
 ...     print(piece.first_tick, piece.values[:, 0].tolist())
 492322 [2, 2, 3]
@@ -12,25 +12,24 @@
 
 from __future__ import annotations
 
-import importlib
-import io
 import json
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from decimal import Decimal
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.counters import Counter
+from fadecount.counters.grid import add_up
 from fadecount.durations import UNITS
-from fadecount.errors import ClockError, InputError, ParameterError, bad_parameter
+from fadecount.errors import ClockError, ParameterError, bad_parameter
 from fadecount.mechanisms import Mechanism
 from fadecount.mechanisms.noise_law import half_widths
 from fadecount.rounding import shown_loss
@@ -44,8 +43,7 @@ from fadecount.sources import (
     read_history,
     require_file,
 )
-from fadecount.sources.files import Earlier, has_polars
-from fadecount.sources.rows import Lines, number_text
+from fadecount.sources.files import Earlier
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.forks import StreamLoss
 from fadecount.streams.releases import Monotone, Releases
@@ -54,9 +52,9 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-    from fadecount.sources import GrowingFile
-    from fadecount.streams import Chunk, Reader, Store, Stream, Windows
+    from fadecount.streams import Reader, Store, Stream, Windows
 
+    Source: TypeAlias = str | Path | BinaryIO | polars.DataFrame | pandas.DataFrame
 Row = tuple[int, int, int, bytes]
 """Tick, position of the key, amount, digest of the person."""
 CELLS = 1 << 17
@@ -66,7 +64,7 @@ LARGEST_RANGE = 50_000_000
 
 
 def run(
-    source: str | Path | BinaryIO | polars.DataFrame,
+    source: Source,
     options: SourceOptions,
     *,
     mechanism: Mechanism | None = None,
@@ -82,8 +80,8 @@ def run(
     """Feed a stream from a source. Iterate over the result to run it; each step yields published
     releases.
 
-    ``source`` is the path of a file, an open binary stream (a pipe), or a data frame of polars. It
-    is **history** or **live**:
+    ``source`` is the path of a file, an open binary stream (a pipe), or a data frame of polars or
+    pandas. It is **history** or **live**:
 
     - A file, a data frame, or a pipe with a time column, is history. It is read to its end; then
       its ticks are released.
@@ -111,14 +109,14 @@ def run(
     depends on ``start``, ``until`` and the clock only, wherever these are given. The read position
     of a followed file is stored together with the events read so far.
     """
-    live = follow or options.time is None
+    live, framed = follow or options.time is None, hasattr(source, "columns")
     ticks, path = options.ticks, Path(source) if isinstance(source, str | Path) else None
-    if options.time is None and (follow or path is not None or hasattr(source, "collect_schema")):
+    if options.time is None and (follow or framed or path is not None):
         raise ParameterError(
             "time must be given for everything but a pipe that is read live; it names the column of"
             " the time"
         )
-    if follow and hasattr(source, "collect_schema"):
+    if follow and framed:
         raise ParameterError("follow must not be given with a data frame, which does not grow")
     if path is not None and live:
         require_file(path)
@@ -133,7 +131,7 @@ def run(
     stream = _stream(
         options, mechanism, store, name, begins, planned_for_persons=planned_for_persons
     )
-    first = begins if isinstance(stream, MemoryStream) else stream.status.first_tick
+    first = stream.first_tick
     if first is not None and begin not in (None, first):
         raise bad_parameter(
             "start",
@@ -141,24 +139,12 @@ def run(
             f"{ticks.shown(first)}, where {name!r} began",
             "leave it out",
         )
-    reader = None if store is None else store.reader()
     if live:
-        return _LiveRun(
-            cast("str | Path | BinaryIO", source),
-            replace(options, first_tick=first, end_tick=end),
-            stream,
-            reader,
-            clock,
-            finish=finish,
-        )
+        options = replace(options, first_tick=first, end_tick=end)
+        lines = cast("str | Path | BinaryIO", source)
+        return _LiveRun(lines, options, stream, clock, finish=finish)
     options = replace(options, first_tick=stream.open_tick, end_tick=end)
-    if options.person is None or isinstance(stream, MemoryStream):
-        return _HistoryRun(_history(source, options), options, stream, reader)
-    noted, earlier = (
-        stream.persons_noted,
-        Earlier(key=stream.person_key, counted=stream.persons_counted),
-    )
-    return _HistoryRun(_history(source, options, earlier), options, stream, reader, noted)
+    return _HistoryRun(_history(source, options, stream.earlier()), options, stream)
 
 
 def _stream(
@@ -169,29 +155,24 @@ def _stream(
     start_tick: int | None,
     *,
     planned_for_persons: bool,
-) -> Stream | MemoryStream:
+) -> RunStream:
     """The stream of the store, created if it is new; or one that is kept nowhere."""
     ticks, unit, keys = options.ticks, options.unit, options.keys or (ONLY_KEY,)
-    if mechanism is not None and planned_for_persons:
-        mechanism = mechanism.for_sensitivity(options.max_amount)
-        description = Description(name=name, mechanism=mechanism, ticks=ticks, unit=unit)
-        if store is None:
-            return MemoryStream(description, checked_keys(keys), start_tick)
-        if name not in store.names():
-            return store.create(description, keys=keys, start_tick=start_tick)
-        if store.reader().status(name).description.mechanism != mechanism:
-            raise ParameterError(
-                f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose"
-                " another name"
-            )
-        mechanism = None
     if store is not None:
-        return store.open_or_create(
-            name, tick=ticks, mechanism=mechanism, keys=keys, unit=unit, start_tick=start_tick
+        opened = store.open_or_create(
+            name,
+            tick=ticks,
+            mechanism=mechanism,
+            keys=keys,
+            unit=unit,
+            start_tick=start_tick,
+            planned_for_persons=planned_for_persons,
         )
+        return StoredStream(opened, store.reader())
     if mechanism is None:
         raise ParameterError("mechanism must be given; such as fadecount.Gradual(epsilon=0.1)")
-    description = Description(name=name, mechanism=unit.scaled(mechanism), ticks=ticks, unit=unit)
+    mechanism = unit.scaled(mechanism, planned_for_persons=planned_for_persons)
+    description = Description(name=name, mechanism=mechanism, ticks=ticks, unit=unit)
     return MemoryStream(description, checked_keys(keys), start_tick)
 
 
@@ -214,15 +195,14 @@ def count(
 
     >>> import fadecount as fc, polars as pl
     >>> visits = pl.DataFrame({"at": ["2026-03-01T10:10", "2026-03-01T10:50", "2026-03-01T12:30"]})
-    >>> options = SourceOptions(tick_seconds=3600, time="at")
+    >>> options = SourceOptions(tick="1h", time="at")
     >>> fc.count(visits, options, mechanism=fc.Gradual(epsilon=50.0))["value"].to_list()
     [2, 2, 3]
     """
     from fadecount.streams.export import releases_table, to_frame
 
-    source, events = _columns(frame, options), replace(options, format="jsonl")
     under_way = run(
-        source, events, store=store, name=name, mechanism=mechanism, start=start, until=until
+        frame, options, store=store, name=name, mechanism=mechanism, start=start, until=until
     )
     pieces = list(under_way)
     if store is not None:
@@ -232,55 +212,14 @@ def count(
     return cast("polars.DataFrame | pandas.DataFrame", to_frame(table, ticks.zone))
 
 
-def _columns(
-    frame: polars.DataFrame | pandas.DataFrame, options: SourceOptions
-) -> polars.DataFrame | BinaryIO:
-    """The columns of a frame with their types. Columns of objects, and all columns where polars is
-    missing, become text.
-
-    Each cell becomes text by itself: a pandas column takes its type from all its cells, and one
-    cell must not change the others.
-    """
-    fast = importlib.import_module("polars") if has_polars() else None
-    if fast is not None and isinstance(frame, fast.DataFrame):
-        return cast("polars.DataFrame", frame)
-    columns: dict[str, Any] = {}
-    for name in options.columns:
-        if list(frame.columns).count(name) != 1:
-            raise InputError(
-                f"the data frame: the column {name!r} is not once among its {len(frame.columns)}"
-                " columns; check its name"
-            )
-        column: Any = frame[name]
-        if fast is not None and column.dtype.kind not in "Oc":
-            columns[name] = fast.from_pandas(column)
-            continue
-        missing = column.isna().tolist()
-        texts = [
-            None if gone else _cell(value)
-            for value, gone in zip(column.astype(object), missing, strict=True)
-        ]
-        columns[name] = texts if fast is None else fast.Series(texts, dtype=fast.String)
-    if fast is not None:
-        return cast("polars.DataFrame", fast.DataFrame(columns))
-    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
-    return io.BytesIO("".join(json.dumps(row) + "\n" for row in rows).encode())
-
-
-def _cell(value: object) -> str | None:
-    """The text of a value: whole numbers have no decimals, whatever their type; infinity is
-    missing."""
-    if isinstance(value, float | np.floating | Decimal):
-        return number_text(value if isinstance(value, Decimal) else float(value))
-    return str(value).lower() if isinstance(value, bool | np.bool_) else str(value)
-
-
 class MemoryStream:
     """A stream that is kept nowhere: a counter, and the counts of its open tick.
 
-    It has what a run needs of a :class:`~fadecount.streams.Stream`. Nothing that it releases can be
-    read again, so nothing has to be committed before it is published.
+    Nothing that it releases can be read again, so nothing has to be committed before it is
+    published. It has no earlier runs: no persons, read positions or releases of them.
     """
+
+    person_key = None
 
     def __init__(
         self, description: Description, keys: tuple[str, ...], open_tick: int | None
@@ -308,36 +247,49 @@ class MemoryStream:
             steps=self.steps,
         )
 
-    def add(self, rows: list[Row]) -> int:
+    def earlier(self) -> None:
+        """What earlier runs counted in the open tick: nothing."""
+
+    def position(self, _source: str) -> None:
+        """How far earlier runs have read a source: they have read nothing."""
+
+    def released_before(self, _tick: int) -> Iterator[Releases]:
+        """What earlier runs released: nothing."""
+        return iter(())
+
+    def add(self, rows: list[Row], _source: str, _position: bytes) -> int:
         """Count rows in the open tick, and return how many count: the others are beyond the cap of
         their person."""
-        unit, counted = self.description.unit, 0
-        for _, key, amount, person in rows:
-            if unit.of == "event" or unit.takes(self._persons, person, key):
-                self._counts[key] += amount
-                counted += 1
-        return counted
+        unit = self.description.unit
+        counted = [
+            (key, amount)
+            for _, key, amount, person in rows
+            if unit.of == "event" or unit.takes(self._persons, person, key)
+        ]
+        keys, amounts = np.array(counted, dtype=np.int64).reshape(-1, 2).T
+        add_up(self._counts, keys, amounts)
+        return len(counted)
 
-    def release(self, first_tick: int, inputs: NDArray[np.int64]) -> Releases:
+    def release(self, first_tick: int, inputs: NDArray[np.int64]) -> Iterator[Releases]:
         """Close a tick for each row of ``inputs``, from the open one on; what was added counts in
         the first."""
         if self.first_tick is None:
             self.first_tick = first_tick
-        inputs[0] += self._counts
+        add_up(inputs[0], slice(None), self._counts)
         before = self.steps
         values = cast("NDArray[np.int64]", self._counter.extend(inputs))
         self._counts[:] = 0
         self._persons.clear()
         self._released.append(values)
         self.open_tick = first_tick + len(values)
-        return Releases(
+        yield Releases(
             first_tick=first_tick,
             values=values,
             half_widths=half_widths(self.description.mechanism, before + 1, len(values)),
             released=values,
         )
 
-    def windows(self, *, per: str, nonnegative: bool = False) -> Windows:
+    def windows(self, *, per: str, since: int, nonnegative: bool) -> Windows:
         """The counts of windows of time in everything that was released: see
         :meth:`Reader.windows <fadecount.streams.Reader.windows>`."""
         from fadecount.streams.windows import WindowCalendar, no_windows, window_ticks, windows_of
@@ -345,6 +297,7 @@ class MemoryStream:
         ticks, mechanism, width = self.description.ticks, self.description.mechanism, len(self.keys)
         calendar = WindowCalendar(per=per, zone=ticks.zone)
         first, shown = self.first_tick, self.steps - mechanism.schedule.delay
+        assert first is None or since == first
         if first is None or shown <= 0:
             return no_windows(width)
         edges, at, partial = window_ticks(ticks, calendar, first, first + shown - 1)
@@ -355,53 +308,129 @@ class MemoryStream:
         return windows.nonnegative() if nonnegative else windows
 
 
-class Run(Iterator[Releases]):
-    """A run in progress: iterate over it. What it yields is published and, with a store,
-    committed."""
+class StoredStream:
+    """A stream of a store: what it releases is committed, then published, then read back."""
 
-    def __init__(
-        self, options: SourceOptions, stream: Stream | MemoryStream, reader: Reader | None
-    ) -> None:
-        self.options, self.stream, self.reader = options, stream, reader
-        self._pieces = self._published()
-        self._stopped = self._viewed = False
+    def __init__(self, stream: Stream, reader: Reader) -> None:
+        self.description, self.keys = stream.description, stream.keys
+        self._stream, self._reader, self._name = stream, reader, stream.description.name
+        self._noted: int | None = None
 
     @property
-    @abstractmethod
-    def report(self) -> SourceReport:
-        """How many rows were read and left out so far. It is exact, so it is for the owner of the
-        events only."""
+    def first_tick(self) -> int | None:
+        """The tick in which the stream began, if it has begun."""
+        return self._stream.status.first_tick
 
     @property
-    def ticks_expected(self) -> int | None:
-        """How many ticks will be released, if that is known."""
-        return None
-
-    @property
-    def shows_range(self) -> bool:
-        """Whether the first or last released tick reveals when the first or last event happened."""
-        return False
+    def open_tick(self) -> int | None:
+        """The tick that is released next, if the stream has begun."""
+        return self._stream.open_tick
 
     @property
     def loss(self) -> StreamLoss:
         """What has been lost by all that was released."""
-        stream = self.stream
-        return stream.loss if isinstance(stream, MemoryStream) else stream.status.loss
+        return self._stream.status.loss
+
+    @property
+    def person_key(self) -> bytes:
+        """The key of the digests of persons."""
+        return self._stream.person_key
+
+    def earlier(self) -> Earlier | None:
+        """What of persons counts in the open tick already. If that grows until the next release,
+        the release is refused: the cap would not hold."""
+        if self.description.unit.of == "event":
+            return None
+        self._noted = self._stream.persons_noted
+        return Earlier(key=self.person_key, counted=self._stream.persons_counted)
+
+    def position(self, source: str) -> bytes | None:
+        """How far earlier runs have read a source, as :meth:`add` was told."""
+        return self._stream.position(source)
+
+    def released_before(self, tick: int) -> Iterator[Releases]:
+        """Everything that was released before a tick."""
+        return self._reader.releases(self._name, until=tick)
+
+    def add(self, rows: list[Row], source: str, position: bytes) -> int:
+        """Count rows in the open tick, together with how far their source has been read. Return
+        how many count: the others are beyond the cap of their person."""
+        from fadecount.streams import Batch, ReadPosition
+
+        where, unit = ReadPosition(source=source, body=position), self.description.unit
+        if unit.of == "event":
+            sums: dict[str, int] = {}
+            for _, key, amount, _ in rows:
+                sums[self.keys[key]] = sums.get(self.keys[key], 0) + amount
+            self._stream.add_many([Batch(counts=sums, largest_amount=unit.amount)], position=where)
+            return len(rows)
+        keys, amounts = (np.array([row[at] for row in rows], dtype=np.int64) for at in (1, 2))
+        return self._stream.add_rows(keys, amounts, [row[3] for row in rows], position=where)
+
+    def release(self, first_tick: int, inputs: NDArray[np.int64]) -> Iterator[Releases]:
+        """Close a tick for each row of ``inputs``, from the open one on; what was added counts in
+        the first."""
+        for chunk in self._stream.release(first_tick, inputs, noted=self._noted):
+            since, until = chunk.first_tick, chunk.last_tick + 1
+            yield from self._reader.releases(self._name, since=since, until=until)
+        self._noted = None if self._noted is None else 0
+
+    def windows(self, *, per: str, since: int, nonnegative: bool) -> Windows:
+        """The counts of windows of time in what was released from tick ``since`` on."""
+        return self._reader.windows(self._name, per=per, since=since, nonnegative=nonnegative)
+
+
+RunStream = MemoryStream | StoredStream
+
+
+class Run(Iterator[Releases]):
+    """A run in progress: iterate over it. What it yields is published and, with a store,
+    committed."""
+
+    shows_range = False
+    """Whether the first or last released tick reveals when the first or last event happened."""
+
+    _reading: Reading[Any]
+
+    def __init__(self, options: SourceOptions, stream: RunStream) -> None:
+        self.options, self.stream = options, stream
+        self._releases = self._published()
+        self._stopped = self._viewed = False
+
+    @property
+    def report(self) -> SourceReport:
+        """How many rows were read and left out so far. It is exact, so it is for the owner of the
+        events only."""
+        return self._reading.report
+
+    @property
+    def ticks_expected(self) -> int | None:
+        """How many ticks will be released, if that is known."""
+        return None if self._range is None else len(self._range)
+
+    @property
+    def _range(self) -> range | None:
+        """The ticks that will be released, if they are known."""
+        return None
+
+    def check_windows(self, per: str) -> None:
+        """Refuse windows that are not made of whole ticks, before anything is released."""
+        from fadecount.streams.windows import WindowCalendar, window_ticks
+
+        ticks = self.options.ticks
+        calendar = WindowCalendar(per=per, zone=ticks.zone)
+        if self._range:
+            window_ticks(ticks, calendar, self._range[0], self._range[-1])
 
     def windows(self, *, per: str, since: int, nonnegative: bool = False) -> Windows:
         """The counts of windows of time in what was released from tick ``since`` on."""
-        if isinstance(self.stream, MemoryStream):
-            return self.stream.windows(per=per, nonnegative=nonnegative)
-        assert self.reader is not None
-        name = self.stream.description.name
-        return self.reader.windows(name, per=per, since=since, nonnegative=nonnegative)
+        return self.stream.windows(per=per, since=since, nonnegative=nonnegative)
 
     def seen_through(self, view: Monotone, piece: Releases) -> NDArray[np.int64]:
         """The values of the next piece through a view. The view first takes everything released
         before this run."""
-        if not self._viewed and self.reader is not None:
-            name = self.stream.description.name
-            for earlier in self.reader.releases(name, until=piece.first_tick):
+        if not self._viewed:
+            for earlier in self.stream.released_before(piece.first_tick):
                 view.through(earlier.values)
         self._viewed = True
         return view.through(piece.values)
@@ -413,7 +442,7 @@ class Run(Iterator[Releases]):
     def summary(self) -> str:
         """One line for the reader of the releases: the protected unit, and its loss now, after a
         month and after a year."""
-        description, loss = self.stream.description, self.loss
+        description, loss = self.stream.description, self.stream.loss
         seconds = description.ticks.tick_seconds
         ages = [0, *(max(1, -(-UNITS[unit] // seconds)) for unit in ("mo", "y"))]
         now, month, year = (shown_loss(loss.at_age(age).epsilon) for age in ages)
@@ -423,103 +452,65 @@ class Run(Iterator[Releases]):
         )
 
     def __next__(self) -> Releases:
-        return next(self._pieces)
-
-    def _published(self) -> Iterator[Releases]:
-        """The releases of each chunk, once they are published."""
-        for chunk in self._chunks():
-            if isinstance(chunk, Releases):
-                yield chunk
-            else:
-                assert self.reader is not None
-                yield from self.reader.releases(
-                    self.stream.description.name, since=chunk.first_tick, until=chunk.last_tick + 1
-                )
-            if self._stopped:
-                return
+        return next(self._releases)
 
     @abstractmethod
-    def _chunks(self) -> Iterator[Chunk | Releases]:
-        """Release the ticks one chunk after the other."""
-
-    def _release(
-        self, first_tick: int, inputs: NDArray[np.int64], noted: int | None = None
-    ) -> Iterator[Chunk | Releases]:
-        """Close a tick for each row of ``inputs``, from the open one on."""
-        if isinstance(self.stream, MemoryStream):
-            yield self.stream.release(first_tick, inputs)
-        else:
-            yield from self.stream.release(first_tick, inputs, noted=noted)
+    def _published(self) -> Iterator[Releases]:
+        """Release the ticks one chunk after the other; between two chunks the run may be
+        stopped."""
 
 
 class _HistoryRun(Run):
     """A file, or a pipe with times: read to its end, then released."""
 
     def __init__(
-        self,
-        reading: Reading[TickBatch],
-        options: SourceOptions,
-        stream: Stream | MemoryStream,
-        reader: Reader | None,
-        noted: int | None = None,
+        self, reading: Reading[TickBatch], options: SourceOptions, stream: RunStream
     ) -> None:
-        super().__init__(options, stream, reader)
-        self._reading, self._noted = reading, noted
-        self._batches: list[TickBatch] | None = None
+        super().__init__(options, stream)
+        self._reading = reading
+        self.shows_range = options.first_tick is None or options.end_tick is None
 
-    @property
-    def report(self) -> SourceReport:
-        return self._reading.report
-
-    @property
-    def shows_range(self) -> bool:
-        return self.options.first_tick is None or self.options.end_tick is None
-
-    @property
-    def ticks_expected(self) -> int | None:
-        batches, end, first = self._read(), self.options.end_tick, self._first()
-        last = end - 1 if end is not None else (int(batches[-1].ticks[-1]) if batches else None)
-        return None if first is None or last is None else max(0, last - first + 1)
-
-    def _read(self) -> list[TickBatch]:
+    @cached_property
+    def _counts(self) -> TickBatch:
         """Everything is read before anything is released: a source that fails in the middle
         releases nothing."""
-        if self._batches is None:
-            self._batches = list(self._reading)
-        return self._batches
-
-    def _chunks(self) -> Iterator[Chunk | Releases]:
-        """The ticks in transactions of one size, independent of where the events are."""
-        batches = self._read()
-        ticks, keys, counts = (
-            (
+        batches = list(self._reading) or [TickBatch(*np.empty((3, 0), dtype=np.int64))]
+        return TickBatch(
+            *(
                 np.concatenate([getattr(batch, name) for batch in batches])
-                if batches
-                else np.empty(0, dtype=np.int64)
+                for name in ("ticks", "keys", "counts")
             )
-            for name in ("ticks", "keys", "counts")
         )
-        first, expected, width = self._first(), self.ticks_expected, len(self.stream.keys)
-        if first is None or expected is None:
-            return
-        if expected > LARGEST_RANGE:
-            raise ClockError(
-                f"range must be at most {LARGEST_RANGE:,} ticks, got {expected:,}; check the times,"
-                " or say where it ends"
-            )
-        size = max(1, CELLS // width)
-        for begin in range(first, first + expected, size):
-            rows = np.zeros((min(size, first + expected - begin), width), dtype=np.int64)
-            low, high = np.searchsorted(ticks, [begin, begin + len(rows)])
-            np.add.at(rows, (ticks[low:high] - begin, keys[low:high]), counts[low:high])
-            yield from self._release(begin, rows, self._noted)
-            self._noted = None if self._noted is None else 0
 
-    def _first(self) -> int | None:
-        """The first tick to release: the open one or, if the stream has not begun, that of the
+    @cached_property
+    def _range(self) -> range | None:
+        """The ticks to release: from the open one or, if the stream has not begun, that of the
         first event."""
-        begin, batches = self.stream.open_tick, self._read()
-        return begin if begin is not None or not batches else int(batches[0].ticks[0])
+        ticks, first, end = self._counts.ticks, self.stream.open_tick, self.options.end_tick
+        if len(ticks):
+            first = int(ticks[0]) if first is None else first
+            end = int(ticks[-1]) + 1 if end is None else end
+        if first is None or end is None:
+            return None
+        if end - first > LARGEST_RANGE:
+            raise ClockError(
+                f"range must be at most {LARGEST_RANGE:,} ticks, got {end - first:,}; check the"
+                " times, or say where it ends"
+            )
+        return range(first, end)
+
+    def _published(self) -> Iterator[Releases]:
+        """The ticks in transactions of one size, independent of where the events are."""
+        events, width = self._counts, len(self.stream.keys)
+        size, wanted = max(1, CELLS // width), self._range or range(0)
+        for begin in wanted[::size]:
+            rows = np.zeros((min(size, wanted.stop - begin), width), dtype=np.int64)
+            low, high = np.searchsorted(events.ticks, [begin, begin + len(rows)])
+            place = (events.ticks[low:high] - begin, events.keys[low:high])
+            add_up(rows, place, events.counts[low:high])
+            yield from self.stream.release(begin, rows)
+            if self._stopped:
+                return
 
 
 class _LiveRun(Run):
@@ -533,50 +524,39 @@ class _LiveRun(Run):
         self,
         source: str | Path | BinaryIO,
         options: SourceOptions,
-        stream: Stream | MemoryStream,
-        reader: Reader | None,
+        stream: RunStream,
         clock: Callable[[], float],
         *,
         finish: bool,
     ) -> None:
         from fadecount.sources.live import GrowingFile, read_live
 
-        super().__init__(options, stream, reader)
+        super().__init__(options, stream)
         self._clock, self._finish = clock, finish
         path = Path(source) if isinstance(source, str | Path) else None
         self._source = "-" if path is None else str(path.resolve())
-        self._keys = stream.keys
         self._waiting: dict[int, list[Row]] = {}
         self._unstored = False
         self._position = self._restore()
-        lines: Lines = (
-            GrowingFile(path, options, self._position)
-            if path is not None
-            else cast(BinaryIO, source)
-        )
-        self._lines = lines
+        self._file = None if path is None else GrowingFile(path, options, self._position)
         self._reading = read_live(
-            lines,
+            self._file or cast(BinaryIO, source),
             options,
             clock=clock,
             open_tick=stream.open_tick,
-            backlog=lines.size if isinstance(lines, GrowingFile) else 0,
-            person_key=None if isinstance(stream, MemoryStream) else stream.person_key,
-            source=self._source if path is not None else "standard input",
+            backlog=0 if self._file is None else self._file.size,
+            person_key=stream.person_key,
+            source="standard input" if path is None else self._source,
         )
 
-    @property
-    def report(self) -> SourceReport:
-        return self._reading.report
-
-    def _chunks(self) -> Iterator[Chunk | Releases]:
+    def _published(self) -> Iterator[Releases]:
         try:
             yield from self._arriving()
         finally:
-            if self._source != "-":
-                cast("GrowingFile", self._lines).close()
+            if self._file is not None:
+                self._file.close()
 
-    def _arriving(self) -> Iterator[Chunk | Releases]:
+    def _arriving(self) -> Iterator[Releases]:
         end = self.options.end_tick
         for batch in self._reading:
             self._check_clock()
@@ -602,10 +582,10 @@ class _LiveRun(Run):
 
         now = self._clock() - self.options.grace_seconds
         reading = ClockGuard().read(self.options.ticks, self.stream.open_tick, now)
-        if reading.state is ClockState.AHEAD and self.loss.steps:
+        if reading.state is ClockState.AHEAD and self.stream.loss.steps:
             raise ClockError(reading.text)
 
-    def _pass_to(self, target: int, position: int) -> Iterator[Chunk | Releases]:
+    def _pass_to(self, target: int, position: int) -> Iterator[Releases]:
         """Store the events of the open tick, and close ticks up to ``target``.
 
         Each tick has its own transaction, whether events wait for it or not, so the grouping of
@@ -617,7 +597,8 @@ class _LiveRun(Run):
             self._count([tick for tick in self._waiting if tick <= begin], position)
             if begin >= target:
                 return
-            yield from self._release(begin, np.zeros((1, len(self._keys)), dtype=np.int64))
+            nothing = np.zeros((1, len(self.stream.keys)), dtype=np.int64)
+            yield from self.stream.release(begin, nothing)
             if self._stopped:
                 return
 
@@ -626,36 +607,18 @@ class _LiveRun(Run):
         if not rows and position == self._position and not self._unstored:
             return
         self._position, self._unstored = position, False
-        if isinstance(self.stream, MemoryStream):
-            self.report.rows_dropped += len(rows) - self.stream.add(rows)
-            return
-        from fadecount.streams import Batch, ReadPosition
-
         waiting = [
             [tick, key, amount, person.hex()]
             for each in self._waiting.values()
             for tick, key, amount, person in each
         ]
         body = json.dumps({"position": position, "waiting": waiting}).encode()
-        where = ReadPosition(source=self._source, body=body)
-        if self.options.person is None:
-            sums: dict[str, int] = {}
-            for _, key, amount, _ in rows:
-                sums[self._keys[key]] = sums.get(self._keys[key], 0) + amount
-            self.stream.add_many(
-                [Batch(counts=sums, largest_amount=self.options.max_amount)], position=where
-            )
-        else:
-            keys, amounts = (np.array([row[at] for row in rows], dtype=np.int64) for at in (1, 2))
-            self.report.rows_dropped += len(rows) - self.stream.add_rows(
-                keys, amounts, [row[3] for row in rows], position=where
-            )
+        self.report.rows_dropped += len(rows) - self.stream.add(rows, self._source, body)
 
     def _restore(self) -> int:
         """Restore the read position of an earlier run, and the events that it has read but not
         counted yet."""
-        stream = self.stream
-        body = None if isinstance(stream, MemoryStream) else stream.position(self._source)
+        body = self.stream.position(self._source)
         if body is None:
             return 0
         stored = json.loads(body)
@@ -665,14 +628,14 @@ class _LiveRun(Run):
 
 
 def _history(
-    source: str | Path | BinaryIO | polars.DataFrame,
+    source: Source,
     options: SourceOptions,
     earlier: Earlier | None = None,
 ) -> Reading[TickBatch]:
     if isinstance(source, str | Path):
         return read_file(source, options, earlier=earlier)
-    if hasattr(source, "collect_schema"):
-        return read_frame(cast("polars.DataFrame", source), options, earlier=earlier)
+    if hasattr(source, "columns"):
+        return read_frame(source, options, earlier=earlier)
     return read_history(source, options, earlier=earlier)
 
 

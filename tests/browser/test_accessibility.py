@@ -27,7 +27,6 @@ def violations(page: Any) -> list[str]:
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
 def test_axe_finds_nothing(visit: Callable[..., Visit], width: int, scheme: str) -> None:
     page = visit(width=width, scheme=scheme, bypass_csp=True).open()
-    page.get_by_label("Compare with refreshing a privacy budget").check()
     page.get_by_text("The same as a table").click()
     assert violations(page) == []
     page.get_by_label("all keys").check()
@@ -69,6 +68,5 @@ def test_headings_and_names(visit: Callable[..., Visit]) -> None:
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
     assert page.get_by_role("slider", name="Age of the event").count() == 1
-    assert page.get_by_role("switch", name="Compare with refreshing a privacy budget").count() == 1
     assert page.get_by_role("group", name="Key").get_by_role("radio").count() == 4
     assert page.locator("[aria-live=polite]").count() == 1

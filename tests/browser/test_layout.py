@@ -76,7 +76,6 @@ def test_the_same_picture_with_other_system_fonts(visit: Start, width: int, sche
 def _picture(started: Visit) -> bytes:
     page = started.open()
     page.wait_for_selector("#connection[data-state=live]")
-    page.get_by_label("Compare with refreshing a privacy budget").check()
     page.evaluate(
         "document.fonts.ready.then(() => new Promise((done) => requestAnimationFrame(() =>"
         " requestAnimationFrame(done))))"

@@ -62,21 +62,10 @@ def test_the_slider_tells_the_loss_at_any_age(visit: Start, shop: Harness) -> No
         assert page.inner_text("#meaning").lower() == curve[at]["meaning"].lower()
 
 
-def test_the_comparison(visit: Start) -> None:
+def test_the_curve_as_losses(visit: Start) -> None:
     page = visit().open()
-    assert page.locator("path.line.other").count() == 0
-    page.get_by_label("Compare with refreshing a privacy budget").check()
-    page.wait_for_selector("path.line.other", state="attached")
-    assert "refreshes its budget every day" in page.inner_text("#compare-meaning")
-    page.get_by_label("Refreshed every").select_option("1mo")
-    page.wait_for_function(
-        "() => document.querySelector('#compare-meaning').textContent.includes('every month')"
-    )
-    assert page.locator("#to-be-lost td:nth-child(4)").first.is_visible()
     page.get_by_label("loss", exact=True).check()
     assert page.inner_text("#fading-caption").startswith("Privacy loss (ε)")
-    page.get_by_label("Compare with refreshing a privacy budget").uncheck()
-    assert not page.locator("#to-be-lost td:nth-child(4)").first.is_visible()
 
 
 def test_the_list_of_streams(visit: Start) -> None:
@@ -107,8 +96,6 @@ def test_ranges_and_table(visit: Start) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_width_in_both_colour_schemes(visit: Start, width: int, scheme: str) -> None:
     page = visit(width=width, scheme=scheme).open()
-    if scheme == "dark":
-        page.get_by_label("Compare with refreshing a privacy budget").check()
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     shade = sum(
         int(part) for part in background.removeprefix("rgb(").removesuffix(")").split(",")[:3]
@@ -167,7 +154,7 @@ def test_the_page_finds_back_when_the_service_was_away(visit: Start, tmp_path: P
 
 def test_worked_with_the_keyboard_alone(visit: Start) -> None:
     page = visit().open()
-    wanted = {"age", "compare", "theme"}
+    wanted = {"age", "times", "theme"}
     reached: set[str] = set()
     rings: list[Any] = []
     for _ in range(40):
@@ -363,7 +350,5 @@ def test_gaussian_noise_is_explained(visit: Start, tmp_path: Path) -> None:
         assert page.inner_text("#age-loss") == shown["shown"]
         said = page.inner_text("#meaning")
         assert "right in at most" in said and "except with a chance of 1e-09" in said
-        page.get_by_label("Compare with refreshing a privacy budget").check()
-        page.wait_for_selector("path.line.other", state="attached")
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=SCREENSHOTS / "gaussian.png", full_page=True)

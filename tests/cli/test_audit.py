@@ -42,7 +42,9 @@ def test_a_false_claim_ends_with_status_one(
 def test_a_claim_of_nothing_is_shown_as_such(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    words = ["audit", "--mechanism", "linear", "--epsilon", "1", "--samples", "2000", "--ages", "0"]
+    plan = tmp_path / "plan.json"
+    plan.write_text(fc.Linear(epsilon=1.0).to_json())
+    words = ["audit", "--plan", str(plan), "--samples", "2000", "--ages", "0"]
     assert main([*words, "--plot", str(tmp_path / "audit.svg")]) == 0
     assert capsys.readouterr().out.splitlines()[-1].split()[-2:] == ["-", "holds"]
 

@@ -16,7 +16,7 @@ import pytest
         ("fadecount stre", "streams"),
         ("fadecount run x.csv --eps", "--epsilon"),
         ("fadecount streams ex", "export"),
-        ("fadecount run x.csv --mechanism gra", "gradual"),
+        ("fadecount run x.csv --format js", "jsonl"),
     ],
 )
 def test_words_are_completed(tmp_path: Path, line: str, wanted: str) -> None:

@@ -46,28 +46,21 @@ def test_json_holds_the_exact_figures(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize(
-    "words",
+    "mechanism",
     [
-        ["--mechanism", "linear", "--epsilon", "1"],
-        ["--mechanism", "binary", "--epsilon", "1", "--steps", "1000"],
-        [
-            "--mechanism",
-            "refresh",
-            "--window",
-            "7",
-            "--epsilon-current",
-            "1",
-            "--epsilon-past",
-            "0.1",
-        ],
-        ["--mechanism", "designed", "--budgets", "0.1,inf"],
+        fc.Linear(epsilon=1.0),
+        fc.Binary(epsilon=1.0, horizon=1000),
+        fc.Refresh(window=7, epsilon_current=1.0, epsilon_past=0.1),
+        fc.Designed(budgets=(0.1, float("inf"))),
     ],
 )
 def test_every_mechanism_has_a_curve_and_a_picture(
-    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    mechanism: fc.Mechanism, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    picture = tmp_path / "curve.svg"
-    assert "age (steps)" in said(capsys, "curve", *words, "--plot", str(picture))
+    picture, plan = tmp_path / "curve.svg", tmp_path / "plan.json"
+    plan.write_text(mechanism.to_json())
+    words = ("--plan", str(plan), "--plot", str(picture))
+    assert "age (steps)" in said(capsys, "curve", *words)
     assert b"<svg" in picture.read_bytes()
 
 
@@ -90,7 +83,7 @@ def test_a_plan_file_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--epsilon", "0.1", "--tick", "soon"], "--tick must be a positive duration, got 'soon'"),
         (["--epsilon", "0.1", "--until", str(2**60)], "--until must be from 0"),
         (["--epsilon", "-1"], "epsilon must be between"),
-        ([], "--epsilon must be given for gradual"),
+        ([], "--epsilon or --plan must be given"),
         (
             ["--epsilon", "0.1", "--plot", "picture.gif"],
             "plot must be a file that ends with .png, .svg, .pdf",

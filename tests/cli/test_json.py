@@ -19,7 +19,7 @@ __all__ = ["folder"]
 EXAMPLES = {
     ("audit",): ["--epsilon", "1", "--ages", "0", "--samples", "5000"],
     ("compare",): ["--window", "7", "--epsilon-current", "1"],
-    ("curve",): ["--mechanism", "designed", "--budgets", "inf,0.5", "--until", "100"],
+    ("curve",): ["--plan", "designed.json", "--until", "100"],
     ("doctor",): ["--state", "state"],
     ("paper",): ["--out", "paper", "--only", "table1"],
     ("plan",): ["--horizon", "1000", "--loss", "1000=3"],
@@ -63,6 +63,7 @@ def test_every_example_is_a_command_with_json() -> None:
 def test_no_json_inside_strings(
     command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (folder / "designed.json").write_text(fc.Designed(budgets=(float("inf"), 0.5)).to_json())
     if "state" in EXAMPLES[command]:
         assert main(["run", "first.csv", *STORED, "--output", "one.csv"]) == 0
         capsys.readouterr()

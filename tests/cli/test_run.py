@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.cli.run import _default_name
 
@@ -123,6 +124,17 @@ def test_a_file_of_releases_is_replaced_only_by_force_or_goes_on(
         == 0
     )
     assert main(["run", "first.csv", *STORED, "--output", "one.parquet", "--append"]) == 1
+
+
+def test_windows_of_half_ticks_are_refused_before_anything_is_released(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Released ticks cannot be taken back: the same file must still be countable in whole ticks."""
+    assert main(["run", "first.csv", *STORED, "--per", "90m", "--output", "one.csv"]) == 1
+    assert "--per must be made of whole ticks of 3600 s" in capsys.readouterr().err
+    assert not (folder / "one.csv").exists()
+    assert main(["run", "first.csv", *STORED, "--per", "2h", "--output", "one.csv"]) == 0
+    assert len((folder / "one.csv").read_text().splitlines()) == 1 + 3 * 5
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
@@ -468,13 +480,14 @@ def test_amounts_and_persons_make_the_noise_wider_and_the_loss_hold(
 
 @pytest.mark.parametrize(
     ("noise", "rows"),
-    [(["--epsilon", "200"], 1), (["--mechanism", "gaussian", "--sigma", "14"], 2)],
+    [(["--epsilon", "200"], 1), (["--plan", "gaussian.json"], 2)],
 )
 def test_a_person_under_several_keys(
     folder: Path, noise: list[str], rows: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = [f"2026-03-01T0{hour}:00:00Z,{key},anna" for hour in range(3) for key in "abcd" * rows]
     (folder / "touched.csv").write_text("\n".join(["at,door,who", *lines]))
+    (folder / "gaussian.json").write_text(fc.Gaussian.gradual(sigma=14.0).to_json())
     words = [
         "--tick",
         "1h",

@@ -7,8 +7,9 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ClockError
-from fadecount.streams import ClockGuard, ClockState, Description, SQLiteStore, Ticks
+from fadecount.streams import ClockGuard, ClockState, Description, Ticks
 from fadecount.streams.clock import LARGEST_LAG, LONGEST_DOWNTIME
+from tests.streams.backends import BriefStore
 
 NOW = 1_800_000_000
 TEN_YEARS = 315_360_000
@@ -19,7 +20,7 @@ GUARD = ClockGuard()
 def test_ticks_are_closed_by_the_clock(tick_seconds: int) -> None:
     ticks = Ticks(tick_seconds=tick_seconds)
     description = Description(name="doors", mechanism=fc.Gradual(epsilon=1.0), ticks=ticks)
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         stream = store.create(description)
         assert stream.catch_up(NOW) == 0, "a stream that has not begun has nothing to catch up with"
         begin = ticks.at(NOW)

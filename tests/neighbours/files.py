@@ -16,26 +16,18 @@ from unittest.mock import patch
 
 import polars as pl
 
+import fadecount as fc
 from fadecount.cli import main as command
 from fadecount.sources import files as sources
 from tests.neighbours.harness import Published, Row, Scene
 
 MECHANISMS = {
-    "gradual": ["--epsilon", "1", "--exponent", "2"],
-    "delayed": ["--epsilon", "1", "--delay", "2"],
-    "linear": ["--mechanism", "linear", "--epsilon", "1"],
-    "refresh": [
-        "--mechanism",
-        "refresh",
-        "--window",
-        "3",
-        "--epsilon-current",
-        "1",
-        "--epsilon-past",
-        "1",
-    ],
-    "binary": ["--mechanism", "binary", "--epsilon", "1", "--steps", "7"],
-    "gaussian": ["--mechanism", "gaussian", "--sigma", "16"],
+    "gradual": fc.Gradual(epsilon=1.0, exponent=2.0),
+    "delayed": fc.Gradual(epsilon=1.0, delay=2),
+    "linear": fc.Linear(epsilon=1.0),
+    "refresh": fc.Refresh(window=3, epsilon_current=1.0, epsilon_past=1.0),
+    "binary": fc.Binary(epsilon=1.0, horizon=7),
+    "gaussian": fc.Gaussian.gradual(sigma=16.0),
 }
 KINDS = ("csv", "plain csv", "jsonl", "parquet", "typed parquet", "pipe", "jsonl pipe")
 
@@ -70,9 +62,10 @@ def _words(
     words = ["run", place, "--tick", f"{scene.tick_seconds}s", "--time", "time"]
     words += ["--state", str(folder / "state"), "--fence", str(folder / "fence"), "--name", "s"]
     words += ["--output", str(folder / f"out{number}.csv"), "--until", _iso(scene, until)]
-    words += (
-        [*MECHANISMS[scene.mechanism], "--start", _iso(scene, scene.first)] if number == 0 else []
-    )
+    if number == 0:
+        plan = folder / "plan.json"
+        plan.write_text(MECHANISMS[scene.mechanism].to_json())
+        words += ["--plan", str(plan), "--start", _iso(scene, scene.first)]
     words += event_words(scene)
     return words + (["--format", "jsonl" if jsonl else "csv"] if pipe else [])
 

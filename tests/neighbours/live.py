@@ -131,7 +131,7 @@ def publish(kind: str, scene: Scene, folder: Path) -> Published:
             _simulated(simulation),
         ):
             pieces = run(
-                folder / simulation._path.name if kind.startswith("follow") else simulation,  # type: ignore[arg-type]
+                folder / simulation._path.name if kind.startswith("follow") else simulation,
                 _options(kind, scene, scene.graces[number % len(scene.graces)]),
                 store=store,
                 name="s",
@@ -191,7 +191,7 @@ def _simulated(simulation: Simulation) -> Iterator[None]:
 
 def _options(kind: str, scene: Scene, grace: int) -> SourceOptions:
     return SourceOptions(
-        tick_seconds=scene.tick_seconds,
+        tick=scene.tick_seconds,
         time="time" if kind.startswith("follow") else None,
         key="key" if scene.keys else None,
         keys=scene.keys,

@@ -12,7 +12,7 @@ from unittest.mock import patch
 from fadecount.sources import SourceOptions, SourceReport, files, frames, read_file
 
 OPTIONS = SourceOptions(
-    tick_seconds=3600,
+    tick=3600,
     time="t",
     key="k",
     keys=("a", "b", "é"),

@@ -27,7 +27,7 @@ TICK = 60
 BEGIN = 1_772_323_200
 WRITERS = 3
 ROUTES = ("", "/releases", "/releases/latest")
-LAST_ROUTES = (*ROUTES, "/privacy?age=1h", "/privacy?time=2026-03-01T00:00:30Z")
+LAST_ROUTES = (*ROUTES, "/privacy?age=1h")
 MECHANISMS: dict[str, fc.Mechanism] = {
     "gradual": fc.Gradual(epsilon=1.0, exponent=2.0),
     "delayed": fc.Gradual(epsilon=1.0, delay=2),
@@ -260,7 +260,7 @@ def _closed(side: _Side, names: dict[str, Play], number: int) -> bool:
     mechanism has."""
     for name, play in names.items():
         horizon = MECHANISMS[play.mechanism].schedule.horizon
-        last = side.harness.facts(name).last_tick
+        last = side.harness.stream(name).last_tick
         if last is None or last - BEGIN // TICK < (
             number if horizon is None else min(number, horizon - 1)
         ):

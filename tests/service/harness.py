@@ -18,10 +18,9 @@ import fadecount as fc
 from fadecount.service.app import Service
 from fadecount.service.clock import Clock
 from fadecount.service.http import allowed_hosts
-from fadecount.service.limits import Limits
-from fadecount.service.reader_pool import Facts
+from fadecount.service.reader_pool import PublicStream
 from fadecount.service.server import make_server
-from fadecount.service.settings import Settings, Storage, open_tokens
+from fadecount.service.settings import Limits, Settings, Storage, open_tokens
 from fadecount.service.tokens import Grant, Role, Tokens
 
 EXACT = fc.Gradual(epsilon=2.0**14, exponent=1.0)
@@ -151,10 +150,10 @@ class Harness:
         with self.client() as client:
             client.create(name, tick=tick, mechanism=mechanism, keys=keys)
 
-    def facts(self, name: str) -> Facts:
+    def stream(self, name: str) -> PublicStream:
         """The public facts of a stream, as the service knows them."""
         return asyncio.run_coroutine_threadsafe(
-            self.service.pool.facts(name), self.service._loop
+            self.service.pool.stream(name), self.service._loop
         ).result(20)
 
     @property
@@ -163,11 +162,11 @@ class Harness:
 
     def close_tick(self, count: int = 1, *, name: str = "doors") -> None:
         """Let ``count`` ticks go by and wait until the last is released."""
-        facts = self.facts(name)
-        assert isinstance(self.clock, StillClock) and facts.last_tick is not None
-        last = facts.last_tick + count
-        self.clock.moment = facts.ticks.start_seconds(last + 1) + 0.5
-        wait_for(lambda: (self.facts(name).last_tick or 0) >= last)
+        stream = self.stream(name)
+        assert isinstance(self.clock, StillClock) and stream.last_tick is not None
+        last = stream.last_tick + count
+        self.clock.moment = stream.ticks.start_seconds(last + 1) + 0.5
+        wait_for(lambda: (self.stream(name).last_tick or 0) >= last)
 
     def request(
         self,

@@ -24,7 +24,6 @@ STREAM_ROUTES = (
     ("GET", "/v1/streams/{}/releases/latest", None, "read"),
     ("GET", "/v1/streams/{}/privacy", None, "read"),
     ("GET", "/v1/streams/{}/privacy?age=1h", None, "read"),
-    ("GET", "/v1/streams/{}/privacy?time=2023-11-14T22:13:20Z", None, "read"),
     ("POST", "/v1/streams/{}/events", EVENT, "write"),
     ("POST", "/v1/streams/{}/keys", KEYS, "manage"),
     ("PUT", "/v1/streams/{}/retention", KEPT, "manage"),

@@ -34,11 +34,11 @@ def where(harness: Harness) -> list[str]:
 def test_a_command_beside_a_service_says_what_to_do(
     harness: Harness, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
-    before = harness.facts("doors").status
+    before = harness.stream("doors").status
     assert main(["streams", *words, *where(harness)]) == 1
     said = capsys.readouterr().err
     assert "stop it first, or ask a service over HTTP" in said and said.count("\n") == 1
-    assert harness.facts("doors").status == before
+    assert harness.stream("doors").status == before
 
 
 def test_old_releases_are_removed_while_the_service_runs(
@@ -46,14 +46,14 @@ def test_old_releases_are_removed_while_the_service_runs(
 ) -> None:
     monkeypatch.setattr(writer, "UPKEEP_SECONDS", 0.1)
     harness.close_tick(60)
-    first = harness.facts("doors").first_tick
+    first = harness.stream("doors").first_tick
     assert first is not None
     page = harness.request("GET", "/v1/streams/doors/releases?limit=2", token=harness.admin).json()
     with harness.client() as client:
         client.retain("doors", "10m")
-    wait_for(lambda: harness.facts("doors").first_tick == first + 50)
-    facts = harness.facts("doors")
-    shown = facts.ticks.shown
+    wait_for(lambda: harness.stream("doors").first_tick == first + 50)
+    stream = harness.stream("doors")
+    shown = stream.ticks.shown
     stream = harness.request("GET", "/v1/streams/doors", token=harness.admin).json()
     assert stream["first_start"] == shown(first + 50)
     removed = f"/v1/streams/doors/releases?since={shown(first + 3)}"
@@ -72,14 +72,14 @@ def test_old_releases_are_removed_while_the_service_runs(
     ).json()["windows"]
     assert found[0]["partial"] is True and len(found) >= 2
     harness.close_tick(30)
-    wait_for(lambda: harness.facts("doors").first_tick == first + 80)
+    wait_for(lambda: harness.stream("doors").first_tick == first + 80)
 
 
 def test_streams_are_deleted_over_http(harness: Harness) -> None:
     """With releases the name stays taken; without any it may be used again."""
     harness.create("windows")
     harness.close_tick(name="doors")
-    wait_for(lambda: harness.facts("windows").last_tick == harness.facts("doors").last_tick)
+    wait_for(lambda: harness.stream("windows").last_tick == harness.stream("doors").last_tick)
     harness.create("fresh")
     with harness.client() as client:
         for name in ("doors", "fresh"):
@@ -128,7 +128,7 @@ def test_a_deletion_whose_answer_gets_lost_is_done_once(harness: Harness) -> Non
 def test_retention_is_set_over_http(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "UPKEEP_SECONDS", 0.1)
     harness.close_tick(60)
-    first = harness.facts("doors").first_tick
+    first = harness.stream("doors").first_tick
     assert first is not None
     path = "/v1/streams/doors/retention"
     for bad in ("30s", "soon", "99999999y", 90, True):
@@ -139,7 +139,7 @@ def test_retention_is_set_over_http(harness: Harness, monkeypatch: pytest.Monkey
         assert refused.status == 400
     with harness.client() as client:
         client.retain("doors", "10m")
-        wait_for(lambda: harness.facts("doors").first_tick == first + 50)
+        wait_for(lambda: harness.stream("doors").first_tick == first + 50)
         client.retain("doors", None)
     assert (
         harness.request("GET", "/v1/streams/doors", token=harness.admin).json()["retain_seconds"]
@@ -179,10 +179,10 @@ def test_retention_may_be_set_at_the_creation(
         harness.request("GET", "/v1/streams/brief", token=harness.admin).json()["retain_seconds"]
         == 300
     )
-    first = harness.facts("brief").status.first_tick
+    first = harness.stream("brief").status.first_tick
     assert first is not None
     harness.close_tick(20, name="brief")
-    wait_for(lambda: harness.facts("brief").first_tick == first + 15)
+    wait_for(lambda: harness.stream("brief").first_tick == first + 15)
     new = {
         "name": "other",
         "tick": "1m",
@@ -211,7 +211,7 @@ def test_a_refused_stream_goes_on_once_its_history_is_accepted(
         assert harness.post("/v1/streams/doors/events", {"events": [{"key": "a"}]}).status == 503
     accept = ["streams", "accept-history", "doors", "--yes", *where(harness), "--other-histories"]
     assert main([*accept, "0"]) == 1
-    assert "other_histories must be" in capsys.readouterr().err
+    assert "--other-histories must be" in capsys.readouterr().err
     assert main([*accept, "1"]) == 0
     assert main([*accept, "1"]) == 1, "once"
     with Harness(tmp_path, clock=clock) as harness:
@@ -223,13 +223,13 @@ def test_a_refused_stream_goes_on_once_its_history_is_accepted(
 
 def test_retention_is_set_for_a_stream_that_has_ended(harness: Harness) -> None:
     harness.create("short", mechanism=fc.Binary(epsilon=1.0, horizon=30))
-    first = harness.facts("short").status.first_tick
+    first = harness.stream("short").status.first_tick
     assert first is not None
     harness.close_tick(31)
-    wait_for(lambda: harness.facts("short").last_tick == first + 29)
+    wait_for(lambda: harness.stream("short").last_tick == first + 29)
     with harness.client() as client:
         client.retain("short", "10m")
-    wait_for(lambda: harness.facts("short").first_tick == first + 20)
+    wait_for(lambda: harness.stream("short").first_tick == first + 20)
     sent = harness.post("/v1/streams/short/events", {"events": [{"key": "a"}]})
     keys = harness.post("/v1/streams/short/keys", {"keys": ["c"]})
     assert {(each.status, each.json()["code"]) for each in (sent, keys)} == {(409, "ended")}

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from fadecount.service.http import SECURITY_HEADERS
-from fadecount.service.limits import Limits
 from fadecount.service.protocol import MOST_PIPELINED, WAITING_BYTES
+from fadecount.service.settings import Limits
 from tests.service.harness import Harness, wait_for
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -169,24 +169,29 @@ def test_a_plan_for_persons_needs_a_unit_that_caps_them(harness: Harness) -> Non
         {"of": "person", "events": 3},
     )
     for unit in units:
-        body = {"name": "people", "tick": "1m", "plan": plan} | (
+        body = {"name": "people", "tick": "1m", "mechanism": plan} | (
             {} if unit is None else {"unit": unit}
         )
         refused = harness.post("/v1/streams", body)
         assert (refused.status, refused.json()["code"]) == (400, "wrong_unit"), unit
         with (
             harness.client() as client,
-            pytest.raises(fc.errors.ParameterError, match="persons must be limited to 2 per tick"),
+            pytest.raises(ServiceError, match="unit must be a person within a tick"),
         ):
-            client.create("people", tick="1m", plan=plan, unit=unit)
+            client.create("people", tick="1m", mechanism=plan, unit=unit)
     several = {
         "name": "people",
         "tick": "1m",
-        "plan": plan,
+        "mechanism": plan,
         "unit": {"of": "person", "events": 2, "keys": 2},
     }
     assert harness.post("/v1/streams", several).json()["code"] == "wrong_unit"
-    capped = {"name": "people", "tick": "1m", "plan": plan, "unit": {"of": "person", "events": 2}}
+    capped = {
+        "name": "people",
+        "tick": "1m",
+        "mechanism": plan,
+        "unit": {"of": "person", "events": 2},
+    }
     assert harness.post("/v1/streams", capped).status == 201
 
 
@@ -196,16 +201,15 @@ def test_a_plan_holds_for_its_tick_only(harness: Harness) -> None:
         **json.loads(planned.best.mechanism.to_json()),
         "plan": {"version": 1, **plan_dict(planned, planned.best)},
     }
-    refused = harness.post("/v1/streams", {"name": "planned", "tick": "1s", "plan": plan})
+    refused = harness.post("/v1/streams", {"name": "planned", "tick": "1s", "mechanism": plan})
     assert (refused.status, refused.json()["code"]) == (400, "wrong_tick")
     with harness.client() as client:
-        with pytest.raises(fc.errors.ParameterError, match="tick must be 1 minute"):
-            client.create("planned", tick="1s", plan=plan)
-        assert client.create("planned", tick="1m", plan=plan)
-        with pytest.raises(fc.errors.ParameterError, match="mechanism must be given, or a plan"):
-            client.create("planned", tick="1m")
+        with pytest.raises(ServiceError, match="tick must be the one for which the plan was made"):
+            client.create("planned", tick="1s", mechanism=plan)
+        assert client.create("planned", tick="1m", mechanism=plan)
     assert (
-        harness.post("/v1/streams", {"name": "planned", "tick": "1m", "plan": plan}).status == 200
+        harness.post("/v1/streams", {"name": "planned", "tick": "1m", "mechanism": plan}).status
+        == 200
     )
 
 

@@ -1,4 +1,4 @@
-"""Figures for people are rounded up, and the comparison is fair."""
+"""Figures for people are rounded up."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fadecount as fc
-from fadecount.durations import format_duration
 from fadecount.mechanisms import Loss
 from fadecount.mechanisms.gaussian_law import epsilon_at, mu_at
 from fadecount.service.fading_curve import (
-    REFRESHED,
     FadingCurve,
     curve_ages,
-    rival_refresh,
     stated,
 )
 from fadecount.streams.forks import Fork, StreamLoss
@@ -31,45 +28,6 @@ def curve(mechanism: fc.Mechanism, sensitivity: int = 1, tick_seconds: int = 60)
     return FadingCurve(
         stream=StreamLoss(mechanism=mechanism, sensitivity=sensitivity), tick_seconds=tick_seconds
     )
-
-
-@pytest.mark.parametrize("tick_seconds", [60, 86400])
-@pytest.mark.parametrize("every", REFRESHED)
-def test_the_comparison_has_the_same_error(tick_seconds: int, every: int) -> None:
-    fading = curve(fc.Gradual(epsilon=0.1, exponent=1.5), tick_seconds=tick_seconds)
-    found = fading.refresh(every)
-    if every < 2 * tick_seconds:
-        assert found is None
-        return
-    assert (
-        found is not None
-        and found.every_seconds == every
-        and found.window_ticks == every // tick_seconds
-    )
-    rival = rival_refresh(fading.mechanism, tick_seconds, every)
-    horizon = max(31536000, 4 * every) // tick_seconds
-    assert rival.mse(horizon) == pytest.approx(fading.mechanism.mse(horizon), rel=1e-6)
-
-
-def test_the_comparison_says_who_loses_less_from_which_age_on() -> None:
-    fading = curve(fc.Gradual(epsilon=0.1), tick_seconds=3600)
-    daily, monthly = fading.refresh(), fading.refresh(2592000)
-    assert daily and monthly
-    assert "every day: this stream loses less, or as much, at every age." in daily.sentence
-    assert (
-        "the paper's baseline" in daily.sentence
-        and "split to lose least after 1 year." in daily.sentence
-    )
-    crossing = fc.crossing_age(rival_refresh(fading.mechanism, 3600, 2592000), fading.mechanism)
-    assert crossing is not None and crossing > 0
-    assert (
-        f"younger than about {format_duration(3600 * crossing)}; for older events this stream"
-        in monthly.sentence
-    )
-    linear = curve(fc.Linear(epsilon=0.1), tick_seconds=86400)
-    never = linear.refresh()
-    assert never is not None and never.every_seconds == 604800
-    assert "there is no age from which on this stream loses less" in never.sentence
 
 
 def test_visits_of_a_person_add_up() -> None:
@@ -203,8 +161,6 @@ def test_a_factor_multiplies_every_loss() -> None:
     twice = curve(plain.mechanism, sensitivity=2)
     for one, two in zip(plain.curve(), twice.curve(), strict=True):
         assert 2 * one.loss <= two.loss <= 2 * one.loss * (1 + 1e-12)
-    once, both = plain.refresh(), twice.refresh()
-    assert once and both and both.points[0].loss >= 2 * once.points[0].loss
 
 
 @given(
@@ -233,14 +189,6 @@ def test_the_curve_covers_every_fork(
             FadingCurve(stream=stream, tick_seconds=60, due=due).loss(60 * age).epsilon
             >= stream.of_step(max(1, steps - age + late)).epsilon
         )
-
-
-def test_without_a_refresh_to_compare_with_there_is_none() -> None:
-    unreachable = FadingCurve(
-        stream=StreamLoss(mechanism=fc.Gradual(epsilon=2.0**-30, exponent=1.0)), tick_seconds=1
-    )
-    assert unreachable.refresh() is None
-    assert unreachable.curve()
 
 
 def test_sentences() -> None:

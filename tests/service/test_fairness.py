@@ -19,7 +19,7 @@ import pytest
 import fadecount as fc
 from fadecount.service import parsing, read_routes, write_routes
 from fadecount.service import writer as writer_module
-from fadecount.service.reader_pool import Facts, read_page
+from fadecount.service.reader_pool import PublicStream, read_page, read_stream
 from fadecount.service.writer import Leader
 from fadecount.streams import Description, FileFence, SQLiteStore, Ticks
 from fadecount.streams.sqlite import SQLiteDatabase
@@ -285,17 +285,46 @@ def test_answers_are_kept_within_bytes(shown: Harness, monkeypatch: pytest.Monke
 
 
 def test_a_slow_answer_to_an_old_question_is_not_kept_for_the_next_tick(shown: Harness) -> None:
-    """Facts that were read before a tick make no answers after it."""
+    """A stream that was read before a tick makes no answers after it."""
     shown.close_tick()
-    old = shown.facts("doors")
+    old = shown.stream("doors")
     shown.close_tick()
-    new = shown.facts("doors")
+    new = shown.stream("doors")
     assert (old.last_tick or 0) + 1 == new.last_tick
 
-    def ask(facts: Facts) -> Any:
-        question = shown.service.pool.read(facts, "which", lambda: lambda _: str(facts.last_tick))
+    def ask(stream: PublicStream) -> Any:
+        question = shown.service.pool.read(stream, "which", lambda: lambda _: str(stream.last_tick))
         return asyncio.run_coroutine_threadsafe(question, shown.service._loop).result(20)
 
     assert [ask(each) for each in (old, new, old)] == [
         str(each.last_tick) for each in (old, new, old)
     ]
+
+
+def test_a_published_tick_needs_no_reading_of_the_stream(
+    shown: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers see a tick as soon as it is published, and wait for a read only where something else
+    about the stream has changed."""
+    shown.close_tick()
+    read: list[str] = []
+
+    def counted(reader: Any, name: str, *arguments: Any) -> Any:
+        read.append(name)
+        return read_stream(reader, name, *arguments)
+
+    monkeypatch.setattr("fadecount.service.reader_pool.read_stream", counted)
+    before = shown.stream("doors").last_tick or 0
+    shown.close_tick(2)
+    moved = shown.stream("doors")
+    assert read == [] and moved.last_tick == before + 2
+
+    async def change() -> None:
+        shown.service.pool.forget("doors")
+        shown.service.pool.advance("doors", before + 9)
+
+    asyncio.run_coroutine_threadsafe(change(), shown.service._loop).result(10)
+    stored = shown.stream("doors")
+    assert read == ["doors"]
+    assert (stored.last_tick, stored.first_tick) == (before + 2, moved.first_tick)
+    assert stored.status.loss == moved.status.loss

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fadecount.service.limits import Limits
+from fadecount.service.settings import Limits
 from tests.service.harness import EXACT, Harness, wait_for
 
 TIGHT = Limits(

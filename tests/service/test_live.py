@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+import httpx
 import pytest
 
 import fadecount as fc
-from fadecount.service.client import ServiceError
-from fadecount.service.sse import Frames, frame
+from fadecount.service.client import Client, ServiceError
 from tests.service.harness import Harness, wait_for
 
 
@@ -42,12 +42,13 @@ def following(
     assert answer.status == 200 and answer.headers["Content-Type"].startswith("text/event-stream")
 
     def read() -> Iterator[tuple[int, list[int]]]:
-        frames = Frames()
-        while piece := answer.read1(65536):
-            for id_, event, data in frames.feed(piece):
-                found = json.loads(data)
-                assert event == "tick" and id_ == found["start"]
-                yield tick_of(found["start"]), [row["value"] for row in found["releases"]]
+        while line := answer.readline().decode():
+            if line.startswith("id: "):
+                assert answer.readline() == b"event: tick\n"
+                sent = json.loads(answer.readline().removeprefix(b"data: "))
+                assert sent["start"] == line.removeprefix("id: ").rstrip()
+                assert answer.readline() == b"\n"
+                yield tick_of(sent["start"]), [row["value"] for row in sent["releases"]]
 
     try:
         yield read()
@@ -194,15 +195,33 @@ def test_a_client_that_may_not_follow_is_told(
     assert caught.value.status == status
 
 
-def test_frames_survive_any_cut() -> None:
-    wire = (
-        frame("one\ntwo", event="tick", id="1")
-        + b": still here\n\n"
-        + frame("three", event="tick", id="-2")
-    )
-    for size in range(1, len(wire)):
-        frames = Frames()
-        found = [
-            each for at in range(0, len(wire), size) for each in frames.feed(wire[at : at + size])
-        ]
-        assert found == [("1", "tick", "one\ntwo"), ("-2", "tick", "three")]
+def test_events_survive_any_cut_and_the_end_of_a_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A tick whose event was not complete is asked for again."""
+    monkeypatch.setattr("fadecount.service.client._LIVE_PAUSE", 0.0)
+    rows = [{"key": "ä", "value": 3, "low": 1, "high": 5}]
+    events = [
+        f"id: {at}\nevent: tick\ndata: {json.dumps({'start': at, 'releases': rows})}\n\n"
+        for at in ("1", "2", "3")
+    ]
+    wire = ("retry: 2000\n\n" + events[0] + ": still here\n\n" + "".join(events[1:])).encode()
+    asked: list[str | None] = []
+    for size in range(1, len(wire) + 1, 7):
+        asked.clear()
+
+        def answer(request: httpx.Request, size: int = size) -> httpx.Response:
+            asked.append(request.headers.get("last-event-id"))
+            sent = wire[:-1] if len(asked) == 1 else b"retry: 2000\n\n" + events[2].encode()
+            pieces = (sent[at : at + size] for at in range(0, len(sent), size))
+            return httpx.Response(200, content=pieces)
+
+        with Client("http://127.0.0.1:1") as client:
+            client._http = httpx.Client(
+                base_url="http://127.0.0.1:1", transport=httpx.MockTransport(answer)
+            )
+            client._http.__enter__()
+            ticks = client.live("doors")
+            assert [next(ticks)[0] for _ in range(3)] == ["1", "2", "3"]
+            assert asked == [None, "2"]
+            ticks.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fadecount.service.notify import Notifier
+from fadecount.service.server import Notifier
 from tests.service.process import ServeProcess
 
 

@@ -150,17 +150,6 @@ def test_losses_are_those_of_the_mechanism(tmp_path: Path) -> None:
             point["loss"] == mechanism.loss(-(-point["age_seconds"] // 60))
             for point in whole["curve"]
         )
-        assert len(whole["refresh"]["points"]) == len(whole["curve"])
-        past = harness.request("GET", "/v1/streams/doors/privacy?time=2023-11-14T22:15:30Z").json()
-        assert past["losses"][0]["loss"] == mechanism.loss(7)
-        later = harness.request(
-            "GET", "/v1/streams/doors/privacy?time=2023-11-14T22:15:30Z&at=2023-11-14T22:20:00Z"
-        ).json()
-        assert [each["loss"] for each in later["losses"]] == [mechanism.loss(4)]
-        future = harness.request(
-            "GET", "/v1/streams/doors/privacy?time=2040-01-01T00:00:00Z"
-        ).json()
-        assert future["losses"][0]["loss"] == 0
 
 
 def test_releases_ahead_of_the_clock_count(tmp_path: Path) -> None:
@@ -173,14 +162,11 @@ def test_releases_ahead_of_the_clock_count(tmp_path: Path) -> None:
         harness.close_tick(5000)
         assert isinstance(harness.clock, StillClock)
         harness.clock.moment = begun + 60
-        released, tick = 5000, "2023-11-14T22:13:30Z"
+        released = 5000
         aged = harness.request("GET", "/v1/streams/doors/privacy?age=1m").json()["losses"][0][
             "loss"
         ]
         assert aged >= mechanism.loss(released - 1)
-        for query in (f"time={tick}", f"time={tick}&at=2023-11-14T22:15:00Z"):
-            losses = harness.request("GET", f"/v1/streams/doors/privacy?{query}").json()["losses"]
-            assert losses[0]["loss"] == mechanism.loss(released - 1)
         curve = harness.request("GET", "/v1/streams/doors/privacy").json()["curve"]
         assert curve[0]["loss"] >= mechanism.loss(released - 1)
         wait_for(lambda: harness.request("GET", "/readyz").status == 503)

@@ -13,7 +13,7 @@ import pytest
 from fadecount.cli import serve
 from fadecount.cli.main import main
 from fadecount.errors import ParameterError
-from fadecount.service.settings import SETTINGS, default_folder, read_settings, settings_table
+from fadecount.service.settings import SETTINGS, default_folder, read_settings
 from tests.service.process import ServeProcess
 
 FULL = {
@@ -25,7 +25,6 @@ FULL = {
     "port": ("1", 1),
     "allow-host": ("a.example, b.example", ("a.example", "b.example")),
     "public": ("true", True),
-    "metrics-values": ("7", 7),
     "log-format": ("json", "json"),
     "max-body": ("2", 2),
     "max-connections": ("3", 3),
@@ -85,12 +84,6 @@ def test_what_is_wrong_in_the_environment_is_one_line(name: str, text: str, said
     with pytest.raises(ParameterError, match=said) as refused:
         read_settings({}, {name: text})
     assert "\n" not in str(refused.value)
-
-
-def test_the_table_is_complete() -> None:
-    table = settings_table()
-    for setting in SETTINGS:
-        assert f"| `{setting.option}` | `{setting.variable}` |" in table
 
 
 def test_the_state_folder_is_found_for_other_commands_too(

@@ -15,8 +15,8 @@ import pytest
 import fadecount as fc
 from fadecount.service import http as service_http
 from fadecount.service.http import PIECE_BYTES, Sending
-from fadecount.service.limits import Limits
 from fadecount.service.server import SILENT_SECONDS, _listen
+from fadecount.service.settings import Limits
 from tests.service.harness import EXACT, Harness, last_value, wait_for
 from tests.service.process import ServeProcess
 

@@ -4,8 +4,6 @@ made of them."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +36,6 @@ def status(harness: Harness) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in page["streams"]}
 
 
-@pytest.fixture
-def valued(tmp_path: Path) -> Iterator[Harness]:
-    """A service that shows up to 3 released values."""
-    harness = Harness(tmp_path)
-    harness._settings = replace(harness._settings, metrics_values=3)
-    with harness:
-        harness.create()
-        yield harness
-
-
 def test_the_status_of_streams(harness: Harness) -> None:
     assert status(harness)["doors"]["last_end"] is None
     harness.create("short", mechanism=fc.Binary(epsilon=1.0, horizon=2))
@@ -55,11 +43,11 @@ def test_the_status_of_streams(harness: Harness) -> None:
     wait_for(lambda: status(harness)["short"]["state"] == "ended")
     harness.close_tick()
     doors, short = status(harness)["doors"], status(harness)["short"]
-    until = harness.facts("doors").ticks.shown(harness.facts("doors").last_tick + 1)  # type: ignore[operator]
+    until = harness.stream("doors").ticks.shown(harness.stream("doors").last_tick + 1)  # type: ignore[operator]
     one = harness.request("GET", "/v1/streams/doors", token=harness.admin).json()
     assert one == {**doors, "keys": ["a", "b"]}, "the list and the single stream say the same"
-    facts = ("state", "key_count", "keys", "retain_seconds", "last_end", "open_start")
-    assert [doors[each] for each in facts] == ["running", 2, [], None, until, until]
+    fields = ("state", "key_count", "keys", "retain_seconds", "last_end", "open_start")
+    assert [doors[each] for each in fields] == ["running", 2, [], None, until, until]
     assert (doors["lag_seconds"], doors["histories"], doors["unit_text"]) == (0, 1, "one event")
     assert short["lag_seconds"] == 0 and short["last_end"] < until
     found = gauges(harness)
@@ -68,7 +56,6 @@ def test_the_status_of_streams(harness: Harness) -> None:
         found["fadecount_stream_last_release_timestamp_seconds"]["doors",]
         == START - START % 60 + 180
     )
-    assert "fadecount_released_count" not in found
 
 
 def test_a_late_stream_and_a_wrong_clock_show(harness: Harness) -> None:
@@ -83,30 +70,6 @@ def test_a_late_stream_and_a_wrong_clock_show(harness: Harness) -> None:
     assert (
         found["fadecount_stream_lag_seconds"]["doors",] == status(harness)["doors"]["lag_seconds"]
     )
-
-
-def test_released_values_are_shown_within_the_bound(valued: Harness) -> None:
-    valued.create("gates", keys=("x", "y"))
-    valued.create("halls", keys=("z",))
-    valued.close_tick()
-    with valued.client() as client:
-        client.add("doors", {"a": 7})
-        client.add("halls", {"z": 5})
-    assert gauges(valued)["fadecount_released_count"]["doors", "a"] == 0  # nothing of an open tick
-    valued.close_tick()
-    wait_for(lambda: gauges(valued)["fadecount_released_count"].get(("halls", "z")) == 5)
-    found = gauges(valued)
-    assert found["fadecount_released_count"] == {
-        ("doors", "a"): 7,
-        ("doors", "b"): 0,
-        ("halls", "z"): 5,
-    }
-    assert (
-        found["fadecount_released_low"]["doors", "a"]
-        <= 7
-        <= found["fadecount_released_high"]["doors", "a"]
-    )
-    assert found["fadecount_released_left_out"] == {(): 1}
 
 
 def test_pages_and_who_may_see_them(harness: Harness) -> None:
@@ -130,7 +93,7 @@ def test_only_so_many_streams_are_shown_one_by_one(
 ) -> None:
     harness.create("gates")
     assert gauges(harness)["fadecount_streams_left_out"] == {(): 0}
-    monkeypatch.setattr("fadecount.service.stream_status.MOST_STREAMS", 1)
+    monkeypatch.setattr("fadecount.service.metrics.MOST_STREAMS", 1)
     found = gauges(harness)
     assert found["fadecount_streams_left_out"] == {(): 1} and found["fadecount_stream_ended"] == {
         ("doors",): 0
@@ -169,15 +132,15 @@ def expressions() -> list[str]:
     return found + [target["expr"] for panel in board["panels"] for target in panel["targets"]]
 
 
-def test_dashboard_and_alerts_name_metrics_that_exist(valued: Harness) -> None:
+def test_dashboard_and_alerts_name_metrics_that_exist(harness: Harness) -> None:
     """Parsed by a parser of PromQL that is not ours; every metric named must be one that the
     service shows."""
     promql = pytest.importorskip(
         "promql_parser", reason="promql-parser is not installed: the rules are not parsed"
     )
-    valued.close_tick()
-    assert valued.request("GET", "/v1/streams", token=valued.admin).status == 200
-    known = set(gauges(valued)) | {"up"}
+    harness.close_tick()
+    assert harness.request("GET", "/v1/streams", token=harness.admin).status == 200
+    known = set(gauges(harness)) | {"up"}
     named: set[str] = set()
 
     def collect(node: Any) -> None:
@@ -192,9 +155,7 @@ def test_dashboard_and_alerts_name_metrics_that_exist(valued: Harness) -> None:
     for text in expressions():
         collect(promql.parse(text.replace("$job", "fadecount").replace("$stream", ".*")))
     assert named <= known, sorted(named - known)
-    shown = {
-        name for name in known if name.startswith(("fadecount_stream_", "fadecount_released_"))
-    }
-    assert shown - named <= {"fadecount_released_left_out", "fadecount_stream_tick_seconds"}
+    shown = {name for name in known if name.startswith("fadecount_stream_")}
+    assert shown - named <= {"fadecount_stream_tick_seconds"}
     with pytest.raises(ValueError, match="parenthesis"):
         promql.parse("sum by (fadecount_ready")

@@ -17,7 +17,7 @@ from fadecount.service.settings import Storage, open_tokens
 from fadecount.service.tokens import LONGEST_AGE, KnownTokens, Role, Tokens
 from fadecount.streams import FileFence, SQLiteStore
 from fadecount.streams.audit_log import AuditLogError
-from fadecount.streams.sqlite import MEMORY, SQLiteDatabase
+from fadecount.streams.sqlite import SQLiteDatabase
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_an_unknown_id_is_compared_as_well(monkeypatch: pytest.MonkeyPatch) -> N
 def test_tokens_are_made_and_revoked_beside_a_service(tmp_path: Path, storage: Storage) -> None:
     """The service holds the lock of the store, also in the middle of what it does."""
     with SQLiteStore(storage.store_path, fence=FileFence(tmp_path / "fence")) as store:
-        service = Tokens(store.reader().database, store.record)
+        service = Tokens(store.reader().database, store.audit_log.record)
         with open_tokens(storage) as tokens:
             token, grant = tokens.create(Role.ADMIN)
             copy = known(service)
@@ -126,9 +126,9 @@ def test_tokens_made_at_the_same_time_are_all_kept(storage: Storage) -> None:
         assert len({grant.id for grant in tokens.grants()}) == 40
 
 
-def test_a_token_is_refused_from_the_second_on_at_which_it_expires() -> None:
+def test_a_token_is_refused_from_the_second_on_at_which_it_expires(tmp_path: Path) -> None:
     now = [1_000_000.0]
-    database = SQLiteDatabase(MEMORY, writes=True)
+    database = SQLiteDatabase(tmp_path / "s.db", writes=True)
     tokens = Tokens(database, lambda *_, **__: None, now=lambda: now[0])
     token, grant = tokens.create(Role.READER, label="for a week", expires_seconds=7)
     kept, _ = tokens.create(Role.READER)

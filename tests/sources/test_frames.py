@@ -119,7 +119,7 @@ ROW = st.one_of(
         [
             {},
             {"zone": "Europe/Vienna"},
-            {"zone": "Europe/Vienna", "tick_seconds": 86_400},
+            {"zone": "Europe/Vienna", "tick": 86_400},
             {"time_unit": "s"},
         ]
     ),
@@ -361,6 +361,6 @@ def test_a_column_may_be_called_number(tmp_path: Path) -> None:
 def test_a_time_outside_the_calendar_is_one_bad_row(zone: str, tick_seconds: int) -> None:
     for far in (10**15, -(10**15), 9 * 10**18, -62_135_596_800_000, 253_402_300_799_999):
         frame = pl.DataFrame({"time": pl.Series([SECONDS * 1000, far]).cast(pl.Datetime("ms"))})
-        reading = read_frame(frame, options(zone=zone, tick_seconds=tick_seconds))
+        reading = read_frame(frame, options(zone=zone, tick=tick_seconds))
         assert [batch.counts.tolist() for batch in reading] == [[1]]
         assert dict(reading.report.skipped) == {Reason.TIME: 1}

@@ -27,7 +27,7 @@ FIRST = NOON // 60
 
 
 def options(**changes: Any) -> SourceOptions:
-    return SourceOptions(**{"tick_seconds": 60, "format": "jsonl", **changes})
+    return SourceOptions(**{"tick": 60, "format": "jsonl", **changes})
 
 
 class Pipe(io.RawIOBase):

@@ -13,8 +13,8 @@ from fadecount.sources import SourceOptions
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
-        ({"tick_seconds": 0}, "tick_seconds"),
-        ({"tick_seconds": 1.5}, "tick_seconds"),
+        ({"tick": 0}, "tick"),
+        ({"tick": 1.5}, "tick"),
         ({"max_amount": 0, "amount": "n"}, "max_amount"),
         ({"max_amount": 2}, "max_amount"),
         ({"per_person": 0}, "per_person"),
@@ -35,4 +35,4 @@ from fadecount.sources import SourceOptions
 )
 def test_refused(changes: dict[str, Any], name: str) -> None:
     with pytest.raises(ParameterError, match=f"^{name} must be "):
-        SourceOptions(**{"tick_seconds": 60, "time": "time", **changes})
+        SourceOptions(**{"tick": 60, "time": "time", **changes})

@@ -22,7 +22,7 @@ CANARY = "kanarie7"
 
 
 def options(**changes: Any) -> SourceOptions:
-    return SourceOptions(**{"tick_seconds": HOUR, "time": "time", **changes})
+    return SourceOptions(**{"tick": HOUR, "time": "time", **changes})
 
 
 def counted(path: Path, chosen: SourceOptions) -> list[tuple[int, int, int]]:
@@ -77,8 +77,8 @@ def test_days_begin_at_midnight_in_the_zone_and_hours_everywhere_alike(tmp_path:
         "time\n2026-03-28T22:59:59Z\n2026-03-28T23:00:00Z\n2026-03-29T21:59:59Z\n2026-03-29T22:00:00Z\n",
     )
     day = 20_540
-    assert counted(path, options(tick_seconds=86_400)) == [(day, 0, 2), (day + 1, 0, 2)]
-    vienna = options(tick_seconds=86_400, zone="Europe/Vienna")
+    assert counted(path, options(tick=86_400)) == [(day, 0, 2), (day + 1, 0, 2)]
+    vienna = options(tick=86_400, zone="Europe/Vienna")
     assert counted(path, vienna) == [(day, 0, 1), (day + 1, 0, 2), (day + 2, 0, 1)]
     assert counted(path, options(zone="Europe/Vienna")) == counted(path, options())
 
@@ -269,9 +269,7 @@ def test_json_values_that_are_no_times(tmp_path: Path, value: str) -> None:
 
 def test_a_missing_column_is_named_and_the_header_is_not_echoed(tmp_path: Path) -> None:
     path = written(tmp_path, f"when,{CANARY}\n")
-    with pytest.raises(
-        InputError, match=r"the column 'time' is not in the header \(2 columns\)"
-    ) as caught:
+    with pytest.raises(InputError, match=r"the column 'time' is not among its 2 columns") as caught:
         list(read_file(path, options()))
     assert CANARY not in str(caught.value)
     with pytest.raises(InputError, match="more than once"):

@@ -19,7 +19,7 @@ from fadecount.streams.ticks import Ticks
 )
 @pytest.mark.parametrize("tick_seconds", [1, 3600, 86_400, 7 * 86_400])
 def test_the_same_moment_has_the_same_number(tick_seconds: int, zone: str, seconds: int) -> None:
-    options = SourceOptions(tick_seconds=tick_seconds, time="t", zone=zone)
+    options = SourceOptions(tick=tick_seconds, time="t", zone=zone)
     assert options.ticks.of(np.array([seconds])).tolist() == [
         Ticks(tick_seconds=tick_seconds, zone=zone).at(seconds)
     ]
@@ -29,5 +29,5 @@ def test_the_same_moment_has_the_same_number(tick_seconds: int, zone: str, secon
 def test_every_accepted_time_has_a_tick_that_can_be_shown(seconds: int) -> None:
     for zone in ("UTC", "Pacific/Kiritimati", "Etc/GMT+12"):
         ticks = Ticks(tick_seconds=86_400, zone=zone)
-        tick = SourceOptions(tick_seconds=86_400, time="t", zone=zone).ticks.at(seconds)
+        tick = SourceOptions(tick=86_400, time="t", zone=zone).ticks.at(seconds)
         assert ticks.shown(tick)

@@ -14,7 +14,7 @@ from fadecount.sources.rows import time_reader
 
 
 def read(text: str, unit: TimeUnit = "auto", zone: str = "UTC") -> int | None:
-    return time_reader(SourceOptions(tick_seconds=60, time="t", time_unit=unit, zone=zone))(text)
+    return time_reader(SourceOptions(tick=60, time="t", time_unit=unit, zone=zone))(text)
 
 
 MOMENTS = st.datetimes(min_value=datetime(1000, 1, 2), max_value=datetime(9986, 12, 30))

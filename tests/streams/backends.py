@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any, Protocol
 
 from fadecount.streams import FileFence, PostgresStore, Reader, Seal, SQLiteStore, Store
 from tests.streams.scripted import NamedNoise
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it have random names
 
 
 class Backend(Protocol):
@@ -36,6 +39,20 @@ class SQLiteBackend:
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with self.reader() as reader:
             return reader._database.query(sql)
+
+
+class BriefStore(SQLiteStore):
+    """A store in a new folder that is removed when the store is closed; in memory, where the system
+    has a file system for that."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None)
+        folder = Path(self._folder.name)
+        super().__init__(folder / "state" / "streams.db", fence=FileFence(folder / "fence"))
+
+    def close(self) -> None:
+        super().close()
+        self._folder.cleanup()
 
 
 class PostgresBackend:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import threading
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from fadecount.cli.main import main
 from fadecount.streams import Description, FileFence, Plain, Sealed, SQLiteStore, Ticks
 from fadecount.streams.audit_log import (
     FILE_NAME,
@@ -155,25 +153,3 @@ def test_a_log_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     (tmp_path / FILE_NAME).mkdir()
     with pytest.raises(AuditLogError, match="cannot be read"):
         AuditLog(tmp_path).entries()
-
-
-def test_the_command_prints(
-    log: AuditLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["streams", "audit-log", "--state", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out.splitlines()
-    assert len(shown) == len(log.entries()) and shown[1].endswith(": stream created: two, keys 1")
-    assert main(["streams", "audit-log", "--state", str(tmp_path), "--json"]) == 0
-    entries = json.loads(capsys.readouterr().out)
-    assert [each["object"] for each in entries] == ["one", "two", "three"]
-    assert main(["streams", "audit-log", "--state", str(tmp_path / "none")]) == 0
-
-
-def test_a_store_in_memory_has_no_fence_and_no_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with SQLiteStore.in_memory() as store:
-        store.create(DOORS, start_tick=1).close_through(3)
-        assert store.audit_log is None
-    assert list(tmp_path.iterdir()) == []

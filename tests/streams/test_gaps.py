@@ -7,7 +7,8 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ClockError, InputError
-from fadecount.streams import Description, Reader, SQLiteStore, Store, Stream, Ticks, chunks
+from fadecount.streams import Description, Reader, Store, Stream, Ticks, chunks
+from tests.streams.backends import BriefStore
 from tests.streams.scripted import NamedNoise
 
 MECHANISM = fc.Gradual(epsilon=0.5)
@@ -15,7 +16,7 @@ DESCRIPTION = Description(name="doors", mechanism=MECHANISM, ticks=Ticks(tick_se
 
 
 def create(keys: int = 3) -> tuple[Store, Stream]:
-    store = SQLiteStore.in_memory()
+    store = BriefStore()
     store._context.noise = NamedNoise()
     return store, store.create(DESCRIPTION, keys=[f"k{at}" for at in range(keys)])
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fadecount as fc
+from fadecount.counters.grid import LARGEST_SUM, add_up
 from fadecount.errors import ClockError, InputError, ParameterError
 from fadecount.streams import (
     Batch,
     Description,
     ReadPosition,
     Sealed,
-    SQLiteStore,
     Store,
     Stream,
     Ticks,
@@ -32,7 +32,7 @@ from fadecount.streams import (
 from fadecount.streams.chunks import Chunk
 from fadecount.streams.inputs import person_digest
 from fadecount.streams.stream import close_together
-from tests.streams.backends import Backend, SQLiteBackend
+from tests.streams.backends import Backend, BriefStore, SQLiteBackend
 from tests.streams.scripted import NamedNoise, expected
 
 MECHANISM = fc.Gradual(epsilon=1.0)
@@ -130,20 +130,18 @@ def test_one_event_adds_at_most_the_amount_of_its_unit_through_every_door(backen
 def test_sums_that_do_not_fit_stay_at_the_limit_and_stop_the_stream() -> None:
     """A sum that wrapped would differ by 2**64 with one event more or less, and no noise hides
     that."""
-    largest = inputs.LARGEST_SUM
+    largest = LARGEST_SUM + 1
     sums = numbers(0, largest - 3, 5, largest)
-    inputs.add_up(sums, numbers(1, 1, 2, 3), numbers(2, 2, 7, 1 << 40))
+    add_up(sums, numbers(1, 1, 2, 3), numbers(2, 2, 7, 1 << 40))
     np.testing.assert_array_equal(sums, numbers(0, largest, 12, largest))
     for count in (1023, 1024, 2048, 4096):  # at 2048 the plain sum is negative, at 4096 it is 0
         sums = numbers(0)
-        inputs.add_up(
-            sums, np.zeros(count, dtype=np.int64), np.full(count, 1 << 52, dtype=np.int64)
-        )
+        add_up(sums, np.zeros(count, dtype=np.int64), np.full(count, 1 << 52, dtype=np.int64))
         assert sums[0] == min(largest, count << 52)
     mechanism = Description(
         name="big", mechanism=fc.Gradual(epsilon=2.0**-30), ticks=HOURS, unit=Unit(amount=1 << 40)
     )
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         stream = store.create(mechanism, keys=["a"], start_tick=0)
         for _ in range(16):
             stream.add_rows(
@@ -151,11 +149,14 @@ def test_sums_that_do_not_fit_stay_at_the_limit_and_stop_the_stream() -> None:
             )
         with pytest.raises(InputError, match="2\\*\\*62"):
             stream.close_through(0)
+        stream.add_rows(numbers(0), numbers(1 << 40))
+        with pytest.raises(InputError, match="2\\*\\*62"):
+            list(stream.release(0, np.array([[(1 << 63) - 1]], dtype=np.int64)))
 
 
 def test_sums_of_the_amounts_of_a_person_are_refused() -> None:
     """Of a sum nobody can say how many events it has, so it could pass the person's cap."""
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         stream = create(store, Unit(of="person", amount=3, events=2))
         with pytest.raises(InputError, match="largest_amount must be left out"):
             stream.add_many([Batch(counts={"a": 3}, person="ann", largest_amount=3)])
@@ -163,7 +164,7 @@ def test_sums_of_the_amounts_of_a_person_are_refused() -> None:
 
 def test_rows_have_a_key_an_amount_and_a_person_each() -> None:
     for unit, persons in ((Unit(amount=5), None), (PERSON, ["ann", "ann"])):
-        with SQLiteStore.in_memory() as store:
+        with BriefStore() as store:
             stream = create(store, unit)
             for keys, amounts in ((numbers(0, 0, 0), numbers(1)), (numbers(0), numbers(1, 1, 1))):
                 with pytest.raises(InputError, match="must have one length"):
@@ -171,7 +172,7 @@ def test_rows_have_a_key_an_amount_and_a_person_each() -> None:
 
 
 def test_persons_are_given_where_the_unit_is_a_person_and_only_there() -> None:
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         stream = create(store)
         wrong_calls: list[Callable[[], object]] = [
             lambda: stream.add({"a": 1}),
@@ -185,7 +186,7 @@ def test_persons_are_given_where_the_unit_is_a_person_and_only_there() -> None:
                 stream.add_rows(numbers(key), numbers(1), ["ann"])
         stream.declare(["c"])
         assert stream.add_rows(numbers(2), numbers(1), ["ann"]) == 1
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         stream = create(store, Unit())
         others: list[Callable[[], object]] = [
             lambda: stream.add({"a": 1}, person="ann"),
@@ -202,7 +203,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 3
 def _counts(rows: list[tuple[int, int, int]], cap: int, most_keys: int = 1) -> NDArray[np.int64]:
     """Counts by tick and key of rows (tick, key, person) with the noise taken off, through a
     stream."""
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         store._context.noise = NamedNoise()
         unit = Unit(of="person", events=cap, keys=most_keys)
         keys = ["a", "b", "c"]
@@ -345,7 +346,7 @@ def test_counts_are_capped_as_if_each_event_came_by_itself(
         for call in calls
     ]
     sums, counted = _one_by_one(unit, calls)
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         store._context.noise = NamedNoise()
         description = Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=unit)
         stream = store.create(description, keys="abcd", start_tick=0)
@@ -371,7 +372,7 @@ def test_one_large_batch_needs_little_memory_and_few_statements(
     """20,000 keys with a count of 1,000 each are 20,000 entries, not 20 million events."""
     names = [f"key{number}" for number in range(20_000)]
     batch = Batch(counts=dict.fromkeys(names, 1000), person="ann")
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         unit = Unit(of="person", events=1000, keys=keys)
         stream = store.create(
             Description(name="doors", mechanism=MECHANISM, ticks=HOURS, unit=unit),
@@ -392,7 +393,7 @@ def test_one_large_batch_needs_little_memory_and_few_statements(
 
 
 def test_what_is_stored_of_a_person_is_bounded() -> None:
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         description = Description(
             name="doors", mechanism=MECHANISM, ticks=HOURS, unit=Unit(of="person", keys=3)
         )
@@ -418,7 +419,7 @@ def test_a_day_of_25_hours_is_one_tick_with_one_cap() -> None:
     )
     assert late - early > 86400
     assert days.at(early) == days.at(late)
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         store._context.noise = NamedNoise()
         description = Description(
             name="doors", mechanism=MECHANISM, ticks=days, unit=Unit(of="person")
@@ -488,7 +489,7 @@ def test_how_far_a_source_was_read_is_stored_with_what_was_read(backend: Backend
 
 
 def test_an_event_does_not_count_in_a_tick_before_its_own() -> None:
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         stream = create(store, Unit())
         assert stream.add({"a": 1}, at=3599.0)
         wrong_calls: list[Callable[[], object]] = [
@@ -504,7 +505,7 @@ def test_an_event_does_not_count_in_a_tick_before_its_own() -> None:
 
 
 def test_a_deleted_stream_accepts_nothing() -> None:
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         create(store, Unit())
         intake = store.intake("doors")
         store.delete("doors")
@@ -517,7 +518,7 @@ def test_what_is_accepted_is_added_up_as_it_comes(
     monkeypatch: pytest.MonkeyPatch, fold_bytes: int
 ) -> None:
     monkeypatch.setattr(inputs, "FOLD_BYTES", fold_bytes)
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         store._context.noise = NamedNoise()
         stream = create(store, Unit())
         for number in range(3000):

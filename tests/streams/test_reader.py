@@ -15,7 +15,7 @@ from fadecount.errors import StoreError
 from fadecount.mechanisms.noise_law import half_widths, quantile_of
 from fadecount.streams import Description, FileFence, Reader, SQLiteStore, Ticks, Unit
 from fadecount.streams.releases import Monotone
-from tests.streams.backends import Backend, SQLiteBackend
+from tests.streams.backends import Backend, BriefStore, SQLiteBackend
 from tests.streams.test_contract import MECHANISMS
 
 
@@ -57,7 +57,7 @@ def test_any_range_of_ticks(backend: Backend) -> None:
 
 
 def test_many_small_rows_are_read_in_order(tmp_path: Path) -> None:
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         stream = store.create(describe(MECHANISMS[0]), start_tick=0)
         values = np.concatenate([stream.close_through(tick)[0].values for tick in range(150)])
         np.testing.assert_array_equal(read(Reader(store._database)), values)
@@ -108,7 +108,7 @@ def test_widths_hold_with_the_noise_that_is_really_there() -> None:
 
 def test_losses_grow_with_sensitivity_and_age(tmp_path: Path) -> None:
     mechanism = fc.Gradual(epsilon=0.1, delay=2)
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         store.create(describe(mechanism, sensitivity=3), start_tick=10).close_through(29)
         reader = Reader(store._database)
         assert reader.loss("doors", 30) == 0.0
@@ -135,7 +135,7 @@ def test_the_monotone_view_never_falls_and_is_the_same_in_pieces() -> None:
 
 
 def test_the_monotone_view_of_a_range_is_part_of_the_whole(tmp_path: Path) -> None:
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         stream = store.create(describe(MECHANISMS[0]), start_tick=0)
         for tick in range(0, 40, 5):
             stream.close_through(tick)

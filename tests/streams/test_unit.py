@@ -9,8 +9,8 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError, StoreError
-from fadecount.streams import Description, SQLiteStore, Ticks, Unit
-from tests.streams.backends import Backend
+from fadecount.streams import Description, Ticks, Unit
+from tests.streams.backends import Backend, BriefStore
 
 HOURS = Ticks(tick_seconds=3600)
 PERSON = Unit(of="person", amount=2, events=3)
@@ -119,7 +119,7 @@ def test_a_stream_is_created_once_and_then_opened_as_it_is(backend: Backend) -> 
     ],
 )
 def test_a_run_that_differs_is_refused(changes: dict[str, object], message: str) -> None:
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         asked: dict[str, object] = {
             "tick": HOURS,
             "mechanism": fc.Gradual(epsilon=0.6),
@@ -138,7 +138,7 @@ def test_a_promise_holds_for_a_person_with_several_keys(
     mechanism: fc.Mechanism, factor: int
 ) -> None:
     unit = Unit(of="person", events=3, keys=4)
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         stream = store.open_or_create(
             "doors", tick=HOURS, mechanism=mechanism, unit=unit, keys=["a", "b"], start_tick=0
         )

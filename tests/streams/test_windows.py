@@ -16,8 +16,9 @@ import pytest
 import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.errors import ParameterError
-from fadecount.streams import Description, Reader, SQLiteStore, Store, Ticks, WindowCalendar
+from fadecount.streams import Description, Reader, Store, Ticks, WindowCalendar
 from fadecount.streams.export import ReleaseWriter
+from tests.streams.backends import BriefStore
 
 HOUR = 3600
 BERLIN = "Europe/Berlin"
@@ -47,7 +48,7 @@ def filled(
     zone: str = "UTC",
     mechanism: fc.Mechanism | None = None,
 ) -> tuple[Store, Reader]:
-    store = SQLiteStore.in_memory()
+    store = BriefStore()
     _OPEN.append(store)
     keys = [f"k{at}" for at in range(counts.shape[1])]
     description = Description(
@@ -159,7 +160,7 @@ def test_a_window_that_since_cuts_is_whole_and_one_that_until_cuts_is_partial() 
 
 
 def test_windows_of_nothing() -> None:
-    with SQLiteStore.in_memory() as store:
+    with BriefStore() as store:
         store.create(
             Description(name="s", mechanism=fc.Linear(epsilon=1.0), ticks=Ticks(tick_seconds=60)),
             keys=["a", "b"],

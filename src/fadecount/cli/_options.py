@@ -4,7 +4,6 @@ windows, visits of a person, and where the store is."""
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import re
 from datetime import datetime
@@ -21,139 +20,80 @@ if TYPE_CHECKING:
     from fadecount.sources import SourceOptions
     from fadecount.streams import Monotone, Reader, Store
 
-_MECHANISMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "gradual": (("epsilon",), ("exponent", "delay")),
-    "linear": (("epsilon",), ()),
-    "refresh": (("window", "epsilon_current", "epsilon_past"), ()),
-    "binary": (("epsilon", "steps"), ()),
-    "designed": (("budgets",), ("delay",)),
-    "gaussian": (("sigma",), ("growth", "delta", "delay")),
-}
-"""The options that each mechanism needs, and those that it may have."""
-KINDS = tuple(_MECHANISMS)
-GIVEN = (
-    "plan",
-    "mechanism",
-    *sorted({name for both in _MECHANISMS.values() for names in both for name in names}),
-)
+GIVEN = ("plan", "epsilon", "exponent", "delay")
+"""The options that give a mechanism."""
 
 
-def add_options(parser: argparse._ActionsContainer, *options: tuple[str, str, str, Any]) -> None:
-    """Add options that take a value: name, what stands for the value, what it means, and either
-    its type or its choices."""
+def add_options(
+    parser: argparse._ActionsContainer, *options: tuple[str, str | None, str, Any]
+) -> None:
+    """Add options, each of which is a name, what stands for its value, what it means, and its type
+    (``bool`` for a flag without a value), its choices, or its default."""
     for name, metavar, text, kind in options:
-        if isinstance(kind, tuple):
-            parser.add_argument(name, choices=kind, help=text)
-        else:
-            parser.add_argument(name, metavar=metavar, type=kind, help=text)
+        settings: dict[str, Any] = {"default": kind, "type": type(kind)}
+        if kind is bool:
+            settings = {"action": "store_true"}
+        elif isinstance(kind, tuple):
+            settings = {"choices": kind}
+        elif isinstance(kind, type):
+            settings = {"type": kind}
+        if metavar is not None:
+            settings["metavar"] = metavar
+        parser.add_argument(name, help=text, **settings)
+
+
+JSON_OPTION = ("--json", None, "print the result as JSON", bool)
 
 
 def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
-    """``--plan FILE``, or the options of a mechanism; :func:`mechanism_from` reads them."""
-    group = parser.add_argument_group(
-        "mechanism", "a plan file, or a mechanism spelt out (default: gradual, exponent 1)"
-    )
+    """``--plan FILE``, or the options of :class:`~fadecount.Gradual`; :func:`mechanism_from` reads
+    them."""
+    group = parser.add_argument_group("mechanism", "a plan file, or gradual expiration spelt out")
     add_options(
         group,
-        ("--plan", "FILE", "mechanism from a JSON file", str),
-        ("--mechanism", "", "which mechanism (default: gradual)", KINDS),
-        ("--epsilon", "E", "loss at first sight (all of it for binary)", float),
+        ("--plan", "FILE", "any mechanism, from a JSON file: fadecount plan --save", str),
+        ("--epsilon", "E", "gradual: loss at first sight", float),
         ("--exponent", "K", "gradual: how fast the loss grows (default: 1)", float),
-        ("--delay", "STEPS", "gradual, designed, gaussian: steps by which outputs lag", int),
-        ("--budgets", "E0,E1,...", "designed: level budgets; inf allowed, the last continues", str),
-        ("--window", "STEPS", "refresh: steps between two refreshes", int),
-        ("--epsilon-current", "E", "refresh: budget of the running round", float),
-        ("--epsilon-past", "E", "refresh: budget for all earlier rounds", float),
-        ("--sigma", "S", "gaussian: standard deviation of the noise at each step", float),
-        ("--growth", "G", "gaussian: how fast the loss grows (default: 0, the best)", float),
-        ("--delta", "D", "gaussian: chance that the promise may fail (default: 1e-9)", float),
-        ("--steps", "N", "binary: how many steps there will ever be", int),
+        ("--delay", "STEPS", "gradual: steps by which outputs lag (default: 0)", int),
     )
 
 
 def mechanism_from(arguments: argparse.Namespace, *, tick_seconds: int | None = None) -> Mechanism:
     """Return the mechanism that the options describe, for steps of this length if it is known.
 
-    An option that the mechanism does not have is refused: the user would expect a loss that differs
-    from the real one.
+    An option beside a plan is refused: the user would expect a loss that differs from the real one.
     """
-    import fadecount as fc
-    from fadecount.mechanisms import read_mechanism
+    from fadecount.mechanisms import Gradual, read_mechanism
 
-    kind = arguments.mechanism or "gradual"
-    needed, optional = _MECHANISMS[kind]
-    takes = ("plan",) if arguments.plan else ("mechanism", *needed, *optional)
-    what = "a plan" if arguments.plan else kind
-    for name in GIVEN:
-        if name not in takes and getattr(arguments, name) is not None:
-            raise ParameterError(
-                f"{_option(name)} is no option of {what}; leave it out, or see --help"
-            )
-    if arguments.plan:
-        return read_mechanism(arguments.plan, tick_seconds=tick_seconds)
-    given = {name: getattr(arguments, name) for name in (*needed, *optional)}
-    for name in needed:
-        if given[name] is None:
-            raise ParameterError(
-                f"{_option(name)} must be given for {kind}; see --help, or give --plan FILE"
-            )
+    given = {name: getattr(arguments, name) for name in GIVEN}
     given = {name: value for name, value in given.items() if value is not None}
-    if kind == "binary":
-        return fc.Binary(epsilon=given["epsilon"], horizon=given["steps"])
-    if kind == "designed":
-        given["budgets"] = _budgets(given["budgets"])
-    make: dict[str, Any] = {
-        "gradual": fc.Gradual,
-        "linear": fc.Linear,
-        "refresh": fc.Refresh,
-        "designed": fc.Designed,
-        "gaussian": fc.Gaussian.gradual,
-    }
-    mechanism: Mechanism = make[kind](**given)
-    return mechanism
+    if "plan" in given:
+        for name in list(given)[1:]:
+            raise ParameterError(f"{_option(name)} is no option of a plan; leave it out")
+        return read_mechanism(arguments.plan, tick_seconds=tick_seconds)
+    if "epsilon" not in given:
+        raise ParameterError("--epsilon or --plan must be given; see --help")
+    return Gradual(**given)
 
 
 def _option(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-def _budgets(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(math.inf if each.strip() == "inf" else float(each) for each in text.split(","))
-    except ValueError:
-        raise bad_parameter(
-            "--budgets", text, "numbers with commas between", "such as 0.1,0.1,0.05 or 0.1,inf"
-        ) from None
-
-
 def add_event_options(parser: argparse.ArgumentParser) -> None:
     """How events are read; :func:`source_options` reads these options."""
     group = parser.add_argument_group("events")
-    group.add_argument(
-        "--tick", required=True, metavar="LENGTH", help="length of a tick: 1m, 1h, 1d, ..."
-    )
-    group.add_argument(
-        "--zone",
-        default="UTC",
-        help="time zone of times without an offset, and of ticks of whole days",
-    )
-    group.add_argument(
-        "--other",
-        nargs="?",
-        const="other",
-        metavar="NAME",
-        help="count undeclared keys under this one (other)",
-    )
-    group.add_argument("--separator", default=",", help="separator of a CSV file: , ; | or a tab")
+    text = "length of a tick: 1m, 1h, 1d, ..."
+    group.add_argument("--tick", required=True, metavar="LENGTH", help=text)
+    time = "a file needs it; without it, rows of a pipe count as they arrive"
+    text = "count undeclared keys under this one (other)"
+    group.add_argument("--other", nargs="?", const="other", metavar="NAME", help=text)
     add_options(
         group,
-        (
-            "--time",
-            "COL",
-            "column of the time (a file needs it; without it, rows of a pipe count as they arrive)",
-            str,
-        ),
-        ("--time-unit", "", "ISO 8601, or Unix time in a unit", ("auto", "iso", "s", "ms", "us")),
+        ("--zone", None, "zone of times without an offset, and of ticks of whole days", "UTC"),
+        ("--separator", None, "separator of a CSV file: , ; | or a tab", ","),
+        ("--time", "COL", f"column of the time ({time})", str),
+        ("--time-unit", None, "ISO 8601, or Unix time in a unit", ("auto", "iso", "s", "ms", "us")),
         ("--key", "COL", "column of the key", str),
         ("--keys", "A,B,...", "the keys to count, a public list", str),
         ("--keys-file", "FILE", "the keys to count, one per line", str),
@@ -162,7 +102,7 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
         ("--person", "COL", "column of a person's id; ids are never stored", str),
         ("--per-person", "N/tick", "rows of a person that count in a tick (default: 1/tick)", str),
         ("--keys-per-person", "K", "count up to N rows under each of up to K keys (1)", int),
-        ("--format", "", "format of the input (a pipe needs it)", ("csv", "jsonl", "parquet")),
+        ("--format", None, "format of the input (a pipe needs it)", ("csv", "jsonl", "parquet")),
         ("--grace", "LENGTH", "live sources: how long to wait for late events", str),
     )
 
@@ -183,7 +123,7 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
         if getattr(arguments, name) is not None
     }
     return SourceOptions(
-        tick_seconds=parse_duration(arguments.tick, name="--tick"),
+        tick=arguments.tick,
         keys=_keys(arguments),
         per_person=_per_person(arguments.per_person),
         grace_seconds=parse_duration(arguments.grace, name="--grace") if arguments.grace else 0,
@@ -248,11 +188,8 @@ PERIODS = {
 
 
 def add_tick_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--tick",
-        metavar="DURATION",
-        help="length of one step, such as 1m or 1d: ages are then in human time too",
-    )
+    text = "length of one step, such as 1m or 1d: ages are then in human time too"
+    parser.add_argument("--tick", metavar="DURATION", help=text)
 
 
 def tick_seconds_from(arguments: argparse.Namespace) -> int | None:
@@ -328,16 +265,10 @@ MOST_VISITS = 1_000_000
 
 def add_visit_options(parser: argparse._ActionsContainer, text: str) -> None:
     """``--visits 1/day --for 30d``; :func:`visits_from` reads them."""
-    parser.add_argument(
-        "--visits", metavar="N/TIME", help=f"someone who comes so often, such as 1/day: {text}"
-    )
-    parser.add_argument(
-        "--for",
-        dest="span",
-        metavar="LENGTH",
-        default="30d",
-        help="with --visits: for so long (30d)",
-    )
+    text = f"someone who comes so often, such as 1/day: {text}"
+    parser.add_argument("--visits", metavar="N/TIME", help=text)
+    text = "with --visits: for so long (30d)"
+    parser.add_argument("--for", dest="span", metavar="LENGTH", default="30d", help=text)
 
 
 def visits_from(
@@ -362,30 +293,19 @@ def visits_from(
 
 
 def add_monotone_option(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--monotone",
-        nargs="?",
-        const="",
-        metavar="N",
-        help=(
-            "a view that never falls (and, with N, never rises by more than N in a tick), computed"
-            " from the releases alone"
-        ),
+    text = (
+        "a view that never falls (and, with N, never rises by more than N in a tick), computed"
+        " from the releases alone"
     )
+    parser.add_argument("--monotone", nargs="?", const="", metavar="N", help=text)
 
 
 def add_window_options(parser: argparse._ActionsContainer) -> None:
-    parser.add_argument(
-        "--per",
-        metavar="LENGTH",
-        help=(
-            "counts of windows instead of totals: 1h, 1d, 1w, 1mo, ... (may be negative: noise is)"
-        ),
-    )
-    parser.add_argument(
-        "--nonnegative",
-        action="store_true",
-        help="with --per: the nearest view in which no window is negative",
+    text = "counts of windows instead of totals: 1h, 1d, 1w, 1mo, ... (may be negative: noise is)"
+    add_options(
+        parser,
+        ("--per", "LENGTH", text, str),
+        ("--nonnegative", None, "with --per: the nearest view without negative windows", bool),
     )
 
 
@@ -424,20 +344,17 @@ def add_store_options(parser: argparse.ArgumentParser, *, default: str = STATE_D
     """``--state DIR`` or ``--database URL``, ``--fence``, ``--key-file``; :func:`place_store` fills
     in what is not given."""
     group = parser.add_argument_group("store")
-    where = group.add_mutually_exclusive_group()
-    where.add_argument("--state", metavar="DIR", help=f"folder of the store (default: {default})")
-    where.add_argument(
-        "--database", metavar="URL", help="PostgreSQL store: postgresql://user@host/name"
+    text = f"folder of the store (default: {default})"
+    fence = "folder or PostgreSQL URL of the rollback fence (default: the user's state folder)"
+    add_options(
+        group.add_mutually_exclusive_group(),
+        ("--state", "DIR", text, str),
+        ("--database", "URL", "PostgreSQL store: postgresql://user@host/name", str),
     )
-    group.add_argument(
-        "--fence",
-        metavar="WHERE",
-        help="folder or PostgreSQL URL of the rollback fence (default: the user's state folder)",
-    )
-    group.add_argument(
-        "--key-file",
-        metavar="FILE",
-        help="key that seals the state (default: FADECOUNT_KEY, else not sealed)",
+    add_options(
+        group,
+        ("--fence", "WHERE", fence, str),
+        ("--key-file", "FILE", "key that seals the state (default: FADECOUNT_KEY, or none)", str),
     )
 
 

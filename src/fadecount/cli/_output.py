@@ -151,20 +151,19 @@ def progress(label: str, *, total: float | None = None) -> Iterator[Callable[[fl
 
 @contextmanager
 def waiting(label: str) -> Iterator[None]:
-    """Show on the terminal that work without a measure of progress goes on."""
-    over = threading.Event()
-    with progress(label) as advance:
+    """Say on the terminal, after half a second, that work without a measure of progress goes on."""
+    shown = threading.Event()
 
-        def show() -> None:
-            while not over.wait(0.2):
-                advance(0)
+    def show() -> None:
+        shown.set()
+        print(f"{label} ...", end="", flush=True, file=sys.stderr)
 
-        thread = threading.Thread(target=show, daemon=True)
-        if sys.stderr.isatty():
-            thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            if thread.ident is not None:
-                thread.join()
+    timer = threading.Timer(0.5, show)
+    if sys.stderr.isatty():
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if shown.is_set():
+            print(file=sys.stderr)

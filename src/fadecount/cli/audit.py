@@ -19,41 +19,28 @@ import dataclasses
 import json
 from typing import Any
 
-from fadecount.cli._options import add_mechanism_options, mechanism_from
+from fadecount.cli._options import (
+    JSON_OPTION,
+    add_mechanism_options,
+    add_options,
+    mechanism_from,
+    steps_from,
+)
 from fadecount.cli._output import json_text, progress
-from fadecount.errors import bad_parameter
 from fadecount.rounding import rounded_up
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_mechanism_options(parser)
-    parser.add_argument(
-        "--ages",
-        default="0,1,3,7",
-        metavar="AGE,...",
-        help="ages to audit, in steps (default: %(default)s)",
+    add_options(
+        parser,
+        ("--ages", "AGE,...", "ages to audit, in steps (default: %(default)s)", "0,1,3,7"),
+        ("--samples", "N", "runs on each stream and age (default: %(default)s)", 400_000),
+        ("--false-alarm", "P", "chance to refute a true claim (default: %(default)s)", 1e-6),
+        ("--running", "FILE", "JSON file of what really runs, if it is not what is claimed", str),
+        ("--plot", "FILE", "draw claim and bound as .png, .svg or .pdf", str),
+        JSON_OPTION,
     )
-    parser.add_argument(
-        "--samples",
-        type=int,
-        default=400_000,
-        metavar="N",
-        help="runs on each stream and age (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--false-alarm",
-        type=float,
-        default=1e-6,
-        metavar="P",
-        help="chance to refute a true claim (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--running",
-        metavar="FILE",
-        help="JSON file of what really runs, if it is not what is claimed",
-    )
-    parser.add_argument("--plot", metavar="FILE", help="draw claim and bound as .png, .svg or .pdf")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     mechanism = mechanism_from(arguments)
     running = read_mechanism(arguments.running) if arguments.running else None
-    ages = _ages(arguments.ages)
+    ages = [steps_from(text, None, name="--ages") for text in arguments.ages.split(",")]
     if arguments.plot:
         from fadecount.plots import check_picture
 
@@ -97,15 +84,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _print(mechanism, findings, arguments.samples, arguments.false_alarm)
     return 1 if refuted else 0
-
-
-def _ages(text: str) -> list[int]:
-    try:
-        return [int(each) for each in text.split(",")]
-    except ValueError:
-        raise bad_parameter(
-            "--ages", text, "whole numbers with commas between", "such as 0,1,3,7"
-        ) from None
 
 
 def _print(mechanism: object, findings: list[Any], samples: int, false_alarm: float) -> None:

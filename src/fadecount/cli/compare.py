@@ -24,6 +24,8 @@ import textwrap
 
 import fadecount as fc
 from fadecount.cli._options import (
+    JSON_OPTION,
+    add_options,
     add_tick_option,
     default_horizon,
     steps_from,
@@ -40,48 +42,29 @@ could not be read."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--window",
-        metavar="W",
-        help="time between two refreshes: 1d, 1w, 1mo, 1y (default: 1d), or steps",
+    window = "time between two refreshes: 1d, 1w, 1mo, 1y (default: 1d), or steps"
+    past = "budget for all earlier rounds (default: what loses least by the horizon)"
+    horizon = "steps over which the errors are equal (default: a year, or 10^6 steps)"
+    add_options(parser, ("--window", "W", window, str))
+    add_options(
+        parser.add_argument_group("the fading counter, if it is given"),
+        ("--plan", "FILE", "the fading mechanism from a JSON file", str),
+        ("--epsilon", "E", "gradual expiration with this loss at first", float),
+        ("--exponent", "K", "how fast the fading loss grows (default: 1)", 1.0),
+        ("--delay", "STEPS", "steps by which the fading outputs lag (default: 0)", 0),
     )
-    fading = parser.add_argument_group("the fading counter, if it is given")
-    fading.add_argument("--plan", metavar="FILE", help="the fading mechanism from a JSON file")
-    fading.add_argument(
-        "--epsilon", type=float, metavar="E", help="gradual expiration with this loss at first"
-    )
-    fading.add_argument(
-        "--exponent",
-        type=float,
-        default=1.0,
-        metavar="K",
-        help="how fast the fading loss grows (default: 1)",
-    )
-    fading.add_argument(
-        "--delay",
-        type=int,
-        default=0,
-        metavar="STEPS",
-        help="steps by which the fading outputs lag (default: 0)",
-    )
-    refresh = parser.add_argument_group("the refresh, if it is given")
-    refresh.add_argument(
-        "--epsilon-current", type=float, metavar="E", help="budget of the running round"
-    )
-    refresh.add_argument(
-        "--epsilon-past",
-        type=float,
-        metavar="E",
-        help="budget for all earlier rounds (default: what loses least by the horizon)",
-    )
-    parser.add_argument(
-        "--horizon",
-        metavar="N",
-        help="steps over which the errors are equal (default: a year, or 10^6 steps)",
+    add_options(
+        parser.add_argument_group("the refresh, if it is given"),
+        ("--epsilon-current", "E", "budget of the running round", float),
+        ("--epsilon-past", "E", past, float),
     )
     add_tick_option(parser)
-    parser.add_argument("--plot", metavar="FILE", help="draw both curves as .png, .svg or .pdf")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add_options(
+        parser,
+        ("--horizon", "N", horizon, str),
+        ("--plot", "FILE", "draw both curves as .png, .svg or .pdf", str),
+        JSON_OPTION,
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

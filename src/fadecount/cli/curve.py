@@ -9,7 +9,7 @@ examples:
   fadecount curve --epsilon 0.1 --tick 1m
   fadecount curve --epsilon 0.05 --exponent 2 --until 1000000000
   fadecount curve --plan plan.json --tick 1m --until 10y --plot curve.svg
-  fadecount curve --mechanism linear --epsilon 0.1 --ages 0,1,50 --json
+  fadecount curve --epsilon 0.1 --delay 5 --ages 0,1,50 --json
   fadecount curve --epsilon 0.1 --tick 1h --visits 1/day --for 30d
 """
 
@@ -22,7 +22,9 @@ import textwrap
 
 import fadecount as fc
 from fadecount.cli._options import (
+    JSON_OPTION,
     add_mechanism_options,
+    add_options,
     add_tick_option,
     add_visit_options,
     default_horizon,
@@ -37,15 +39,14 @@ from fadecount.rounding import rounded_up
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_mechanism_options(parser)
     add_tick_option(parser)
-    parser.add_argument(
-        "--until",
-        metavar="AGE",
-        help="oldest age, in steps or (with --tick) as 1y (default: a year, or 10^6 steps)",
-    )
-    parser.add_argument("--ages", metavar="AGE,...", help="these ages instead of a selection")
     add_visit_options(parser, "what is lost about all their visits")
-    parser.add_argument("--plot", metavar="FILE", help="draw the curve as .png, .svg or .pdf")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add_options(
+        parser,
+        ("--until", "AGE", "oldest age, such as 1y or 1000 (default: a year, or 10^6 steps)", str),
+        ("--ages", "AGE,...", "these ages instead of a selection", str),
+        ("--plot", "FILE", "draw the curve as .png, .svg or .pdf", str),
+        JSON_OPTION,
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         oldest = max(oldest, *ages) if arguments.until else max(ages)
     else:
         ages = shown_ages(oldest, tick)
-    found = [(age, mechanism.loss(age), mechanism.paper_loss(age)) for age in ages]
+    losses_at = [(age, mechanism.loss(age), mechanism.paper_loss(age)) for age in ages]
     error = mechanism.mse(max(1, oldest)) ** 0.5
     person = None
     if arguments.visits is not None:
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         losses = [
             {"age": age, "seconds": age * tick if tick else None, "loss": loss, "paper": paper}
-            for age, loss, paper in found
+            for age, loss, paper in losses_at
         ]
         about = {
             "mechanism": json.loads(mechanism.to_json()),
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     table = [["age (steps)", "age", "loss", "paper's bound"]]
     table += [
         [f"{age:,}", age_name(age, tick), rounded_up(loss, 4), rounded_up(paper, 4)]
-        for age, loss, paper in found
+        for age, loss, paper in losses_at
     ]
     if not _in_the_paper(mechanism, oldest):
         table = [row[:-1] for row in table]

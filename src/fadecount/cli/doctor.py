@@ -21,7 +21,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from fadecount.cli._options import FILE_NAME, add_store_options, open_reader, place_store
+from fadecount.cli._options import (
+    FILE_NAME,
+    JSON_OPTION,
+    add_options,
+    add_store_options,
+    open_reader,
+    place_store,
+)
 from fadecount.cli._output import json_text
 from fadecount.cli.main import EXTRAS, FAILED
 from fadecount.errors import FadecountError, install_hint
@@ -32,7 +39,7 @@ LOW_SPACE = 1 << 30
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_store_options(parser)
-    parser.add_argument("--json", action="store_true", help="print the checks as JSON")
+    add_options(parser, JSON_OPTION)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -114,7 +114,7 @@ def _meant(word: str, parser: argparse.ArgumentParser) -> str:
     return f" (did you mean {near[0]}?)" if near and word.startswith("--") else ""
 
 
-_OPTIONS = {"tick_seconds": "--tick", "grace_seconds": "--grace", "horizon": "--steps"}
+_OPTIONS = {"tick_seconds": "--tick", "grace_seconds": "--grace"}
 """Options whose names differ from those of their parameters."""
 
 

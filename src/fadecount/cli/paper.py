@@ -14,34 +14,20 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fadecount.cli._options import JSON_OPTION, add_options
 from fadecount.cli._output import json_text, progress
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="folder for all files; made if missing",
+    text = "folder for all files; made if missing"
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help=text)
+    add_options(
+        parser,
+        ("--force", None, "write into a folder that is not empty", bool),
+        ("--only", "NAMES", "only these: fig1a to fig4b, table1, measured; commas between", ""),
+        ("--runs", "N", "runs with real noise over 10^6 steps (default: 200)", 200),
+        JSON_OPTION,
     )
-    parser.add_argument(
-        "--force", action="store_true", help="write into a folder that is not empty"
-    )
-    parser.add_argument(
-        "--only",
-        default="",
-        metavar="NAMES",
-        help="only these: fig1a to fig4b, table1, measured; commas between",
-    )
-    parser.add_argument(
-        "--runs",
-        type=int,
-        default=200,
-        metavar="N",
-        help="runs with real noise over 10^6 steps (default: 200)",
-    )
-    parser.add_argument("--json", action="store_true", help="print what was made as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -38,6 +38,7 @@ from fadecount.cli._options import (
     add_event_options,
     add_mechanism_options,
     add_monotone_option,
+    add_options,
     add_store_options,
     add_window_options,
     check_window_options,
@@ -62,48 +63,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "input", metavar="INPUT", help="a .csv, .jsonl or .parquet file, or - for standard input"
     )
-    parser.add_argument(
-        "--follow",
-        action="store_true",
-        help="count events as they come, by the clock, until interrupted; a restart goes on",
-    )
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="release nothing: name the first row of a file that cannot be read",
+    add_options(
+        parser,
+        (
+            "--follow",
+            None,
+            "count events as they come, by the clock, until interrupted; a restart goes on",
+            bool,
+        ),
+        ("--check", None, "release nothing: name the first row that cannot be read", bool),
     )
     add_event_options(parser)
     add_mechanism_options(parser)
     add_store_options(parser, default="FADECOUNT_STATE, else none: a one-off run, nothing is kept")
     group = parser.add_argument_group("releases")
-    group.add_argument(
-        "--name", metavar="STREAM", help="name of the stream (default: from the name of the file)"
-    )
-    group.add_argument(
-        "--output",
-        metavar="FILE",
-        default="-",
-        help=".csv, .jsonl or .parquet (default: -, CSV on standard output)",
-    )
-    group.add_argument(
-        "--force", action="store_true", help="replace the file of releases that is there"
-    )
-    group.add_argument(
-        "--append",
-        action="store_true",
-        help="write behind what the file of releases (.csv, .jsonl) holds",
-    )
-    group.add_argument(
-        "--start",
-        metavar="TIME",
-        help="when a new stream begins (default: with its first event, which this reveals)",
-    )
-    group.add_argument(
-        "--until",
-        metavar="TIME",
-        help=(
-            "release ticks that end by this time (default: up to the last event, which this"
-            " reveals)"
+    add_options(
+        group,
+        ("--name", "STREAM", "name of the stream (default: from the name of the file)", str),
+        ("--output", "FILE", ".csv, .jsonl or .parquet (default: -, CSV on standard output)", "-"),
+        ("--force", None, "replace the file of releases that is there", bool),
+        ("--append", None, "write behind what the file of releases (.csv, .jsonl) holds", bool),
+        (
+            "--start",
+            "TIME",
+            "when a new stream begins (default: with the first event, which this reveals)",
+            str,
+        ),
+        (
+            "--until",
+            "TIME",
+            "release ticks that end by then (default: up to the last event, which this reveals)",
+            str,
         ),
     )
     add_monotone_option(group)
@@ -172,7 +162,7 @@ def _begun(
         )
     mechanism = None
     if given or name not in names:
-        mechanism = mechanism_from(arguments, tick_seconds=options.tick_seconds)
+        mechanism = mechanism_from(arguments, tick_seconds=options.ticks.tick_seconds)
     under_way = runs.run(
         _standard_input() if arguments.input == "-" else arguments.input,
         options,
@@ -222,6 +212,8 @@ def _release(
     try:
         with waiting("reading"):
             expected = under_way.ticks_expected
+            if arguments.per is not None:
+                under_way.check_windows(arguments.per)
         releasing = True
         with (
             ReleaseWriter(arguments.output, stream.description, **how) as writer,

@@ -49,9 +49,8 @@ def _help(setting: Setting) -> str:
 
 def run(arguments: argparse.Namespace) -> int:
     from fadecount.service.http import allowed_hosts
-    from fadecount.service.limits import Limits
     from fadecount.service.server import configure_logs, serve
-    from fadecount.service.settings import Settings, Storage, default_folder, open_tokens
+    from fadecount.service.settings import Limits, Settings, Storage, default_folder, open_tokens
 
     chosen: Any = argparse.Namespace(**read_settings(vars(arguments), os.environ))
     configure_logs(as_json=chosen.log_format == "json")
@@ -65,7 +64,6 @@ def run(arguments: argparse.Namespace) -> int:
         storage=storage,
         hosts=allowed_hosts(chosen.host, chosen.port, chosen.allow_host),
         public=chosen.public,
-        metrics_values=chosen.metrics_values,
         limits=Limits(body_bytes=chosen.max_body, connections=chosen.max_connections),
     )
 

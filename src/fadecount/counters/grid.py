@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from fadecount.errors import InputError, SumOverflowError
 
 LARGEST_RESOLUTION = 20
+LARGEST_SUM = 1 << 62
+"""The largest sum of whole numbers. It leaves room in int64 for noise."""
 _WIDE = 1 << 10
 
 
@@ -30,13 +32,14 @@ class Grid:
     bits: int = field(init=False)
     plain: bool = field(init=False)
     largest_sum: int = field(init=False)
-    """2**62 leaves room in int64 for noise; a float64 on the grid is exact below 2**53, and half of
-    that leaves room too."""
+    """``LARGEST_SUM``; or half of 2**53, below which a float64 on the grid is exact, which leaves
+    room for noise too."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bits", self.resolution_bits or 0)
         object.__setattr__(self, "plain", self.resolution_bits is None and self.width is None)
-        object.__setattr__(self, "largest_sum", 1 << (62 if self.resolution_bits is None else 52))
+        largest = LARGEST_SUM if self.resolution_bits is None else 1 << 52
+        object.__setattr__(self, "largest_sum", largest)
 
     def one(self, item: Any) -> Any:
         """One input as an int (scalar counter) or as an int64 array over the counts."""
@@ -145,6 +148,16 @@ class Grid:
         if self.width is None and not np.ndim(value):
             return float(value) / (1 << self.bits)
         return np.ldexp(value, -self.bits)
+
+
+def add_up(sums: NDArray[np.int64], places: Any, counts: NDArray[np.int64]) -> None:
+    """Add counts from 0 on to the sums at these places (an index of ``sums``), each sum up to
+    ``LARGEST_SUM`` + 1: a counter then refuses it. Nothing wraps."""
+    rough = sums.astype(np.float64)
+    np.add.at(rough, places, counts.astype(np.float64))
+    np.add.at(sums, places, counts)  # may wrap where the rough sum is too large
+    most = LARGEST_SUM + 1
+    sums[:] = np.where(rough < 1.5 * most, np.minimum(sums, most), most)
 
 
 def _as_array(items: Any) -> NDArray[Any]:

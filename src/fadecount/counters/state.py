@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.checks import LONGEST, require_integer
+from fadecount.counters.grid import LARGEST_SUM
 from fadecount.counters.path import law_of
 from fadecount.errors import SavedStateError
 from fadecount.mechanisms import CARRY, Mechanism
@@ -32,7 +33,6 @@ from fadecount.noise import NoiseSource, SystemNoise
 _MARKER = b"FADECNT"
 _VERSION = 1
 _DIGEST = 32
-_LARGEST_SUM = 1 << 62
 _LARGEST_NOISE = 1 << 60
 """Far above what 62 levels of the largest scale reach; together with a sum still an int64."""
 
@@ -114,8 +114,8 @@ class SavedState:
             raise ValueError("state does not fit its time")
         numbers = np.frombuffer(content[length:], dtype="<i8").astype(np.int64)
         rows = numbers.reshape((1 + delayed + tails, *(() if width is None else (width,))))
-        noise = _LARGEST_NOISE if mechanism.schedule.memories is None else _LARGEST_SUM
-        if not (_within(rows[: 1 + delayed], _LARGEST_SUM) and _within(rows[1 + delayed :], noise)):
+        noise = _LARGEST_NOISE if mechanism.schedule.memories is None else LARGEST_SUM
+        if not (_within(rows[: 1 + delayed], LARGEST_SUM) and _within(rows[1 + delayed :], noise)):
             raise ValueError("state holds numbers that no counter reaches")
         total, *later = rows
         parts = Parts(time=time, total=total, delayed=later[:delayed], tails=later[delayed:])

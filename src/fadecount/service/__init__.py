@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fadecount.service.client import ServiceError
     from fadecount.service.clock import FastClock
-    from fadecount.service.limits import Limits
     from fadecount.service.server import configure_logs, serve
-    from fadecount.service.settings import Settings, Storage, open_store, open_tokens
+    from fadecount.service.settings import Limits, Settings, Storage, open_store, open_tokens
     from fadecount.service.tokens import Role
 
 __all__ = [
@@ -30,7 +29,7 @@ __all__ = [
 ]
 _HOMES = {
     "FastClock": "clock",
-    "Limits": "limits",
+    "Limits": "settings",
     "Role": "tokens",
     "ServiceError": "client",
     "Settings": "settings",

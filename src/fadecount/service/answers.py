@@ -120,41 +120,22 @@ class WindowPage(Struct):
     windows: list[CountedWindow]
 
 
-class StatedLoss(Struct):
-    """A privacy loss (ε): exact or an upper bound. `shown` is rounded up; a fifty-fifty guess can
-    become as sure as `sure`."""
+class Statement(Struct):
+    """The privacy loss (ε) of a `subject`: exact or an upper bound. `shown` is rounded up; a
+    fifty-fifty guess can become as sure as `sure`; `meaning` says so in a sentence. `age` is null
+    where the subject has none."""
 
     loss: float
     shown: str
     sure: str
-
-
-class Statement(StatedLoss):
-    """The privacy loss of a `subject`, and what it means, in a sentence. `age` is null where the
-    subject has none."""
-
     subject: str
     age_seconds: int | None
     age: str | None
     meaning: str
 
 
-class Comparison(Struct):
-    """The paper's budget refresh, at the same typical error: its losses at the ages of the
-    curve."""
-
-    every_seconds: int
-    window_ticks: int
-    epsilon_current: float
-    epsilon_past: float
-    typical_error: float
-    points: list[StatedLoss]
-    sentence: str
-
-
 class PrivacyCurve(Struct):
-    """How the losses of a stream's unit grow with age. `refresh` is null if no refresh of that
-    window has the same error."""
+    """How the losses of a stream's unit grow with age."""
 
     stream: str
     unit: str
@@ -162,7 +143,6 @@ class PrivacyCurve(Struct):
     typical_error: float
     statements: list[Statement]
     curve: list[Statement]
-    refresh: Comparison | None
 
 
 class PrivacyLosses(Struct):

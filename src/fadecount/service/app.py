@@ -12,20 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from prometheus_client.core import GaugeMetricFamily
 from starlette.types import Receive, Scope, Send
 
-from fadecount.service.access import Access
 from fadecount.service.http import Application
 from fadecount.service.live import Changes, live_handler
-from fadecount.service.metrics import Metrics
+from fadecount.service.metrics import Metrics, stream_gauges
 from fadecount.service.operations import operation_handlers
 from fadecount.service.problems import Problem
 from fadecount.service.read_routes import ReadContext, read_handlers
 from fadecount.service.reader_pool import ReaderPool
 from fadecount.service.routes import Router
 from fadecount.service.settings import Settings, open_reader, open_store
-from fadecount.service.stream_status import stream_gauges
-from fadecount.service.token_routes import token_handlers
-from fadecount.service.tokens import KnownTokens
-from fadecount.service.write_routes import WriteContext, write_handlers
+from fadecount.service.tokens import Access, KnownTokens
+from fadecount.service.write_routes import WriteContext, token_handlers, write_handlers
 from fadecount.service.writer import Leader, Writer
 
 log = logging.getLogger("fadecount.service")
@@ -125,7 +122,12 @@ class Service:
     def _closed(self, published: Sequence[tuple[str, int]]) -> None:
         """On the writing thread: ticks have been published, each of a stream."""
         self.metrics.ticks_closed.inc(len(published))
-        self._loop.call_soon_threadsafe(self._forget, [name for name, _ in published])
+        self._loop.call_soon_threadsafe(self._advance, published)
+
+    def _advance(self, published: Sequence[tuple[str, int]]) -> None:
+        for stream, tick in published:
+            self.pool.advance(stream, tick)
+            self.changes.wake(stream)
 
     def _changed(self, stream: str) -> None:
         """On the writing thread: what is public about a stream has changed, or the stream is
@@ -171,7 +173,7 @@ class Service:
             self.changes.wake(each)
 
     async def _gauges(self) -> list[GaugeMetricFamily]:
-        return await stream_gauges(self._reads, self._settings.metrics_values)
+        return await stream_gauges(self.pool, self._settings.clock, self.writer.stream_state)
 
     def _of_leader(self, number: Callable[[Leader], float]) -> float:
         leader = self.writer.leader

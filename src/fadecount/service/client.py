@@ -25,16 +25,9 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote, urlsplit
 
-from fadecount.durations import parse_duration
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.mechanisms import Mechanism
-from fadecount.mechanisms.plan_file import (
-    planned_person,
-    require_planned_person,
-    require_planned_tick,
-)
 from fadecount.noise import unpredictable
-from fadecount.service.sse import Frames
 from fadecount.service.stream_info import StreamInfo
 from fadecount.streams.unit import Unit
 
@@ -158,8 +151,7 @@ class _Calls(Generic[Http]):
         name: str,
         *,
         tick: str,
-        mechanism: Mechanism | None = None,
-        plan: Mapping[str, Any] | None = None,
+        mechanism: Mechanism | Mapping[str, Any],
         keys: Iterable[str] | None = None,
         zone: str = "UTC",
         unit: Mapping[str, str | int] | None = None,
@@ -168,26 +160,17 @@ class _Calls(Generic[Http]):
         """Create a stream that begins with the current tick; False if it exists already with this
         description and these keys.
 
-        ``plan`` is a plan's JSON; its tick must be the stream's. ``unit`` says who is protected,
-        such as ``{"of": "person", "events": 3}``; by default one event. ``retain`` is how long
-        releases are kept, such as ``90d``; by default for ever.
+        ``mechanism`` may be a plan's JSON; its tick must be the stream's. ``unit`` says who is
+        protected, such as ``{"of": "person", "events": 3}``; by default one event. ``retain`` is
+        how long releases are kept, such as ``90d``; by default for ever.
         """
-        if (mechanism is None) == (plan is None):
-            raise bad_parameter(
-                "mechanism", "both" if plan else None, "given, or a plan", "one of them, not both"
-            )
-        planned = mechanism or Mechanism.from_json(json.dumps(plan))
-        require_planned_tick(planned, parse_duration(tick))
-        person, given = planned_person(plan), {} if unit is None else unit
-        if person is not None:
-            events = int(given.get("events", 1)) if given.get("of") == "person" else None
-            require_planned_person(person, events, int(given.get("keys", 1)))
         body = {
             "name": name,
             "tick": tick,
             "zone": zone,
-            "mechanism": None if mechanism is None else json.loads(mechanism.to_json()),
-            "plan": plan,
+            "mechanism": json.loads(mechanism.to_json())
+            if isinstance(mechanism, Mechanism)
+            else mechanism,
             "keys": None if keys is None else list(keys),
             "unit": unit,
             "retain": retain,
@@ -349,8 +332,8 @@ class Client(_Calls[httpx.Client]):
                 if response.status_code not in _AGAIN and not response.is_success:
                     response.read()
                     raise _failure(response)
-                for piece in response.iter_raw() if response.is_success else ():
-                    yield from reading.ticks(piece)
+                for line in response.iter_lines() if response.is_success else ():
+                    yield from reading.ticks(line)
             time.sleep(_LIVE_PAUSE)
 
     def _run(self, steps: Steps[Result]) -> Result:
@@ -416,8 +399,8 @@ class AsyncClient(_Calls[httpx.AsyncClient]):
                         await response.aread()
                         raise _failure(response)
                     if response.is_success:
-                        async for piece in response.aiter_raw():
-                            for tick in reading.ticks(piece):
+                        async for line in response.aiter_lines():
+                            for tick in reading.ticks(line):
                                 yield tick
             await asyncio.sleep(_LIVE_PAUSE)
 
@@ -440,14 +423,14 @@ class AsyncClient(_Calls[httpx.AsyncClient]):
 
 
 class _Reading:
-    """A live reading: which tick came last, and the beginning of the next frame."""
+    """A live reading: which tick came last, and the lines of the event that is not complete."""
 
     def __init__(self, after: str | None) -> None:
-        self._after, self._frames = after, Frames()
+        self._after, self._fields = after, dict[str, str]()
 
     def request(self, name: str) -> dict[str, Any]:
         """The request for what comes after the last tick."""
-        self._frames = Frames()
+        self._fields.clear()
         headers = _given({"Accept": "text/event-stream", "Last-Event-ID": self._after})
         return {
             "method": "GET",
@@ -456,12 +439,16 @@ class _Reading:
             "timeout": httpx.Timeout(_LIVE_SECONDS),
         }
 
-    def ticks(self, piece: bytes) -> Iterator[tuple[str, list[PublishedCount]]]:
-        """The ticks that a piece of the answer completes."""
-        for id_, event, data in self._frames.feed(piece):
-            if event == "tick" and id_ is not None:
-                self._after = id_
-                yield id_, _counts(json.loads(data))
+    def ticks(self, line: str) -> Iterator[tuple[str, list[PublishedCount]]]:
+        """The tick that a line of the answer completes: an empty line ends an event."""
+        if line:
+            field, _, value = line.partition(": ")
+            self._fields[field] = value
+            return
+        if "data" in self._fields:
+            self._after = self._fields["id"]
+            yield self._after, _counts(json.loads(self._fields["data"]))
+        self._fields.clear()
 
 
 def _failure(response: httpx.Response) -> ServiceError:

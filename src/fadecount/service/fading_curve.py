@@ -10,35 +10,21 @@ probability ``Phi(mu / 2)``, where ``mu`` is what the loss stands for.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from fadecount.durations import UNITS, format_duration
-from fadecount.errors import ParameterError
-from fadecount.mechanisms import (
-    Gaussian,
-    Loss,
-    Mechanism,
-    Refresh,
-    crossing_age,
-    refresh_with_error_of,
-    which_loses_less,
-)
-from fadecount.mechanisms.comparison import what_refreshing_is
-from fadecount.rounding import shown_chance, shown_loss, shown_sureness
-from fadecount.service.answers import Comparison, StatedLoss, Statement
-from fadecount.service.parsing import Query, tick_at, utc_text
-from fadecount.service.problems import bad_request
-from fadecount.service.reader_pool import Facts
+from fadecount.mechanisms import Gaussian, Loss, Mechanism
+from fadecount.rounding import shown_chance, shown_loss
+from fadecount.service.answers import Statement
+from fadecount.service.reader_pool import PublicStream
 from fadecount.streams.forks import StreamLoss
 from fadecount.streams.unit import ONE_EVENT, Unit
 
 YEAR = UNITS["y"]
 LONGEST_SECONDS = 100 * YEAR
-REFRESHED = tuple(UNITS[unit] for unit in ("d", "w", "mo", "y"))
-"""How often the budget of the compared refresh may be refreshed, in seconds."""
 _LANDMARKS = (*(UNITS[unit] for unit in ("m", "h", "d", "w", "mo", "y")), 10 * YEAR)
 _POINTS_PER_DECADE = 24
 
@@ -91,61 +77,6 @@ class FadingCurve:
         """The loss at ages from one tick to a hundred years, evenly spaced in their logarithm."""
         return [self.statement(seconds) for seconds in curve_ages(self.tick_seconds)]
 
-    def refresh(self, every_seconds: int | None = None) -> Comparison | None:
-        """The same ages under the paper's budget refresh at fixed intervals, with the same typical
-        error over a year.
-
-        The error is taken over four windows where these are longer than a year. The default window
-        is a day, or the next longer one that has two ticks. None if no refresh of that window has
-        that error.
-        """
-        if every_seconds is None:
-            every_seconds = next((each for each in REFRESHED if each >= 2 * self.tick_seconds), 0)
-        if every_seconds < 2 * self.tick_seconds:
-            return None
-        try:
-            rival = rival_refresh(self.mechanism, self.tick_seconds, every_seconds)
-        except ParameterError:
-            return None
-        stream = self.stream
-        factor = stream.sensitivity * stream.keys * stream.histories
-        losses = [
-            loss if factor == 1 or not loss else math.nextafter(loss * factor, math.inf)
-            for loss in _losses(rival, self.tick_seconds)
-        ]
-        return Comparison(
-            every_seconds=every_seconds,
-            window_ticks=rival.window,
-            epsilon_current=rival.epsilon_current,
-            epsilon_past=rival.epsilon_past,
-            typical_error=round(self.typical_error(), 1),
-            points=[
-                StatedLoss(loss=loss, shown=shown_loss(loss), sure=shown_sureness(loss))
-                for loss in losses
-            ],
-            sentence=self._compared(rival, every_seconds),
-        )
-
-    def _compared(self, rival: Refresh, every_seconds: int) -> str:
-        """A sentence that says which of the two loses less, and from which age on."""
-        every = format_duration(every_seconds).removeprefix("1 ")
-        there = self.stream.composed(
-            rival, math.ceil(YEAR / self.tick_seconds), self.stream.histories
-        )
-        ours, theirs = shown_loss(self.loss(YEAR).epsilon), shown_loss(there.epsilon)
-        when = which_loses_less(
-            _crossing(rival, self.mechanism), ours="this stream", tick_seconds=self.tick_seconds
-        )
-        return (
-            "Compared at the same typical error with a counter that refreshes its budget every"
-            f" {every}: {when}. After a year the loss of one event is ε ≤ {ours} here and ε ≤"
-            f" {theirs} there. "
-            + what_refreshing_is(
-                "its budget split to lose least after"
-                f" {format_duration(max(YEAR, 4 * every_seconds))}"
-            )
-        )
-
     def person(
         self, visits: int, every_seconds: int, during_seconds: int, unit: Unit = ONE_EVENT
     ) -> Statement:
@@ -171,40 +102,14 @@ class FadingCurve:
 
     def typical_error(self) -> float:
         """The root of the mean squared error of the noise over a year of ticks."""
-        return math.sqrt(self.mechanism.mse(_year(self.tick_seconds)))
+        return math.sqrt(self.mechanism.mse(max(2, YEAR // self.tick_seconds)))
 
 
-def curve_of(facts: Facts, now: float) -> FadingCurve:
+def curve_of(stream: PublicStream, now: float) -> FadingCurve:
     """The curve of a stream, over all of its histories, with the releases that are ahead of the
     clock."""
-    due = facts.status.step_of(facts.ticks.at(now) - 1)
-    return FadingCurve(stream=facts.status.loss, tick_seconds=facts.ticks.tick_seconds, due=due)
-
-
-@lru_cache(maxsize=64)
-def rival_refresh(mechanism: Mechanism, tick_seconds: int, every_seconds: int) -> Refresh:
-    """The budget refresh with that window whose mean squared error over a year, or four windows, is
-    that of the mechanism."""
-    horizon = max(_year(tick_seconds), 4 * every_seconds // tick_seconds)
-    return refresh_with_error_of(mechanism, window=every_seconds // tick_seconds, horizon=horizon)
-
-
-@lru_cache(maxsize=64)
-def _crossing(rival: Refresh, mechanism: Mechanism) -> int | None:
-    return crossing_age(rival, mechanism)
-
-
-@lru_cache(maxsize=64)
-def _losses(mechanism: Mechanism, tick_seconds: int) -> tuple[float, ...]:
-    """The losses of a mechanism at the ages of the curve."""
-    ticks = np.array(
-        [math.ceil(seconds / tick_seconds) for seconds in curve_ages(tick_seconds)], dtype=np.int64
-    )
-    return tuple(np.atleast_1d(np.asarray(mechanism.loss(ticks))).tolist())
-
-
-def _year(tick_seconds: int) -> int:
-    return max(2, YEAR // tick_seconds)
+    due = stream.status.step_of(stream.ticks.at(now) - 1)
+    return FadingCurve(stream=stream.status.loss, tick_seconds=stream.ticks.tick_seconds, due=due)
 
 
 @lru_cache(maxsize=64)
@@ -251,38 +156,3 @@ def stated(
         age=age,
         meaning=meaning,
     )
-
-
-_LATER = (
-    ("now", 0),
-    ("in a day", UNITS["d"]),
-    ("in a month", UNITS["mo"]),
-    ("in a year", UNITS["y"]),
-)
-
-
-def losses_of_event(facts: Facts, query: Query, now: float) -> list[Statement]:
-    """The losses for ``?time=...`` (now and later) and for ``?time=...&at=...``. Releases that are
-    ahead of the clock count at every time."""
-    moment, at = query.moment("time"), query.moment("at")
-    if moment is None or "age" in query:
-        raise bad_request("bad_query", "give age, or time, or time and at")
-    tick = tick_at(facts.ticks, moment, "time")
-    last = facts.last_tick if facts.last_tick is not None else tick - 1
-    if at is None:
-        views = [
-            (words, max(0, facts.ticks.at(now + seconds) - 1 - last) if seconds else 0)
-            for words, seconds in _LATER
-        ]
-    else:
-        ticks = tick_at(facts.ticks, at, "at") - 1 - last
-        views = [(f"at {utc_text(at)}", max(0, ticks) if facts.ahead_of_clock(now) else ticks)]
-    step, published = max(1, facts.status.step_of(tick)), facts.status.loss
-    return [
-        stated(
-            f"An event at {utc_text(moment)}, {words}",
-            replace(published, steps=published.steps + ticks).of_step(step),
-            published.mechanism,
-        )
-        for words, ticks in views
-    ]

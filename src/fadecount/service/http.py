@@ -17,7 +17,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from fadecount.noise.entropy import unpredictable
-from fadecount.service.limits import Limits
 from fadecount.service.problems import (
     MEDIA_TYPE,
     Problem,
@@ -29,6 +28,7 @@ from fadecount.service.problems import (
     wrong_host,
 )
 from fadecount.service.routes import Router
+from fadecount.service.settings import Limits
 
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self';"

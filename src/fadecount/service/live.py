@@ -15,17 +15,18 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from fadecount.errors import ParameterError
-from fadecount.service.access import Action
 from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import Query, moment_of
 from fadecount.service.problems import Problem, bad_request, unavailable
 from fadecount.service.read_routes import ReadContext, released_tick
-from fadecount.service.reader_pool import Facts, ReaderPool
+from fadecount.service.reader_pool import PublicStream, ReaderPool
 from fadecount.service.routes import Handler
-from fadecount.service.sse import HEARTBEAT, MEDIA_TYPE, frame
+from fadecount.service.tokens import Action
 from fadecount.streams.reader import Reader
 from fadecount.streams.ticks import Ticks
 
+MEDIA_TYPE = "text/event-stream"
+HEARTBEAT = b": still here\n\n"
 HEARTBEAT_SECONDS = 15.0
 RETRY_MILLISECONDS = 2000
 MOST_READERS = 512
@@ -69,28 +70,28 @@ def live_handler(context: ReadContext, changes: Changes, metrics: Metrics) -> Ha
     async def live(request: Request) -> Response:
         name = request.path_params["name"]
         grant = context.access.allow(request.scope, Action.READ, name)
-        facts = await context.pool.facts(name, request)
+        stream = await context.pool.stream(name, request)
         Query.of(request)
         if changes.closed or readers >= MOST_READERS:
             raise unavailable("too many live readers; try again later", seconds=5)
-        after = _last_seen(request, facts.ticks)
-        if after is None and facts.last_tick is not None:  # the latest at once, then each new one
-            after = facts.last_tick - (1 if facts.has_releases else 0)
+        after = _last_seen(request, stream.ticks)
+        if after is None and stream.last_tick is not None:  # the latest at once, then each new one
+            after = stream.last_tick - (1 if stream.has_releases else 0)
         if request.method == "HEAD":
             return Response(headers={"Cache-Control": "no-store"}, media_type=MEDIA_TYPE)
-        frames = counted(facts, after, lambda: context.access.still(grant))
+        frames = counted(stream, after, lambda: context.access.still(grant))
         answer = StreamingResponse(frames, media_type=MEDIA_TYPE)
         answer.headers.update({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         return answer
 
     async def counted(
-        facts: Facts, after: int | None, may_read: Callable[[], bool]
+        stream: PublicStream, after: int | None, may_read: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
         nonlocal readers
         readers += 1
         metrics.live_readers.set(readers)
         try:
-            async for each in _frames(facts, after, context.pool, changes, may_read):
+            async for each in _frames(stream, after, context.pool, changes, may_read):
                 yield each
         finally:
             readers -= 1
@@ -100,7 +101,7 @@ def live_handler(context: ReadContext, changes: Changes, metrics: Metrics) -> Ha
 
 
 async def _frames(
-    facts: Facts,
+    stream: PublicStream,
     after: int | None,
     pool: ReaderPool,
     changes: Changes,
@@ -108,20 +109,20 @@ async def _frames(
 ) -> AsyncIterator[bytes]:
     """The frames after a tick, until the service ends, the token is revoked or the stream is
     deleted."""
-    name, uid = facts.name, facts.status.uid
+    name, uid = stream.name, stream.status.uid
     yield b"retry: %d\n\n" % RETRY_MILLISECONDS
     while True:
         change = changes.next(name)  # before the checks, so that no change after them is missed
         if changes.closed or not may_read():
             return
         try:
-            facts = await pool.facts(name)
+            stream = await pool.stream(name)
         except Problem as problem:  # a store that does not answer says nothing about the stream
             if problem.status == 404:
                 return
-        if facts.status.uid != uid:  # deleted; this is another one of the same name
+        if stream.status.uid != uid:  # deleted; this is another one of the same name
             return
-        last, first = facts.last_tick, facts.first_tick
+        last, first = stream.last_tick, stream.first_tick
         if last is None or first is None or (after is not None and last <= after):
             try:
                 async with asyncio.timeout(HEARTBEAT_SECONDS):
@@ -131,18 +132,22 @@ async def _frames(
             continue
         after = max(last - 1 if after is None else after, first - 1) + 1
         try:
-            made = await pool.read(facts, ("frame", after), _frame_maker(facts, after))
+            made = await pool.read(stream, ("frame", after), _frame_maker(stream, after))
         except Problem:  # the client asks again, and gets a status
             return
         if made:
             yield made
 
 
-def _frame_maker(facts: Facts, tick: int) -> Callable[[], Callable[[Reader], bytes]]:
+def _frame_maker(stream: PublicStream, tick: int) -> Callable[[], Callable[[Reader], bytes]]:
     def make(reader: Reader) -> bytes:
-        released = released_tick(reader, facts, tick)
-        text = msgspec.json.encode(released).decode()
-        return frame(text, event="tick", id=released.start) if released.releases else b""
+        released = released_tick(reader, stream, tick)
+        if not released.releases:
+            return b""
+        return b"id: %b\nevent: tick\ndata: %b\n\n" % (
+            released.start.encode(),
+            msgspec.json.encode(released),  # in one line
+        )
 
     return lambda: make
 

@@ -10,12 +10,12 @@ from importlib.resources import files
 from prometheus_client import Metric
 from starlette.requests import Request
 
-from fadecount.service.access import Access, Action
 from fadecount.service.http import Answer, Tagged, plain_answer
 from fadecount.service.metrics import MEDIA_TYPE, Metrics
 from fadecount.service.openapi import openapi_document
 from fadecount.service.problems import not_found, unavailable
 from fadecount.service.routes import Handler
+from fadecount.service.tokens import Access, Action
 
 _TYPES = {
     "html": "text/html; charset=utf-8",

@@ -91,14 +91,13 @@ class NewUnit(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class NewStream(Struct, forbid_unknown_fields=True):
-    """A stream to be created: with a `mechanism` as `GET /v1/streams/{name}` shows it, or with a
-    `plan` that `fadecount plan --json` wrote for this `tick`."""
+    """A stream to be created: with a `mechanism` as `GET /v1/streams/{name}` shows it, or as
+    `fadecount plan --save` wrote it for this `tick`."""
 
     name: Text
     tick: Annotated[Text, Meta(description="the length of a tick, such as 90s, 1m, 1h or 1d")]
+    mechanism: JsonObject
     keys: Keys | None = None
-    mechanism: JsonObject | None = None
-    plan: JsonObject | None = None
     zone: Text = "UTC"
     unit: NewUnit = NewUnit()
     retain: Annotated[
@@ -308,15 +307,6 @@ def moment_of(text: str) -> float:
     if moment.tzinfo is None:
         raise ValueError
     return moment.astimezone(UTC).timestamp()
-
-
-def utc_text(seconds: float) -> str:
-    """A time as it is shown.
-
-    >>> utc_text(0)
-    '1970-01-01T00:00:00Z'
-    """
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def tick_at(ticks: Ticks, seconds: float, name: str) -> int:

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from fadecount.service.http import PIECE_BYTES, SECURITY_HEADERS, WRITE, Headers, problem_answer
-from fadecount.service.limits import Limits
 from fadecount.service.problems import Problem, bad_request, too_large, too_slow
+from fadecount.service.settings import Limits
 
 HEAD_BYTES = 16 * 1024
 FRAMING_BYTES = 64 * 1024

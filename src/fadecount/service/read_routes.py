@@ -16,7 +16,6 @@ from starlette.requests import Request
 
 from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import ParameterError
-from fadecount.service.access import Access, Action
 from fadecount.service.answers import (
     CountedWindow,
     PrivacyCurve,
@@ -29,8 +28,8 @@ from fadecount.service.answers import (
     StreamPage,
     WindowPage,
 )
-from fadecount.service.clock import Clock
-from fadecount.service.fading_curve import REFRESHED, FadingCurve, curve_of, losses_of_event
+from fadecount.service.clock import Clock, utc_text
+from fadecount.service.fading_curve import FadingCurve, curve_of
 from fadecount.service.http import Answer, Tagged, wants_csv
 from fadecount.service.parsing import (
     LONGEST_NAME,
@@ -39,13 +38,13 @@ from fadecount.service.parsing import (
     Query,
     bad_cursor,
     first_from,
-    utc_text,
 )
 from fadecount.service.problems import bad_request, not_found
-from fadecount.service.reader_pool import Facts, ReaderPool, Release, read_page
+from fadecount.service.reader_pool import PublicStream, ReaderPool, Release, read_page
 from fadecount.service.routes import Handler
 from fadecount.service.stream_info import stream_info
-from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, csv_text, window_rows, windows_table
+from fadecount.service.tokens import Access, Action
+from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, csv_text, table_rows, windows_table
 from fadecount.streams.reader import Reader
 from fadecount.streams.windows import WindowCalendar, Windows
 
@@ -71,16 +70,16 @@ class ReadContext:
     state_of: Callable[[str], str]
     """What the process that writes says of a stream."""
 
-    async def facts(self, request: Request) -> Facts:
+    async def stream(self, request: Request) -> PublicStream:
         """The stream of a request, if the request may read it."""
         name: str = request.path_params["name"]
         self.access.allow(request.scope, Action.READ, name)
-        return await self.pool.facts(name, request)
+        return await self.pool.stream(name, request)
 
     async def kept(
         self,
         request: Request,
-        facts: Facts,
+        stream: PublicStream,
         kind: str,
         prepare: Callable[[], Maker],
         *,
@@ -91,7 +90,7 @@ class ReadContext:
         ``prepare`` checks the query; a query that has an answer in memory was checked before.
         """
         question = (kind, request.scope["query_string"])
-        tagged = await self.pool.read(facts, question, prepare, request, lasting=lasting)
+        tagged = await self.pool.read(stream, question, prepare, request, lasting=lasting)
         return tagged.answer(request, public=self.public)
 
 
@@ -127,158 +126,149 @@ async def list_streams(context: ReadContext, request: Request) -> Answer:
 
 async def get_stream(context: ReadContext, request: Request) -> Answer:
     """Everything that is public about a stream."""
-    facts = await context.facts(request)
+    stream = await context.stream(request)
     Query.of(request)
-    state, now = context.state_of(facts.name), context.clock.now()
-    body = msgspec.json.encode(stream_info(facts.status, state, now, facts.keys))
+    state, now = context.state_of(stream.name), context.clock.now()
+    body = msgspec.json.encode(stream_info(stream.status, state, now, stream.keys))
     return Tagged.of(body).answer(request, public=context.public)
 
 
 async def get_releases(context: ReadContext, request: Request) -> Answer:
     """A page of released counts."""
-    facts, as_csv = await context.facts(request), wants_csv(request)
+    stream, as_csv = await context.stream(request), wants_csv(request)
 
     def prepare() -> Maker:
-        return _page_maker(facts, Query.of(request), as_csv=as_csv)
+        return _page_maker(stream, Query.of(request), as_csv=as_csv)
 
-    return await context.kept(request, facts, f"releases {as_csv}", prepare)
+    return await context.kept(request, stream, f"releases {as_csv}", prepare)
 
 
 async def get_latest(context: ReadContext, request: Request) -> Answer:
     """The last published tick."""
-    facts = await context.facts(request)
-    if not facts.has_releases:
+    stream = await context.stream(request)
+    if not stream.has_releases:
         raise not_found("no tick of this stream has ended yet; ask again when one has")
 
     def prepare() -> Maker:
         Query.of(request)
-        last = facts.last_tick or 0
-        return lambda reader: Tagged.of(msgspec.json.encode(released_tick(reader, facts, last)))
+        last = stream.last_tick or 0
+        return lambda reader: Tagged.of(msgspec.json.encode(released_tick(reader, stream, last)))
 
-    return await context.kept(request, facts, "latest", prepare)
+    return await context.kept(request, stream, "latest", prepare)
 
 
 async def get_windows(context: ReadContext, request: Request) -> Answer:
     """Counts of hours, days, weeks and months: differences of published releases, with exact
     intervals. They cost no privacy."""
-    facts, as_csv = await context.facts(request), wants_csv(request)
+    stream, as_csv = await context.stream(request), wants_csv(request)
 
     def prepare() -> Maker:
-        return _windows_maker(facts, Query.of(request), as_csv=as_csv)
+        return _windows_maker(stream, Query.of(request), as_csv=as_csv)
 
-    return await context.kept(request, facts, f"windows {as_csv}", prepare)
+    return await context.kept(request, stream, f"windows {as_csv}", prepare)
 
 
 async def get_privacy(context: ReadContext, request: Request) -> Answer:
     """The fading curve of a stream, or single losses."""
-    facts = await context.facts(request)
-    query, now = Query.of(request), context.clock.now()
-    curve = curve_of(facts, now)
+    stream = await context.stream(request)
+    query, curve = Query.of(request), curve_of(stream, context.clock.now())
     kind = f"curve {curve.stream.histories} {curve.ahead}"  # closing other ticks does not change it
-    keep = partial(context.kept, request, facts, kind, lasting=True)
+    keep = partial(context.kept, request, stream, kind, lasting=True)
     if "visits" in query or "every" in query or "during" in query:
-        return await keep(lambda: _person_maker(facts, query, curve))
-    if "time" in query or "at" in query:
-        losses = losses_of_event(facts, query, now)
-    elif (age := query.age("age")) is not None:
-        losses = [curve.statement(age)]
-    else:
-        return await keep(lambda: _curve_maker(facts, query, curve))
-    return _losses(facts, losses).answer(request, public=context.public)
+        return await keep(lambda: _person_maker(stream, query, curve))
+    if (age := query.age("age")) is not None:
+        losses = _losses(stream, [curve.statement(age)])
+        return losses.answer(request, public=context.public)
+    return await keep(lambda: _curve_maker(stream, curve))
 
 
-def released_tick(reader: Reader, facts: Facts, tick: int) -> ReleasedTick:
+def released_tick(reader: Reader, stream: PublicStream, tick: int) -> ReleasedTick:
     """One published tick with all its keys: the body of ``latest``, and of a live event."""
     rows = read_page(
-        reader, facts.name, tick, tick + 1, skip=0, limit=len(facts.keys) + 1, position=None
+        reader, stream.name, tick, tick + 1, skip=0, limit=len(stream.keys) + 1, position=None
     )
     values = [
-        ReleasedValue(key=facts.keys[row.position], value=row.value, low=row.low, high=row.high)
+        ReleasedValue(key=stream.keys[row.position], value=row.value, low=row.low, high=row.high)
         for row in rows
     ]
-    return ReleasedTick(start=facts.ticks.shown(tick), releases=values)
+    return ReleasedTick(start=stream.ticks.shown(tick), releases=values)
 
 
-def _losses(facts: Facts, losses: list[Statement]) -> Tagged:
-    unit = facts.status.description.unit.text
-    return Tagged.of(msgspec.json.encode(PrivacyLosses(facts.name, unit, losses)))
+def _losses(stream: PublicStream, losses: list[Statement]) -> Tagged:
+    unit = stream.status.description.unit.text
+    return Tagged.of(msgspec.json.encode(PrivacyLosses(stream.name, unit, losses)))
 
 
-def _curve_maker(facts: Facts, query: Query, curve: FadingCurve) -> Maker:
-    every = query.age("refresh")
-    if every is not None and every not in REFRESHED:
-        raise bad_request("bad_query", "refresh must be 1d, 1w, 1mo or 1y")
-
+def _curve_maker(stream: PublicStream, curve: FadingCurve) -> Maker:
     def make(_: Reader) -> Tagged:
         answer = PrivacyCurve(
-            stream=facts.name,
-            unit=facts.status.description.unit.text,
+            stream=stream.name,
+            unit=stream.status.description.unit.text,
             tick_seconds=curve.tick_seconds,
             typical_error=round(curve.typical_error(), 1),
             statements=curve.statements(),
             curve=curve.curve(),
-            refresh=curve.refresh(every),
         )
         return Tagged.of(msgspec.json.encode(answer))
 
     return make
 
 
-def _person_maker(facts: Facts, query: Query, curve: FadingCurve) -> Maker:
+def _person_maker(stream: PublicStream, query: Query, curve: FadingCurve) -> Maker:
     visits = query.integer("visits", 1, minimum=1, maximum=1000)
     every, during = query.age("every") or UNITS["d"], query.age("during") or UNITS["mo"]
     if visits * -(-during // every) > MOST_VISITS:
         detail = f"visits in during must be at most {MOST_VISITS:,}; ask for a shorter time"
         raise bad_request("bad_query", detail)
-    unit = facts.status.description.unit
-    return lambda _: _losses(facts, [curve.person(visits, every, during, unit)])
+    unit = stream.status.description.unit
+    return lambda _: _losses(stream, [curve.person(visits, every, during, unit)])
 
 
-def _position(facts: Facts, query: Query) -> int | None:
+def _position(stream: PublicStream, query: Query) -> int | None:
     """The position of the key that is asked for; None for all of them."""
     key = query.text("key")
-    if key is not None and key not in facts.positions:
+    if key is not None and key not in stream.positions:
         raise not_found()
-    return None if key is None else facts.positions[key]
+    return None if key is None else stream.positions[key]
 
 
-def _range(facts: Facts, query: Query) -> tuple[int, int]:
+def _range(stream: PublicStream, query: Query) -> tuple[int, int]:
     """The ticks that begin in [since, until) and are there, first and last; none if the first is
     after the last."""
     since, until = query.moment("since"), query.moment("until")
-    if not facts.has_releases or facts.first_tick is None or facts.last_tick is None:
+    if not stream.has_releases or stream.first_tick is None or stream.last_tick is None:
         return 1, 0
-    first, last = facts.first_tick, facts.last_tick
+    first, last = stream.first_tick, stream.last_tick
     if until is not None:
-        last = min(last, first_from(facts.ticks, until, "until") - 1)
+        last = min(last, first_from(stream.ticks, until, "until") - 1)
     if since is not None:
-        first = max(first, first_from(facts.ticks, since, "since"))
+        first = max(first, first_from(stream.ticks, since, "since"))
     return first, last
 
 
-def _page_maker(facts: Facts, query: Query, *, as_csv: bool) -> Maker:
+def _page_maker(stream: PublicStream, query: Query, *, as_csv: bool) -> Maker:
     limit = query.integer("limit", 1000, minimum=1, maximum=MOST_ROWS)
-    position, cursor = _position(facts, query), query.cursor()
-    first, last = _range(facts, query)
+    position, cursor = _position(stream, query), query.cursor()
+    first, last = _range(stream, query)
     skip = 0
     since = query.moment("since")
-    if facts.has_releases and since is not None:
-        facts.require_kept(first_from(facts.ticks, since, "since"))
-    if facts.has_releases and cursor is not None:
-        facts.require_kept(cursor[0])
+    if stream.has_releases and since is not None:
+        stream.require_kept(first_from(stream.ticks, since, "since"))
+    if stream.has_releases and cursor is not None:
+        stream.require_kept(cursor[0])
         if cursor[0] >= first:
             first, skip = cursor
-    closed = "until" in query and first <= last and last < (facts.last_tick or 0)
+    closed = "until" in query and first <= last and last < (stream.last_tick or 0)
 
     def make(reader: Reader) -> Tagged:
         rows: list[Release] = []
         if first <= last:
             rows = read_page(
-                reader, facts.name, first, last + 1, skip=skip, limit=limit + 1, position=position
+                reader, stream.name, first, last + 1, skip=skip, limit=limit + 1, position=position
             )
         more, rows = len(rows) > limit, rows[:limit]
         following = f"{rows[-1].tick}.{rows[-1].position + 1}" if more else None
-        body = _csv(facts, rows) if as_csv else _json(facts, rows, following)
+        body = _csv(stream, rows) if as_csv else _json(stream, rows, following)
         return Tagged.of(
             body,
             CSV if as_csv else "application/json",
@@ -289,22 +279,22 @@ def _page_maker(facts: Facts, query: Query, *, as_csv: bool) -> Maker:
     return make
 
 
-def _csv(facts: Facts, rows: list[Release]) -> bytes:
+def _csv(stream: PublicStream, rows: list[Release]) -> bytes:
     """A table with the times of exported files."""
-    starts = {tick: facts.ticks.local(tick) for tick in {row.tick for row in rows}}
+    starts = {tick: stream.ticks.local(tick) for tick in {row.tick for row in rows}}
     lines = (
-        (facts.name, starts[row.tick], facts.keys[row.position], row.value, row.low, row.high)
+        (stream.name, starts[row.tick], stream.keys[row.position], row.value, row.low, row.high)
         for row in rows
     )
     return csv_text([COLUMNS, *lines]).encode()
 
 
-def _json(facts: Facts, rows: list[Release], following: str | None) -> bytes:
-    starts = {tick: facts.ticks.shown(tick) for tick in {row.tick for row in rows}}
+def _json(stream: PublicStream, rows: list[Release], following: str | None) -> bytes:
+    starts = {tick: stream.ticks.shown(tick) for tick in {row.tick for row in rows}}
     shown = [
         ReleasedRow(
             start=starts[row.tick],
-            key=facts.keys[row.position],
+            key=stream.keys[row.position],
             value=row.value,
             low=row.low,
             high=row.high,
@@ -314,17 +304,17 @@ def _json(facts: Facts, rows: list[Release], following: str | None) -> bytes:
     return msgspec.json.encode(ReleasePage(releases=shown, next=following))
 
 
-def _windows_maker(facts: Facts, query: Query, *, as_csv: bool) -> Maker:
-    calendar, position = _calendar(facts, query.text("per")), _position(facts, query)
+def _windows_maker(stream: PublicStream, query: Query, *, as_csv: bool) -> Maker:
+    calendar, position = _calendar(stream, query.text("per")), _position(stream, query)
     nonnegative = query.text("nonnegative") or "false"
     if nonnegative not in ("true", "false"):
         raise bad_request("bad_query", "nonnegative must be true or false")
-    first, last = _range(facts, query)
-    if facts.has_releases and "until" in query:
-        facts.require_kept(last)
-    count, keys = 0, len(facts.keys)
+    first, last = _range(stream, query)
+    if stream.has_releases and "until" in query:
+        stream.require_kept(last)
+    count, keys = 0, len(stream.keys)
     if first <= last:
-        seconds = (last - first + 1) * facts.ticks.tick_seconds
+        seconds = (last - first + 1) * stream.ticks.tick_seconds
         count = seconds // parse_duration(calendar.per) + 2
     if count * keys > MOST_CELLS or count * (keys if position is None else 1) > MOST_ROWS:
         raise bad_request(
@@ -338,7 +328,7 @@ def _windows_maker(facts: Facts, query: Query, *, as_csv: bool) -> Maker:
         if count:
             try:
                 windows = reader.windows(
-                    facts.name,
+                    stream.name,
                     per=calendar.per,
                     since=first,
                     until=last + 1,
@@ -347,25 +337,25 @@ def _windows_maker(facts: Facts, query: Query, *, as_csv: bool) -> Maker:
             except ParameterError:
                 raise bad_request("bad_query", WHOLE_TICKS) from None
         if as_csv:
-            lines = () if windows is None else windows_table(windows, facts.keys, positions)
-            rows = window_rows(facts.name, lines, facts.ticks.zone) if lines else ()
+            lines = () if windows is None else windows_table(windows, stream.keys, positions)
+            rows = table_rows(stream.name, lines, stream.ticks.zone) if lines else ()
             return Tagged.of(csv_text([WINDOW_COLUMNS, *rows]).encode(), CSV)
-        shown = [] if windows is None else _counted(facts, windows, positions)
-        page = WindowPage(per=calendar.per, zone=facts.ticks.zone, windows=shown)
+        shown = [] if windows is None else _counted(stream, windows, positions)
+        page = WindowPage(per=calendar.per, zone=stream.ticks.zone, windows=shown)
         return Tagged.of(msgspec.json.encode(page))
 
     return make
 
 
-def _calendar(facts: Facts, per: str | None) -> WindowCalendar:
+def _calendar(stream: PublicStream, per: str | None) -> WindowCalendar:
     try:
         if per is None or len(per) > LONGEST_PER:
             raise ParameterError("per")
-        calendar = WindowCalendar(per=per, zone=facts.ticks.zone)
+        calendar = WindowCalendar(per=per, zone=stream.ticks.zone)
     except ParameterError:
         detail = "per must be the length of a window, such as 1h, 1d, 1w or 1mo"
         raise bad_request("bad_query", detail) from None
-    if parse_duration(per) < facts.ticks.tick_seconds:
+    if parse_duration(per) < stream.ticks.tick_seconds:
         raise bad_request("bad_query", WHOLE_TICKS)
     if parse_duration(per) > LONGEST_WINDOW:  # it would end after the last year of the calendar
         raise bad_request("bad_query", "per must be at most 1,000 years")
@@ -373,7 +363,7 @@ def _calendar(facts: Facts, per: str | None) -> WindowCalendar:
 
 
 def _counted(
-    facts: Facts, windows: Windows, positions: range | tuple[int, ...]
+    stream: PublicStream, windows: Windows, positions: range | tuple[int, ...]
 ) -> list[CountedWindow]:
     """One row for each window and key that existed then."""
     low, high = windows.low, windows.high
@@ -383,7 +373,7 @@ def _counted(
             start=utc_text(start),
             end=utc_text(end),
             partial=bool(windows.partial[at]),
-            key=facts.keys[position],
+            key=stream.keys[position],
             value=int(windows.values[at, position]),
             low=int(low[at, position]),
             high=int(high[at, position]),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,6 @@ import numpy as np
 from starlette.requests import Request
 
 from fadecount.errors import RemovedError, StoreError
-from fadecount.mechanisms import Mechanism
 from fadecount.service.http import ClientGone
 from fadecount.service.parsing import LONGEST_QUERY
 from fadecount.service.problems import not_found, removed, unavailable
@@ -40,21 +39,23 @@ MOST_AROUND = 1500 + LONGEST_QUERY
 KEY_BYTES = 300
 """About how many bytes a key takes in memory."""
 
-FACTS = "facts"
+STREAM = "stream"
 LASTING = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """What is public about a stream: nothing here depends on events."""
+class PublicStream:
+    """The status of a stream and its keys: nothing here depends on events. ``version`` grows with
+    every change of the stream that this process knows of, such as a published tick."""
 
-    name: str
     status: Status
     keys: tuple[str, ...]
     positions: dict[str, int] = field(repr=False)
     version: int = 0
-    """Grows with every change of the stream that this process knows of, such as a published
-    tick."""
+
+    @property
+    def name(self) -> str:
+        return self.status.description.name
 
     @property
     def size(self) -> int:
@@ -64,10 +65,6 @@ class Facts:
     @property
     def ticks(self) -> Ticks:
         return self.status.description.ticks
-
-    @property
-    def mechanism(self) -> Mechanism:
-        return self.status.description.mechanism
 
     @property
     def first_tick(self) -> int | None:
@@ -92,11 +89,6 @@ class Facts:
             and self.last_tick is not None
             and self.last_tick >= self.first_tick
         )
-
-    def ahead_of_clock(self, now: float) -> int:
-        """How many ticks are released that are not over by the clock; 0 unless the clock was set
-        back."""
-        return 0 if self.last_tick is None else max(0, self.last_tick - (self.ticks.at(now) - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,37 +133,36 @@ class ReaderPool:
         self._kept: OrderedDict[tuple[str, Hashable], Kept[Any]] = OrderedDict()
         self._bytes = 0
 
-    async def facts(self, name: str, request: Request | None = None) -> Facts:
-        """The public facts of a stream; a Problem with status 404 if there is none."""
-        version, before = self._versions.get(name, 0), self._kept.get((name, FACTS))
+    async def stream(self, name: str, request: Request | None = None) -> PublicStream:
+        """What is public about a stream; a Problem with status 404 if there is none."""
+        version, before = self._versions.get(name, 0), self._kept.get((name, STREAM))
         known = before.future.result() if before is not None and _succeeded(before) else None
-        facts = await self._once(
-            (name, FACTS),
+        stream = await self._once(
+            (name, STREAM),
             version,
-            lambda: lambda reader: read_facts(reader, name, version, known),
+            lambda: lambda reader: read_stream(reader, name, version, known),
             request,
         )
-        if facts is None:
+        if stream is None:
             raise not_found()
-        return facts
+        return stream
 
     async def read(
         self,
-        facts: Facts,
+        stream: PublicStream,
         question: Hashable,
         prepare: Callable[[], Callable[[Reader], Answer]],
         request: Request | None = None,
         *,
         lasting: bool = False,
     ) -> Answer:
-        """The answer to a question about a stream with these facts, from memory if it was asked
-        before.
+        """The answer to a question about a stream, from memory if it was asked before.
 
         ``prepare`` checks the question and returns what reads the answer. An answer that does not
         depend on ticks may be ``lasting``: it stays in memory when the stream changes.
         """
-        name = (facts.name, (facts.status.uid, question) if lasting else question)
-        return await self._once(name, LASTING if lasting else facts.version, prepare, request)
+        name = (stream.name, (stream.status.uid, question) if lasting else question)
+        return await self._once(name, LASTING if lasting else stream.version, prepare, request)
 
     async def _once(
         self,
@@ -206,7 +197,7 @@ class ReaderPool:
         if answer is None:
             del self._kept[name]
             return
-        kept.size = answer.size if isinstance(answer, Facts) else MOST_AROUND + len(answer)
+        kept.size = answer.size if isinstance(answer, PublicStream) else MOST_AROUND + len(answer)
         self._bytes += kept.size
         while self._bytes > CACHE_BYTES and len(self._kept) > 1:
             self._drop(next(iter(self._kept)))
@@ -219,13 +210,26 @@ class ReaderPool:
         """A stream has changed: what was read of it is not valid any more."""
         self._versions[name] = self._versions.get(name, 0) + 1
 
+    def advance(self, name: str, tick: int) -> None:
+        """A stream has published its ticks up to ``tick``: readers need not wait until its status
+        is read again."""
+        kept, version = self._kept.get((name, STREAM)), self._versions.get(name, 0)
+        self.forget(name)
+        if kept is not None and kept.version == version and _succeeded(kept):
+            stream: PublicStream = kept.future.result()
+            if stream.first_tick is not None:
+                status = replace(stream.status, published_tick=max(tick, stream.last_tick or tick))
+                kept.version = version + 1
+                kept.future = asyncio.get_running_loop().create_future()
+                kept.future.set_result(replace(stream, status=status, version=version + 1))
+
     def known(self) -> dict[str, tuple[int | None, int]]:
-        """The last published tick and the number of keys of every stream whose facts are in memory
-        and valid."""
+        """The last published tick and the number of keys of every stream that is in memory and
+        valid."""
         return {
             name: (kept.future.result().last_tick, len(kept.future.result().keys))
             for (name, question), kept in self._kept.items()
-            if question == FACTS
+            if question == STREAM
             and _succeeded(kept)
             and kept.version == self._versions.get(name, 0)
         }
@@ -317,10 +321,10 @@ def _succeeded(kept: Kept[Any]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None
 
 
-def read_facts(
-    reader: Reader, name: str, version: int = 0, before: Facts | None = None
-) -> Facts | None:
-    """The facts of a stream, or None if there is no such stream. Keys that were read ``before`` are
+def read_stream(
+    reader: Reader, name: str, version: int = 0, before: PublicStream | None = None
+) -> PublicStream | None:
+    """What is public about a stream, or None if there is none. Keys that were read ``before`` are
     not read again."""
     if not reader.has(name):
         return None
@@ -329,7 +333,7 @@ def read_facts(
         return replace(before, status=status, version=version)
     keys = reader.keys(name)
     positions = {key: at for at, key in enumerate(keys)}
-    return Facts(name=name, status=status, keys=keys, positions=positions, version=version)
+    return PublicStream(status=status, keys=keys, positions=positions, version=version)
 
 
 def read_page(
@@ -344,32 +348,18 @@ def read_page(
 ) -> list[Release]:
     """At most ``limit`` releases of ticks from ``since`` to before ``until``, without the first
     ``skip`` keys of ``since``."""
-    found: list[Release] = []
-    for release in _each(reader, name, since, until, position):
-        if release.tick > since or release.position >= skip:
-            found.append(release)
-            if len(found) == limit:
-                break
-    return found
-
-
-def _each(
-    reader: Reader, name: str, since: int, until: int, position: int | None
-) -> Iterator[Release]:
+    page: list[Release] = []
     for piece in reader.releases(name, since=since, until=until):
-        values, widths = piece.values, piece.half_widths.tolist()
-        columns = (
-            range(values.shape[1])
-            if position is None
-            else [position]
-            if position < values.shape[1]
-            else []
-        )
-        rows = np.ascontiguousarray(
-            values[:, columns] if position is not None and columns else values
-        ).tolist()
-        for offset, (row, width) in enumerate(zip(rows, widths, strict=True)):
-            for column, value in zip(columns, row, strict=False):
-                yield Release(
-                    piece.first_tick + offset, column, value, value - width, value + width
-                )
+        values, width = piece.values, piece.values.shape[1]
+        columns = range(width) if position is None else range(position, min(position + 1, width))
+        chosen = np.ascontiguousarray(values[:, columns.start : columns.stop]).tolist()
+        rows = zip(chosen, piece.half_widths.tolist(), strict=True)
+        for tick, (row, half_width) in enumerate(rows, piece.first_tick):
+            for column, value in zip(columns, row, strict=True):
+                if tick > since or column >= skip:
+                    page.append(
+                        Release(tick, column, value, value - half_width, value + half_width)
+                    )
+                    if len(page) == limit:
+                        return page
+    return page

@@ -199,17 +199,12 @@ OPERATIONS: tuple[Operation, ...] = (
         "GET",
         "/v1/streams/{name}/privacy",
         summary=(
-            "The fading curve, beside the paper's baseline (`refresh`: how often it refreshes its"
-            " budget). Or single losses: with `age`, at an age; with `time` (and `at`), of an event"
-            " of that time; with `visits`, `every` and `during`, of someone who came again and"
-            " again"
+            "The fading curve. Or single losses: with `age`, at an age; with `visits`, `every` and"
+            " `during`, of someone who came again and again"
         ),
         answers={200: (answers.PrivacyCurve, answers.PrivacyLosses), 304: None},
         query={
             "age": {"type": "string", "examples": ["90s", "1h", "30d"]},
-            "time": _TIME,
-            "at": _TIME,
-            "refresh": {"type": "string", "enum": ["1d", "1w", "1mo", "1y"]},
             "visits": {"type": "integer", "minimum": 1, "maximum": 1000},
             "every": {"type": "string", "examples": ["1d", "1w"]},
             "during": {"type": "string", "examples": ["30d", "1y"]},

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,10 +22,8 @@ from starlette.types import ASGIApp
 from fadecount.errors import StoreError
 from fadecount.service.app import Service
 from fadecount.service.http import allowed_hosts
-from fadecount.service.limits import BACKLOG, Limits, room_for
-from fadecount.service.notify import Notifier
 from fadecount.service.protocol import guarded
-from fadecount.service.settings import Settings
+from fadecount.service.settings import BACKLOG, Limits, Settings, room_for
 
 log = logging.getLogger("fadecount.service")
 SHUTDOWN_SECONDS = 3
@@ -37,6 +35,50 @@ END_SECONDS = 4.5
 SILENT_SECONDS = 30
 """After this time the connection of a client that has vanished is closed; live readers get a
 heartbeat every 15 seconds."""
+
+
+class Notifier:
+    """Sends the state of the service to systemd, if that is its manager: ready, stopping, and signs
+    of life. A message that cannot be sent never disturbs the service.
+
+    The protocol is one datagram per message to the socket that ``NOTIFY_SOCKET`` names; see ``man
+    sd_notify``.
+    """
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        address = environment.get("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        own = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        wanted = environment.get("WATCHDOG_USEC", "") if self._address and own else ""
+        self.watchdog_seconds: float | None = (
+            int(wanted) / 1e6 if wanted.isdecimal() and int(wanted) > 0 else None
+        )
+        """The time within which the manager wants a sign of life; None if it wants none."""
+
+    def ready(self) -> None:
+        """The service listens, and its store is open."""
+        self._send("READY=1")
+
+    def stopping(self) -> None:
+        """The service has begun to end."""
+        self._send("STOPPING=1")
+
+    async def signs_of_life(self, is_alive: Callable[[], bool]) -> None:
+        """Send a sign of life at half the time that the manager allows, as long as ``is_alive``.
+        Runs until it is cancelled."""
+        while self.watchdog_seconds is not None:
+            if is_alive():
+                self._send("WATCHDOG=1")
+            await asyncio.sleep(self.watchdog_seconds / 2)
+
+    def _send(self, *lines: str) -> None:
+        if self._address:
+            with (
+                contextlib.suppress(OSError),
+                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel,
+            ):
+                channel.setblocking(False)
+                channel.sendto("\n".join(lines).encode(), self._address)
 
 
 class _Server(uvicorn.Server):
@@ -160,16 +202,17 @@ class _JsonLines(logging.Formatter):
             "level": record.levelname,
             "message": record.getMessage(),
         }
-        found = getattr(record, "request_id", None)
-        return json.dumps({**fields, **({"request_id": found} if found else {})})
+        if request_id := getattr(record, "request_id", None):
+            fields["request_id"] = request_id
+        return json.dumps(fields)
 
 
 class _Text(logging.Formatter):
     """A time, a level, a message; the id of the request, if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        found = getattr(record, "request_id", None)
-        return super().format(record) + (f" (request {found})" if found else "")
+        request_id = getattr(record, "request_id", None)
+        return super().format(record) + (f" (request {request_id})" if request_id else "")
 
 
 def configure_logs(stream: Any = None, *, as_json: bool = False) -> None:
@@ -179,9 +222,8 @@ def configure_logs(stream: Any = None, *, as_json: bool = False) -> None:
     handler.setFormatter(
         _JsonLines() if as_json else _Text("%(asctime)s %(levelname)s %(message)s")
     )
-    logging.getLogger("uvicorn.error").setLevel(
-        logging.CRITICAL
-    )  # this module logs what matters of it
+    # this module logs what matters of it
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
@@ -199,9 +241,8 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from error
     listening.set_inheritable(True)
     _notice_silence(listening)
-    listening.setsockopt(
-        socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-    )  # asyncio does so only for sockets that name their protocol
+    # asyncio does so only for sockets that name their protocol
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
 

@@ -1,5 +1,6 @@
 """What an operator may set for a service: one definition of every setting, for the command line and
-the environment (``FADECOUNT_MAX_BODY``); and where the streams and the tokens are.
+the environment (``FADECOUNT_MAX_BODY``); the bounds against strangers; and where the streams and
+the tokens are.
 
 The command line comes first, then the environment, then the default. Variables of the environment
 that are no settings belong to somebody else and are not looked at: Kubernetes sets
@@ -9,6 +10,7 @@ that are no settings belong to somebody else and are not looked at: Kubernetes s
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
@@ -17,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from fadecount.errors import StoreError, bad_parameter
 from fadecount.service.clock import Clock
-from fadecount.service.limits import Limits
 
 if TYPE_CHECKING:
     from fadecount.service.tokens import Tokens
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from fadecount.streams.reader import Reader
 
 STORE_NAME = "streams.db"
+BACKLOG = 128
+"""Connections that may wait in the system's queue before the first of them is accepted."""
+
+_OTHER_FILES = 128
+"""Open files that the store, the fence and the readers need at most."""
+
 Value = str | Path | int | bool | tuple[str, ...]
 
 
@@ -87,7 +94,6 @@ _DATA = "$XDG_DATA_HOME/fadecount, or ~/.local/share/fadecount"
 _STATE = "$XDG_STATE_HOME/fadecount, or ~/.local/state/fadecount"
 _FENCE = "folder or PostgreSQL URL of the rollback fence, apart from the store"
 _DATABASE = "keep streams and tokens in PostgreSQL: postgresql://..."
-_VALUES = "how many released counts /metrics shows at most, one per key"
 _STORE = "folder of the embedded store and of the audit log"
 _BODY = "largest body, unpacked, in bytes"
 _MEBIBYTE = "1048576 (1 MiB)"
@@ -101,7 +107,6 @@ SETTINGS = (
     Setting("port", "port to listen on, 0 for any", int, 8000, "PORT", minimum=0),
     Setting("allow-host", "host name to answer to; repeatable", tuple, (), "NAME"),
     Setting("public", "let everyone read, without a token", bool, False),
-    Setting("metrics-values", _VALUES, int, 0, "N", minimum=0, shown_default="0, none"),
     Setting("log-format", "lines of the log", str, "text", choices=("text", "json")),
     Setting("max-body", _BODY, int, 1 << 20, "BYTES", minimum=1, shown_default=_MEBIBYTE),
     Setting("max-connections", "open connections", int, 1024, "N", minimum=1),
@@ -114,8 +119,9 @@ def read_settings(
     """The value of every setting, by its name in Python: ``given`` on the command line, or in the
     environment, or its default. A wrong value is refused in one line.
 
-    >>> found = read_settings({"port": "9000"}, {"FADECOUNT_PORT": "1", "FADECOUNT_PUBLIC": "true"})
-    >>> found["port"], found["public"], found["max_body"]
+    >>> environment = {"FADECOUNT_PORT": "1", "FADECOUNT_PUBLIC": "true"}
+    >>> chosen = read_settings({"port": "9000"}, environment)
+    >>> chosen["port"], chosen["public"], chosen["max_body"]
     (9000, True, 1048576)
     """
     values: dict[str, Value | None] = {}
@@ -141,15 +147,36 @@ def default_folder() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "fadecount"
 
 
-def settings_table() -> str:
-    """The reference table of all settings, in Markdown."""
-    rows = ["| option | environment | default | meaning |", "|---|---|---|---|"]
-    for each in SETTINGS:
-        default = "none" if each.default in (None, ()) else str(each.default)
-        shown = each.shown_default or ("false" if each.default is False else default)
-        choices = f" ({' or '.join(each.choices)})" if each.choices else ""
-        rows.append(f"| `{each.option}` | `{each.variable}` | {shown} | {each.about}{choices} |")
-    return "\n".join(rows)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on requests. The defaults suit one machine on a network that is not trusted. Limits
+    for single clients are for the proxy in front."""
+
+    body_bytes: int = 1 << 20
+    events_per_request: int = 50_000
+    request_seconds: float = 10.0
+    idle_seconds: float = 15.0
+    send_seconds: float = 10.0
+    connections: int = 1024
+    waiting_batches: int = 4096
+    waiting_bytes: int = 64 << 20
+    """What the batches that wait to be committed may take in memory, about."""
+
+
+def room_for(connections: int) -> int:
+    """The largest number of connections: each is an open file, and the store must always get the
+    few that it needs.
+
+    The limit on open files is raised where the system allows it; otherwise fewer connections are
+    accepted.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + BACKLOG + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return max(1, allowed - BACKLOG - _OTHER_FILES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +264,5 @@ class Settings:
     storage: Storage
     hosts: frozenset[str] = frozenset()
     public: bool = False
-    metrics_values: int = 0
-    """How many released counts ``/metrics`` shows at most."""
     limits: Limits = field(default_factory=Limits)
     clock: Clock = field(default_factory=Clock)

@@ -1,4 +1,4 @@
-"""Tokens: who may write, read or administer which stream.
+"""Tokens, and who may do what with them: write, read or administer which stream.
 
 A token is ``fc_<id>_<secret>``: a public id for lookup, and 256 random bits. The store's database
 holds the SHA-256 of the secret only. With that much entropy no slower hash is needed, and the
@@ -11,17 +11,21 @@ import base64
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fadecount.checks import require_integer
 from fadecount.errors import bad_parameter
 from fadecount.noise.entropy import unpredictable
+from fadecount.service.clock import utc_text
+from fadecount.service.problems import forbidden, unauthorized, unavailable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Database
+
+if TYPE_CHECKING:
+    from starlette.types import Scope
 
 SECRET_BYTES = 32
 LONGEST_LABEL = 100
@@ -70,8 +74,8 @@ class Grant:
             "role": str(self.role),
             "stream": self.stream,
             "label": self.label,
-            "created": _shown(self.created),
-            "expires": None if self.expires is None else _shown(self.expires),
+            "created": utc_text(self.created),
+            "expires": None if self.expires is None else utc_text(self.expires),
             "expired": self.has_expired(now),
         }
 
@@ -191,8 +195,94 @@ def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
-def _shown(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 _NOBODY = _digest("")
+
+_GRANT = "fadecount.grant"
+"""Where a request keeps the grant of its token, so that the token is looked up once."""
+
+
+class Action(StrEnum):
+    """What a route does: the unit of permission."""
+
+    READ = "read"
+    WRITE = "write"
+    MANAGE = "manage"
+
+
+ALLOWED: Mapping[Role, frozenset[Action]] = {
+    Role.READER: frozenset({Action.READ}),
+    Role.WRITER: frozenset({Action.WRITE}),
+    Role.ADMIN: frozenset(Action),
+}
+
+
+class Access:
+    """Decides whether a request is allowed. With ``public``, reading needs no token; everything
+    else always needs one.
+
+    A wrong stream and an unknown stream get the same refusal, so a token of one stream cannot find
+    out which others exist.
+    """
+
+    def __init__(self, tokens: KnownTokens, *, public: bool) -> None:
+        self._tokens = tokens
+        self._public = public
+
+    def allow(self, scope: Scope, action: Action, stream: str | None) -> Grant | None:
+        """What allows the request to do ``action`` on ``stream`` (None: on no stream in
+        particular); raises a Problem if nothing does. The grant is None where no token is
+        needed."""
+        if self._public and action is Action.READ and _authorization(scope) is None:
+            return None
+        grant = self._grant(scope)
+        self.require(grant, action, stream)
+        return grant
+
+    def require(self, grant: Grant, action: Action, stream: str | None) -> None:
+        """Refuse what a token that was recognised does not allow."""
+        if action not in ALLOWED[grant.role] or (
+            grant.stream is not None and grant.stream != stream
+        ):
+            raise forbidden()
+
+    def allow_some(self, scope: Scope, action: Action) -> Grant:
+        """Refuse a token that allows ``action`` on no stream at all, before its body is read."""
+        grant = self._grant(scope)
+        if action not in ALLOWED[grant.role]:
+            raise forbidden()
+        return grant
+
+    def still(self, grant: Grant | None) -> bool:
+        """Whether a grant given earlier is still valid: neither revoked nor expired."""
+        return grant is None or (self._tokens.is_current and self._tokens.is_valid(grant))
+
+    def trouble(self) -> str | None:
+        """Why every token is refused; None if the tokens are known."""
+        return None if self._tokens.is_current else "the tokens cannot be read from the store"
+
+    def visible(self, scope: Scope) -> str | None:
+        """The one stream that a reader of the list may see, or None for all of them."""
+        if self._public and _authorization(scope) is None:
+            return None
+        return self.allow_some(scope, Action.READ).stream
+
+    def _grant(self, scope: Scope) -> Grant:
+        """What the token of a request allows. The token is looked up once for each request."""
+        if _GRANT not in scope:
+            if reason := self.trouble():
+                raise unavailable(reason)
+            scheme, _, token = (_authorization(scope) or b"").decode("latin-1").partition(" ")
+            bearer = scheme.lower() == "bearer"
+            scope[_GRANT] = self._tokens.grant_of(token.strip()) if bearer else None
+        grant: Grant | None = scope[_GRANT]
+        if grant is None:
+            raise unauthorized()
+        return grant
+
+
+def _authorization(scope: Scope) -> bytes | None:
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            sent: bytes = value
+            return sent
+    return None

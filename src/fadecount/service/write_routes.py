@@ -1,11 +1,12 @@
-"""Routes that write: events, streams, keys. They answer when what they did is durable, and say
-nothing about counts."""
+"""Routes that write: events, streams, keys, tokens. They answer when what they did is durable, and
+say nothing about counts."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -22,10 +23,16 @@ from fadecount.mechanisms import (
     require_planned_person,
     require_planned_tick,
 )
-from fadecount.service.access import Access, Action
-from fadecount.service.answers import Accepted, Changed, Created
+from fadecount.service.answers import (
+    Accepted,
+    Changed,
+    Created,
+    NewTokenAnswer,
+    RevokedToken,
+    TokenAnswer,
+    TokenList,
+)
 from fadecount.service.http import Answer, is_packed, json_answer, read_body, unpacked
-from fadecount.service.limits import Limits
 from fadecount.service.parsing import (
     LONGEST_ID,
     ONLY_KEY,
@@ -33,15 +40,17 @@ from fadecount.service.parsing import (
     NewKeys,
     NewRetention,
     NewStream,
+    NewToken,
     NewUnit,
     Query,
     checked_text,
     parse,
     parse_events,
 )
-from fadecount.service.problems import Problem, bad_request, unavailable
+from fadecount.service.problems import Problem, bad_request, not_found, unavailable
 from fadecount.service.routes import Handler
-from fadecount.service.tokens import Grant
+from fadecount.service.settings import Limits
+from fadecount.service.tokens import Access, Action, Grant, Role, Tokens
 from fadecount.service.writer import Leader, Writer
 from fadecount.streams import Description, Ticks, Unit
 from fadecount.streams.audit_log import AuditLogError, acting_as
@@ -194,16 +203,13 @@ def _retention(given: str | None, description: Description) -> int | None:
 
 
 def _description(new: NewStream) -> Description:
-    given = new.plan if new.mechanism is None else new.mechanism
-    if given is None or (new.mechanism is not None and new.plan is not None):
-        raise bad_request("bad_mechanism", "give mechanism, or plan")
     try:
-        mechanism = Mechanism.from_json(msgspec.json.encode(_marked(given)))
+        mechanism = Mechanism.from_json(msgspec.json.encode(_marked(new.mechanism)))
         if mechanism.schedule.delay > LONGEST_DELAY:
             raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
         ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=new.zone)
         unit = _unit(new.unit)
-        _check_planned(given, mechanism, ticks, unit)
+        _check_planned(new.mechanism, mechanism, ticks, unit)
         return Description(name=new.name, mechanism=mechanism, ticks=ticks, unit=unit)
     except (ParameterError, TypeError, ValueError, OverflowError):
         raise bad_request("bad_stream", _BAD_STREAM) from None
@@ -267,3 +273,60 @@ def _batch_id(request: Request) -> str | None:
             f"Idempotency-Key must be 1 to {LONGEST_ID} printable ASCII characters",
         )
     return text
+
+
+def token_handlers(
+    context: WriteContext, follow: Callable[[], Awaitable[None]]
+) -> dict[str, Handler]:
+    """The handlers of the routes for tokens. Only an admin of all streams may use them, with its
+    token in the Authorization header: there are no cookies, so a foreign page cannot make a browser
+    send a token along. ``follow`` lets the service use the tokens as they are now."""
+
+    def administrator(request: Request) -> Grant | None:
+        return context.access.allow(request.scope, Action.MANAGE, None)
+
+    async def listing(request: Request) -> Answer:
+        administrator(request)
+        grants = await context.writer.call(lambda leader: leader.tokens.grants())
+        return json_answer(TokenList(tokens=[_token_answer(each) for each in grants]))
+
+    async def create(request: Request) -> Answer:
+        grant = administrator(request)
+        new = await context.body(request, _JSON, lambda body: parse(body, NewToken))
+        token, made = await context.administer(
+            grant, lambda leader: _create_token(leader.tokens, new)
+        )
+        await follow()
+        return json_answer(NewTokenAnswer(token=token, about=_token_answer(made)), status=201)
+
+    async def revoke(request: Request) -> Answer:
+        grant = administrator(request)
+        token_id = request.path_params["id"]
+        if grant is not None and grant.id == token_id:
+            detail = "this request uses the token itself; revoke it with another one"
+            raise Problem(409, "own_token", detail)
+        try:
+            await context.administer(grant, lambda leader: leader.tokens.revoke(token_id))
+        except ParameterError:
+            raise not_found("there is no such token; GET /v1/tokens lists them") from None
+        await follow()
+        return json_answer(RevokedToken(id=token_id))
+
+    return {"list_tokens": listing, "create_token": create, "revoke_token": revoke}
+
+
+def _create_token(tokens: Tokens, new: NewToken) -> tuple[str, Grant]:
+    try:
+        return tokens.create(
+            Role(new.role),
+            stream=None if new.stream is None else checked_text(new.stream, "stream"),
+            label=new.label,
+            expires_seconds=None if new.expires is None else parse_duration(new.expires),
+        )
+    except ParameterError:
+        detail = "label must be printable text, and expires a duration such as 90d up to 100 years"
+        raise bad_request("bad_token", detail) from None
+
+
+def _token_answer(grant: Grant) -> TokenAnswer:
+    return TokenAnswer(**grant.description(time.time()))

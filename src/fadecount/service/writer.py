@@ -29,10 +29,10 @@ from fadecount.errors import (
     StoreError,
 )
 from fadecount.service.clock import Clock
-from fadecount.service.limits import Limits
 from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem, bad_request, not_found, unavailable
+from fadecount.service.settings import Limits
 from fadecount.service.tokens import Tokens
 from fadecount.streams import Batch, Description, Intake, Store, Stream
 from fadecount.streams.audit_log import Act, AuditLogError, acting_as
@@ -95,7 +95,7 @@ class Leader:
         self._on_ticks, self._on_change = on_ticks, on_change
         self._guard = ClockGuard()
         self._reader = store.reader()
-        self.tokens = Tokens(self._reader.database, store.record)
+        self.tokens = Tokens(self._reader.database, store.audit_log.record)
         self._streams: dict[str, Stream] = {}
         self._intakes: dict[str, Intake] = {}
         """What accepts the events of streams that other processes lead."""
@@ -461,7 +461,7 @@ class Leader:
     def _record_end(self, name: str) -> None:
         try:
             with acting_as("the clock"):
-                self._store.record(Act.STREAM_ENDED, name)
+                self._store.audit_log.record(Act.STREAM_ENDED, name)
         except AuditLogError as error:
             log.error("the end of stream %s is not recorded: %s", name, error)
 
@@ -631,11 +631,6 @@ class Writer:
         """What this process does with a stream, in one or two words."""
         leader = self._leader
         return leader.state(name) if leader else "unknown"
-
-    def clock_trouble(self, name: str) -> str | None:
-        """What is wrong with the clock for this stream: ahead, behind or nothing."""
-        state = self.stream_state(name)
-        return state.removeprefix("clock ") if state.startswith("clock ") else None
 
     def accept(self, stream: str, events: SentEvents, batch_id: str | None) -> asyncio.Future[bool]:
         """Queue events; once they are durable, the future says whether they counted (False: this id

@@ -8,7 +8,7 @@ rules.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,6 +24,7 @@ from fadecount.sources.rows import (
     LineParser,
     Reason,
     RowJudge,
+    column_places,
     csv_header,
     csv_parser,
     json_parser,
@@ -31,6 +32,7 @@ from fadecount.sources.rows import (
 )
 
 if TYPE_CHECKING:
+    import pandas
     import polars
 
 Batch = TypeVar("Batch")
@@ -179,29 +181,13 @@ def count_stream(
     """
     lines = numbered_lines(stream, options.max_line_bytes)
     parse = parser_for(kind, lines, options, source)
-    rows = ((number, line if isinstance(line, Reason) else parse(line)) for number, line in lines)
-    return count_rows(rows, source, options, report, earlier, stop=stop)
-
-
-def count_rows(
-    rows: Iterable[tuple[int, list[str] | Reason]],
-    source: str,
-    options: SourceOptions,
-    report: SourceReport,
-    earlier: Earlier | None = None,
-    *,
-    stop: bool = False,
-) -> dict[tuple[int, int], int]:
-    """The sums per (tick, key) of numbered rows: texts in the order of ``options.columns``, or the
-    reason why there are none."""
-    judge, people = (
-        RowJudge(options, None if earlier is None else earlier.key),
-        People(options, earlier),
-    )
+    judge = RowJudge(options, None if earlier is None else earlier.key)
+    people = People(options, earlier)
     tick_of = options.ticks.at
     counts: dict[tuple[int, int], int] = {}
-    for number, texts in rows:
+    for number, line in lines:
         report.rows_read += 1
+        texts = line if isinstance(line, Reason) else parse(line)
         event = texts if isinstance(texts, Reason) else judge(texts)
         outcome = (
             event
@@ -334,11 +320,17 @@ def read_history(
 
 
 def read_frame(
-    frame: polars.DataFrame, options: SourceOptions, *, earlier: Earlier | None = None
+    frame: polars.DataFrame | pandas.DataFrame,
+    options: SourceOptions,
+    *,
+    earlier: Earlier | None = None,
 ) -> Reading[TickBatch]:
     """The counts of the events in a data frame, as :func:`read_file` does with a Parquet file:
     columns keep their types."""
     _require_time(options)
+    if not has_polars():
+        raise missing_extra("counting a data frame", "polars", "files")
+    column_places(list(frame.columns), options, "the data frame")
     report = SourceReport()
 
     def batches() -> Iterator[TickBatch]:

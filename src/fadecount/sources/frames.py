@@ -10,6 +10,7 @@ on that line alone. The check is several times faster than parsing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from itertools import compress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -36,6 +37,7 @@ from fadecount.sources.rows import (
     ZONE_STEP,
     LineParser,
     Reason,
+    column_places,
     csv_header,
     csv_parser,
     number_text,
@@ -129,31 +131,40 @@ def read_parquet(
         names = None
     if names is None:
         raise InputError(f"{path.name} is not a readable Parquet file; check its format")
-    return _counts(_chosen(rows, names, path.name, options), path.name, options, report, earlier)
+    column_places(names, options, path.name)
+    return _counts(rows.select(options.columns), path.name, options, report, earlier)
 
 
 def read_frame(
-    frame: pl.DataFrame,
+    frame: Any,
     options: SourceOptions,
     report: SourceReport,
     earlier: Earlier | None = None,
 ) -> Iterator[TickBatch]:
-    """The counts of a data frame, from its columns as they are: no text in between."""
-    name = "the data frame"
-    rows = _chosen(frame.lazy(), frame.columns, name, options)
-    return _counts(rows, name, options, report, earlier)
+    """The counts of a data frame of polars or pandas, from its columns as they are: no text in
+    between, except for pandas' columns of objects."""
+    if not isinstance(frame, pl.DataFrame):
+        frame = pl.DataFrame({column: _from_pandas(frame[column]) for column in options.columns})
+    rows = frame.lazy().select(options.columns)
+    return _counts(rows, "the data frame", options, report, earlier)
 
 
-def _chosen(
-    rows: pl.LazyFrame, names: list[str], source: str, options: SourceOptions
-) -> pl.LazyFrame:
-    for column in options.columns:
-        if column not in names:
-            raise InputError(
-                f"{source}: the column {column!r} is not among its {len(names)} columns; check its"
-                " name"
-            )
-    return rows.select(options.columns)
+def _from_pandas(column: Any) -> pl.Series:
+    """A column of pandas. It takes its type from all its cells, and one cell must not change the
+    others: in a column of objects, each cell becomes text by itself."""
+    if column.dtype.kind not in "Oc":
+        return cast(pl.Series, pl.from_pandas(column))
+    cells = zip(column.astype(object), column.isna().tolist(), strict=True)
+    texts = [None if missing else _cell(value) for value, missing in cells]
+    return pl.Series(texts, dtype=pl.String)
+
+
+def _cell(value: object) -> str | None:
+    """The text of a value: whole numbers have no decimals, whatever their type; infinity is
+    missing."""
+    if isinstance(value, float | np.floating | Decimal):
+        return number_text(value if isinstance(value, Decimal) else float(value))
+    return str(value).lower() if isinstance(value, bool | np.bool_) else str(value)
 
 
 def _counts(
@@ -439,14 +450,14 @@ def _iso_seconds(texts: pl.Series, zone: str) -> pl.Series:
     wanted = texts.null_count()
     local: pl.Series | None = None
     for length, layout in _LAYOUTS:
-        found = (
+        seconds = (
             texts.str.head(length)
             .str.to_datetime(layout, strict=False, time_unit="ms")
             .to_physical()
             // 1000
         )
         # longer texts have a layout of their own above: their beginning would match here too
-        local = found if local is None else local.zip_with(local.is_not_null(), found)
+        local = seconds if local is None else local.zip_with(local.is_not_null(), seconds)
         if local.null_count() == wanted:
             break
     assert local is not None
@@ -620,8 +631,8 @@ def _texts_of_floats(values: pl.Series) -> pl.Series:
     if not len(others):
         return whole.cast(pl.String)
     texts = pl.Series([number_text(value) for value in others], dtype=pl.String)
-    found = values.replace_strict(others, texts, default=None, return_dtype=pl.String)
-    return whole.cast(pl.String).zip_with(exact, found)
+    written = values.replace_strict(others, texts, default=None, return_dtype=pl.String)
+    return whole.cast(pl.String).zip_with(exact, written)
 
 
 def _text(name: str, kind: pl.DataType) -> pl.Expr:

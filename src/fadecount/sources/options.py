@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from fadecount.checks import require_integer
+from fadecount.durations import parse_duration
 from fadecount.errors import bad_parameter
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import Unit
@@ -38,16 +39,16 @@ class SourceOptions:
     rows of a ``person`` in each tick count; the others are dropped. With ``keys_per_person`` above
     1, the first ``per_person`` rows under each of the person's first so many keys count.
 
-    A time without an offset is taken in ``zone``. The tick of a time is its Unix seconds divided by
-    ``tick_seconds``, rounded down; ticks of whole days use local seconds instead, so that they
-    begin at midnight in ``zone``. In a live source, a tick stays open until ``grace_seconds`` past
-    its end by the clock.
+    ``tick`` is a duration such as ``1h``, or a number of seconds. A time without an offset is taken
+    in ``zone``. The tick of a time is its Unix seconds divided by the length of a tick, rounded
+    down; ticks of whole days use local seconds instead, so that they begin at midnight in ``zone``.
+    In a live source, a tick stays open until ``grace_seconds`` past its end by the clock.
 
     A row that cannot be read is left out alone, and so is one before ``first_tick`` or from
     ``end_tick`` on; the report says how many. This changes no other row.
     """
 
-    tick_seconds: int
+    tick: str | int
     time: str | None = None
     time_unit: TimeUnit = "auto"
     zone: str = "UTC"
@@ -65,6 +66,8 @@ class SourceOptions:
     first_tick: int | None = None
     end_tick: int | None = None
     max_line_bytes: int = 65_536
+    ticks: Ticks = field(init=False, repr=False, compare=False)
+    """The calendar of the ticks."""
 
     def __post_init__(self) -> None:
         for name, least, most, remedy in (
@@ -85,50 +88,41 @@ class SourceOptions:
                 shown = ", ".join(repr(choice) for choice in choices if choice is not None)
                 raise bad_parameter(name, value, f"one of {shown}", "see SourceOptions")
         self._check_columns()
-        Ticks(tick_seconds=self.tick_seconds, zone=self.zone)
+        seconds = require_integer(
+            "tick",
+            parse_duration(self.tick, name="tick") if isinstance(self.tick, str) else self.tick,
+            minimum=1,
+            maximum=LARGEST_TICK,
+            remedy="it is a duration such as 1h, or a number of seconds",
+        )
+        object.__setattr__(self, "ticks", Ticks(tick_seconds=seconds, zone=self.zone))
 
     def _check_columns(self) -> None:
-        columns = self.columns
-        if "" in columns or len(set(columns)) != len(columns):
-            raise bad_parameter(
-                "columns", columns, "non-empty and different", "one column cannot mean two things"
-            )
-        if len(self.keys) > LARGEST_KEYS:
-            raise bad_parameter(
-                "keys", len(self.keys), f"at most {LARGEST_KEYS}", "count fewer keys, or use other"
-            )
-        if len(set(self.keys)) != len(self.keys):
-            raise bad_parameter(
-                "keys", self.keys, "different from one another", "remove the repeated key"
-            )
-        if (self.key is None) != (not self.keys):
-            raise bad_parameter(
-                "keys",
-                self.keys,
-                "given together with key",
-                "such as key='page', keys=('home', 'help')",
-            )
-        if self.other is not None and self.other not in self.keys:
-            raise bad_parameter("other", self.other, "one of keys", "add it to keys")
-        if self.key is None and self.keys_per_person != 1:
-            raise bad_parameter(
+        columns, keys = self.columns, self.keys
+        repeated, alone = len(set(keys)) != len(keys), self.key is None
+        undeclared = self.other is not None and self.other not in keys
+        different = "" not in columns and len(set(columns)) == len(columns)
+        for wrong, name, bound, remedy in (
+            (not different, "columns", "non-empty and different", "each column means one thing"),
+            (len(keys) > LARGEST_KEYS, "keys", f"at most {LARGEST_KEYS} keys", "or use other"),
+            (repeated, "keys", "different from one another", "remove the repeated key"),
+            (alone == bool(keys), "keys", "given together with key", "such as key='page'"),
+            (undeclared, "other", "one of keys", "add it to keys"),
+            (
+                alone and self.keys_per_person != 1,
                 "keys_per_person",
-                self.keys_per_person,
                 "1 without a key column",
                 "name the key column",
-            )
-        if self.amount is None and self.max_amount != 1:
-            raise bad_parameter(
+            ),
+            (
+                self.amount is None and self.max_amount != 1,
                 "max_amount",
-                self.max_amount,
                 "1 without an amount column",
                 "name the amount column",
-            )
-
-    @property
-    def ticks(self) -> Ticks:
-        """The calendar of the ticks."""
-        return Ticks(tick_seconds=self.tick_seconds, zone=self.zone)
+            ),
+        ):
+            if wrong:
+                raise bad_parameter(name, getattr(self, name), bound, remedy)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -132,14 +132,14 @@ def split_fields(text: str, separator: str) -> list[str] | None:
     pattern = _field_pattern(separator)
     fields, position = [], 0
     while True:
-        found = pattern.match(text, position)
-        if found is None:
+        field = pattern.match(text, position)
+        if field is None:
             return None
-        quoted, plain, end = found.groups()
+        quoted, plain, end = field.groups()
         fields.append(plain if quoted is None else quoted.replace('""', '"'))
         if not end:
             return fields
-        position = found.end()
+        position = field.end()
 
 
 def _field_pattern(separator: str) -> re.Pattern[str]:
@@ -163,14 +163,19 @@ def csv_header(
             f"{source}, line 1: the header cannot be read; a CSV file begins with the names of its"
             " columns"
         )
+    return column_places(names, options, source), len(names)
+
+
+def column_places(names: list[str], options: SourceOptions, source: str) -> list[int]:
+    """The positions of the named columns among all columns, each of which must be there once."""
     for column in options.columns:
         if names.count(column) != 1:
-            found = "appears more than once" if column in names else "is not"
+            count = "more than once" if column in names else "not"
             raise InputError(
-                f"{source}: the column {column!r} {found} in the header ({len(names)} columns);"
-                " check its name"
+                f"{source}: the column {column!r} is {count} among its {len(names)} columns; check"
+                " its name"
             )
-    return [names.index(column) for column in options.columns], len(names)
+    return [names.index(column) for column in options.columns]
 
 
 def csv_parser(places: list[int], width: int, separator: str) -> LineParser:

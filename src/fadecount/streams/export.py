@@ -27,6 +27,7 @@ COLUMNS = ("stream", "start", "key", "value", "low", "high")
 WINDOW_COLUMNS = ("stream", "start", "end", "key", "value", "low", "high", "partial")
 Table = dict[str, NDArray[Any]]
 """Columns of one length; times are Unix seconds."""
+TIMES = ("start", "end")
 SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
@@ -62,9 +63,9 @@ def check_output(
         bound = f"a file that begins with the columns {', '.join(columns)}"
         remedy = "append to a file of the same kind, or write a new one"
     elif is_there and not force and not append:
-        bound, remedy = "a new file", "--append writes behind what is there, --force replaces it"
+        bound, remedy = "a new file", "append writes behind what is there, force replaces it"
     if bound:
-        raise bad_parameter("--output", output, bound, remedy)
+        raise bad_parameter("output", output, bound, remedy)
     if kind == "parquet":
         _polars()
     return kind
@@ -115,85 +116,55 @@ class ReleaseWriter:
         self._frames: list[Any] = []
         self._file: TextIO | None = None
 
-    def _opened(self) -> TextIO:
-        """The file, opened at the first release: a refused run leaves an older file unchanged."""
-        if self._file is None:
-            self._file = (
-                sys.stdout
-                if self._path is None
-                else self._path.open(self._mode, encoding="utf-8", newline="")
-            )
-            if self._kind == "csv" and (self._path is None or self._path.stat().st_size == 0):
-                self._file.write(",".join(self._columns) + "\n")
-        return self._file
-
     def write(self, pieces: Iterable[Releases], keys: Sequence[str]) -> None:
         """Write the next pieces."""
-        try:
-            for piece in pieces:
-                if self._kind == "parquet":
-                    self._add(releases_table([piece], keys, self._ticks), self._ticks.zone)
-                else:
-                    self._opened().write(self._text(piece, keys))
-            if self._kind != "parquet":
-                self._opened().flush()  # a table without rows has its header
-        except OSError as error:
-            raise _failed(error, self._path, kept=self._kept) from error
+        self._put("")  # a table without rows has its header
+        for piece in pieces:
+            self._write(releases_table([piece], keys, self._ticks), self._ticks.zone)
 
     def write_windows(self, windows: Windows, keys: Sequence[str], zone: str) -> None:
         """Write the counts of windows, with the ends of the windows and whether they are
         partial."""
-        table = windows_table(windows, keys)
+        self._write(windows_table(windows, keys), zone)
+
+    def _write(self, table: Table, zone: str) -> None:
+        if self._kind == "parquet":
+            stream = _polars().lit(self._stream).alias("stream")
+            self._frames.append(_polars_frame(table, zone).select(stream, _polars().all()))
+            return
+        rows = table_rows(self._stream, table, zone)
+        if self._kind == "csv":
+            self._put(csv_text(rows))
+        else:
+            fields = (dict(zip(self._columns, row, strict=True)) for row in rows)
+            self._put("".join(json.dumps(each, ensure_ascii=False) + "\n" for each in fields))
+
+    def _put(self, text: str) -> None:
+        """Write text. The file is opened at the first release: a refused run leaves an older file
+        unchanged."""
+        if self._kind == "parquet":
+            return
         try:
-            if self._kind == "parquet":
-                self._add(table, zone)
-                return
-            file, rows = self._opened(), window_rows(self._stream, table, zone)
-            if self._kind == "csv":
-                file.write(csv_text(rows))
-            else:
-                for row in rows:
-                    fields = dict(zip(WINDOW_COLUMNS, row, strict=True))
-                    file.write(json.dumps(fields, ensure_ascii=False) + "\n")
-            file.flush()
+            if self._file is None:
+                self._file = (
+                    sys.stdout
+                    if self._path is None
+                    else self._path.open(self._mode, encoding="utf-8", newline="")
+                )
+                if self._kind == "csv" and (self._path is None or self._path.stat().st_size == 0):
+                    text = ",".join(self._columns) + "\n" + text
+            self._file.write(text)
+            self._file.flush()
         except OSError as error:
             raise _failed(error, self._path, kept=self._kept) from error
 
-    def _add(self, table: Table, zone: str) -> None:
-        polars = _polars()
-        frame = _polars_frame(table, zone)
-        self._frames.append(frame.select(polars.lit(self._stream).alias("stream"), polars.all()))
-
-    def _text(self, piece: Releases, keys: Sequence[str]) -> str:
-        """Lines of CSV or JSON. Each text is quoted only once, since there are many more lines than
-        keys."""
-        starts = iso_times(
-            self._ticks.starts(piece.first_tick, len(piece.values)), self._ticks.zone
-        )
-        lines: list[str] = []
-        if self._kind == "csv":
-            heads = [_csv_field(key) for key in keys]
-            for start, row, real, width in zip(starts, *_lists(piece), strict=True):
-                before = f"{self._stream},{start},"
-                lines += [
-                    f"{before}{key},{value},{centre - width},{centre + width}\n"
-                    for key, value, centre in zip(heads, row, real, strict=False)
-                ]
-        else:
-            heads = [json.dumps(key, ensure_ascii=False) for key in keys]
-            for start, row, real, width in zip(starts, *_lists(piece), strict=True):
-                before = f'{{"stream": "{self._stream}", "start": "{start}", "key": '
-                lines += [
-                    f'{before}{key}, "value": {value}, "low": {centre - width}, "high":'
-                    f" {centre + width}}}\n"
-                    for key, value, centre in zip(heads, row, real, strict=False)
-                ]
-        return "".join(lines)
-
     def close(self) -> None:
+        """Finish the file."""
         try:
-            if self._kind == "parquet" and self._frames:
-                _polars().concat(self._frames).write_parquet(self._path, metadata=self._about)
+            if self._kind == "parquet":
+                if self._frames:
+                    frame = _polars().concat(self._frames)
+                    frame.write_parquet(self._path, metadata=self._about)
             elif self._file is not None and self._file is not sys.stdout:
                 self._file.close()
         except OSError as error:
@@ -262,11 +233,11 @@ def windows_table(
     return {name: column[known] for name, column in zip(WINDOW_COLUMNS[1:], columns, strict=True)}
 
 
-def window_rows(stream: str, table: Table, zone: str) -> Iterator[tuple[object, ...]]:
-    """The rows of a table of windows in the order of ``WINDOW_COLUMNS``, with times in a zone."""
-    texts = {name: iso_times(table[name], zone) for name in ("start", "end")}
+def table_rows(stream: str, table: Table, zone: str) -> Iterator[tuple[object, ...]]:
+    """The rows of a table, each after the name of its stream, with times as text in a zone."""
     columns = [
-        texts[name] if name in texts else table[name].tolist() for name in WINDOW_COLUMNS[1:]
+        iso_times(column, zone) if name in TIMES else column.tolist()
+        for name, column in table.items()
     ]
     return ((stream, *row) for row in zip(*columns, strict=True))
 
@@ -293,7 +264,7 @@ def to_frame(table: Table, zone: str) -> Any:
     except ImportError:
         raise missing_extra("a data frame", "polars (or pandas)", "files") from None
     frame = pandas.DataFrame(table)
-    for name in ("start", "end"):
+    for name in TIMES:
         if name in frame:
             frame[name] = pandas.to_datetime(frame[name], unit="s", utc=True).dt.tz_convert(zone)
     return frame
@@ -307,13 +278,13 @@ def _polars_frame(table: Table, zone: str) -> Any:
             for name, column in table.items()
         }
     )
-    times = [name for name in ("start", "end") if name in table]
     kinds = {"key": polars.String, **dict.fromkeys(("value", "low", "high"), polars.Int64)}
     return frame.cast(kinds).with_columns(
         (polars.col(name).cast(polars.Int64) * 1_000_000)
         .cast(polars.Datetime("us", "UTC"))
         .dt.convert_time_zone(zone)
-        for name in times
+        for name in TIMES
+        if name in table
     )
 
 
@@ -324,15 +295,9 @@ def _failed(error: OSError, path: Path | None, *, kept: bool) -> FadecountError:
     remedy = (
         "what was released is in the store (fadecount streams export)"
         if kept
-        else "--state keeps what was released"
+        else "a store keeps what was released"
     )
-    return FadecountError(f"--output {where} failed: {error.strerror}; {remedy}")
-
-
-def _csv_field(text: str) -> str:
-    field = io.StringIO()
-    csv.writer(field, lineterminator="").writerow([text])
-    return field.getvalue()
+    return FadecountError(f"output to {where} failed: {error.strerror}; {remedy}")
 
 
 def _polars() -> Any:
@@ -341,9 +306,3 @@ def _polars() -> Any:
     except ImportError:
         raise missing_extra("Parquet output (.csv and .jsonl do not)", "polars", "files") from None
     return polars
-
-
-def _lists(piece: Releases) -> tuple[list[list[int]], list[list[int]], list[int]]:
-    """Displayed values, released values, and the half widths of the intervals around the released
-    values."""
-    return piece.values.tolist(), piece.released.tolist(), piece.half_widths.tolist()

@@ -330,8 +330,6 @@ def claim(context: Context, store: str, name: str) -> None:
     go on there.
     """
     database, fence = context.database, context.fence
-    if fence is None:
-        return
     known = {uid for (uid,) in database.query("SELECT uid FROM streams WHERE name = ?", (name,))}
     for uid, mark in fence.marks(store, database.places, name).items():
         if uid not in known and mark.steps:
@@ -358,8 +356,6 @@ def publish(
     A stream whose mark was refused stays as it is; the others are published.
     """
     database, fence, checkpoint = context.database, context.fence, context.checkpoint
-    if fence is None:
-        return [status for status, _ in committed]
     places = database.places
     refused = fence.move_together(
         [
@@ -393,8 +389,6 @@ def recover(context: Context, name: str, *, other_histories: int | None = None) 
     """
     database, fence = context.database, context.fence
     status = read_status(database, name)
-    if fence is None:
-        return status
     mark = fence.read(status.uid)
     fenced_id = None if mark is None else mark.commit_id
     if fenced_id == GIVEN_UP:
@@ -469,7 +463,9 @@ def _forked(context: Context, status: Status, mark: Mark | None, forks: tuple[Fo
             "UPDATE streams SET forks = ?, commit_id = ?, previous_commit_id = ? WHERE id = ?",
             (json.dumps([fork.last_step for fork in forks]), commit_id, previous, status.id),
         )
-        context.record(Act.HISTORIES_ACCEPTED, status.description.name, other_histories=len(forks))
+        context.audit_log.record(
+            Act.HISTORIES_ACCEPTED, status.description.name, other_histories=len(forks)
+        )
     return replace(forked, commit_id=commit_id, previous_commit_id=previous)
 
 

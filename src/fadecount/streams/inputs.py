@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.counters.grid import add_up
 from fadecount.errors import ClockError, FadecountError, InputError, ParameterError
 from fadecount.noise import unpredictable
 from fadecount.streams.database import Checkpoints, Database, placeholders
@@ -29,8 +30,6 @@ from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys
 
 LARGEST_COUNT = 1 << 40
-LARGEST_SUM = (1 << 62) + 1
-"""One more than a counter takes."""
 
 _ROWS_PER_STATEMENT = 256
 REMEMBERED_SECONDS = 86400
@@ -507,15 +506,6 @@ def person_digest(person: str, key: bytes) -> bytes:
     return hashlib.blake2b(
         person.encode("utf-8", "surrogatepass"), digest_size=16, key=key
     ).digest()
-
-
-def add_up(sums: Numbers, places: Numbers, counts: Numbers) -> None:
-    """Add counts to sums, each up to ``LARGEST_SUM``: more stays there, and closing the tick is
-    then refused. Nothing wraps."""
-    rough = sums.astype(np.float64)
-    np.add.at(rough, places, counts.astype(np.float64))
-    np.add.at(sums, places, counts)  # may wrap where the rough sum is too large
-    sums[:] = np.where(rough < 1.5 * LARGEST_SUM, np.minimum(sums, LARGEST_SUM), LARGEST_SUM)
 
 
 def take_inputs(database: Database, seal: Seal, statuses: Sequence[Status]) -> dict[int, Numbers]:

@@ -73,7 +73,7 @@ def remove_some(context: Context, status: Status, cut: int) -> None:
         database.change("UPDATE streams SET kept_tick = ? WHERE id = ?", (until, status.id))
         if until == cut:
             before = status.description.ticks.shown(cut)
-            context.record(Act.RELEASES_REMOVED, status.description.name, before=before)
+            context.audit_log.record(Act.RELEASES_REMOVED, status.description.name, before=before)
 
 
 def join_some(database: Database, status: Status, compacted: int | None) -> bool:

@@ -13,7 +13,6 @@ from typing import Any
 from fadecount.errors import LockedError, StoreError
 from fadecount.streams.database import INDEXES, TABLES, Database, store_failed
 
-MEMORY = ":memory:"
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
@@ -124,9 +123,9 @@ class SQLiteDatabase(SQLiteConnection):
         self._writes = writes and not beside
         self._lock_file: int | None = None
         try:
-            if self._writes and str(path) != MEMORY:
+            if self._writes:
                 self._prepare(Path(path))
-            elif not self._writes:
+            else:
                 _require_store(Path(path))
             super().__init__(
                 path, pragmas=None if writes else (*_PRAGMAS[-1:], "PRAGMA query_only = ON")
@@ -161,9 +160,6 @@ class SQLiteDatabase(SQLiteConnection):
         os.pwrite(self._lock_file, _identity(path).ljust(64), 0)
 
     def _set_up(self) -> None:
-        if self._path == MEMORY:
-            self.create(TABLES, INDEXES)
-            return
         if not self.query("SELECT 1 FROM sqlite_master WHERE name = 'streams'"):
             raise StoreError(
                 f"store must hold streams, got none in {self._path!r}; take the files of a stopped"

@@ -37,7 +37,7 @@ from fadecount.streams.retention import (
     remove_some,
 )
 from fadecount.streams.seal import Plain, Seal
-from fadecount.streams.sqlite import MEMORY, SQLiteDatabase
+from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.state import StoredState
 from fadecount.streams.status import Status, lock_streams, read_status, stream_names, write_keys
 from fadecount.streams.stream import Context, Stream
@@ -82,13 +82,9 @@ class Store:
         return str(about["uid"])
 
     @property
-    def audit_log(self) -> AuditLog | None:
+    def audit_log(self) -> AuditLog:
         """Where administrative acts on this store are recorded."""
         return self._context.audit_log
-
-    def record(self, act: Act, what: str, **details: str | int) -> None:
-        """Record an act in the audit log, just before it takes effect."""
-        self._context.record(act, what, **details)
 
     def names(self) -> list[str]:
         """The streams of this store, in alphabetical order."""
@@ -164,9 +160,9 @@ class Store:
             state.save(counter)
             state.keys = tuple(names)
             state.sign(name)
-            context.record(Act.STREAM_CREATED, name, keys=len(names))
-            if context.fence is not None:  # before the commit: a stream without a mark has lost it
-                context.fence.move(uid, None, mark_of(status, database.places))
+            context.audit_log.record(Act.STREAM_CREATED, name, keys=len(names))
+            # before the commit: a stream without a mark has lost it
+            context.fence.move(uid, None, mark_of(status, database.places))
             # again: of two new stores at one place, one sees the other's mark
             claim(context, self._uid, name)
 
@@ -219,25 +215,27 @@ class Store:
         keys: Iterable[str] = (ONLY_KEY,),
         unit: Unit = ONE_EVENT,
         start_tick: int | None = None,
+        planned_for_persons: bool = False,
     ) -> Stream:
         """The stream of that name, for writing: the existing one, if it matches the arguments, or a
         new one.
 
-        ``mechanism`` is the promise for one ``unit``: a new stream runs ``unit.scaled(mechanism)``.
-        It may be left out for an existing stream. A mechanism, tick or unit that differs from the
-        stream's own is refused. ``keys`` must begin with those declared so far; new ones are
-        declared. ``start_tick`` is for a new stream.
+        ``mechanism`` is the promise for one ``unit``: a new stream runs ``unit.scaled(mechanism)``;
+        ``planned_for_persons`` says that it comes from a plan for persons. It may be left out for
+        an existing stream. A mechanism, tick or unit that differs from the stream's own is refused.
+        ``keys`` must begin with those declared so far; new ones are declared. ``start_tick`` is for
+        a new stream.
         """
         names = tuple(keys)
+        if mechanism is not None:
+            mechanism = unit.scaled(mechanism, planned_for_persons=planned_for_persons)
         if name not in self.names():
             if mechanism is None:
                 raise ParameterError(
                     f"mechanism must be given to create the stream {name!r}; such as"
                     " fadecount.Gradual(epsilon=0.1)"
                 )
-            description = Description(
-                name=name, mechanism=unit.scaled(mechanism), ticks=tick, unit=unit
-            )
+            description = Description(name=name, mechanism=mechanism, ticks=tick, unit=unit)
             return self.create(description, keys=names, start_tick=start_tick)
         _check_same(read_status(self._database, name).description, tick, mechanism, unit)
         stream = self.open(name)
@@ -280,7 +278,7 @@ class Store:
                         " VALUES (?, ?, ?, ?, ?, ?)",
                         (name, status.last_tick, status.uid, text, status.steps, now),
                     )
-                self.record(Act.STREAM_DELETED, name)
+                self.audit_log.record(Act.STREAM_DELETED, name)
         finally:
             database.unlock(status.uid)
 
@@ -297,7 +295,7 @@ class Store:
             self._database.change(
                 "UPDATE streams SET retain_seconds = ? WHERE id = ?", (seconds, status.id)
             )
-            self.record(Act.RETENTION_SET, name, seconds=seconds or "for ever")
+            self.audit_log.record(Act.RETENTION_SET, name, seconds=seconds or "for ever")
 
     def upkeep(self, name: str) -> bool:
         """Remove or join some old releases of a stream, in one short transaction; whether there may
@@ -338,14 +336,15 @@ class Store:
             self._database.change(
                 "UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,)
             )
-            self.record(Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no")
+            self.audit_log.record(
+                Act.SEAL_ROTATED, "store", sealed="yes" if seal.fingerprint else "no"
+            )
         context.seal = seal
 
     def close(self) -> None:
         """Close the store. Its streams cannot be used any more."""
         self._database.close()
-        if self._context.fence is not None:
-            self._context.fence.close()
+        self._context.fence.close()
 
     def __enter__(self) -> Self:
         return self
@@ -393,7 +392,7 @@ def _check_same(
             wanted,
             "count the same way as before, or choose another name",
         )
-    if mechanism is not None and unit.scaled(mechanism) != description.mechanism:
+    if mechanism is not None and mechanism != description.mechanism:
         raise ParameterError(
             f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose"
             " another name"
@@ -426,12 +425,6 @@ class SQLiteStore(Store):
         )
         super().__init__(context)
         self.fence_warning = shared_fate(path, fence)
-
-    @staticmethod
-    def in_memory() -> Store:
-        """A store that ends with the process: for one-off runs. Nothing outlives it, so it needs no
-        fence."""
-        return Store(Context(database=SQLiteDatabase(MEMORY, writes=True)))
 
 
 class PostgresStore(Store):

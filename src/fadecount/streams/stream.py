@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fadecount.counters import Counter
 from fadecount.counters.counter import counter_of, parts_of
+from fadecount.counters.grid import add_up
 from fadecount.counters.state import widened
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
 from fadecount.noise import NoiseSource, unpredictable
@@ -29,7 +30,7 @@ from fadecount.streams.inputs import (
     persons_noted,
     take_inputs,
 )
-from fadecount.streams.seal import Plain, Seal
+from fadecount.streams.seal import Seal
 from fadecount.streams.state import StoredState, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
 
@@ -39,20 +40,15 @@ LARGEST_GAP = 50_000_000
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """What a store and its streams share. A store in memory has no fence and no audit log; without
-    a noise source, noise is drawn from the system's entropy."""
+    """What a store and its streams share. Without a noise source, noise is drawn from the system's
+    entropy."""
 
     database: Database
-    seal: Seal = field(default_factory=Plain)
-    fence: Fence | None = None
-    audit_log: AuditLog | None = None
+    seal: Seal
+    fence: Fence
+    audit_log: AuditLog
     noise: NoiseSource | None = None
     checkpoint: Checkpoints = field(default_factory=Checkpoints)
-
-    def record(self, act: Act, what: str, **details: str | int) -> None:
-        """Record an act in the audit log, just before it takes effect."""
-        if self.audit_log is not None:
-            self.audit_log.record(act, what, **details)
 
 
 class Stream(Intake):
@@ -113,7 +109,7 @@ class Stream(Intake):
                 )
                 status = state.sign(name)
                 context.checkpoint("declare written")
-                context.record(Act.KEYS_DECLARED, name, new_keys=len(new), keys=keys)
+                context.audit_log.record(Act.KEYS_DECLARED, name, new_keys=len(new), keys=keys)
             self._loaded, self._status = (counter, state), status
             self.positions = {key: at for at, key in enumerate(state.keys)}
 
@@ -133,7 +129,9 @@ class Stream(Intake):
         begin, last = self.open_tick, self.description.ticks.at(now) - 1
         if begin is None or last < begin:
             return 0
-        self._context.record(Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1)
+        self._context.audit_log.record(
+            Act.STREAM_CAUGHT_UP, self.description.name, ticks=last - begin + 1
+        )
         nothing = np.empty((0, self._status.width), dtype=np.int64)
         return sum(
             len(chunk.values)
@@ -226,7 +224,6 @@ class Stream(Intake):
             status,
             first_tick=first if status.first_tick is None else status.first_tick,
             last_tick=last,
-            published_tick=last if self._context.fence is None else status.published_tick,
             steps=status.steps + count,
             commit_id=unpredictable(16).hex(),
             previous_commit_id=status.commit_id,
@@ -358,7 +355,7 @@ def _draw_and_store(
     checkpoint("inputs taken")
     chunks, changes = [], []
     for each, status, (counter, _) in zip(closings, before, loaded, strict=True):
-        each.rows[0] += taken[status.id]
+        add_up(each.rows[0], slice(None), taken[status.id])
         chunks.append(Chunk(each.first, np.asarray(counter.extend(each.rows), dtype=np.int64)))
         checkpoint("noise drawn")
     for at, (counter, state) in enumerate(loaded):

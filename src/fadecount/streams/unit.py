@@ -84,9 +84,11 @@ class Unit:
         """By how much one unit can change the counts of its tick, all keys together."""
         return self.per_key * self.keys
 
-    def scaled(self, promise: Mechanism) -> Mechanism:
+    def scaled(self, promise: Mechanism, *, planned_for_persons: bool = False) -> Mechanism:
         """The mechanism with which the promise of another one, made for a change of one count by 1,
-        holds for this unit."""
+        holds for this unit. A promise of a plan for persons counts their events itself."""
+        if planned_for_persons:
+            return promise.for_sensitivity(self.amount)
         return promise.for_sensitivity(self.per_key, keys=self.keys)
 
     def takes(

@@ -195,7 +195,7 @@ onSubmit("create-form", async (form) => {
   const done = await attempt(async () => {
     const keys = lines("keys");
     const unit = byId("unit").value === "person" ? { unit: { of: "person", events: Number(byId("events").value), keys: Number(byId("person-keys").value) } } : {};
-    await call("POST", "/v1/streams", { name, tick: byId("tick").value.trim(), plan: await readPlan(), ...unit, ...(keys.length ? { keys } : {}) });
+    await call("POST", "/v1/streams", { name, tick: byId("tick").value.trim(), mechanism: await readPlan(), ...unit, ...(keys.length ? { keys } : {}) });
     await showStreams();
     return true;
   }, `The stream ${name} is created. Its first tick has begun.`);
