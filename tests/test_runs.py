@@ -553,7 +553,8 @@ def test_sums_without_a_store_never_wrap() -> None:
     that: the run is refused, as with a store."""
     description = Description(name="s", mechanism=EXACT, ticks=Ticks(tick_seconds=60))
     half = 1 << 62
-    for added, inputs in (([half] * 4, 5), ([half, half - 1], 2), ([7], (1 << 63) - 1)):
+    most = (1 << 63) - 1
+    for added, inputs in (([half] * 4, 5), ([half, half - 1], 2), ([7], most), ([half] * 2, most)):
         stream = MemoryStream(description, ("all",), FIRST)
         rows = [(FIRST, 0, amount, b"") for amount in added]
         assert stream.add(rows, "-", b"") == len(added)

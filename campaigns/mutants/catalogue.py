@@ -789,4 +789,20 @@ MUTANTS = (
         "if kept is not None and _succeeded(kept):",
         ("tests/service/test_fairness.py",),
     ),
+    ),
+    # Sums at their bound.
+    Mutant(
+        "accepted counts that wrap with given ones",
+        "streams/stream.py",
+        "add_up(each.rows[0], slice(None), taken[status.id])",
+        "each.rows[0] += taken[status.id]",
+        ("tests/streams/test_inputs.py",),
+    ),
+    Mutant(
+        "counts without a store that wrap with given ones",
+        "runs.py",
+        "add_up(inputs[0], slice(None), self._counts)",
+        "inputs[0] += self._counts",
+        ("tests/test_runs.py",),
+    ),
 )

@@ -23,7 +23,6 @@ EXAMPLES = {
     ("doctor",): ["--state", "state"],
     ("paper",): ["--out", "paper", "--only", "table1"],
     ("plan",): ["--horizon", "1000", "--loss", "1000=3"],
-    ("streams", "audit-log"): ["--state", "state"],
     ("streams", "list"): ["--state", "state"],
     ("streams", "show"): ["pages", "--state", "state"],
     ("streams", "curve"): ["pages", "--state", "state"],

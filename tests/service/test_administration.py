@@ -17,6 +17,7 @@ from fadecount.streams import SQLiteStore, fence_from
 from fadecount.streams.audit_log import Act, AuditLog
 from tests.service.faulty import LossyProxy
 from tests.service.harness import EXACT, Harness, wait_for
+from tests.streams.backends import entries_of
 
 
 def where(harness: Harness) -> list[str]:
@@ -97,7 +98,7 @@ def test_streams_are_deleted_over_http(harness: Harness) -> None:
     own = harness.own
     entries = [
         each
-        for each in AuditLog(harness.storage.folder).entries()
+        for each in entries_of(AuditLog(harness.storage.folder))
         if each.act == Act.STREAM_DELETED
     ]
     assert [(each.object, each.actor) for each in entries] == [
@@ -149,7 +150,9 @@ def test_retention_is_set_over_http(harness: Harness, monkeypatch: pytest.Monkey
     assert status["retain_seconds"] is None
     own = harness.own
     entries = [
-        each for each in AuditLog(harness.storage.folder).entries() if each.act == Act.RETENTION_SET
+        each
+        for each in entries_of(AuditLog(harness.storage.folder))
+        if each.act == Act.RETENTION_SET
     ]
     assert [(each.actor, each.details["seconds"]) for each in entries] == [
         (own.shown, 600),

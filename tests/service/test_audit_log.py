@@ -7,6 +7,7 @@ import json
 import fadecount as fc
 from fadecount.streams.audit_log import FILE_NAME, Act, AuditLog
 from tests.service.harness import Harness, wait_for
+from tests.streams.backends import entries_of
 
 
 def test_the_log_names_the_token_and_holds_no_counts_keys_or_secrets(harness: Harness) -> None:
@@ -19,13 +20,13 @@ def test_the_log_names_the_token_and_holds_no_counts_keys_or_secrets(harness: Ha
     log = AuditLog(harness.storage.folder)
     own, other = harness.own, harness.grant_of(token)
     assert own and other
-    assert [(each.act, each.actor.partition(" ")[0], each.object) for each in log.entries()] == [
+    assert [(each.act, each.actor.partition(" ")[0], each.object) for each in entries_of(log)] == [
         (Act.TOKEN_CREATED, "user", own.id),
         (Act.STREAM_CREATED, "token", "doors"),
         (Act.TOKEN_CREATED, "user", other.id),
         (Act.KEYS_DECLARED, "token", "doors"),
     ]
-    assert [each.actor for each in log.entries() if each.actor.startswith("token")] == [
+    assert [each.actor for each in entries_of(log) if each.actor.startswith("token")] == [
         own.shown,
         other.shown,
     ]
@@ -41,9 +42,9 @@ def test_a_stream_that_ends_is_recorded_once(harness: Harness) -> None:
     harness.close_tick(2, name="short")
     harness.close_tick(2)
     log = AuditLog(harness.storage.folder)
-    wait_for(lambda: any(each.act == Act.STREAM_ENDED for each in log.entries()))
+    wait_for(lambda: any(each.act == Act.STREAM_ENDED for each in entries_of(log)))
     assert [
-        (each.actor, each.object) for each in log.entries() if each.act == Act.STREAM_ENDED
+        (each.actor, each.object) for each in entries_of(log) if each.act == Act.STREAM_ENDED
     ] == [("the clock", "short")]
 
 

@@ -19,7 +19,7 @@ from fadecount.service.fading_curve import (
     curve_ages,
     stated,
 )
-from fadecount.streams.forks import Fork, StreamLoss
+from fadecount.streams.forks import StreamLoss
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import Unit
 
@@ -174,10 +174,8 @@ def test_the_curve_covers_every_fork(
 ) -> None:
     """What the page says of an age is never less than what the store says of an event of that
     age."""
-    mechanism, forks = fc.Gradual(epsilon=0.5, exponent=2.0), [Fork(last_step=end) for end in ends]
-    stream = StreamLoss(
-        mechanism=mechanism, sensitivity=sensitivity, forks=tuple(forks), steps=steps
-    )
+    mechanism, forks = fc.Gradual(epsilon=0.5, exponent=2.0), tuple(ends)
+    stream = StreamLoss(mechanism=mechanism, sensitivity=sensitivity, forks=forks, steps=steps)
     for due in (
         None,
         steps,

@@ -7,6 +7,7 @@ import pytest
 from fadecount.service.tokens import Role
 from fadecount.streams.audit_log import Act, AuditLog
 from tests.service.harness import Harness
+from tests.streams.backends import entries_of
 
 
 def test_a_token_is_made_listed_used_and_revoked(harness: Harness) -> None:
@@ -32,7 +33,7 @@ def test_a_token_is_made_listed_used_and_revoked(harness: Harness) -> None:
     assert harness.request("DELETE", f"/v1/tokens/{about['id']}", token=harness.admin).status == 404
     own = harness.own
     acts = [
-        (each.act, each.actor, each.object) for each in AuditLog(harness.storage.folder).entries()
+        (each.act, each.actor, each.object) for each in entries_of(AuditLog(harness.storage.folder))
     ]
     assert (Act.TOKEN_CREATED, own.shown, about["id"]) in acts and acts[-1] == (
         Act.TOKEN_REVOKED,

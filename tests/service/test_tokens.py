@@ -18,6 +18,7 @@ from fadecount.service.tokens import LONGEST_AGE, KnownTokens, Role, Tokens
 from fadecount.streams import FileFence, SQLiteStore
 from fadecount.streams.audit_log import AuditLogError
 from fadecount.streams.sqlite import SQLiteDatabase
+from tests.streams.backends import entries_of
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_tokens_are_made_and_revoked_beside_a_service(tmp_path: Path, storage: S
             assert not copy.is_valid(grant) and not copy.replace(service.grants())
             with pytest.raises(ParameterError):
                 tokens.revoke(grant.id)
-    acts = [(each.act, each.object) for each in storage.audit_log().entries()]
+    acts = [(each.act, each.object) for each in entries_of(storage.audit_log())]
     assert acts[-2:] == [("token created", grant.id), ("token revoked", grant.id)]
 
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 from fadecount.streams import FileFence, PostgresStore, Reader, Seal, SQLiteStore, Store
+from fadecount.streams.audit_log import AuditLog
 from tests.streams.scripted import NamedNoise
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it have random names
+
+
+def entries_of(log: AuditLog) -> list[SimpleNamespace]:
+    """The entries of an audit log, oldest first. Lines that a crash cut short are left out."""
+    entries = []
+    for line in log.path.read_text().splitlines() if log.path.exists() else ():
+        with suppress(ValueError):
+            entries.append(SimpleNamespace(**json.loads(line)))
+    return entries
 
 
 class Backend(Protocol):

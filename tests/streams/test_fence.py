@@ -27,7 +27,7 @@ from fadecount.streams import (
 )
 from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark, default_folder
-from fadecount.streams.forks import Fork, StreamLoss
+from fadecount.streams.forks import StreamLoss
 from fadecount.streams.postgres import PostgresDatabase
 from tests.streams.backends import Backend
 
@@ -100,7 +100,7 @@ def test_an_accepted_fork_goes_on_and_every_loss_holds_it(forked: Path) -> None:
         stream = accepted(store, 1)
         stream.close_through(15)
     with Reader.of_file(forked / "old" / "streams.db") as reader:
-        assert reader.status("doors").forks == (Fork(last_step=20),)
+        assert reader.status("doors").forks == (20,)
         assert reader.loss("doors", 5) == 2 * MECHANISM.loss(15)
         assert reader.loss("doors", 20) == 2 * MECHANISM.loss(0)
         assert reader.loss("doors", 21, at=60.0 * 26) == MECHANISM.loss(4)
@@ -135,7 +135,7 @@ def test_forks_add_up_over_both_histories(forked: Path) -> None:
         with pytest.raises(FenceError, match="must be at least 2, got 1"):
             store.accept_histories("doors", 1)
         forks = accepted(store, 2).status.forks
-    assert forks == (Fork(last_step=20), Fork(last_step=15))
+    assert forks == (20, 15)
 
 
 def test_without_a_fence_the_fork_is_charged_to_every_event(forked: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_fence_lost_twice_has_three_histories(forked: Path) -> None:
         ):
             store.open("doors")
         stream = accepted(store, 2)
-        assert stream.status.forks == (Fork(last_step=None),) * 2
+        assert stream.status.forks == (None,) * 2
         assert stream.status.loss.histories == 3
         assert store.reader().loss("doors", 5) == 3 * MECHANISM.loss(fc.mechanisms.LONGEST)
     with open_copy(forked, "old") as store:
@@ -174,7 +174,7 @@ def test_a_fence_lost_twice_has_three_histories(forked: Path) -> None:
 
 def test_more_histories_may_be_stated_than_are_known(forked: Path) -> None:
     with open_copy(forked, "old") as store:
-        assert accepted(store, 3).status.forks == (Fork(last_step=20), *[Fork(last_step=None)] * 2)
+        assert accepted(store, 3).status.forks == (20, *[None] * 2)
     with open_copy(forked, "old") as store:
         assert store.open("doors").status.loss.histories == 4
 
@@ -182,7 +182,7 @@ def test_more_histories_may_be_stated_than_are_known(forked: Path) -> None:
 def test_histories_that_nothing_can_know_of_may_be_stated_once(forked: Path) -> None:
     """Store and fence restored together agree with each other."""
     with open_copy(forked) as store:
-        assert accepted(store, 1).status.forks == (Fork(last_step=None),)
+        assert accepted(store, 1).status.forks == (None,)
         with pytest.raises(ParameterError, match="nothing was changed"):
             store.accept_histories("doors", 1)
         with pytest.raises(ParameterError, match="other_histories must be"):
@@ -223,7 +223,7 @@ def test_one_rule_for_the_loss_in_all_histories() -> None:
     assert [plain.at_age(age).epsilon for age in range(5)] == [
         plain.of_step(10 - age).epsilon for age in range(5)
     ]
-    forked = StreamLoss(mechanism=mechanism, forks=(Fork(last_step=10),), steps=10)
+    forked = StreamLoss(mechanism=mechanism, forks=(10,), steps=10)
     assert forked.at_age(0).epsilon == forked.of_step(10).epsilon == 0.25
     assert shown_loss(forked.at_age(0).epsilon) == shown_loss(0.25)
     assert forked.of_step(11).epsilon == 0.0
@@ -231,9 +231,7 @@ def test_one_rule_for_the_loss_in_all_histories() -> None:
     assert forked.of_step(5, through=3).epsilon == forked.of_step(5).epsilon, (
         "what is published stays published"
     )
-    unknown = StreamLoss(
-        mechanism=mechanism, sensitivity=3, forks=(Fork(last_step=None),), steps=10
-    )
+    unknown = StreamLoss(mechanism=mechanism, sensitivity=3, forks=(None,), steps=10)
     assert (
         unknown.at_age(7).epsilon
         == unknown.of_step(1).epsilon
@@ -277,7 +275,7 @@ def test_a_stream_that_has_lost_its_mark_is_refused_also_before_its_first_step(
     with open_copy(tmp_path, "old") as store:
         with pytest.raises(FenceError, match="has no mark in the fence"):
             store.open("doors")
-        assert accepted(store, 1).status.forks == (Fork(last_step=None),)
+        assert accepted(store, 1).status.forks == (None,)
 
 
 class _Stop(Checkpoints):

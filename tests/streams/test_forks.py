@@ -21,7 +21,7 @@ from scipy.optimize import linprog
 
 import fadecount as fc
 from fadecount.mechanisms.gaussian_law import epsilon_at
-from fadecount.streams.forks import Fork, StreamLoss
+from fadecount.streams.forks import StreamLoss
 from tests.mechanisms.shift_program import NEVER, delay_of, uses_of
 from tests.streams.test_fence import MECHANISM, describe, open_copy
 
@@ -133,7 +133,7 @@ def stated(mechanism: fc.Mechanism, histories: list[History], step: int) -> tupl
     *others, this = histories
     loss = StreamLoss(
         mechanism=mechanism,
-        forks=tuple(Fork(last_step=each.end) for each in others),
+        forks=tuple(each.end for each in others),
         steps=this.end,
     )
     age = this.end - step
@@ -209,5 +209,5 @@ def test_a_history_that_may_have_begun_with_another_tick_has_an_unknown_end(tmp_
     with open_copy(tmp_path, "old") as store:
         store.accept_histories("doors", 1)
         list(store.open("doors").release(50, np.ones((80, 1), dtype=np.int64)))
-        assert store.reader().status("doors").forks == (Fork(last_step=None),)
+        assert store.reader().status("doors").forks == (None,)
         assert store.reader().loss("doors", 119) >= 2 * MECHANISM.loss(129 - 119)

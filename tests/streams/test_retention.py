@@ -14,7 +14,7 @@ from fadecount.streams import Description, Monotone, Reader, Store, Ticks
 from fadecount.streams import retention as module
 from fadecount.streams.audit_log import Act
 from fadecount.streams.chunks import read_chunks
-from tests.streams.backends import Backend, SQLiteBackend
+from tests.streams.backends import Backend, SQLiteBackend, entries_of
 
 HOUR = 60
 
@@ -65,7 +65,7 @@ def test_what_is_old_is_removed_and_losses_stay(backend: Backend) -> None:
         )
         assert keep_up(store) == 0
         assert store.audit_log is not None
-        acts = [(entry.act, entry.details) for entry in store.audit_log.entries()]
+        acts = [(entry.act, entry.details) for entry in entries_of(store.audit_log)]
         assert (Act.RETENTION_SET, {"seconds": 6000}) in acts
         assert (Act.RELEASES_REMOVED, {"before": "1970-01-01T08:21:00Z"}) in acts
         stream.close_through(601)

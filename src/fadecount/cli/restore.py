@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from fadecount.streams.audit_log import AuditLog
-    from fadecount.streams.backup import lost_streams, restore_backup, restored_streams
+    from fadecount.streams.backup import protection_of, restore_backup
     from fadecount.streams.fence import fence_from
 
     place_store(arguments, keep=True)
@@ -44,19 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
         restore_backup(arguments.file, folder / FILE_NAME, audit_log=AuditLog(folder))
     fence = fence_from(arguments.fence)
     with open_reader(arguments) as reader:
-        streams = restored_streams(reader.database, fence)
-        lost = lost_streams(reader.database, fence)
-    print(
-        f"{len(streams)} streams restored. The fence at {fence.where} is unchanged: rollback"
-        " protection still holds."
-    )
-    for stream in streams:
-        print(stream.text)
-    for name in lost:
-        print(
-            f"{name}: was published here, and is not in the backup. Its name cannot be used again"
-            " at this place"
-        )
-    if any(not stream.may_go_on for stream in streams):
-        print("Where a newer store exists, use that one instead: it costs no extra loss.")
+        lines = protection_of(reader.database, fence)
+    print(f"The fence at {fence.where} is unchanged: rollback protection still holds.")
+    for line in lines:
+        print(line)
     return 0

@@ -13,7 +13,6 @@ examples:
   fadecount streams retain visits --state ~/counts --for 90d
   fadecount streams delete visits --state ~/counts --yes
   fadecount streams rotate --state ~/counts --key-file old --new-key-file new
-  fadecount streams audit-log --state ~/counts
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +63,6 @@ _ACTIONS = {
     "retain": "keep releases for a time and remove older ones; observers keep what they saw",
     "delete": "remove a stream; what observers have seen, they keep",
     "rotate": "seal the state of a store with another key",
-    "audit-log": "print the administrative acts on a store",
 }
 _CONFIRMED = {
     "catch-up": "the clock of this machine is right; released ticks cannot be taken back",
@@ -80,10 +77,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made = {}
     for name, text in _ACTIONS.items():
         one = made[name] = actions.add_parser(name, help=text, description=text)
-        if name not in ("list", "rotate", "audit-log"):
+        if name not in ("list", "rotate"):
             one.add_argument("name", metavar="NAME", help="name of the stream")
         add_store_options(one)
-        if name in ("list", "show", "curve", "audit-log"):
+        if name in ("list", "show", "curve"):
             one.add_argument("--json", action="store_true", help="figures as JSON")
         if name in _CONFIRMED:
             one.add_argument("--yes", action="store_true", help=_CONFIRMED[name])
@@ -148,7 +145,6 @@ def run(arguments: argparse.Namespace) -> int:
         "retain": _retain,
         "delete": _delete,
         "rotate": _rotate,
-        "audit-log": _audit_log,
     }
     if arguments.action in _CONFIRMED and not arguments.yes:
         raise ParameterError(f"--yes must be given: {_CONFIRMED[arguments.action]}")
@@ -467,16 +463,3 @@ def _rotate(arguments: argparse.Namespace) -> None:
     new = Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file)
     with open_store(arguments) as store:
         store.rotate(new)
-
-
-def _audit_log(arguments: argparse.Namespace) -> None:
-    from fadecount.streams.audit_log import AuditLog
-    from fadecount.streams.fence import default_folder
-
-    entries = AuditLog(arguments.state or default_folder()).entries()
-    if arguments.json:
-        print(json_text([asdict(each) for each in entries]))
-        return
-    for each in entries:
-        details = "".join(f", {name.replace('_', ' ')} {v}" for name, v in each.details.items())
-        print(f"{each.time}  {each.actor}: {each.act}: {each.object}{details}")

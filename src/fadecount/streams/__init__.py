@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from fadecount.streams.clock import ClockGuard, ClockReading, ClockState
     from fadecount.streams.description import Description
     from fadecount.streams.fence import Fence, FileFence, ServerFence, fence_from
-    from fadecount.streams.forks import Fork, StreamLoss
+    from fadecount.streams.forks import StreamLoss
     from fadecount.streams.inputs import Batch, Intake, ReadPosition
     from fadecount.streams.reader import Reader
     from fadecount.streams.releases import Monotone, Releases
@@ -26,7 +26,7 @@ _NAMES = {
     "clock": ("ClockGuard", "ClockReading", "ClockState"),
     "description": ("Description",),
     "fence": ("Fence", "FileFence", "ServerFence", "fence_from"),
-    "forks": ("Fork", "StreamLoss"),
+    "forks": ("StreamLoss",),
     "inputs": ("Batch", "Intake", "ReadPosition"),
     "reader": ("Reader",),
     "releases": ("Monotone", "Releases"),
@@ -48,7 +48,6 @@ __all__ = [
     "Description",
     "Fence",
     "FileFence",
-    "Fork",
     "Intake",
     "Monotone",
     "Plain",

@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -49,19 +48,8 @@ class Act(StrEnum):
     RELEASES_REMOVED = "releases removed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One line of the log."""
-
-    time: str
-    actor: str
-    act: str
-    object: str
-    details: dict[str, str | int]
-
-
 class AuditLogError(FadecountError):
-    """The audit log cannot be written or read."""
+    """The audit log cannot be written."""
 
 
 @contextmanager
@@ -88,15 +76,15 @@ class AuditLog:
         ``what`` is the name of a stream, the id of a token or the like. ``details`` must not depend
         on events.
         """
-        entry = Entry(
-            time=iso_time(int(time.time())),
-            actor=_actor.get() or local_user(),
-            act=str(act),
-            object=what,
-            details=details,
-        )
+        entry = {
+            "time": iso_time(int(time.time())),
+            "actor": _actor.get() or _local_user(),
+            "act": act,
+            "object": what,
+            "details": details,
+        }
         try:
-            self._append(json.dumps(asdict(entry)).encode() + b"\n")
+            self._append(json.dumps(entry).encode() + b"\n")
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise AuditLogError(
@@ -123,26 +111,8 @@ class AuditLog:
         if new:
             sync_folder(folder)
 
-    def entries(self) -> list[Entry]:
-        """Return every entry, oldest first. Lines that a crash cut short are left out."""
-        try:
-            lines = self.path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise AuditLogError(
-                f"audit log {str(self.path)!r} cannot be read: {error.strerror}"
-            ) from error
-        entries = []
-        for line in lines:
-            try:
-                entries.append(Entry(**json.loads(line)))
-            except (ValueError, TypeError):
-                continue
-        return entries
 
-
-def local_user() -> str:
+def _local_user() -> str:
     """The user of this process, as the log names it."""
     try:
         return f"user {pwd.getpwuid(os.geteuid()).pw_name}"

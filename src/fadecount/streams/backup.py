@@ -17,51 +17,15 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 
-from fadecount.errors import StoreError, bad_parameter
+from fadecount.errors import FenceError, StoreError, bad_parameter
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import Checkpoints, Database, require_format
-from fadecount.streams.fence import Fence, in_order
+from fadecount.streams.fence import Fence, require_forks
 from fadecount.streams.sqlite import SQLiteDatabase, private_file, sync_folder
 from fadecount.streams.status import read_status, stream_names
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoredStream:
-    """What rollback protection says about a stream of a restored store.
-
-    ``published_steps`` is how far the fence shows that the stream was published; None if the fence
-    has no mark of it.
-    """
-
-    name: str
-    steps: int
-    published_steps: int | None
-    may_go_on: bool
-
-    @property
-    def text(self) -> str:
-        """One line in plain words."""
-        if self.may_go_on:
-            return (
-                f"{self.name}: goes on at step {self.steps}; nothing of it was published after the"
-                " backup"
-            )
-        command = f"fadecount streams accept-history {self.name}"
-        if self.published_steps is None:
-            return (
-                f"{self.name}: is refused, since the fence has no mark of it. Use the fence that"
-                f" the store had. If it is lost, {command} lets the stream go on, with the loss of"
-                " every event at the greatest age, in two histories or more"
-            )
-        return (
-            f"{self.name}: is refused. The backup is at step {self.steps}, but step"
-            f" {self.published_steps} was published. {command} lets it go on as another history:"
-            " the loss of events up to then about doubles, for ever"
-        )
 
 
 def make_backup(
@@ -112,33 +76,33 @@ def check_backup(path: str | Path) -> list[str]:
         return stream_names(database)
 
 
-def restored_streams(database: Database, fence: Fence) -> list[RestoredStream]:
-    """What rollback protection says about each stream of a store that was restored; nothing is
-    changed."""
-    streams = []
+def protection_of(database: Database, fence: Fence) -> list[str]:
+    """What rollback protection says about each stream of a store that was restored, and about those
+    that were published here and are not in the store, neither as deleted ones: a line for each.
+    Nothing is changed."""
+    lines = []
     for name in stream_names(database):
         status = read_status(database, name)
-        mark = fence.read(status.uid)
-        streams.append(
-            RestoredStream(
-                name=name,
-                steps=status.steps,
-                published_steps=None if mark is None else mark.steps,
-                may_go_on=in_order(status, mark),
+        try:
+            require_forks(status, fence.read(status.uid), fence)
+        except FenceError as error:
+            lines.append(str(error))
+        else:
+            lines.append(
+                f"stream {name!r} goes on at step {status.steps}; nothing of it was published after"
+                " the backup"
             )
-        )
-    return streams
-
-
-def lost_streams(database: Database, fence: Fence) -> list[str]:
-    """Streams that published something here, as the fence knows, and that the store does not have,
-    neither as a deleted one."""
     ((store,),) = database.query("SELECT value FROM about WHERE name = 'uid'")
     known = {
         uid for (uid,) in database.query("SELECT uid FROM streams UNION SELECT uid FROM deleted")
     }
     marks = fence.marks(str(store), database.places).items()
-    return sorted(mark.name for uid, mark in marks if uid not in known and mark.steps)
+    lost = sorted(mark.name for uid, mark in marks if uid not in known and mark.steps)
+    return lines + [
+        f"stream {name!r} was published here, and is not in the backup; its name cannot be used"
+        " again at this place"
+        for name in lost
+    ]
 
 
 def _appear(

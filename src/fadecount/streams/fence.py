@@ -35,7 +35,7 @@ from fadecount.errors import FenceError, StoreError
 from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Checkpoints, Database, placeholders
-from fadecount.streams.forks import Fork
+from fadecount.streams.forks import Forks
 from fadecount.streams.sqlite import SQLiteConnection, sync_folder
 from fadecount.streams.status import Status, lock_streams, read_status
 
@@ -64,14 +64,14 @@ class Mark:
     commit_id: str
     steps: int
     name: str
-    forks: tuple[Fork, ...] = ()
+    forks: Forks = ()
     places: frozenset[str] = frozenset()
 
     def to_json(self) -> str:
         """The mark as it is stored."""
-        forks, places = [fork.last_step for fork in self.forks], sorted(self.places)
         fields = {"commit_id": self.commit_id, "steps": self.steps, "name": self.name}
-        return json.dumps({"version": _VERSION, **fields, "forks": forks, "places": places})
+        others = {"forks": self.forks, "places": sorted(self.places)}
+        return json.dumps({"version": _VERSION, **fields, **others})
 
     @classmethod
     def from_row(cls, uid: str, text: str, digest: bytes) -> Mark:
@@ -84,8 +84,8 @@ class Mark:
         fields: dict[str, Any] = json.loads(text)
         if fields.pop("version") != _VERSION:
             raise FenceError("fence was made by another version of fadecount; use that version")
-        forks = tuple(Fork(last_step=each) for each in fields.pop("forks"))
-        return cls(**{**fields, "places": frozenset(fields["places"])}, forks=forks)
+        forks, places = tuple(fields.pop("forks")), frozenset(fields.pop("places"))
+        return cls(**fields, forks=forks, places=places)
 
 
 def _digest(uid: str, text: str) -> bytes:
@@ -390,8 +390,33 @@ def recover(context: Context, name: str, *, other_histories: int | None = None) 
     database, fence = context.database, context.fence
     status = read_status(database, name)
     mark = fence.read(status.uid)
+    forks = require_forks(status, mark, fence, other_histories)
+    if forks != status.forks:
+        status = _forked(context, status, mark, forks)
+    at_home = mark is not None and database.places <= mark.places
+    if not at_home:  # the store has moved here: a lost one may have published under the name
+        for uid, other in fence.marks("", database.places, name).items():
+            if uid != status.uid and other.steps:
+                raise _lost(name, other, fence)
     fenced_id = None if mark is None else mark.commit_id
-    if fenced_id == GIVEN_UP:
+    if at_home and fenced_id == status.commit_id and status.published_tick == status.last_tick:
+        return status
+    (outcome,) = publish(context, [(status, fenced_id)])
+    if isinstance(outcome, FenceError):
+        raise outcome
+    return outcome
+
+
+def require_forks(
+    status: Status, mark: Mark | None, fence: Fence, stated: int | None = None
+) -> Forks:
+    """Return the other histories of a stream: those recorded in the store and in its mark, one that
+    the mark shows now, and any more that the operator states.
+
+    Raises the :class:`FenceError` that says why a stream may not go on.
+    """
+    name = status.description.name
+    if mark is not None and mark.commit_id == GIVEN_UP:
         raise FenceError(
             f"stream {name!r} has published nothing, and a stream of another store has its name now"
             f" (fence at {fence.where}); delete this one, and choose another name"
@@ -401,27 +426,26 @@ def recover(context: Context, name: str, *, other_histories: int | None = None) 
             f"forks of stream {name!r} differ between store and fence; take an intact copy of the"
             " store"
         )
+    known = status.forks
     if not in_order(status, mark):
-        status = _forked(context, status, mark, _forks(status, mark, fence, other_histories))
-    elif other_histories is not None and other_histories > len(status.forks):
-        more = (Fork(last_step=None),) * (other_histories - len(status.forks))
-        status = _forked(context, status, mark, (*status.forks, *more))
-    at_home = mark is not None and database.places <= mark.places
-    if not at_home:  # the store has moved here: a lost one may have published under the name
-        for uid, other in fence.marks("", database.places, name).items():
-            if uid != status.uid and other.steps:
-                raise _lost(name, other, fence)
-    if at_home and fenced_id == status.commit_id and status.published_tick == status.last_tick:
-        return status
-    (outcome,) = publish(context, [(status, fenced_id)])
-    if isinstance(outcome, FenceError):
-        raise outcome
-    return outcome
+        new = (*mark.forks[len(known) :], mark.steps) if mark else (None,)
+        if status.first_tick is None:  # the other one may have begun with another tick: other steps
+            new = (None,) * len(new)
+        known = (*known, *new)
+        if stated is None:
+            raise _refusal(status, mark, fence, len(known))
+        if stated < len(known):
+            raise FenceError(
+                f"other histories of stream {name!r} must be at least {len(known)}, got {stated};"
+                " count one for each time that an older store, or a store without its fence, was"
+                " allowed to go on, this time included"
+            )
+    return (*known, *[None] * ((stated or 0) - len(known)))
 
 
 def in_order(status: Status, mark: Mark | None) -> bool:
-    """Whether a stream may go on: the fence shows its last commit, or the one before (nothing of
-    the last was published)."""
+    """Whether a stream may go on by itself: the fence shows its last commit, or the one before
+    (nothing of the last was published)."""
     return mark is not None and mark.commit_id in (status.commit_id, status.previous_commit_id)
 
 
@@ -433,26 +457,7 @@ def _agree(status: Status, mark: Mark) -> bool:
     return same and (mark.commit_id != status.commit_id or status.forks == mark.forks)
 
 
-def _forks(status: Status, mark: Mark | None, fence: Fence, stated: int | None) -> tuple[Fork, ...]:
-    """The other histories: those recorded in store and fence, the one just found, and any more that
-    the operator states."""
-    unknown = Fork(last_step=None)
-    new = (*mark.forks[len(status.forks) :], Fork(last_step=mark.steps)) if mark else (unknown,)
-    if status.first_tick is None:  # the other one may have begun with another tick: other steps
-        new = (unknown,) * len(new)
-    known = (*status.forks, *new)
-    if stated is None:
-        raise _refusal(status, mark, fence, len(known))
-    if stated < len(known):
-        raise FenceError(
-            f"other histories of stream {status.description.name!r} must be at least {len(known)},"
-            f" got {stated}; count one for each time that an older store, or a store without its"
-            " fence, was allowed to go on, this time included"
-        )
-    return (*known, *[unknown] * (stated - len(known)))
-
-
-def _forked(context: Context, status: Status, mark: Mark | None, forks: tuple[Fork, ...]) -> Status:
+def _forked(context: Context, status: Status, mark: Mark | None, forks: Forks) -> Status:
     """Store the forks before anything else: from here on every reported loss includes them. Refused
     where none can be stated."""
     forked = replace(status, forks=forks)
@@ -461,7 +466,7 @@ def _forked(context: Context, status: Status, mark: Mark | None, forks: tuple[Fo
     with context.database.transaction():
         context.database.change(
             "UPDATE streams SET forks = ?, commit_id = ?, previous_commit_id = ? WHERE id = ?",
-            (json.dumps([fork.last_step for fork in forks]), commit_id, previous, status.id),
+            (json.dumps(forks), commit_id, previous, status.id),
         )
         context.audit_log.record(
             Act.HISTORIES_ACCEPTED, status.description.name, other_histories=len(forks)
@@ -486,7 +491,7 @@ def _refusal(status: Status, mark: Mark | None, fence: Fence, known: int) -> Fen
     if mark is None:
         return FenceError(
             f"stream {name!r} has no mark in the fence at {fence.where}; likely another user or"
-            " HOME, another --fence, or a store that was moved without its fence: use the fence it"
+            " HOME, another fence, or a store that was moved without its fence: use the fence it"
             " had. If it is lost, state how many other histories of the stream may have been"
             f" published, all in all, and every loss grows: {command} (or more)"
         )
@@ -510,7 +515,7 @@ def shared_fate(store: str | Path | PostgresDatabase, fence: Fence) -> str | Non
     if isinstance(fence, FileFence) and _device(Path(store)) == _device(fence.folder):
         return (
             "store and fence are on one file system: if a backup of all of it is restored, that"
-            " goes unnoticed; put the fence on another disk (--fence)"
+            " goes unnoticed; put the fence on another disk"
         )
     return None
 

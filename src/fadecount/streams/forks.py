@@ -23,7 +23,7 @@ before their time, so the step of an event's own time is at most the earliest on
 tests/streams/test_forks.py compares the rule with linear programs and, for Gaussian noise, with
 covariances.
 
-If the fence is lost, it is unknown how far the other history went: then ``last_step`` is None, and
+If the fence is lost, it is unknown how far the other history went: then its last step is None, and
 the loss is that of the greatest possible age, in all histories. The number of histories is unknown
 too: the operator states it.
 """
@@ -39,12 +39,8 @@ from fadecount.checks import LONGEST
 from fadecount.mechanisms import Loss, Mechanism
 from fadecount.streams.unit import ONE_EVENT, Unit
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fork:
-    """Another history of the stream was published up to ``last_step`` (None: unknown)."""
-
-    last_step: int | None
+Forks = tuple[int | None, ...]
+"""The other published histories of a stream: the last step of each (None: unknown)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +54,7 @@ class StreamLoss:
 
     >>> import fadecount as fc
     >>> fading = fc.Gradual(epsilon=0.125)
-    >>> loss = StreamLoss(mechanism=fading, forks=(Fork(last_step=20),), steps=15)
+    >>> loss = StreamLoss(mechanism=fading, forks=(20,), steps=15)
     >>> loss.of_step(5).epsilon == 2 * fading.loss(15), loss.at_age(0).epsilon == 2 * fading.loss(5)
     (True, True)
     """
@@ -66,7 +62,7 @@ class StreamLoss:
     mechanism: Mechanism
     sensitivity: int = 1
     keys: int = 1
-    forks: tuple[Fork, ...] = ()
+    forks: Forks = ()
     steps: int = 0
 
     @property
@@ -82,11 +78,7 @@ class StreamLoss:
         late unit may be in different steps of different histories.
         """
         last = max(self.steps, self.steps if through is None else through)
-        others = [
-            fork.last_step
-            for fork in self.forks
-            if fork.last_step is None or fork.last_step >= step
-        ]
+        others = [end for end in self.forks if end is None or end >= step]
         if step > last and not others:
             return Loss(0.0)
         ends = [last, *(step + LONGEST if end is None else end for end in others)]
@@ -109,7 +101,7 @@ class StreamLoss:
         ends = [
             clock,
             self.steps,
-            *(LONGEST + clock if fork.last_step is None else fork.last_step for fork in self.forks),
+            *(LONGEST + clock if end is None else end for end in self.forks),
         ]
         return max(ends) - clock
 

@@ -12,7 +12,7 @@ from typing import Any
 from fadecount.errors import StoreError
 from fadecount.streams.database import Database, placeholders
 from fadecount.streams.description import Description
-from fadecount.streams.forks import Fork, StreamLoss
+from fadecount.streams.forks import Forks, StreamLoss
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Status:
     width: int
     commit_id: str
     previous_commit_id: str | None
-    forks: tuple[Fork, ...]
+    forks: Forks
     digest: bytes
     retain_seconds: int | None = None
     kept_tick: int | None = None
@@ -111,7 +111,7 @@ def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
         width=operator.index(width),
         commit_id=commit_id,
         previous_commit_id=previous,
-        forks=tuple(Fork(last_step=_integer(each)) for each in json.loads(forks)),
+        forks=tuple(map(_integer, json.loads(forks))),
         digest=bytes(digest),
         retain_seconds=_integer(retain),
         kept_tick=_integer(kept),

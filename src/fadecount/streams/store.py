@@ -76,9 +76,7 @@ class Store:
             about = dict(database.query("SELECT name, value FROM about"))
         if about["seal"] != fingerprint:
             wanted = "the key it was sealed with" if about["seal"] else "no key (it is not sealed)"
-            raise StoreError(
-                f"store must be opened with {wanted}; see --key-file and FADECOUNT_KEY"
-            )
+            raise StoreError(f"store must be opened with {wanted}; check the key or its file")
         return str(about["uid"])
 
     @property
