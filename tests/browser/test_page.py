@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import fadecount as fc
+from fadecount.streams.export import WINDOW_COLUMNS
 from tests.browser.conftest import HISTORY, SCREENSHOTS, Visit
 from tests.service.harness import Harness
 
@@ -201,7 +202,7 @@ def test_what_is_shown_can_be_downloaded(visit: Start, shop: Harness) -> None:
         page.get_by_role("button", name="Download CSV").click()
     assert waiting.value.suggested_filename == "visits-totals.csv"
     lines = Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "stream,tick,key,value,low,high"
+    assert lines[0] == "stream,start,key,value,low,high"
     with shop.client() as client:
         latest = {each.key: each for each in client.latest("visits")}["shop"]
     assert lines[-1].endswith(f",shop,{latest.value},{latest.low},{latest.high}")
@@ -301,6 +302,8 @@ def test_counts_of_windows(visit: Start, shop: Harness) -> None:
     with page.expect_download() as waiting:
         page.get_by_role("button", name="Download CSV").click()
     assert waiting.value.suggested_filename == "visits-1h.csv"
+    header = Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()[0]
+    assert header == ",".join(WINDOW_COLUMNS)
     page.get_by_label("all keys").check()
     page.wait_for_selector("#multiples rect.column", state="attached")
     before = page.locator("#multiples rect.column").count()

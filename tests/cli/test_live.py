@@ -105,7 +105,7 @@ def test_a_growing_file_is_followed_by_the_clock_and_counted_once_over_restarts(
         assert "stopped; released up to 2" in error
     rows = [json.loads(line) for line in (folder / "one.jsonl").read_text().splitlines()]
     assert rows[-1]["value"] == total
-    assert [row["tick"] for row in rows] == sorted({row["tick"] for row in rows})
+    assert [row["start"] for row in rows] == sorted({row["start"] for row in rows})
 
 
 def test_a_silent_pipe_releases_its_ticks_and_is_interrupted(folder: Path) -> None:

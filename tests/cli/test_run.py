@@ -56,7 +56,7 @@ def test_a_one_off_run_releases_every_tick_with_an_interval(
 ) -> None:
     assert main(["run", "first.csv", "--tick", "1h", "--time", "at", "--epsilon", "50"]) == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
-    assert [row["tick"] for row in rows] == [f"2026-03-01T{hour:02}:00:00Z" for hour in range(10)]
+    assert [row["start"] for row in rows] == [f"2026-03-01T{hour:02}:00:00Z" for hour in range(10)]
     assert [int(row["value"]) for row in rows] == [60 * hour for hour in range(1, 11)]
     assert {(row["stream"], row["key"]) for row in rows} == {("first", "all")}
     assert all(row["low"] == row["value"] == row["high"] for row in rows)
@@ -99,7 +99,7 @@ def test_newer_data_continue_and_released_ticks_are_left_alone(
     write_events(folder / "grown.csv", 0, 900)
     assert main(["run", "grown.csv", *STORED, "--output", "two.jsonl"]) == 0
     rows = [json.loads(line) for line in (folder / "two.jsonl").read_text().splitlines()]
-    assert [row["tick"] for row in rows[::3]] == [
+    assert [row["start"] for row in rows[::3]] == [
         f"2026-03-01T{hour:02}:00:00Z" for hour in range(10, 15)
     ]
     assert [row["key"] for row in rows[:3]] == ["home", "help", "other"]
@@ -151,7 +151,7 @@ def test_releases_and_windows_are_not_written_into_one_file(
     capsys.readouterr()
     assert main(["run", "second.csv", *STORED, "--output", f"one.{kind}", "--append", *second]) == 1
     assert (
-        "--output must be a file that begins with the columns stream, tick, "
+        "--output must be a file that begins with the columns stream, start, "
         in capsys.readouterr().err
     )
     assert (
@@ -168,7 +168,13 @@ def test_releases_and_windows_are_not_written_into_one_file(
 
 @pytest.mark.parametrize(
     "text",
-    ["", "stream,tick,key,value,low,high", "a,b\n", "\ufeffstream,tick,key,value,low,high\n", "\n"],
+    [
+        "",
+        "stream,start,key,value,low,high",
+        "a,b\n",
+        "\ufeffstream,start,key,value,low,high\n",
+        "\n",
+    ],
 )
 def test_only_a_file_of_releases_goes_on(folder: Path, text: str) -> None:
     (folder / "one.csv").write_text(text, encoding="utf-8")
@@ -529,7 +535,7 @@ def test_start_and_until_do_not_depend_on_the_events(folder: Path) -> None:
         "one.csv",
     ]
     assert main(["run", "first.csv", *STORED, *words]) == 0
-    ticks = [row["tick"] for row in read(folder / "one.csv")[::3]]
+    ticks = [row["start"] for row in read(folder / "one.csv")[::3]]
     assert (ticks[0], ticks[-1], len(ticks)) == ("2026-02-28T22:00:00Z", "2026-03-01T13:00:00Z", 16)
 
 
@@ -551,7 +557,7 @@ def test_parquet_output(folder: Path) -> None:
     polars = pytest.importorskip("polars", reason="polars is not installed: Parquet is not tested")
     assert main(["run", "first.csv", *STORED, "--output", "one.parquet"]) == 0
     frame = polars.read_parquet("one.parquet")
-    assert frame.columns == ["stream", "tick", "key", "value", "low", "high"]
+    assert frame.columns == ["stream", "start", "key", "value", "low", "high"]
     assert len(frame) == 30
     about = polars.read_parquet_metadata("one.parquet")
     assert about["fadecount.unit"] == "one event"
@@ -699,7 +705,7 @@ def test_keys_with_commas_and_quotes_survive_in_every_format(folder: Path) -> No
         == [row["key"] for row in found]
         == keys * 4
     )
-    assert [list(row) for row in found] == [["stream", "tick", "key", "value", "low", "high"]] * 16
+    assert [list(row) for row in found] == [["stream", "start", "key", "value", "low", "high"]] * 16
 
 
 def test_a_plan_for_people_hands_its_assumption_on(

@@ -165,7 +165,7 @@ def published(scene: Scene, folder: Path, messages: tuple[object, ...]) -> Publi
     for path in sorted(folder.glob("out*.csv")):
         with path.open(newline="") as file:
             for row in csv.DictReader(file):
-                tick = _tick(scene, row["tick"])
+                tick = _tick(scene, row["start"])
                 names[row["key"]] = None
                 values.setdefault(tick, []).append(int(row["value"]))
                 widths.setdefault(tick, []).append(

@@ -74,7 +74,7 @@ def test_csv(filled: Harness) -> None:
     rows = list(csv.DictReader(io.StringIO(reply.body.decode())))
     assert reply.headers["content-type"].startswith("text/csv")
     assert [int(row["value"]) for row in rows] == totals(1)
-    assert rows[0]["tick"] == "2023-11-14T22:13:00Z" and rows[0]["stream"] == "doors"
+    assert rows[0]["start"] == "2023-11-14T22:13:00Z" and rows[0]["stream"] == "doors"
     part = filled.request("GET", "/v1/streams/doors/releases?key=a&limit=2", accept="text/csv")
     assert part.headers["link"].startswith("<?key=a&limit=2&cursor=")
     link = part.headers["link"].split(">")[0].lstrip("<")

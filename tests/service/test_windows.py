@@ -93,7 +93,7 @@ def test_as_csv(filled: Harness) -> None:
     rows = list(csv.DictReader(io.StringIO(reply.body.decode())))
     assert reply.headers["content-type"].startswith("text/csv")
     assert [(row["key"], row["partial"]) for row in rows] == [("a", "true"), ("b", "true")] * 2
-    assert list(rows[0]) == ["stream", "tick", "tick_end", "key", "value", "low", "high", "partial"]
+    assert list(rows[0]) == ["stream", "start", "end", "key", "value", "low", "high", "partial"]
 
 
 @pytest.mark.parametrize(

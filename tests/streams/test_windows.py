@@ -203,11 +203,11 @@ def test_frames_have_real_times_in_the_zone(monkeypatch: pytest.MonkeyPatch) -> 
     polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
     _, reader = filled(np.ones((49, 2)), first=moment("2026-03-01", BERLIN) // HOUR, zone=BERLIN)
     frame = reader.frame("s")
-    assert frame.columns == ["tick", "key", "value", "low", "high"]
-    assert frame.schema["tick"] == polars.Datetime("us", BERLIN)
+    assert frame.columns == ["start", "key", "value", "low", "high"]
+    assert frame.schema["start"] == polars.Datetime("us", BERLIN)
     days = reader.frame("s", per="1d")
-    assert days.columns == ["tick", "tick_end", "key", "value", "low", "high", "partial"]
-    assert days["tick"].to_list()[0] == datetime(2026, 3, 1, tzinfo=ZoneInfo(BERLIN))
+    assert days.columns == ["start", "end", "key", "value", "low", "high", "partial"]
+    assert days["start"].to_list()[0] == datetime(2026, 3, 1, tzinfo=ZoneInfo(BERLIN))
     assert days["partial"].to_list() == [False] * 4 + [True] * 2
     import fadecount.streams.export as export
 
@@ -218,7 +218,7 @@ def test_frames_have_real_times_in_the_zone(monkeypatch: pytest.MonkeyPatch) -> 
     other = reader.frame("s", per="1d")
     assert isinstance(other, pandas.DataFrame)
     assert other["value"].tolist() == days["value"].to_list()
-    assert str(other["tick"].dt.tz) == BERLIN
+    assert str(other["start"].dt.tz) == BERLIN
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
@@ -253,29 +253,29 @@ def test_exported_windows(
     if kind == "parquet":
         polars = pytest.importorskip("polars")
         frame = polars.read_parquet(f"days.{kind}")
-        assert frame.schema["tick"] == polars.Datetime("us", BERLIN)
+        assert frame.schema["start"] == polars.Datetime("us", BERLIN)
         found = [
-            (row["tick"].isoformat(), row["key"], row["value"])
+            (row["start"].isoformat(), row["key"], row["value"])
             for row in frame.iter_rows(named=True)
         ]
     elif kind == "csv":
         found = [
-            (row["tick"], row["key"], int(row["value"]))
+            (row["start"], row["key"], int(row["value"]))
             for row in csv.DictReader((tmp_path / "days.csv").read_text().splitlines())
         ]
     else:
         objects = [json.loads(line) for line in (tmp_path / "days.jsonl").read_text().splitlines()]
         assert list(objects[0]) == [
             "stream",
-            "tick",
-            "tick_end",
+            "start",
+            "end",
             "key",
             "value",
             "low",
             "high",
             "partial",
         ]
-        found = [(row["tick"], row["key"], row["value"]) for row in objects]
+        found = [(row["start"], row["key"], row["value"]) for row in objects]
     assert found == [
         (f"2026-03-0{day}T00:00:00+01:00", key, 24) for day in (1, 2, 3) for key in "ab"
     ]
@@ -308,7 +308,7 @@ def test_csv_times_carry_the_offset_of_the_zone(tmp_path: Path) -> None:
     _, reader = filled(np.ones((3, 1)), first=first, seconds=86_400, zone=BERLIN)
     with ReleaseWriter(str(tmp_path / "a.csv"), reader.status("s").description) as writer:
         writer.write(reader.releases("s"), ["k0"])
-    ticks = [row["tick"] for row in csv.DictReader((tmp_path / "a.csv").read_text().splitlines())]
+    ticks = [row["start"] for row in csv.DictReader((tmp_path / "a.csv").read_text().splitlines())]
     assert ticks == [
         "2026-03-28T00:00:00+01:00",
         "2026-03-29T00:00:00+01:00",

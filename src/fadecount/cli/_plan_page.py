@@ -243,8 +243,8 @@ def _simulated(mechanism: Mechanism, horizon: int, tick: int, daily: int) -> tup
         columns = (each.tolist() for each in (shown_from, stops, values, around, true))
         return [
             {
-                "tick": _time(begin, tick),
-                "tick_end": _time(stop, tick),
+                "start": _time(begin, tick),
+                "end": _time(stop, tick),
                 "value": value,
                 "low": value - half,
                 "high": value + half,

@@ -244,7 +244,7 @@ def _item(reader: Reader, status: Status, text: str) -> dict[str, Any]:
     )
     return {
         "stream": name,
-        "tick": ticks.shown(tick),
+        "start": ticks.shown(tick),
         "loss_now": now,
         "loss_in_a_year": later,
         "sentence": sentence,
@@ -385,7 +385,9 @@ def _panels(
         panels.append(
             Panel(
                 key=key,
-                times=[datetime.fromtimestamp(each, zone) for each in table["tick"][here].tolist()],
+                times=[
+                    datetime.fromtimestamp(each, zone) for each in table["start"][here].tolist()
+                ],
                 values=table["value"][here],
                 low=table["low"][here],
                 high=table["high"][here],

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from fadecount.streams.releases import Releases
     from fadecount.streams.windows import Windows
 
-COLUMNS = ("stream", "tick", "key", "value", "low", "high")
-WINDOW_COLUMNS = ("stream", "tick", "tick_end", "key", "value", "low", "high", "partial")
+COLUMNS = ("stream", "start", "key", "value", "low", "high")
+WINDOW_COLUMNS = ("stream", "start", "end", "key", "value", "low", "high", "partial")
 Table = dict[str, NDArray[Any]]
 """Columns of one length; times are Unix seconds."""
-TIMES = ("tick", "tick_end")
+TIMES = ("start", "end")
 SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
@@ -183,7 +183,7 @@ class ReleaseWriter:
 
 
 def releases_table(pieces: Iterable[Releases], keys: Sequence[str], ticks: Ticks) -> Table:
-    """Releases as columns: tick, key, value, low, high."""
+    """Releases as columns: start, key, value, low, high."""
     names = np.array(keys, dtype=object)
     parts: list[tuple[NDArray[Any], ...]] = []
     for piece in pieces:
@@ -210,7 +210,7 @@ def releases_table(pieces: Iterable[Releases], keys: Sequence[str], ticks: Ticks
 def windows_table(
     windows: Windows, keys: Sequence[str], positions: Sequence[int] | None = None
 ) -> Table:
-    """Windows as columns: tick, tick_end, key, value, low, high, partial; without keys that were
+    """Windows as columns: start, end, key, value, low, high, partial; without keys that were
     not declared yet.
 
     ``positions`` chooses the keys (default: all of them).

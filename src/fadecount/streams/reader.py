@@ -201,8 +201,8 @@ class Reader:
         """All releases as a data frame with real timestamps in the stream's zone: polars, or pandas
         where only that is there.
 
-        The columns are tick, key, value, low and high; with ``per`` (see :meth:`windows`) also
-        tick_end and partial.
+        The columns are start, key, value, low and high; with ``per`` (see :meth:`windows`) also end
+        and partial.
         """
         from fadecount.streams.export import releases_table, to_frame, windows_table
 

@@ -126,7 +126,7 @@ function simulated() {
   for (const kind of ["total", "window"]) byId(`${kind}-chart`).hidden = kind !== per;
   charts.total ??= new LineChart(byId("total-chart"), "Chart of a simulated running total", false);
   charts.window ??= new BarChart(byId("window-chart"), "Chart of simulated counts", false);
-  const timed = (rows) => rows.map((row) => ({ ...row, time: Date.parse(row.tick), end: Date.parse(row.tick_end) }));
+  const timed = (rows) => rows.map((row) => ({ ...row, time: Date.parse(row.start), end: Date.parse(row.end) }));
   const rows = timed(per === "total" ? answer.totals : answer.windows);
   charts[per].show(rows, { from: rows[0].time, to: per === "total" ? rows.at(-1).time : rows.at(-1).end, tickSeconds: answer.tick_seconds, zone: "UTC" });
   byId("legend").classList.toggle("bars", per !== "total");

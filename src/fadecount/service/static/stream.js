@@ -217,8 +217,8 @@ export class StreamView {
 
   save() {
     const total = this.per === TOTAL;
-    const header = ["stream", "tick", ...(total ? [] : ["tick_end", "partial"]), "key", "value", "low", "high"];
-    const lines = this.rows.map((row) => [this.facts.name, row.start, ...(total ? [] : [row.stop, row.partial]), row.key, row.value, row.low, row.high]);
+    const header = ["stream", "start", ...(total ? [] : ["end"]), "key", "value", "low", "high", ...(total ? [] : ["partial"])];
+    const lines = this.rows.map((row) => [this.facts.name, row.start, ...(total ? [] : [row.stop]), row.key, row.value, row.low, row.high, ...(total ? [] : [row.partial])]);
     download(`${this.facts.name.replace(/[^\w.-]+/g, "-")}-${total ? "totals" : this.per}.csv`, header, lines);
   }
 }
