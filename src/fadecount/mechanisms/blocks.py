@@ -136,7 +136,7 @@ class Level:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def of_stages(cls, length: int, stages: Sequence[tuple[int, int]], *, tied: bool) -> Level:
+    def of_stages(cls, length: int, stages: Sequence[tuple[int, int]], *, tied: bool = False) -> Level:
         """The level with these stages: pairs of a lag and a whole budget in millionths."""
         (lag, first), *rest = [(lag, Fraction(budget, MILLION)) for lag, budget in stages]
         return cls(length, first, lag=lag, tied=tied, later=tuple(rest))  # type: ignore[arg-type]
