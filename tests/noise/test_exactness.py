@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from fadecount.noise import DiscreteLaplace
-from fadecount.noise.laplace import DiscreteLaplace
 from tests.noise.discrete import DIGITS, argument, boundary, exact_draw
 
 SCALES = [2.0**-14, 0.01, 0.07, 0.3, 0.5, 0.9, 1.0, 1.7, 2.0, 5.0, 12.5, 1 / 0.03, 100.0, 999.0]

@@ -25,7 +25,6 @@ from scipy import stats
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.noise import DiscreteLaplace, KeyedNoise
-from fadecount.noise.laplace import DiscreteLaplace
 from tests.false_alarm import EACH, explained
 from tests.noise.discrete import chance_of
 from tests.noise.test_distribution import DRAWS, LARGE, SCALES, TINY

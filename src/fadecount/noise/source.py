@@ -97,9 +97,10 @@ class SystemNoise:
         return draws
 
 
-def fresh(law: Law, draws: NDArray[np.int64], take: Words = words) -> NDArray[np.int64]:
+def fresh(law: Law, draws: NDArray[np.int64], take: Words | None = None) -> NDArray[np.int64]:
     """Fill an array with independent draws from system entropy, or from other uniform words: by
     table where that pays, the rest from whole words."""
+    take = take or words
     if isinstance(law, RoundedGaussian):
         return law.fill(draws, take)
 
