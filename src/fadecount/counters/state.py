@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from fadecount.checks import LONGEST, require_integer
 from fadecount.counters.path import law_of
 from fadecount.errors import SavedStateError
-from fadecount.mechanisms import CARRY, Mechanism
-from fadecount.noise import NoiseSource, SystemNoise
+from fadecount.mechanisms import CARRY, Blocks, Mechanism
+from fadecount.noise import KEY_BYTES, NoiseSource, SystemNoise
 
 _MARKER = b"FADECNT"
 _VERSION = 1
@@ -49,9 +49,11 @@ class SavedState:
     total: NDArray[np.int64]
     delayed: NDArray[np.int64]
     tails: NDArray[np.int64]
+    keys: tuple[str, ...] = ()
+    """The keys of ratchets (:mod:`fadecount.noise.ratchet`), in hexadecimal."""
 
     def to_bytes(self) -> bytes:
-        header = {
+        header: dict[str, Any] = {
             "mechanism": self.mechanism.to_json(),
             "width": self.width,
             "resolution_bits": self.resolution_bits,
@@ -59,6 +61,8 @@ class SavedState:
             "delayed": len(self.delayed),
             "tails": len(self.tails),
         }
+        if self.keys:
+            header["keys"] = self.keys
         text = json.dumps(header).encode()
         arrays = (self.total, self.delayed, self.tails)
         body = b"".join(each.astype("<i8").tobytes() for each in arrays)
@@ -104,7 +108,8 @@ class SavedState:
             raise ValueError("state does not fit its time")
         numbers = np.frombuffer(content[length:], dtype="<i8").astype(np.int64)
         rows = numbers.reshape((1 + delayed + tails, *(() if width is None else (width,))))
-        noise = _LARGEST_NOISE if mechanism.schedule.memories is None else _LARGEST_SUM
+        plain = not isinstance(mechanism, Blocks) and mechanism.schedule.memories is None
+        noise = _LARGEST_NOISE if plain else _LARGEST_SUM
         if not (_within(rows[: 1 + delayed], _LARGEST_SUM) and _within(rows[1 + delayed :], noise)):
             raise ValueError("state holds numbers that no counter reaches")
         return cls(
@@ -115,6 +120,7 @@ class SavedState:
             total=rows[0],
             delayed=rows[1 : 1 + delayed],
             tails=rows[1 + delayed :],
+            keys=tuple(map(_key, header.get("keys", ()))),
         )
 
 
@@ -130,12 +136,20 @@ def _integer(value: object, *, minimum: int) -> int:
     )
 
 
+def _key(text: object) -> str:
+    if not isinstance(text, str) or len(bytes.fromhex(text)) != KEY_BYTES:
+        raise ValueError("state holds no key where one is due")
+    return text
+
+
 def _within(numbers: NDArray[np.int64], bound: int) -> bool:
     return bool(np.all((numbers >= -bound) & (numbers <= bound)))
 
 
 def _sizes(mechanism: Mechanism, time: int) -> tuple[int, int]:
     """The number of delayed inputs and of noise tails, which follow from the time."""
+    if isinstance(mechanism, Blocks):
+        return 0, mechanism.state_rows(time)
     schedule = mechanism.schedule
     if schedule.horizon is not None and time > schedule.horizon:
         raise ValueError("state is past its horizon")

@@ -26,13 +26,16 @@ from fadecount.mechanisms.plan_file import (
 )
 from fadecount.mechanisms.refresh import Refresh
 from fadecount.mechanisms.schedule import CARRY, Schedule
+from fadecount.mechanisms.views import ANNOUNCED, Figure, View
 
 __all__ = [
+    "ANNOUNCED",
     "CARRY",
     "LONGEST",
     "Binary",
     "Blocks",
     "Designed",
+    "Figure",
     "Gaussian",
     "Gradual",
     "Level",
@@ -43,6 +46,7 @@ __all__ = [
     "Refresh",
     "Schedule",
     "Stage",
+    "View",
     "crossing_age",
     "minimum_error",
     "planned_person",
