@@ -22,14 +22,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadecount.checks import require_integer
+from fadecount.checks import LONGEST, require_integer
 from fadecount.counters.counter import Counter
 from fadecount.counters.grid import LARGEST_RESOLUTION, Grid
 from fadecount.counters.state import SavedState, damaged
@@ -62,31 +63,47 @@ class _Level:
     """What the counter knows of a level: fixed numbers, and the state of its open block."""
 
     __slots__ = (
-        "ahead", "below", "chain", "children", "group", "lags", "length", "noise", "number",
-        "open", "ratio", "tied", "ties", "waiting", "wide",
-    )  # fmt: skip
+        *(
+            "ahead",
+            "at_once",
+            "chain",
+            "group",
+            "lags",
+            "length",
+            "number",
+            "ratio",
+            "tied",
+            "wide",
+        ),
+        *("below", "children", "noise", "open", "ties", "waiting"),
+    )
 
-    def __init__(self, mechanism: Blocks, number: int, bits: int, zero: Any) -> None:
+    def __init__(self, mechanism: Blocks, number: int, bits: int) -> None:
         level = mechanism.levels[number]
         self.number, self.length, self.tied = number, level.length, level.tied
         self.lags = [stage.lag for stage in level.stages]
         self.chain = Chain(number, [scale_of(stage.epsilon, bits) for stage in level.stages])
         self.ratio = level.length // mechanism.levels[number - 1].length if number else 1
         self.group = next(group for group in mechanism.groups if number in group)
+        self.at_once = self.lags == [0]
+        """Whether its figures are published once, when their blocks end."""
         self.ahead = len(self.group) > 1
         """Whether noise is drawn when a block opens: for ties."""
-        self.open, self.below = zero, zero
-        """The count of the open block, and what its children at their last stage add up to."""
+        self.open: Any = 0
+        """The count of the open block, without the smaller open blocks in it."""
+        self.below: Any = 0
+        """What the children in the open block add up to at their last stage, if it is not tied."""
         self.noise: list[Any] | None = None
         self.children: Ahead | None = None
         self.ties: deque[Any] = deque()
         """The differences announced by blocks that are not out yet."""
         self.waiting: list[deque[tuple[Any, Any]]] = [deque() for _ in level.stages]
         """Figures and their jumps under embargo, for each stage."""
-        finest = mechanism.levels[self.group[0]]
-        farthest = _UNLIKELY * (self.ratio + 1) * self.chain.sharpest.scale
-        farthest *= mechanism.levels[self.group[-1]].length // finest.length
-        self.wide = self.tied and farthest * 128 > 2.0**62
+        largest, smallest = (mechanism.levels[self.group[end]].length for end in (-1, 0))
+        scale = max(scale_of(mechanism.levels[one].epsilon, bits) for one in self.group)
+        farthest = _UNLIKELY * (self.ratio + 1) * scale * (largest // smallest)
+        self.wide = self.tied and farthest > 2.0**55
+        """Whether multiples of its differences may leave int64."""
 
     def due(self, step: int, stage: int) -> int:
         """How many blocks are out at a stage after a step."""
@@ -97,23 +114,15 @@ class BlockCounter(Counter):
     """A counter of :class:`fadecount.Blocks`; ``Counter(mechanism)`` gives one."""
 
     __slots__ = (
-        "_bound",
-        "_kept",
-        "_levels",
-        "_many",
-        "_numbers",
-        "_numerator",
-        "_quiet",
-        "_shared",
-        "_shares",
-        "_single",
-        "_slope",
-        "_source",
-        "_time",
-        "_whole",
-    )  # fmt: skip
+        *("_above", "_ahead", "_bound", "_covered", "_largest", "_levels", "_shares"),
+        *("_next_due", "_source", "_stages"),
+        *("_kept", "_many", "_numbers", "_quiet", "_quiet_values", "_time"),
+        *("_numerator", "_shared", "_single", "_slope", "_whole"),
+    )
 
-    _levels: list[_Level]
+    # What a quiet step needs
+    _above: _Level | None
+    _quiet_values: list[Any]
     _single: Callable[[int], Any]
     _numerator: Any
     _slope: Any
@@ -139,16 +148,26 @@ class BlockCounter(Counter):
             raise bad_parameter(
                 "resolution_bits", resolution_bits, bound, "use fewer bits or a larger budget"
             )
-        self._time = 0
-        self._total = self._zeros()
+        self._time, self._total, self._bound = 0, self._zeros(), 0
+        self._largest = self._grid.largest_sum
         self._levels = [
-            _Level(mechanism, number, self._grid.bits, self._zeros())
-            for number in range(len(mechanism.levels))
+            _Level(mechanism, number, self._grid.bits) for number in range(len(mechanism.levels))
         ]
         for level in self._levels:
             level.open, level.below = self._zeros(), self._zeros()
+        self._ahead = [level for level in self._levels if level.ahead]
+        self._stages = [
+            (level, stage, lag)
+            for level in self._levels
+            for stage, lag in enumerate(level.lags)
+            if not level.at_once
+        ]
+        self._next_due = 0
         self._shares: dict[range, Any] = {group: 0 for group in mechanism.groups if group[1:]}
-        self._bound = 0
+        self._covered = dict.fromkeys(self._shares, -1)
+        first, *larger = self._levels
+        simple = first.length == 1 and first.lags == [0] and larger and not larger[0].wide
+        self._above = larger[0] if simple else None
         self._forget_published()
         self._settle()
         self._lock = threading.Lock()
@@ -168,179 +187,194 @@ class BlockCounter(Counter):
         """Count one step's input and return the live total: see :class:`Counter`."""
         if self._lineage is not Lineage.current:
             require_lineage(self._lineage)
-        grid = self._grid
-        largest = grid.largest_sum
-        if item.__class__ is not int or not grid.plain or not -largest <= item <= largest:
+        grid, largest = self._grid, self._largest
+        plain = grid.plain
+        if item.__class__ is not int or not plain or not -largest <= item <= largest:
             item = grid.one(item)
         lock = self._lock
         lock.acquire()  # a with statement would take as long as a draw
         try:
-            self._require_room(item)
-            noisy = self._stepped(item)
-            return noisy if grid.plain else grid.output(noisy)
+            bound = self._bound + (_farthest(item) if grid.width else abs(item))
+            if bound > largest:
+                bound = self._require_room(bound - self._bound)
+            step = self._time + 1
+            if step < self._quiet:
+                output = self._quiet_step(step, item)
+            else:
+                output = self._any_step(step, item)
+            self._bound = bound
+            return output if plain else grid.output(output)
         finally:
             lock.release()
 
-    def _require_room(self, items: Any) -> None:
+    def _require_room(self, added: int) -> int:
         """Refuse inputs that could take a count or a total out of the exact range."""
-        if items.__class__ is int:
-            added = items if items >= 0 else -items
-        else:
-            added = len(items) if items.ndim > len(self.shape) else 1
-            added *= max(int(items.max(initial=0)), -int(items.min(initial=0)))
-        if self._bound + added > self._grid.largest_sum:
-            counts = [self._total, *(level.open for level in self._levels)]
-            self._bound = sum(int(np.max(np.abs(count))) for count in counts)
-            if self._bound + added > self._grid.largest_sum:
-                exponent = self._grid.largest_sum.bit_length() - 1
-                raise SumOverflowError(
-                    f"sum could pass +-2**{exponent} and lose exactness; start a new counter"
-                )
-        self._bound += added
+        counts = [self._total, *(level.open for level in self._levels)]
+        bound = sum(_farthest(np.asarray(count)) for count in counts) + added
+        if bound > self._largest:
+            raise SumOverflowError(
+                f"sum could pass +-2**{self._largest.bit_length() - 1} and lose exactness; start a"
+                " new counter"
+            )
+        return bound
 
-    def _stepped(self, item: Any) -> Any:
-        step = self._time + 1
-        if step < self._quiet:  # nothing but a block of one step opens, ends and is published
-            levels, draw = self._levels, self._single
-            above = levels[1]
-            value = item + draw(step)
-            total = self._total
-            total += value
-            opened = above.open
-            opened += item
-            self._total, above.open, self._time = total, opened, step
-            if above.tied:
-                numerator = self._numerator
-                numerator += self._slope
-                self._numerator = numerator
-                output = numerator // self._whole
-                output += total
-                output += self._shared
-            else:
-                below = above.below
-                below += value
-                above.below = below
-                output = total + self._shared
-            self._keep(0, 0, step, value)
-            return output
+    def _quiet_step(self, step: int, item: Any) -> Any:
+        """A step in which nothing but a block of one step opens, ends and is published."""
+        value = item + self._single(step)
+        total, above = self._total, self._levels[1]
+        total += value
+        above.open += item
+        self._total, self._time = total, step
+        self._quiet_values.append(value)
+        if above.tied:
+            numerator = self._numerator
+            numerator += self._slope
+            self._numerator = numerator
+            return total + numerator // self._whole
+        above.below += value
+        return total + self._shared
+
+    def _any_step(self, step: int, item: Any) -> Any:
+        self._keep_quiet()
         self._open_blocks(step)
         first = self._levels[0]
         first.open = first.open + item
         self._end_blocks(step)
         self._time = step
-        self._publish(step)
+        if step >= self._next_due:
+            self._publish_waiting(step)
         self._settle()
         return self._total + sum(self._shares.values())
 
-    def _drawn(self, level: _Level, block: int) -> list[Any]:
+    def _drawn(self, level: _Level, block: int) -> Any:
         if self._grid.width is None:
-            return list(level.chain.one(self._source, block))
+            return level.chain.one(self._source, block)
         rows = level.chain.many(self._source, range(block, block + 1), self._grid.width)
         return [row[0] for row in rows]
 
-    def _children_of(self, level: _Level, block: int) -> Ahead:
+    def _children_of(
+        self, level: _Level, block: int, saved: Iterator[bytes] | None = None
+    ) -> Ahead:
         """The noises of the children of a tied block, from the child with this number on."""
         law, width = self._levels[level.number - 1].chain.sharpest, self._grid.width
         if isinstance(self._source, SystemNoise):
-            return Ratchet(law, width)
+            return Ratchet(law, width, None if saved is None else next(saved))
         return Named(self._source, law, level.number - 1, block, width)
 
     def _open_blocks(self, step: int) -> None:
-        above: _Level | None = None
-        for level in reversed(self._levels):
-            block, into = divmod(step - 1, level.length)
-            if level.ahead and not into:
-                if above is not None and above.tied:
-                    assert above.children is not None
-                    level.noise = [above.children.next()]
-                else:
-                    level.noise = self._drawn(level, block + 1)
-                if level.tied:
-                    level.children = self._children_of(level, block * level.ratio + 1)
-                    difference = level.noise[0] - level.children.total(level.ratio)
-                    level.ties.append(difference)
-                    self._keep(level.number, ANNOUNCED, step - 1 + level.length, difference)
-            above = level
+        opening = []
+        for level in self._ahead:
+            if (step - 1) % level.length:
+                break
+            opening.append(level)
+        for level in reversed(opening):
+            block = (step - 1) // level.length
+            if level.number == level.group[-1]:
+                level.noise = self._drawn(level, block + 1)
+            else:
+                children = self._levels[level.number + 1].children
+                assert children is not None
+                level.noise = [children.next()]
+            if level.tied:
+                level.children = self._children_of(level, block * level.ratio + 1)
+                difference = level.noise[0] - level.children.total(level.ratio)
+                level.ties.append(difference)
+                self._keep(level.number, ANNOUNCED, step - 1 + level.length, difference)
 
     def _end_blocks(self, step: int) -> None:
-        levels = self._levels
-        for level in levels:
-            block, into = divmod(step, level.length)
-            if into:
+        above = None
+        for level in self._levels:
+            if step % level.length:
                 break
             count, level.open = level.open, self._zeros()
-            noises = self._drawn(level, block) if level.noise is None else level.noise
+            noises = level.noise or self._drawn(level, step // level.length)
             level.noise = level.children = None
             values = [count + noise for noise in noises]
             jump = level.ties[-1] if level.tied else values[0] - level.below
             level.below = self._zeros()
-            jumps = [jump, *(new - old for old, new in pairwise(values))]
-            for waiting, value, jump in zip(level.waiting, values, jumps, strict=True):
-                waiting.append((value, jump))
-            if level.number + 1 < len(levels):
-                above = levels[level.number + 1]
+            if level.at_once:
+                self._publish(level, 0, step, values[0], jump)
+            else:
+                level.waiting[0].append((values[0], jump))
+                for stage in range(1, len(values)):
+                    level.waiting[stage].append((values[stage], values[stage] - values[stage - 1]))
+            if level.number + 1 < len(self._levels):
+                above = self._levels[level.number + 1]
                 above.open = above.open + count
                 if not above.tied:
                     above.below = above.below + values[-1]
 
-    def _publish(self, step: int) -> None:
-        for level in self._levels:
-            for stage, lag in enumerate(level.lags):
-                if step > lag and not (step - lag) % level.length:
-                    value, jump = level.waiting[stage].popleft()
-                    self._keep(level.number, stage, step - lag, value)
-                    if level.tied and stage == 0:
-                        level.ties.popleft()
-                    self._total = self._total + jump
+    def _publish_waiting(self, step: int) -> None:
+        for level, stage, lag in self._stages:
+            if step > lag and not (step - lag) % level.length:
+                self._publish(level, stage, step - lag, *level.waiting[stage].popleft())
+
+    def _publish(self, level: _Level, stage: int, end: int, value: Any, jump: Any) -> None:
+        self._keep(level.number, stage, end, value)
+        if level.tied and stage == 0:
+            level.ties.popleft()
+        self._total = self._total + jump
 
     def _settle(self) -> None:
-        """Share the announced differences as of now, and find the step until which only blocks of
+        """Share the announced differences as of now, and find the step up to which only blocks of
         one step come and go."""
         step, levels = self._time, self._levels
-        for group in self._shares:
-            numerator, whole = 0, levels[group[-1]].length // levels[group[0]].length
-            for level in (levels[number] for number in group[1:]):
-                frontier = levels[group[0]].due(step, 0) * levels[group[0]].length
-                part = frontier % level.length // levels[group[0]].length
-                if part:
-                    factor = part * (levels[group[-1]].length // level.length)
-                    numerator = numerator + _exact(level, level.ties[0]) * factor
-            self._shares[group] = _rounded(numerator, whole)
-        first = levels[0]
-        self._quiet = 0
-        if first.length > 1 or first.lags != [0] or len(levels) == 1:
+        for group, before in self._covered.items():
+            smallest = levels[group[0]]
+            covered = max(0, step - smallest.lags[0]) // smallest.length
+            if covered != before:
+                self._covered[group] = covered
+                self._shares[group] = self._share(group, covered)
+        if step >= self._next_due:
+            self._next_due = (
+                min(
+                    (max(0, step - lag) // level.length * level.length + level.length + lag)
+                    for level, _, lag in self._stages
+                )
+                if self._stages
+                else LONGEST
+            )
+        self._quiet, above = 0, self._above
+        if above is None or (step % above.length == 0 and self._opens(step)):
             return
-        above, now = levels[1], step % levels[1].length
-        if now == 0 or above.wide:
-            return
-        quiet = step - now + above.length
-        for level in levels[1:]:
-            for lag in level.lags:
-                if lag:
-                    ended = max(0, step - lag) // level.length
-                    quiet = min(quiet, (ended + 1) * level.length + lag)
-        self._quiet = quiet
+        self._quiet = min(self._next_due, step - step % above.length + above.length)
         self._shared = sum(share for group, share in self._shares.items() if group[0])
         if above.tied:
             assert above.children is not None
-            children, whole = above.children, levels[above.group[-1]].length
-            self._single = lambda _step: children.next()
-            self._slope, self._numerator, self._whole = self._zeros(), self._zeros(), 2 * whole
+            whole = levels[above.group[-1]].length
+            self._single, self._whole = above.children.next, 2 * whole
+            self._slope, numerator = 0, whole + 2 * whole * self._shared
             for level in levels[1 : above.group[-1] + 1]:
                 twice = 2 * (whole // level.length) * level.ties[0]
                 self._slope = self._slope + twice
-                self._numerator = self._numerator + twice * (step % level.length)
-            self._numerator = self._numerator + whole
+                numerator = numerator + twice * (step % level.length)
+            self._numerator = numerator
+        elif self._grid.width is None:
+            self._single = partial(self._source.one, levels[0].chain.sharpest, 0, 0)
         else:
-            law, source, width = first.chain.sharpest, self._source, self._grid.width
-            if width is None:
-                one = source.one
-                self._single = lambda step: one(law, 0, 0, step)
-            else:
-                many = source.many
-                self._single = lambda step: many(law, 0, range(1), range(step, step + 1), width)[
-                    0, 0
-                ]
+            self._single = self._row
+
+    def _opens(self, step: int) -> bool:
+        """Whether a block that draws its noise ahead opens after a step; those of one step always
+        do."""
+        return any(step % level.length == 0 for level in self._ahead if level.number)
+
+    def _row(self, step: int) -> Rows:
+        law, width = self._levels[0].chain.sharpest, self._grid.width or 1
+        row: Rows = self._source.many(law, 0, range(1), range(step, step + 1), width)[0, 0]
+        return row
+
+    def _share(self, group: range, covered: int) -> Any:
+        """What the part of open tied blocks that is covered gets of their differences; ``covered``
+        is the number of the smallest blocks that are out."""
+        smallest, largest = self._levels[group[0]], self._levels[group[-1]]
+        numerator, whole = 0, largest.length // smallest.length
+        for level in self._levels[group[1] : group[-1] + 1]:
+            per = level.length // smallest.length
+            if covered % per:
+                factor = covered % per * (whole // per)
+                numerator = numerator + _exact(level, level.ties[0]) * factor
+        return _rounded(numerator, whole)
 
     # Many steps
     # --------------------------------------------------------------------------------------------
@@ -352,12 +386,18 @@ class BlockCounter(Counter):
         array = grid.many(items)
         width = grid.width or 1
         with self._lock:
-            self._require_room(array)
+            bound = self._bound + len(array) * _farthest(array)
+            if bound > self._largest:
+                bound = self._require_room(bound - self._bound)
+            self._bound = bound
             released = np.empty(array.shape, dtype=np.int64)
             if width >= _WIDE:
                 for place, row in enumerate(array):
-                    released[place] = self._stepped(row)
+                    step = self._time + 1
+                    take = self._quiet_step if step < self._quiet else self._any_step
+                    released[place] = take(step, row)
             else:
+                self._keep_quiet()
                 rows = max(1, _AT_ONCE // width)
                 for start in range(0, len(array), rows):
                     part = slice(start, start + rows)
@@ -372,7 +412,13 @@ class BlockCounter(Counter):
         if self._numbers >= 0:
             self._kept.append((level, stage, end, value))
 
-    def _keep_many(self, level: int, stage: int, end: int, values: Rows) -> None:
+    def _keep_quiet(self) -> None:
+        """Keep the figures of the quiet steps up to now."""
+        if self._quiet_values:
+            values, self._quiet_values = self._quiet_values, []
+            self._keep_many(0, 0, self._time + 1 - len(values), values)
+
+    def _keep_many(self, level: int, stage: int, end: int, values: Rows | list[Any]) -> None:
         """Keep the numbers of adjacent blocks, the first of which ends at ``end``."""
         self._numbers -= len(values)
         if self._numbers >= 0 and len(values):
@@ -380,8 +426,9 @@ class BlockCounter(Counter):
 
     def _forget_published(self) -> None:
         self._kept: list[tuple[int, int, int, Any]] = []
-        self._many: list[tuple[int, int, int, Rows]] = []
-        self._numbers = _MOST_KEPT // (self._grid.width or 1) + 1
+        self._many: list[tuple[int, int, int, Rows | list[Any]]] = []
+        self._quiet_values = []
+        self._numbers = _MOST_KEPT // (self._grid.width or 1)
 
     def figures(self) -> list[Figure]:
         """What was published since the last call, in the order of publication.
@@ -392,13 +439,14 @@ class BlockCounter(Counter):
         call; a saved state does not hold them.
         """
         with self._lock:
+            self._keep_quiet()
             kept, lost = self._kept, self._numbers < 0
             for level, stage, end, values in self._many:
                 length = self._levels[level].length
-                listed = values.tolist() if values.ndim == 1 else values
+                listed = values.tolist() if isinstance(values, np.ndarray) else values
                 kept.extend(
                     (level, stage, end + place * length, value)
-                    for place, value in enumerate(listed)
+                    for place, value in enumerate(values if self.shape else listed)
                 )
             self._forget_published()
         if lost:
@@ -427,13 +475,13 @@ class BlockCounter(Counter):
         """The state as versioned bytes: see :meth:`Counter.save`."""
         require_lineage(self._lineage)
         with self._lock:
-            rows = [self._total]
-            keys = []
+            rows: list[Any] = []
+            ratchets = []
             for level in self._levels:
                 rows += [level.open, level.below, *(level.noise or ()), *level.ties]
                 rows += [number for waiting in level.waiting for both in waiting for number in both]
                 if isinstance(level.children, Ratchet):
-                    keys.append(level.children.key.hex())
+                    ratchets.append(level.children.state)
             return SavedState(
                 mechanism=self._mechanism,
                 width=self._grid.width,
@@ -441,17 +489,18 @@ class BlockCounter(Counter):
                 time=self._time,
                 total=np.asarray(self._total, dtype=np.int64),
                 delayed=np.empty((0, *self.shape), dtype=np.int64),
-                tails=np.array(rows[1:], dtype=np.int64),
-                keys=tuple(keys),
+                tails=np.array(rows, dtype=np.int64),
+                ratchets=tuple(ratchets),
             ).to_bytes()
 
     def _restore(self, state: SavedState) -> None:
-        """Continue from a state whose number of rows fits its time."""
         scalar = state.width is None
         rows = iter(state.tails.tolist() if scalar else state.tails)
-        keys = iter(state.keys)
+        ratchets = iter(state.ratchets)
         self._total = int(state.total) if scalar else state.total
         self._time = time = state.time
+        self._bound = self._largest  # the next input finds the true one
+        self._next_due = 0
         for level in self._levels:
             level.open, level.below = next(rows), next(rows)
             if level.ahead and time % level.length:
@@ -463,14 +512,12 @@ class BlockCounter(Counter):
                 for _ in range(time // level.length - level.due(time, stage)):
                     waiting.append((next(rows), next(rows)))
             if level.tied and time % level.length:
-                below = self._levels[level.number - 1]
-                level.children = self._children_of(level, -(-time // below.length) + 1)
-                if isinstance(level.children, Ratchet):
-                    try:
-                        level.children.key = bytes.fromhex(next(keys))
-                    except (StopIteration, ValueError):
-                        raise damaged() from None
-        if any(True for _ in keys):
+                child = -(-time // self._levels[level.number - 1].length) + 1
+                try:
+                    level.children = self._children_of(level, child, ratchets)
+                except (StopIteration, ValueError):
+                    raise damaged() from None
+        if any(True for _ in ratchets):
             raise damaged()
         self._settle()
 
@@ -652,8 +699,7 @@ class _Chunk:
             numerator: Any = 0
             for level in levels[1:]:
                 per = level.length // smallest.length
-                repeated, part = self._repeated(level, per, done + 1, after + 1)
-                numerator = numerator + repeated * (part * (whole // per))
+                numerator = numerator + self._parts(level, per, whole // per, done + 1, after + 1)
             shares = _rounded(numerator, whole)
             if smallest.number == 0 and smallest.length == 1 and smallest.lags[0] == 0:
                 each_step = shares
@@ -665,19 +711,27 @@ class _Chunk:
                 self._out[place :: smallest.length][: after - done] += jumps
         return each_step
 
-    def _repeated(self, level: _Level, per: int, first: int, after: int) -> tuple[Any, Any]:
-        """For each number of blocks of the smallest level from ``first`` on: the difference of the
-        tied block that is open then, and how many blocks of it are covered."""
+    def _parts(self, level: _Level, per: int, factor: int, first: int, after: int) -> Any:
+        """For each number of smallest blocks from ``first`` on: how many of them the open block of
+        a tied level holds, times ``factor`` and its difference."""
         ties, out = self._ties[level.number], level.due(self._now, 0)
         begin, end = first // per, (after - 1) // per + 1
-        starts = np.arange(begin, end) * per
-        times = np.diff(np.clip(np.append(starts, end * per), first, after))
-        used = ties[begin - out : end - out]
-        if len(used) < len(times):  # the next block is not open yet, and none of it is covered
-            used = np.concatenate([used, np.zeros_like(ties[:1])])
-        part = np.arange(first, after) - np.repeat(starts, times)
-        repeated = _exact(level, np.repeat(used, times, axis=0))
-        return repeated, part.reshape(-1, *(1 for _ in self._tail))
+        used = _exact(level, ties[begin - out : end - out]) * factor
+        if len(used) < end - begin:  # the next block is not open yet, and none of it is covered
+            used = np.concatenate([used, np.zeros_like(used, shape=(1, *self._tail))])
+        if per <= after - first:
+            parts = np.arange(per).reshape(1, per, *(1 for _ in self._tail))
+            all_parts = (used[:, np.newaxis] * parts).reshape(-1, *self._tail)
+            return all_parts[first - begin * per : after - begin * per]
+        starts = np.arange(begin, end + 1) * per
+        times = np.diff(np.clip(starts, first, after))
+        parts = np.arange(first, after) - np.repeat(starts[:-1], times)
+        return np.repeat(used, times, axis=0) * parts.reshape(-1, *(1 for _ in self._tail))
+
+
+def _farthest(numbers: Any) -> int:
+    """The largest absolute value."""
+    return max(int(numbers.max(initial=0)), -int(numbers.min(initial=0)))
 
 
 def _prefix_sums(rows: Rows) -> Rows:

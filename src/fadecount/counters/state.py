@@ -27,7 +27,7 @@ from fadecount.checks import LONGEST, require_integer
 from fadecount.counters.path import law_of
 from fadecount.errors import SavedStateError
 from fadecount.mechanisms import CARRY, Blocks, Mechanism
-from fadecount.noise import KEY_BYTES, NoiseSource, SystemNoise
+from fadecount.noise import NoiseSource, SystemNoise
 
 _MARKER = b"FADECNT"
 _VERSION = 1
@@ -49,8 +49,8 @@ class SavedState:
     total: NDArray[np.int64]
     delayed: NDArray[np.int64]
     tails: NDArray[np.int64]
-    keys: tuple[str, ...] = ()
-    """The keys of ratchets (:mod:`fadecount.noise.ratchet`), in hexadecimal."""
+    ratchets: tuple[bytes, ...] = ()
+    """The states of noise that is drawn ahead (:mod:`fadecount.noise.ratchet`)."""
 
     def to_bytes(self) -> bytes:
         header: dict[str, Any] = {
@@ -61,8 +61,8 @@ class SavedState:
             "delayed": len(self.delayed),
             "tails": len(self.tails),
         }
-        if self.keys:
-            header["keys"] = self.keys
+        if self.ratchets:
+            header["ratchets"] = [ratchet.hex() for ratchet in self.ratchets]
         text = json.dumps(header).encode()
         arrays = (self.total, self.delayed, self.tails)
         body = b"".join(each.astype("<i8").tobytes() for each in arrays)
@@ -120,7 +120,7 @@ class SavedState:
             total=rows[0],
             delayed=rows[1 : 1 + delayed],
             tails=rows[1 + delayed :],
-            keys=tuple(map(_key, header.get("keys", ()))),
+            ratchets=tuple(bytes.fromhex(each) for each in header.get("ratchets", ())),
         )
 
 
@@ -134,12 +134,6 @@ def _integer(value: object, *, minimum: int) -> int:
     return require_integer(
         "saved number", value, minimum=minimum, maximum=LONGEST, remedy="take an intact copy"
     )
-
-
-def _key(text: object) -> str:
-    if not isinstance(text, str) or len(bytes.fromhex(text)) != KEY_BYTES:
-        raise ValueError("state holds no key where one is due")
-    return text
 
 
 def _within(numbers: NDArray[np.int64], bound: int) -> bool:

@@ -89,6 +89,8 @@ class Chain:
         """The noises of one block of a single count, for each stage from the first."""
         stage, level = len(self._differences), self._level
         noises = [source.one(self.sharpest, level, stage, block)]
+        if not stage:
+            return noises
         for difference in reversed(self._differences):
             stage -= 1
             noises.append(noises[-1] + source.one(difference, level, stage, block))

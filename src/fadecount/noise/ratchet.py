@@ -2,7 +2,7 @@
 
 The sum of all children's noises is announced when the block opens, each of them is needed again
 when its child opens, and none may explain a figure that is out. So only a 32-byte key ``k`` is
-kept. It gives the next child's noise, and
+kept. It gives the noise of the next child, and
 
     k_(i+1), seed_i = the two halves of BLAKE2b-512(k_i).
 
@@ -11,13 +11,17 @@ state learns the noises of children to come, and none of a child that has begun:
 would have to be inverted. Given a fresh key from the operating system, the seeds are as good as
 independent uniform ones for anyone without it, and so are the words of AES-256 in counter mode
 under them. The law is exactly that of :mod:`fadecount.noise.laplace`.
+
+A single count takes 16 children from one seed, two bytes each (see the table of prefixes there; the
+few draws that these do not determine take further words from a hash of the seed). At most 15 noises
+wait then, beside the key; each is forgotten when its child has begun.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from functools import lru_cache
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,12 +31,11 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 
 from fadecount.noise.entropy import unpredictable
-from fadecount.noise.laplace import UNDETERMINED, DiscreteLaplace, prefix_table
+from fadecount.noise.laplace import UNDETERMINED, DiscreteLaplace, completed, prefix_table
 from fadecount.noise.source import NoiseSource, fresh
 
 KEY_BYTES = 32
-_KEPT_AHEAD = 1 << 22
-"""How many noises a ratchet that ran ahead may hold until they are used, to save a second draw."""
+_AT_ONCE = 16
 
 
 class Ahead(Protocol):
@@ -41,7 +44,7 @@ class Ahead(Protocol):
     def total(self, count: int) -> Any:
         """The sum of the next ``count`` noises, without using them up."""
 
-    def next(self) -> Any:
+    def next(self, _step: int = 0) -> Any:
         """The noise of the next child."""
 
 
@@ -49,40 +52,61 @@ class Ratchet:
     """Noises drawn ahead of a single count (``width`` None) or of ``width`` counts. See the
     module."""
 
-    __slots__ = ("_ahead", "_law", "_width", "key")
+    __slots__ = ("_key", "_law", "_table", "_waiting", "_width")
 
-    def __init__(self, law: DiscreteLaplace, width: int | None, key: bytes | None = None) -> None:
+    def __init__(self, law: DiscreteLaplace, width: int | None, state: bytes | None = None) -> None:
+        """A fresh one, or that of a saved ``state``; another one is refused with a
+        ``ValueError``."""
         self._law, self._width = law, width
-        self.key = unpredictable(KEY_BYTES) if key is None else key
-        self._ahead: deque[tuple[bytes, Any]] = deque()
+        self._table = _table(law.scale) if law.tabled and width is None else None
+        self._waiting: list[Any] = []
+        self._key = unpredictable(KEY_BYTES) if state is None else state[:KEY_BYTES]
+        if state is not None:
+            self._waiting = np.frombuffer(state[KEY_BYTES:], dtype="<i8").tolist()
+            most = _AT_ONCE if width is None else 1
+            if len(self._key) < KEY_BYTES or len(self._waiting) >= most:
+                raise ValueError("state must hold a key, and fewer numbers than are drawn at once")
+
+    @property
+    def state(self) -> bytes:
+        """All that is needed to go on; it explains no noise that was used."""
+        return self._key + np.array(self._waiting, dtype="<i8").tobytes()
 
     def total(self, count: int) -> Any:
-        key, total = self.key, 0 if self._width is None else np.zeros(self._width, dtype=np.int64)
-        kept = count * (self._width or 1) <= _KEPT_AHEAD
-        for _ in range(count):
-            key, noise = self._drawn(key)
-            total += noise
-            if kept:
-                self._ahead.append((key, noise))
+        if not self._waiting:
+            self._key, self._waiting = self._drawn(self._key)
+        key, waiting = self._key, self._waiting
+        total: Any = sum(waiting[-count:])
+        count -= len(waiting)
+        while count > 0:
+            key, waiting = self._drawn(key)
+            total = total + sum(waiting[-count:])
+            count -= len(waiting)
         return total
 
-    def next(self) -> Any:
-        self.key, noise = self._ahead.popleft() if self._ahead else self._drawn(self.key)
-        return noise
+    def next(self, _step: int = 0) -> Any:
+        waiting = self._waiting
+        if not waiting:
+            self._key, waiting = self._drawn(self._key)
+            self._waiting = waiting
+        return waiting.pop()
 
-    def _drawn(self, key: bytes) -> tuple[bytes, Any]:
-        """The key after this one, and the noise of this one."""
+    def _drawn(self, key: bytes) -> tuple[bytes, list[Any]]:
+        """The key after this one, and the noises of this one: the next is the last."""
         digest = blake2b(key).digest()
+        key, seed = digest[:KEY_BYTES], digest[KEY_BYTES:]
         if self._width is not None:
-            words = _SeededWords(digest[KEY_BYTES:])
-            return digest[:KEY_BYTES], fresh(self._law, np.empty(self._width, np.int64), words)
-        word = int.from_bytes(digest[KEY_BYTES : KEY_BYTES + 8], "little")
-        draw = _table(self._law.scale)[word >> 49 << 1 | word & 1] if self._law.tabled else None
-        if draw is None:  # the first bits of the word do not determine the draw
-            further = _SeededWords(blake2b(digest[KEY_BYTES:], digest_size=32).digest())
-            one = np.array([word], dtype=np.uint64)
-            draw = int(self._law.from_words(one, lambda _at, _asked: int(further(1)[0]))[0])
-        return digest[:KEY_BYTES], draw
+            row = np.empty(self._width, dtype=np.int64)
+            return key, [fresh(self._law, row, _SeededWords(seed))]
+        if self._table is None:
+            words = _SeededWords(seed)
+            return key, self._law.from_words(words(_AT_ONCE), words.one).tolist()
+        draws = list(itemgetter(*memoryview(seed).cast("H"))(self._table))
+        if None in draws:
+            words = _SeededWords(blake2b(seed, digest_size=32).digest())
+            whole = completed(np.frombuffer(seed, dtype=np.uint16), words(_AT_ONCE))
+            draws = self._law.from_words(whole, words.one).tolist()
+        return key, draws
 
 
 class Named:
@@ -101,7 +125,7 @@ class Named:
     def total(self, count: int) -> Any:
         return sum(self._one(self._block + place) for place in range(count))
 
-    def next(self) -> Any:
+    def next(self, _step: int = 0) -> Any:
         self._block += 1
         return self._one(self._block - 1)
 
@@ -122,6 +146,9 @@ class _SeededWords:
 
     def __call__(self, count: int) -> NDArray[np.uint64]:
         return np.frombuffer(self._cipher.update(bytes(8 * count)), dtype="<u8").astype(np.uint64)
+
+    def one(self, _position: int, _asked: int) -> int:
+        return int(self(1)[0])
 
 
 @lru_cache(maxsize=64)
