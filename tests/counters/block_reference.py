@@ -33,13 +33,13 @@ def published(
                     value = sum(counts[start:end]) + noise(number, block, stage)
                     records[end + lag].append((number, start, end, stage, value))
     for step in records:
-        records[step].sort(key=lambda each: (each[3] >= 0, each[0] if each[3] >= 0 else -each[0], each[3]))
+        records[step].sort(
+            key=lambda each: (each[3] >= 0, each[0] if each[3] >= 0 else -each[0], each[3])
+        )
     return dict(records)
 
 
-def live_totals(
-    mechanism: fc.Blocks, counts: list[int], noise: Noise
-) -> list[int]:
+def live_totals(mechanism: fc.Blocks, counts: list[int], noise: Noise) -> list[int]:
     """The live total after each step, from what is published by then."""
     records, figures, totals = published(mechanism, counts, noise), {}, []
     for step in range(1, len(counts) + 1):

@@ -535,11 +535,12 @@ class Blocks(Mechanism):
 
 def _level_from_fields(fields: Any) -> Level:
     """A level as JSON has it: plain integers only."""
-    if set(fields) != {"length", "stages", "tied"} or not 1 <= len(fields["stages"]) <= MOST_LEVELS:
+    stages = fields["stages"]
+    whole = isinstance(stages, list) and 1 <= len(stages) <= MOST_LEVELS
+    if not whole or fields.keys() != {"length", "stages", "tied"}:
         raise TypeError("not a level")
-    stages = [(lag, budget) for lag, budget in fields["stages"]]
-    if any(type(number) is not int for stage in stages for number in stage):
-        raise TypeError("not integers")
+    if any(len(stage) != 2 or {*map(type, stage)} != {int} for stage in stages):
+        raise TypeError("not stages")
     return Level.of_stages(fields["length"], stages, tied=fields["tied"])
 
 
