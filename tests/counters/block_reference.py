@@ -7,7 +7,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from math import floor
 
+import numpy as np
+from numpy.typing import NDArray
+
 import fadecount as fc
+from fadecount.noise import Law
 
 ANNOUNCED = -1
 Noise = Callable[[int, int, int], int]
@@ -68,3 +72,44 @@ def _total(mechanism: fc.Blocks, step: int, figures: dict[tuple[int, int, int], 
                 share += Fraction(frontier % length, length) * figures[number, end, ANNOUNCED]
         total += floor(share + Fraction(1, 2))
     return total
+
+
+class NamedNoise:
+    """Gives each variable (level, stage, block) the value of its name and key, again and again."""
+
+    def __init__(self, seed: int = 0, spread: int = 9) -> None:
+        self._seed, self._spread = seed, spread
+
+    def value(self, level: int, stage: int, block: int, key: int = 0) -> int:
+        mixed = (
+            self._seed * 7919 + level * 104729 + stage * 1299709 + block * 15485863 + key * 32452843
+        )
+        mixed = (mixed + 17) * 0x9E3779B97F4A7C15 % (1 << 64) >> 20
+        return mixed % (2 * self._spread + 1) - self._spread
+
+    def one(self, law: Law, level: int, round_number: int, node: int) -> int:
+        assert law.scale > 0
+        return self.value(level, round_number, node)
+
+    def many(
+        self, law: Law, level: int, rounds: range, nodes: range, width: int
+    ) -> NDArray[np.int64]:
+        assert law.scale > 0
+        values = [
+            self.value(level, each, node, key)
+            for each in rounds
+            for node in nodes
+            for key in range(width)
+        ]
+        array = np.array(values, dtype=np.int64).reshape(len(rounds), len(nodes), width)
+        array.flags.writeable = False
+        return array
+
+    def of(self, mechanism: fc.Blocks, key: int = 0) -> Noise:
+        """The noise of a stage: the sharpest one and the differences down to it."""
+
+        def noise(level: int, block: int, stage: int) -> int:
+            stages = range(stage, len(mechanism.levels[level].stages))
+            return sum(self.value(level, each, block, key) for each in stages)
+
+        return noise

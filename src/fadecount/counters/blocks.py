@@ -34,10 +34,9 @@ from fadecount.checks import LONGEST, require_integer
 from fadecount.counters.counter import Counter
 from fadecount.counters.grid import LARGEST_RESOLUTION, Grid
 from fadecount.counters.state import SavedState, damaged
-from fadecount.errors import ParameterError, SumOverflowError, bad_parameter
+from fadecount.errors import ParameterError, SumOverflowError
 from fadecount.mechanisms import ANNOUNCED, Blocks, Figure, scale_of
 from fadecount.noise import (
-    LARGEST_SCALE,
     Ahead,
     Chain,
     Lineage,
@@ -142,12 +141,6 @@ class BlockCounter(Counter):
             )
         self._grid = Grid(resolution_bits, width)
         self._mechanism, self._source = mechanism, source
-        smallest = min(level.epsilon for level in mechanism.levels)
-        if scale_of(smallest, self._grid.bits) > LARGEST_SCALE:
-            bound = "coarser for a budget so small"
-            raise bad_parameter(
-                "resolution_bits", resolution_bits, bound, "use fewer bits or a larger budget"
-            )
         self._time, self._total, self._bound = 0, self._zeros(), 0
         self._largest = self._grid.largest_sum
         self._levels = [
@@ -209,8 +202,8 @@ class BlockCounter(Counter):
 
     def _require_room(self, added: int) -> int:
         """Refuse inputs that could take a count or a total out of the exact range."""
-        counts = [self._total, *(level.open for level in self._levels)]
-        bound = sum(_farthest(np.asarray(count)) for count in counts) + added
+        inside = sum(_farthest(np.asarray(level.open)) for level in self._levels)
+        bound = max(_farthest(np.asarray(self._total)), inside) + added
         if bound > self._largest:
             raise SumOverflowError(
                 f"sum could pass +-2**{self._largest.bit_length() - 1} and lose exactness; start a"
