@@ -39,6 +39,7 @@ def main(words: list[str] | None = None) -> int:
 
     _say("counters, draws and peers, interleaved")
     ours = [*cases.counters(), *cases.gaussian_counters(), *cases.head_start(), *cases.draws()]
+    ours += cases.block_counters()
     work = [cases.floor(), *ours, peers.textbook(), *peers.peers(_say)]
     results = interleaved(work, repeats=arguments.repeats)
     _say("memory of long streams")
@@ -114,6 +115,19 @@ def _speed_checks(results: list[Result]) -> list[Check]:
             value=broad.median / normal.median,
             must=2.0,
             goal=1.0,
+            unit=" x",
+        ),
+    ]
+    scalar, rows, row, blocks = (found[case.name] for case in cases.block_counters())
+    checks += [
+        Check(name=scalar.name, value=scalar.floors, must=0.5, goal=0.25, unit=" floors"),
+        Check(name=rows.name, value=rows.floors, must=0.3, goal=0.2, unit=" floors"),
+        Check(name=row.name, value=row.floors, must=0.3, goal=0.2, unit=" floors"),
+        Check(
+            name=f"{blocks.name}, over Laplace",
+            value=blocks.median / single.median,
+            must=1.0,
+            goal=0.8,
             unit=" x",
         ),
     ]

@@ -82,7 +82,7 @@ def same_every_way(mechanism: fc.Blocks, count: int, chance: random.Random) -> b
         if chance.random() < 0.5:
             figures += mixed.figures()
             mixed = fc.Counter._resume_with_noise(mixed.save(), NamedNoise(seed))
-    equal = bulk.extend(items).tolist() == outputs == seen
+    equal: bool = bulk.extend(items).tolist() == outputs == seen
     equal &= single.figures() == bulk.figures() == [*figures, *mixed.figures()]
     if not equal:
         print(f"outputs differ: {mechanism!r}, seed {seed}")

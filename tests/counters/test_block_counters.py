@@ -27,7 +27,7 @@ from fadecount.errors import (
 )
 from fadecount.mechanisms import ANNOUNCED, Figure
 from fadecount.mechanisms.noise_law import variance_of
-from fadecount.noise import Law, Lineage
+from fadecount.noise import Law, Lineage, Ratchet
 from tests.counters.block_reference import NamedNoise, live_totals, published
 from tests.mechanisms.block_oracles import random_design
 
@@ -360,8 +360,10 @@ class TestStates:
         """The state after a child has begun gives the noises of later ones only."""
         counter = fc.Counter(SMALL)
         counter.extend([0] * 37)
-        level = counter._levels[4]
-        before = level.children.state
+        assert isinstance(counter, BlockCounter)
+        children = counter._levels[4].children
+        assert isinstance(children, Ratchet)
+        before = children.state
         counter.extend([0] * 30)
         assert before[:32] not in counter.save()
         assert before[:32].hex().encode() not in counter.save()
@@ -369,7 +371,7 @@ class TestStates:
 
 class TestBadInput:
     def test_inputs(self) -> None:
-        counter = fc.Counter(SMALL)
+        counter: Any = fc.Counter(SMALL)
         for item in (1.5, "x", True, None, [1]):
             with pytest.raises(InputError):
                 counter.step(item)

@@ -127,14 +127,13 @@ def program_loss(mechanism: fc.Blocks, position: int, now: int) -> float:
     costs = np.array([budgets[name] for name in names], dtype=np.float64)
     solved = linprog(np.concatenate([costs, costs]), A_eq=np.hstack([matrix, -matrix]), b_eq=right)
     assert solved.status == 0
-    return float(solved.fun)
+    return float(solved.fun or 0.0)
 
 
-def chain_law(budgets: list[float], reach: int) -> dict[tuple[int, ...], Fraction]:
-    """The joint law of the noises of a chain on ``-reach .. reach``, with rational ratios in place
-    of exp(-budget): the first is the coarsest."""
-    ratios = [Fraction(budget) for budget in budgets]
-    law = {
+def chain_law(ratios: list[Fraction], reach: int) -> dict[tuple[int, ...], Fraction]:
+    """The joint law of the noises of a chain on ``-reach .. reach``, the coarsest first, with
+    rational ratios in place of exp(-budget)."""
+    law: dict[tuple[int, ...], Fraction] = {
         (z,): (1 - ratios[-1]) / (1 + ratios[-1]) * ratios[-1] ** abs(z)
         for z in range(-reach, reach + 1)
     }

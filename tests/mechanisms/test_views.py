@@ -190,7 +190,13 @@ def test_a_window_that_is_not_out_is_empty() -> None:
 
 
 def test_rounding_goes_to_the_larger_of_two() -> None:
-    halves = [Fraction(7, 2), Fraction(-7, 2), Fraction(7, 3), Fraction(-7, 3), 4]
+    halves: list[Fraction | int] = [
+        Fraction(7, 2),
+        Fraction(-7, 2),
+        Fraction(7, 3),
+        Fraction(-7, 3),
+        4,
+    ]
     assert [rounded(each) for each in halves] == [4, -3, 2, -2, 4]
 
 

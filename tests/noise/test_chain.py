@@ -39,7 +39,8 @@ def law_of_difference(scale: float, sharper: float, farthest: int) -> NDArray[np
     """Pr[M = 0], Pr[M = 1], ..."""
     coarse, sharp = math.exp(-1 / scale), math.exp(-1 / sharper)
     atom = sharp / coarse * ((1 - coarse) / (1 - sharp)) ** 2
-    law = (1 - atom) * (1 - coarse) / (1 + coarse) * coarse ** np.arange(farthest + 1)
+    powers = np.power(coarse, np.arange(farthest + 1), dtype=np.float64)
+    law: NDArray[np.float64] = (1 - atom) * (1 - coarse) / (1 + coarse) * powers
     law[0] += atom
     return law
 

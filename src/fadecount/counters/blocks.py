@@ -716,8 +716,8 @@ class _Chunk:
             parts = np.arange(per).reshape(1, per, *(1 for _ in self._tail))
             all_parts = (used[:, np.newaxis] * parts).reshape(-1, *self._tail)
             return all_parts[first - begin * per : after - begin * per]
-        starts = np.arange(begin, end + 1) * per
-        times = np.diff(np.clip(starts, first, after))
+        starts: Any = np.arange(begin, end + 1) * per
+        times: Any = np.diff(np.clip(starts, first, after))
         parts = np.arange(first, after) - np.repeat(starts[:-1], times)
         return np.repeat(used, times, axis=0) * parts.reshape(-1, *(1 for _ in self._tail))
 

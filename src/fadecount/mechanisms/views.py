@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -40,13 +40,14 @@ ANNOUNCED = -1
 
 class Figure(NamedTuple):
     """A published number about the steps ``start + 1 .. end``: the count of a block of a level at a
-    stage (from 0), or the difference that it announced (stage ``ANNOUNCED``)."""
+    stage (from 0), or the difference that it announced (stage ``ANNOUNCED``). With keys, the value
+    is an array over them."""
 
     level: int
     start: int
     end: int
     stage: int
-    value: int
+    value: Any
 
 
 class Calendar(Protocol):
@@ -307,7 +308,8 @@ def quantile(noise: Weighted, beta: float) -> float:
 
     A ``beta`` below 1e-6, and noise too wide for the grid, get Chernoff's bound, which is larger.
 
-    >>> quantile(((Fraction(1), 0.5, 1),), 0.05), quantile(((Fraction(1), 0.25, 2), (Fraction(1), 0.5, 1)), 0.05)
+    >>> one = (Fraction(1), 0.5, 1)
+    >>> quantile((one,), 0.05), quantile((one, (Fraction(1), 0.25, 2)), 0.05)
     (6.0, 17.0)
     """
     merged: Counter[tuple[Fraction, float]] = Counter()
