@@ -114,7 +114,7 @@ class BlockCounter(Counter):
 
     __slots__ = (
         *("_above", "_ahead", "_bound", "_covered", "_largest", "_levels", "_shares"),
-        *("_next_due", "_source", "_stages"),
+        *("_next_due", "_plain", "_source", "_stages"),
         *("_kept", "_many", "_numbers", "_quiet", "_quiet_values", "_time"),
         *("_numerator", "_shared", "_single", "_slope", "_whole"),
     )
@@ -142,7 +142,7 @@ class BlockCounter(Counter):
         self._grid = Grid(resolution_bits, width)
         self._mechanism, self._source = mechanism, source
         self._time, self._total, self._bound = 0, self._zeros(), 0
-        self._largest = self._grid.largest_sum
+        self._largest, self._plain = self._grid.largest_sum, self._grid.plain
         self._levels = [
             _Level(mechanism, number, self._grid.bits) for number in range(len(mechanism.levels))
         ]
@@ -180,21 +180,18 @@ class BlockCounter(Counter):
         """Count one step's input and return the live total: see :class:`Counter`."""
         if self._lineage is not Lineage.current:
             require_lineage(self._lineage)
-        grid, largest = self._grid, self._largest
-        plain = grid.plain
-        if item.__class__ is not int or not plain or not -largest <= item <= largest:
+        grid, plain = self._grid, item.__class__ is int and self._plain
+        if not plain or not -self._largest <= item <= self._largest:
             item = grid.one(item)
         lock = self._lock
         lock.acquire()  # a with statement would take as long as a draw
         try:
-            bound = self._bound + (_farthest(item) if grid.width else abs(item))
-            if bound > largest:
+            bound = self._bound + (abs(item) if grid.width is None else _farthest(item))
+            if bound > self._largest:
                 bound = self._require_room(bound - self._bound)
             step = self._time + 1
-            if step < self._quiet:
-                output = self._quiet_step(step, item)
-            else:
-                output = self._any_step(step, item)
+            take = self._quiet_step if step < self._quiet else self._any_step
+            output = take(step, item)
             self._bound = bound
             return output if plain else grid.output(output)
         finally:
@@ -328,9 +325,10 @@ class BlockCounter(Counter):
                 else LONGEST
             )
         self._quiet, above = 0, self._above
-        if above is None or (step % above.length == 0 and self._opens(step)):
+        inside = 0 if above is None else step % above.length
+        if above is None or (not inside and (above.ahead or self._opens(step))):
             return
-        self._quiet = min(self._next_due, step - step % above.length + above.length)
+        self._quiet = min(self._next_due, step - inside + above.length)
         self._shared = sum(share for group, share in self._shares.items() if group[0])
         if above.tied:
             assert above.children is not None

@@ -19,6 +19,7 @@ wait then, beside the key; each is forgotten when its child has begun.
 
 from __future__ import annotations
 
+from collections import deque
 from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
@@ -36,6 +37,9 @@ from fadecount.noise.source import NoiseSource, fresh
 
 KEY_BYTES = 32
 _AT_ONCE = 16
+_KEPT_AHEAD = 64
+"""How many draws of 16 a ratchet that ran ahead keeps in memory, to save a second one; a saved
+state does not hold them."""
 
 
 class Ahead(Protocol):
@@ -52,7 +56,7 @@ class Ratchet:
     """Noises drawn ahead of a single count (``width`` None) or of ``width`` counts. See the
     module."""
 
-    __slots__ = ("_key", "_law", "_table", "_waiting", "_width")
+    __slots__ = ("_ahead", "_key", "_law", "_table", "_waiting", "_width")
 
     def __init__(self, law: DiscreteLaplace, width: int | None, state: bytes | None = None) -> None:
         """A fresh one, or that of a saved ``state``; another one is refused with a
@@ -60,6 +64,7 @@ class Ratchet:
         self._law, self._width = law, width
         self._table = _table(law.scale) if law.tabled and width is None else None
         self._waiting: list[Any] = []
+        self._ahead: deque[tuple[bytes, list[Any]]] = deque()
         self._key = unpredictable(KEY_BYTES) if state is None else state[:KEY_BYTES]
         if state is not None:
             self._waiting = np.frombuffer(state[KEY_BYTES:], dtype="<i8").tolist()
@@ -73,22 +78,23 @@ class Ratchet:
         return self._key + np.array(self._waiting, dtype="<i8").tobytes()
 
     def total(self, count: int) -> Any:
-        if not self._waiting:
-            self._key, self._waiting = self._drawn(self._key)
-        key, waiting = self._key, self._waiting
-        total: Any = sum(waiting[-count:])
-        count -= len(waiting)
+        total: Any = sum(self._waiting[-count:])
+        key, count = self._key, count - len(self._waiting)
+        self._ahead.clear()
         while count > 0:
             key, waiting = self._drawn(key)
             total = total + sum(waiting[-count:])
             count -= len(waiting)
+            if self._width is None and len(self._ahead) < _KEPT_AHEAD:
+                self._ahead.append((key, waiting))
         return total
 
     def next(self, _step: int = 0) -> Any:
         waiting = self._waiting
         if not waiting:
-            self._key, waiting = self._drawn(self._key)
-            self._waiting = waiting
+            again = self._ahead.popleft() if self._ahead else self._drawn(self._key)
+            self._key, self._waiting = again
+            waiting = self._waiting
         return waiting.pop()
 
     def _drawn(self, key: bytes) -> tuple[bytes, list[Any]]:
