@@ -52,6 +52,8 @@ _WIDE = 1 << 13
 """From so many keys on, ``extend`` goes step by step: a row is work enough."""
 _MOST_KEPT = 1 << 22
 """How many published numbers wait for :meth:`BlockCounter.figures`."""
+_LONGEST_QUIET = 1 << 12
+"""For so many steps at most the figures of the smallest blocks are kept on their own."""
 _UNLIKELY = 64
 """No noise is farther away than so many times its scale (probability exp(-64))."""
 
@@ -114,7 +116,7 @@ class BlockCounter(Counter):
 
     __slots__ = (
         *("_above", "_ahead", "_bound", "_covered", "_largest", "_levels", "_shares"),
-        *("_next_due", "_plain", "_source", "_stages"),
+        *("_next_due", "_plain", "_scalar", "_source", "_stages"),
         *("_kept", "_many", "_numbers", "_quiet", "_quiet_values", "_time"),
         *("_numerator", "_shared", "_single", "_slope", "_whole"),
     )
@@ -148,7 +150,6 @@ class BlockCounter(Counter):
         ]
         for level in self._levels:
             level.open, level.below = self._zeros(), self._zeros()
-        self._ahead = [level for level in self._levels if level.ahead]
         self._stages = [
             (level, stage, lag)
             for level in self._levels
@@ -161,6 +162,11 @@ class BlockCounter(Counter):
         first, *larger = self._levels
         simple = first.length == 1 and first.lags == [0] and larger and not larger[0].wide
         self._above = larger[0] if simple else None
+        self._ahead = [level for level in (larger if simple else self._levels) if level.ahead]
+        self._scalar, self._numerator, self._slope, self._whole = width is None, 0, 0, 1
+        self._shared = 0
+        law = first.chain.sharpest
+        self._single = partial(source.one, law, 0, 0) if width is None else self._row
         self._forget_published()
         self._settle()
         self._lock = threading.Lock()
@@ -190,8 +196,10 @@ class BlockCounter(Counter):
             if bound > self._largest:
                 bound = self._require_room(bound - self._bound)
             step = self._time + 1
-            take = self._quiet_step if step < self._quiet else self._any_step
-            output = take(step, item)
+            if step < self._quiet:
+                output = self._quiet_step(step, item)
+            else:
+                output = self._any_step(step, item)
             self._bound = bound
             return output if plain else grid.output(output)
         finally:
@@ -211,11 +219,15 @@ class BlockCounter(Counter):
     def _quiet_step(self, step: int, item: Any) -> Any:
         """A step in which nothing but a block of one step opens, ends and is published."""
         value = item + self._single(step)
-        total, above = self._total, self._levels[1]
+        total, above = self._total, self._above
+        assert above is not None
         total += value
         above.open += item
         self._total, self._time = total, step
-        self._quiet_values.append(value)
+        if self._scalar:
+            self._quiet_values.append(value)
+        else:
+            self._keep(0, 0, step, value)
         if above.tied:
             numerator = self._numerator
             numerator += self._slope
@@ -225,12 +237,21 @@ class BlockCounter(Counter):
         return total + self._shared
 
     def _any_step(self, step: int, item: Any) -> Any:
-        self._keep_quiet()
-        self._open_blocks(step)
-        first = self._levels[0]
-        first.open = first.open + item
-        self._end_blocks(step)
-        self._time = step
+        above = self._above
+        if above is None:
+            self._open_blocks(step)
+            first = self._levels[0]
+            first.open = first.open + item
+            self._end_blocks(step, self._levels)
+            self._time = step
+        else:
+            if (step - 1) % above.length == 0:
+                self._open_blocks(step)
+            self._quiet_step(step, item)
+            if step % above.length == 0:
+                self._end_blocks(step, self._levels[1:])
+            if len(self._quiet_values) > _LONGEST_QUIET:
+                self._keep_quiet()
         if step >= self._next_due:
             self._publish_waiting(step)
         self._settle()
@@ -269,11 +290,11 @@ class BlockCounter(Counter):
                 level.children = self._children_of(level, block * level.ratio + 1)
                 difference = level.noise[0] - level.children.total(level.ratio)
                 level.ties.append(difference)
+                self._single = level.children.next if level.number == 1 else self._single
                 self._keep(level.number, ANNOUNCED, step - 1 + level.length, difference)
 
-    def _end_blocks(self, step: int) -> None:
-        above = None
-        for level in self._levels:
+    def _end_blocks(self, step: int, levels: list[_Level]) -> None:
+        for level in levels:
             if step % level.length:
                 break
             count, level.open = level.open, self._zeros()
@@ -328,8 +349,9 @@ class BlockCounter(Counter):
         inside = 0 if above is None else step % above.length
         if above is None or (not inside and (above.ahead or self._opens(step))):
             return
-        self._quiet = min(self._next_due, step - inside + above.length)
-        self._shared = sum(share for group, share in self._shares.items() if group[0])
+        ends = step - inside + above.length
+        self._quiet = min(self._next_due, ends, step + _LONGEST_QUIET)
+        self._shared = sum([share for group, share in self._shares.items() if group[0]])
         if above.tied:
             assert above.children is not None
             whole = levels[above.group[-1]].length
@@ -340,15 +362,10 @@ class BlockCounter(Counter):
                 self._slope = self._slope + twice
                 numerator = numerator + twice * (step % level.length)
             self._numerator = numerator
-        elif self._grid.width is None:
-            self._single = partial(self._source.one, levels[0].chain.sharpest, 0, 0)
-        else:
-            self._single = self._row
 
     def _opens(self, step: int) -> bool:
-        """Whether a block that draws its noise ahead opens after a step; those of one step always
-        do."""
-        return any(step % level.length == 0 for level in self._ahead if level.number)
+        """Whether a larger block that draws its noise ahead opens after a step."""
+        return any(step % level.length == 0 for level in self._ahead)
 
     def _row(self, step: int) -> Rows:
         law, width = self._levels[0].chain.sharpest, self._grid.width or 1
@@ -405,9 +422,8 @@ class BlockCounter(Counter):
 
     def _keep_quiet(self) -> None:
         """Keep the figures of the quiet steps up to now."""
-        if self._quiet_values:
-            values, self._quiet_values = self._quiet_values, []
-            self._keep_many(0, 0, self._time + 1 - len(values), values)
+        values, self._quiet_values = self._quiet_values, []
+        self._keep_many(0, 0, self._time + 1 - len(values), values)
 
     def _keep_many(self, level: int, stage: int, end: int, values: Rows | list[Any]) -> None:
         """Keep the numbers of adjacent blocks, the first of which ends at ``end``."""
