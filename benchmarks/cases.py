@@ -24,6 +24,13 @@ BLOCKS = fc.Blocks(
     fc.Level(1440, 0.625869, lag=61, tied=True),
     fc.Level(43200, 0.314713, lag=61, tied=True, later=((43201, 2.314713),)),
 )
+UNTIED = fc.Blocks(
+    fc.Level(1, 0.223),
+    fc.Level(10, 0.277),
+    fc.Level(60, 0.591, lag=61),
+    fc.Level(1440, 0.909, lag=61),
+    fc.Level(43200, 2, lag=43201),
+)
 SCALE = 10.0
 ITEMS = 10**6
 KEYS = 10**5
@@ -91,7 +98,7 @@ def gaussian_counters() -> list[Case]:
 def block_counters() -> list[Case]:
     """The same work with tied blocks: a year of minutes with hours, days and months. Rows go
     through whole blocks, so that each pays its share of those that open."""
-    scalar, single = fc.Counter(BLOCKS), fc.Counter(BLOCKS)
+    scalar, single, untied = fc.Counter(BLOCKS), fc.Counter(BLOCKS), fc.Counter(UNTIED)
     rows, row = fc.Counter(BLOCKS, shape=(KEYS,)), fc.Counter(BLOCKS, shape=(KEYS,))
     items = np.ones(ITEMS, dtype=np.int64)
     keyed = np.ones((20, KEYS), dtype=np.int64)
@@ -111,6 +118,12 @@ def block_counters() -> list[Case]:
         ),
         Case(
             "Blocks step, scalar, one call", STEPS, _repeated(single.step, [1] * STEPS), ours=True
+        ),
+        Case(
+            "Blocks without ties, step, scalar, one call",
+            STEPS,
+            _repeated(untied.step, [1] * STEPS),
+            ours=True,
         ),
     ]
 
