@@ -142,6 +142,12 @@ class TestDefinition:
         stepped = np.array([again.step(row if width else int(row)) for row in rows])
         assert np.array_equal(stepped, outputs)
 
+    def test_a_long_block_keeps_its_steps_in_order(self) -> None:
+        mechanism = fc.Blocks(fc.Level(1, 0.5), fc.Level(10_000, 0.5))
+        counter = fc.Counter._with_noise(mechanism, GivenNoise({}))
+        assert [counter.step(1) for _ in range(9000)] == list(range(1, 9001))
+        assert [figure.end for figure in counter.figures()] == list(range(1, 9001))
+
     def test_without_noise_every_step_counts_once(self) -> None:
         chance = random.Random(53)
         for _ in range(40):

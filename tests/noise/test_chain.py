@@ -25,6 +25,7 @@ from fadecount.noise import (
 )
 from fadecount.noise.generator import words
 from fadecount.noise.laplace import decimal_context
+from fadecount.noise.ratchet import _SeededWords
 from tests.false_alarm import EACH, explained
 from tests.noise.discrete import chance_of
 
@@ -160,6 +161,10 @@ class TestRatchet:
         else:
             assert len(set(states)) == 50
             assert all(len(state) == 32 for state in states)
+
+    def test_further_words_go_on_where_the_first_ones_ended(self) -> None:
+        one, all_at_once = _SeededWords(bytes(32)), _SeededWords(bytes(32))
+        assert [int(one(1)[0]), one.one(0, 0)] == all_at_once(2).tolist()
 
     def test_no_two_are_alike(self) -> None:
         law = DiscreteLaplace(100.0)

@@ -221,8 +221,8 @@ def view_of(
 def _cover(blocks: Blocks, dates: Calendar, start: int, end: int, as_of: int) -> list[Run]:
     """The largest blocks that are out and lie in the window, as runs of one level and stage."""
     runs: list[Run] = []
-    low, high = start, end
-    for number in range(len(blocks.levels)):
+    low, high, number = start, end, 0
+    while low < high:
         inner_low, inner_high = high, high
         if number + 1 < len(blocks.levels):
             above = blocks.levels[number + 1]
@@ -239,9 +239,7 @@ def _cover(blocks: Blocks, dates: Calendar, start: int, end: int, as_of: int) ->
                     count = dates.count(number, reached, frontier)
                     runs.append(Run(number, stage, reached, frontier, count))
                     reached = frontier
-        low, high = inner_low, inner_high
-        if low >= high:
-            break
+        low, high, number = inner_low, inner_high, number + 1
     return runs
 
 
