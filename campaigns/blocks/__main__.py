@@ -16,7 +16,7 @@ import time
 
 import numpy as np
 from tests.counters.block_reference import NamedNoise
-from tests.mechanisms.block_oracles import pairs, program_loss, random_design, tree_loss
+from tests.mechanisms.block_oracles import pairs, program_loss, random_design
 from tests.mechanisms.test_blocks import check_design
 
 import fadecount as fc
@@ -48,7 +48,7 @@ def main(words: list[str] | None = None) -> int:
         for position, now in chance.choices(list(pairs(mechanism)), k=4):
             solved, ours = (
                 program_loss(mechanism, position, now),
-                tree_loss(mechanism, position, now),
+                1e6 * mechanism.loss(now - position, position=position),
             )
             programs += 1
             if abs(solved - ours) > 1e-3:
