@@ -246,15 +246,15 @@ MUTANTS = (
     Mutant(
         "resume forgets the noise in use",
         COUNTER,
-        "counter._path.tails = state.tails.tolist() if scalar else list(state.tails)",
-        "counter._path.tails = (0 * state.tails).tolist() if scalar else list(0 * state.tails)",
+        "self._path.tails = state.tails.tolist() if scalar else list(state.tails)",
+        "self._path.tails = (0 * state.tails).tolist() if scalar else list(0 * state.tails)",
         DEFINITION,
     ),
     Mutant(
         "resume redraws a variable",
         COUNTER,
-        "counter._path.shown = max(0, state.time - counter._delay)",
-        "counter._path.shown = max(0, state.time - counter._delay - 1)",
+        "self._path.shown = max(0, state.time - self._delay)",
+        "self._path.shown = max(0, state.time - self._delay - 1)",
         DEFINITION,
     ),
     Mutant(
