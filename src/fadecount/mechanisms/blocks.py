@@ -434,9 +434,9 @@ class Blocks(Mechanism):
         >>> import fadecount as fc
         >>> blocks = fc.Blocks(fc.Level(1, 0.5), fc.Level(4, 0.5, lag=2))
         >>> [(run.level, run.blocks) for run in blocks.view(0, 9).runs]
-        [(1, 1), (0, 5)]
+        [(0, 5), (1, 1)]
         >>> [(run.level, run.blocks) for run in blocks.view(0, 9, as_of=10).runs]
-        [(1, 2), (0, 1)]
+        [(0, 1), (1, 2)]
         """
         first, last = require_window(start, end)
         remedy = "it is the last step of which everything published is known"
