@@ -50,6 +50,9 @@ LAPLACE, SOURCE, TABLE, WORDS = (
     "noise/generator.py",
 )
 
+BLOCKS, BLOCK_COUNTERS = "counters/blocks.py", ("tests/counters/test_block_counters.py",)
+BLOCK_LOSS = ("tests/mechanisms/test_blocks.py",)
+
 MUTANTS = (
     Mutant(
         "scale halved",
@@ -144,7 +147,7 @@ MUTANTS = (
     Mutant(
         "centre of the law missing",
         LAPLACE,
-        "context.ln(Decimal(2))), _centre(self.scale, context)",
+        "context.ln(Decimal(2))), self._centre(context)",
         "context.ln(Decimal(2))), Decimal(0)",
         EXACTNESS,
     ),
@@ -751,5 +754,76 @@ MUTANTS = (
         "if left:",
         "if False:",
         ("tests/service/test_openapi.py",),
+    ),
+    # Block counters
+    Mutant(
+        "a block's lag one short",
+        BLOCKS,
+        "return max(0, step - self.lags[stage]) // self.length",
+        "return max(0, step - self.lags[stage] + 1) // self.length",
+        BLOCK_COUNTERS,
+    ),
+    Mutant(
+        "loss of a lag one late",
+        "mechanisms/blocks.py",
+        'np.searchsorted(lags, ages, side="right")',
+        'np.searchsorted(lags, ages, side="left")',
+        BLOCK_LOSS,
+    ),
+    Mutant(
+        "budget of a neighbour level",
+        BLOCKS,
+        "[scale_of(stage.epsilon, bits) for stage in level.stages]",
+        "[scale_of(mechanism.levels[number - 1].epsilon, bits) for _ in level.stages]",
+        BLOCK_COUNTERS,
+    ),
+    Mutant(
+        "a stage with fresh noise",
+        "noise/chain.py",
+        "noises.append(noises[-1] + drawn(self._differences[stage], stage))",
+        "noises.append(drawn(DiscreteLaplace(self._differences[stage].scale), stage))",
+        ("tests/noise/test_chain.py",),
+    ),
+    Mutant(
+        "a tie announced late",
+        BLOCKS,
+        "return end - level.length + 1, 0, -number, 0",
+        "return end, 0, -number, 0",
+        BLOCK_COUNTERS,
+    ),
+    Mutant(
+        "a tie on a later stage's noise",
+        BLOCKS,
+        "difference = level.noise[0] - level.children.total(level.ratio)",
+        "difference = level.noise[-1] - level.children.total(level.ratio)",
+        BLOCK_COUNTERS,
+    ),
+    Mutant(
+        "a cover that counts blocks twice",
+        "mechanisms/views.py",
+        "for first, last in ((low, inner_low), (inner_high, high)):",
+        "for first, last in ((low, inner_low), (inner_low, high)):",
+        ("tests/mechanisms/test_views.py",),
+    ),
+    Mutant(
+        "children drawn again after a saved state",
+        BLOCKS,
+        "Ratchet(law, width, None if saved is None else next(saved))",
+        "Ratchet(law, width, None if saved is None else next(saved) and None)",
+        BLOCK_COUNTERS,
+    ),
+    Mutant(
+        "noise drawn ahead that stays",
+        "noise/ratchet.py",
+        "return waiting.pop()",
+        "return waiting[-1]",
+        ("tests/noise/test_chain.py",),
+    ),
+    Mutant(
+        "a count that is not carried up",
+        BLOCKS,
+        "above.open = above.open + count",
+        "above.open = above.open",
+        BLOCK_COUNTERS,
     ),
 )

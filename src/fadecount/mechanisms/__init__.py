@@ -3,6 +3,7 @@
 from fadecount.checks import LONGEST
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import Binary
+from fadecount.mechanisms.blocks import Blocks, Level, Stage
 from fadecount.mechanisms.comparison import (
     crossing_age,
     minimum_error,
@@ -23,20 +24,27 @@ from fadecount.mechanisms.plan_file import (
 )
 from fadecount.mechanisms.refresh import Refresh
 from fadecount.mechanisms.schedule import CARRY, Schedule
+from fadecount.mechanisms.views import ANNOUNCED, Figure, View
 
 __all__ = [
+    "ANNOUNCED",
     "CARRY",
     "LONGEST",
     "Binary",
+    "Blocks",
     "Designed",
+    "Figure",
     "Gaussian",
     "Gradual",
+    "Level",
     "Linear",
     "Loss",
     "Mechanism",
     "Memories",
     "Refresh",
     "Schedule",
+    "Stage",
+    "View",
     "crossing_age",
     "minimum_error",
     "planned_person",
