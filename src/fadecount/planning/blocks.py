@@ -1,0 +1,183 @@
+"""From a promise and a wish to block counters: lengths, lags, ties, stages and budgets.
+
+Lags are the targets' ages plus one: no others help, since a figure may as well appear as early as
+the promise allows (docs/theory.md). What is spent in the region between two targets counts against
+all later targets. Chains of lengths and their budgets come from :mod:`fadecount.planning.cheapest`.
+
+The promise does not depend on the search: budgets are integers in millionths, and
+:func:`exceeded` computes what every target allows and what is lost by then in exact arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+
+from fadecount.errors import ParameterError
+from fadecount.mechanisms.blocks import Blocks, Level
+from fadecount.planning.budgets import MILLION, whole_budgets
+from fadecount.planning.chains import Chain, Graph
+from fadecount.planning.cheapest import Search
+from fadecount.planning.request import Person, Targets
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_CALENDAR = (
+    (1, (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)),
+    (_MINUTE, (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)),
+    (_HOUR, (1, 2, 3, 4, 6, 8, 12)),
+    (_DAY, (1, 2, 3, 5, 6, 7, 10, 14, 15, 28, 30, 60, 90, 91, 180, 182)),
+    (360 * _DAY, (1, 2, 4, 10, 20, 40, 100)),
+    (364 * _DAY, (1,)),
+)
+"""Lengths that people read, as seconds and how many of them."""
+
+TOTAL: Mapping[int, float] = {}
+READABLE = {_HOUR: 3.0, _DAY: 5.0, 30 * _DAY: 3.0}
+DAYS = {_HOUR: 10.0, _DAY: 40.0, 30 * _DAY: 3.0}
+"""Weights of the noise of figures, by their length in seconds, beside that of the live total: for
+the total alone, for a total within a few per cent of the best with hours and days that can be
+read, and for days."""
+
+_MOST_LENGTHS = 48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a block counter is to be good at, in steps.
+
+    ``lengths`` are allowed for levels; ``figures`` maps lengths to the weights of their figures'
+    noise beside the total's; lengths ``kept`` are levels in any case.
+    """
+
+    lengths: tuple[int, ...]
+    figures: Mapping[int, float] = field(default_factory=dict)
+    kept: tuple[int, ...] = ()
+    ties: bool = True
+    stages: bool = True
+
+
+def wish_for(
+    horizon: int, tick_seconds: float | None = None, figures: Mapping[int, float] = READABLE
+) -> Wish:
+    """The wish for figures by their length in seconds. Hours and days among them that are longer
+    than a tick and shorter than half the horizon become levels. Without a tick's length, only the
+    total counts."""
+    calendar = calendar_lengths(tick_seconds, horizon) if tick_seconds else []
+    if not tick_seconds or not calendar:
+        return Wish(lengths=tuple(plain_lengths(horizon)))
+    weights = {
+        seconds // int(tick_seconds): weight
+        for seconds, weight in figures.items()
+        if seconds % tick_seconds == 0 and tick_seconds < seconds <= horizon * tick_seconds / 2
+    }
+    kept = tuple(each for each in (_HOUR // tick_seconds, _DAY // tick_seconds) if each in weights)
+    return Wish(lengths=tuple(calendar), figures=weights, kept=tuple(map(int, kept)))
+
+
+def calendar_lengths(tick_seconds: float, horizon: int) -> list[int]:
+    """The lengths people read, in ticks; none if the tick is no such length itself."""
+    seconds = {unit * count for unit, counts in _CALENDAR for count in counts}
+    if tick_seconds not in seconds:
+        return []
+    tick = int(tick_seconds)
+    return sorted(each // tick for each in seconds if each % tick == 0 and each <= horizon * tick)
+
+
+def plain_lengths(horizon: int) -> list[int]:
+    """Powers of 2 and three times them, or fewer if the horizon is very long."""
+    powers = [1 << power for power in range(horizon.bit_length())]
+    both = sorted({*powers, *(3 * each for each in powers if 3 * each <= horizon)})
+    return next(
+        each for each in (both, powers, powers[::2]) if len(each) <= _MOST_LENGTHS or each[1:2] == [4]
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regions:
+    """The lags at which levels may be published, and the caps that the targets put on spending, in
+    millionths: ``counts[i][r]`` says how often spending with lag ``lags[r]`` counts against
+    ``caps[i]``."""
+
+    lags: tuple[int, ...]
+    counts: tuple[tuple[int, ...], ...]
+    caps: tuple[int, ...]
+
+    @classmethod
+    def of(cls, targets: Targets) -> Regions:
+        """The regions between the targets."""
+        limits = list(_limits(targets))
+        lags = (targets.delay, *(age + 1 for age, _ in limits[:-1]))
+        return cls(
+            lags=lags,
+            counts=tuple(tuple(_times(targets.person, age - lag) for lag in lags) for age, _ in limits),
+            caps=tuple(math.floor(cap * MILLION) for _, cap in limits),
+        )
+
+
+def _limits(targets: Targets) -> Iterator[tuple[int, Fraction]]:
+    """The targets that no later one implies, the last one at the horizon; losses are the decimals
+    that people write."""
+    ends = dict(zip(targets.losses, targets.ages, strict=True))  # of equal losses the last age stays
+    ends[targets.losses[-1]] = max(targets.horizon, targets.ages[-1])
+    return ((age, Fraction(repr(loss))) for loss, age in ends.items() if age >= targets.delay)
+
+
+def _times(person: Person, since: int) -> int:
+    """How many of a person's contributions, under all keys, are at least so many steps old, if the
+    first one is as old as the promise looks back."""
+    if since < 0:
+        return 0
+    periods = 1 if person.steps is None else since // person.steps + 1
+    return person.events * person.keys * periods
+
+
+def blocks_for(targets: Targets, wish: Wish) -> Blocks:
+    """The block counter with the least error for the wish that the search finds, at or below all
+    targets in exact arithmetic."""
+    regions = Regions.of(targets)
+    counts, caps = np.array(regions.counts, dtype=np.float64), np.array(regions.caps) / MILLION
+    seeds: list[Chain] = []
+    for ties in (False, True)[: 1 + wish.ties] if min(regions.caps) > 0 else ():
+        graph = Graph(
+            wish.lengths,
+            regions.lags,
+            targets.horizon,
+            ties=ties,
+            stages=wish.stages,
+            figures=wish.figures,
+            kept=wish.kept,
+        )
+        search = Search(graph, counts, caps)
+        seeds = [graph.chain(search.run(seeds).path)]
+    for candidate in sorted(search.known.values(), key=lambda each: each.error):
+        chain = graph.chain(candidate.path)
+        at = [step.region for step in chain]
+        spent = whole_budgets(candidate.increments.tolist(), at, regions.counts, regions.caps)
+        if spent is not None:
+            blocks = _blocks(chain, spent, regions.lags)
+            assert exceeded(blocks, targets) is None
+            return blocks
+    raise ParameterError(...)
+
+
+def exceeded(blocks: Blocks, targets: Targets) -> int | None:
+    """The first target's age at which more is lost than allowed, in exact arithmetic, or None."""
+    for age, most in _limits(targets):
+        lost = sum(
+            _times(targets.person, age - stage.lag) * (stage.millionths - before)
+            for level in blocks.levels
+            for stage, before in zip(level.stages, (0, *(each.millionths for each in level.stages)))
+        )
+        if lost > most * MILLION:
+            return age
+    return None
+
+
+def _blocks(chain: Chain, spent: list[int], lags: tuple[int, ...]) -> Blocks:
+    """The mechanism of a chain with increments in millionths."""
+    ...
