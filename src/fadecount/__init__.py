@@ -30,9 +30,11 @@ from fadecount import errors
 from fadecount.counters import Counter
 from fadecount.mechanisms import (
     Binary,
+    Blocks,
     Designed,
     Gaussian,
     Gradual,
+    Level,
     Linear,
     Mechanism,
     Refresh,
@@ -50,11 +52,13 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncClient",
     "Binary",
+    "Blocks",
     "Client",
     "Counter",
     "Designed",
     "Gaussian",
     "Gradual",
+    "Level",
     "Linear",
     "Mechanism",
     "Person",

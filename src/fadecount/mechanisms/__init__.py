@@ -3,6 +3,7 @@
 from fadecount.checks import LONGEST
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import Binary
+from fadecount.mechanisms.blocks import Blocks, Level, Stage
 from fadecount.mechanisms.comparison import (
     crossing_age,
     minimum_error,
@@ -30,15 +31,18 @@ __all__ = [
     "CARRY",
     "LONGEST",
     "Binary",
+    "Blocks",
     "Designed",
     "Gaussian",
     "Gradual",
+    "Level",
     "Linear",
     "Loss",
     "Mechanism",
     "Memories",
     "Refresh",
     "Schedule",
+    "Stage",
     "crossing_age",
     "minimum_error",
     "planned_person",
