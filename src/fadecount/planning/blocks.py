@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import accumulate
+from itertools import pairwise
 
 import numpy as np
 
+from fadecount.checks import LARGEST_BUDGET
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.blocks import Blocks, Level
+from fadecount.mechanisms.blocks import Blocks, Level, Stage
 from fadecount.planning.budgets import MILLION, whole_budgets
-from fadecount.planning.chains import Chain, Graph
+from fadecount.planning.chains import Chain, Graph, Step
 from fadecount.planning.cheapest import Search
 from fadecount.planning.request import Person, Targets
 
@@ -93,7 +94,9 @@ def plain_lengths(horizon: int) -> list[int]:
     powers = [1 << power for power in range(horizon.bit_length())]
     both = sorted({*powers, *(3 * each for each in powers if 3 * each <= horizon)})
     return next(
-        each for each in (both, powers, powers[::2]) if len(each) <= _MOST_LENGTHS or each[1:2] == [4]
+        each
+        for each in (both, powers, powers[::2])
+        if len(each) <= _MOST_LENGTHS or each[1:2] == [4]
     )
 
 
@@ -114,15 +117,21 @@ class Regions:
         lags = (targets.delay, *(age + 1 for age, _ in limits[:-1]))
         return cls(
             lags=lags,
-            counts=tuple(tuple(_times(targets.person, age - lag) for lag in lags) for age, _ in limits),
-            caps=tuple(math.floor(cap * MILLION) for _, cap in limits),
+            counts=tuple(
+                tuple(_times(targets.person, age - lag) for lag in lags) for age, _ in limits
+            ),
+            caps=tuple(
+                min(math.floor(cap * MILLION), int(LARGEST_BUDGET) * MILLION) for _, cap in limits
+            ),
         )
 
 
 def _limits(targets: Targets) -> Iterator[tuple[int, Fraction]]:
     """The targets that no later one implies, the last one at the horizon; losses are the decimals
     that people write."""
-    ends = dict(zip(targets.losses, targets.ages, strict=True))  # of equal losses the last age stays
+    ends = dict(
+        zip(targets.losses, targets.ages, strict=True)
+    )  # of equal losses the last age stays
     ends[targets.losses[-1]] = max(targets.horizon, targets.ages[-1])
     return ((age, Fraction(repr(loss))) for loss, age in ends.items() if age >= targets.delay)
 
@@ -140,38 +149,51 @@ def blocks_for(targets: Targets, wish: Wish) -> Blocks:
     """The block counter with the least error for the wish that the search finds, at or below all
     targets in exact arithmetic."""
     regions = Regions.of(targets)
-    counts, caps = np.array(regions.counts, dtype=np.float64), np.array(regions.caps) / MILLION
-    seeds: list[Chain] = []
-    for ties in (False, True)[: 1 + wish.ties] if min(regions.caps) > 0 else ():
+    for each in (wish, replace(wish, figures={}, kept=())):
+        for chain, spent in _chains(regions, targets.horizon, each):
+            blocks = _blocks(chain, spent, regions.lags)
+            if exceeded(blocks, targets) is None:
+                return blocks
+    raise ParameterError(
+        "targets must be within reach of noise that can be drawn, got a loss of"
+        f" {min(targets.losses):.12g}; allow a larger loss, or a shorter horizon"
+    )
+
+
+def _chains(regions: Regions, horizon: int, wish: Wish) -> Iterator[tuple[Chain, list[int]]]:
+    """Chains with the increments of their budgets in millionths, best first."""
+    if min(regions.caps) < 1:
+        return
+    counts = np.array(regions.counts, dtype=np.float64)
+    caps = np.array(regions.caps, dtype=np.float64) / MILLION
+    seeds: list[Chain] = [(Step(1, 0),)]
+    for ties in (False, True) if wish.ties else (False,):
         graph = Graph(
             wish.lengths,
             regions.lags,
-            targets.horizon,
+            horizon,
             ties=ties,
             stages=wish.stages,
             figures=wish.figures,
             kept=wish.kept,
         )
         search = Search(graph, counts, caps)
-        seeds = [graph.chain(search.run(seeds).path)]
+        seeds.append(graph.chain(search.run(seeds).path))
     for candidate in sorted(search.known.values(), key=lambda each: each.error):
         chain = graph.chain(candidate.path)
         at = [step.region for step in chain]
         spent = whole_budgets(candidate.increments.tolist(), at, regions.counts, regions.caps)
         if spent is not None:
-            blocks = _blocks(chain, spent, regions.lags)
-            assert exceeded(blocks, targets) is None
-            return blocks
-    raise ParameterError(...)
+            yield chain, spent
 
 
 def exceeded(blocks: Blocks, targets: Targets) -> int | None:
     """The first target's age at which more is lost than allowed, in exact arithmetic, or None."""
     for age, most in _limits(targets):
         lost = sum(
-            _times(targets.person, age - stage.lag) * (stage.millionths - before)
+            _times(targets.person, age - stage.lag) * (stage.millionths - before.millionths)
             for level in blocks.levels
-            for stage, before in zip(level.stages, (0, *(each.millionths for each in level.stages)))
+            for before, stage in pairwise((Stage(0, 0), *level.stages))
         )
         if lost > most * MILLION:
             return age
@@ -180,4 +202,11 @@ def exceeded(blocks: Blocks, targets: Targets) -> int | None:
 
 def _blocks(chain: Chain, spent: list[int], lags: tuple[int, ...]) -> Blocks:
     """The mechanism of a chain with increments in millionths."""
-    ...
+    stages: dict[int, list[tuple[int, int]]] = {}
+    for step, increment in zip(chain, spent, strict=True):
+        before = stages.setdefault(step.length, [])
+        before.append((lags[step.region], increment + (before[-1][1] if before else 0)))
+    ties = {step.length for step in chain if step.tied}
+    return Blocks(
+        *(Level.of_stages(each, pairs, tied=each in ties) for each, pairs in stages.items())
+    )

@@ -46,7 +46,11 @@ class Budgets:
 
 
 def best_budgets(
-    weights: Vector, regions: NDArray[np.int64], later: NDArray[np.bool_], counts: Vector, caps: Vector
+    weights: Vector,
+    regions: NDArray[np.int64],
+    later: NDArray[np.bool_],
+    counts: Vector,
+    caps: Vector,
 ) -> Budgets:
     """The increments with the least error for several lists of levels.
 
@@ -79,8 +83,8 @@ def best_budgets(
         if not moving.any():
             break
         aim = (0.1 * gap / number)[:, None]
-        matrix = np.einsum("bmi,bm,bmj->bij", sums, second, sums)
-        matrix += np.einsum("bki,bk,bkj->bij", charge, price / slack, charge)
+        matrix = np.swapaxes(sums, 1, 2) @ (second[:, :, None] * sums)
+        matrix += np.swapaxes(charge, 1, 2) @ ((price / slack)[:, :, None] * charge)
         diagonal = np.where(used, floor / spent, 1.0)
         matrix[:, range(steps), range(steps)] += diagonal
         right = -gradient - np.einsum("bin,bi->bn", charge, aim / slack) + aim / spent
@@ -132,10 +136,14 @@ def whole_budgets(
     """
     whole = [math.floor(each * MILLION) for each in increments]
     for region in sorted(set(regions)):
-        room = [
-            (cap - sum(row[at] * spent for at, spent in zip(regions, whole, strict=True)), row[region])
-            for row, cap in zip(counts, caps, strict=True)
+        used = [
+            sum(row[at] * each for at, each in zip(regions, whole, strict=True)) for row in counts
         ]
-        largest = max((at for at in range(len(whole)) if regions[at] == region), key=whole.__getitem__)
-        whole[largest] += min(left // count for left, count in room if count)
+        left = [
+            (cap - spent) // row[region]
+            for cap, spent, row in zip(caps, used, counts, strict=True)
+            if row[region]
+        ]
+        own = [at for at, each in enumerate(regions) if each == region]
+        whole[max(own, key=whole.__getitem__)] += min(left)
     return whole if min(whole) > 0 else None

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.mechanisms.blocks import WIDEST_GROUP
 from fadecount.planning.budgets import Vector, variance
 
 Indices = NDArray[np.int64]
@@ -101,7 +102,12 @@ class Graph:
         self.multiples = {each: self._multiples(each) for each in self.lengths}
         forms = [(each, each) for each in self.lengths]
         if ties:
-            forms += [(a, b) for b in self.lengths for a in self.lengths if a < b and not b % a]
+            forms += [
+                (a, b)
+                for b in self.lengths
+                for a in self.lengths
+                if a < b <= WIDEST_GROUP * a and not b % a
+            ]
         forms += [(0, each) for each in self.lengths]
         regions = range(len(self.lags))
         self._steps = [(region, *form) for region in regions for form in forms]
@@ -128,7 +134,9 @@ class Graph:
                 if finest and (finest, each) in index
             ]
             again.append((number, index[0, length]))
-        up, tie, stage = (np.array(each, dtype=np.int64).reshape(-1, 2) for each in (ups, ties, again))
+        up, tie, stage = (
+            np.array(each, dtype=np.int64).reshape(-1, 2) for each in (ups, ties, again)
+        )
         every = [np.stack([np.arange(self.end), np.full(self.end, self.end)], axis=1)]
         for region in range(len(self.lags)):
             every.append(tie + region * len(forms))
@@ -269,12 +277,14 @@ class Graph:
                     if above % length == 0 and length != above:
                         other.append((*before, step, Step(length, region), *after))
                         other.append((*before, step, Step(length, region, tied=True), *after))
-            for length in self.multiples[before[-1].length] if before and not step.later else ():
-                other.append(
+            if before and not step.later:
+                other += [
                     tuple(
                         replace(each, length=length) if each.length == step.length else each
                         for each in chain
                     )
-                )
+                    for length in self.multiples[before[-1].length]
+                ]
             changed.update(dict.fromkeys(other))
-        return [other for each in changed if (other := self.path(each)) not in (None, path)]
+        paths = map(self.path, changed)
+        return [each for each in paths if each is not None and each != path]

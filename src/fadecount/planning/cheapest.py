@@ -58,7 +58,7 @@ class Search:
             _, _, path = self._bound_at(self._prices)
             if not self._try([path]):
                 break
-        self._try([path for each in seeds if (path := self._graph.path(each)) is not None])
+        self._try([each for each in map(self._graph.path, seeds) if each is not None])
         highest = self._ascend()
         self._climb()
         for turn in range(_LISTS):
