@@ -59,7 +59,6 @@ class Wish:
     figures: Mapping[int, float] = field(default_factory=dict)
     kept: tuple[int, ...] = ()
     ties: bool = True
-    stages: bool = True
 
 
 def wish_for(
@@ -173,7 +172,6 @@ def _chains(regions: Regions, horizon: int, wish: Wish) -> Iterator[tuple[Chain,
             regions.lags,
             horizon,
             ties=ties,
-            stages=wish.stages,
             figures=wish.figures,
             kept=wish.kept,
         )
@@ -183,7 +181,7 @@ def _chains(regions: Regions, horizon: int, wish: Wish) -> Iterator[tuple[Chain,
         chain = graph.chain(candidate.path)
         at = [step.region for step in chain]
         spent = whole_budgets(candidate.increments.tolist(), at, regions.counts, regions.caps)
-        if spent is not None:
+        if all(each > 0 or step.later for step, each in zip(chain, spent, strict=True)):
             yield chain, spent
 
 
@@ -201,11 +199,13 @@ def exceeded(blocks: Blocks, targets: Targets) -> int | None:
 
 
 def _blocks(chain: Chain, spent: list[int], lags: tuple[int, ...]) -> Blocks:
-    """The mechanism of a chain with increments in millionths."""
+    """The mechanism of a chain with increments in millionths; a stage that would be no sharper than
+    the one before is left out."""
     stages: dict[int, list[tuple[int, int]]] = {}
     for step, increment in zip(chain, spent, strict=True):
         before = stages.setdefault(step.length, [])
-        before.append((lags[step.region], increment + (before[-1][1] if before else 0)))
+        if increment:
+            before.append((lags[step.region], increment + (before[-1][1] if before else 0)))
     ties = {step.length for step in chain if step.tied}
     return Blocks(
         *(Level.of_stages(each, pairs, tied=each in ties) for each, pairs in stages.items())

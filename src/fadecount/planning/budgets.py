@@ -27,7 +27,7 @@ MILLION = 1_000_000
 _ROUNDS = 45
 _CLOSE = 1e-10
 _LARGEST = 600.0
-"""Budgets above this have no noise at all in float64."""
+"""Noise of a larger budget is 0 in practice, and its formula would underflow."""
 
 
 def variance(budget: Vector) -> Vector:
@@ -59,48 +59,40 @@ def best_budgets(
     ``r`` counts against ``caps[i]``.
     """
     used = weights > 0.0
-    steps = weights.shape[1]
     level = np.cumsum(~later, axis=1)
-    same = (level[:, :, None] == level[:, None, :]) & np.tri(steps, dtype=bool)
-    sums = (same & used[:, :, None]).astype(np.float64)  # whole budgets = sums @ increments
+    same = (level[:, :, None] == level[:, None, :]) & np.tri(weights.shape[1], dtype=bool)
+    sums = (same & used[:, :, None]).astype(np.float64)  # whole budgets are sums @ increments
     charge = np.where(used[:, None, :], counts[:, regions].transpose(1, 0, 2), 0.0)
-    size = np.where(used, used.sum(axis=1, keepdims=True), np.inf)
-    most = (caps[:, None] / np.maximum(charge, 1e-300)).min(axis=1)
-    spent = np.where(used, 0.9 * most / size, 1.0)
+    # Begin with an equal part of what every cap allows.
+    allowed = (caps[:, None] / np.maximum(charge, 1e-300)).min(axis=1)
+    spent = np.where(used, 0.9 * allowed / used.sum(axis=1, keepdims=True), 1.0)
     scale = _error(weights, sums, spent)[0]
     weights = weights / scale[:, None]
-    slack = caps - np.einsum("bin,bn->bi", charge, spent)
-    average = 1.0 / (steps + len(caps))
-    price, floor = average / slack, np.where(used, average / spent, 0.0)
+    slack = caps - _times(charge, spent)
+    # Multipliers of the caps, and of increments >= 0.
+    price, floor = 0.1 / slack, np.where(used, 0.1 / spent, 0.0)
     number = used.sum(axis=1) + len(caps)
-    for _rounds in range(_ROUNDS):
+    for _ in range(_ROUNDS):
         error, first, second = _error(weights, sums, spent)
+        gradient = _times(np.swapaxes(sums, 1, 2), first)
         gap = (price * slack).sum(axis=1) + (floor * spent).sum(axis=1)
-        gradient = np.einsum("bmn,bm->bn", sums, first)
-        pull = gradient + np.einsum("bin,bi->bn", charge, price)
-        wrong = np.where(used, np.abs(pull - floor), 0.0).max(axis=1) / np.abs(first).max(axis=1)
-        moving = (gap >= _CLOSE * error) | (wrong >= 1e-9)
+        pull = gradient + _times(np.swapaxes(charge, 1, 2), price) - floor
+        wrong = np.abs(np.where(used, pull, 0.0)).max(axis=1) / np.abs(first).max(axis=1)
+        moving = (gap >= _CLOSE * error) | (wrong >= _CLOSE)
         if not moving.any():
             break
         aim = (0.1 * gap / number)[:, None]
         matrix = np.swapaxes(sums, 1, 2) @ (second[:, :, None] * sums)
         matrix += np.swapaxes(charge, 1, 2) @ ((price / slack)[:, :, None] * charge)
-        diagonal = np.where(used, floor / spent, 1.0)
-        matrix[:, range(steps), range(steps)] += diagonal
-        right = -gradient - np.einsum("bin,bi->bn", charge, aim / slack) + aim / spent
-        right = np.where(used, right, 0.0)
-        root = 1.0 / np.sqrt(matrix[:, range(steps), range(steps)])
-        matrix *= root[:, :, None] * root[:, None, :]
-        matrix[:, range(steps), range(steps)] += 1e-14  # never singular
-        move = root * np.linalg.solve(matrix, (root * right)[:, :, None])[:, :, 0]
-        used_up = np.einsum("bin,bn->bi", charge, move)
-        price_move = aim / slack - price + price / slack * used_up
+        toward = aim / spent - gradient - _times(np.swapaxes(charge, 1, 2), aim / slack)
+        move = _solve(matrix, np.where(used, floor / spent, 1.0), np.where(used, toward, 0.0))
+        taken = _times(charge, move)
+        price_move = aim / slack - price + price / slack * taken
         floor_move = np.where(used, aim / spent - floor - floor / spent * move, 0.0)
-        length = np.minimum(_step(spent, move), _step(slack, -used_up))[:, None]
-        other = np.minimum(_step(price, price_move), _step(floor, floor_move))[:, None]
-        length, other = length * moving[:, None], other * moving[:, None]
-        spent, slack = spent + length * move, slack - length * used_up
-        price, floor = price + other * price_move, floor + other * floor_move
+        length = moving * np.minimum(_longest(spent, move), _longest(slack, -taken))
+        other = moving * np.minimum(_longest(price, price_move), _longest(floor, floor_move))
+        spent, slack = spent + length[:, None] * move, slack - length[:, None] * taken
+        price, floor = price + other[:, None] * price_move, floor + other[:, None] * floor_move
     return Budgets(
         increments=np.where(used, spent, 0.0),
         prices=price * scale[:, None],
@@ -109,15 +101,30 @@ def best_budgets(
 
 
 def _error(weights: Vector, sums: Vector, spent: Vector) -> tuple[Vector, Vector, Vector]:
-    """The mean squared error and its first two derivatives by the whole budgets."""
-    whole = np.einsum("bmn,bn->bm", sums, spent)
-    half = np.minimum(0.5 * np.where(weights > 0.0, whole, 1.0), 0.5 * _LARGEST)
+    """The mean squared errors, and their first two derivatives by the whole budgets."""
+    whole = np.where(weights > 0.0, _times(sums, spent), 1.0)
+    half = 0.5 * np.minimum(whole, _LARGEST)
     sine, cosine = np.sinh(half), np.cosh(half)
-    flat = 0.5 * weights / sine**2
-    return flat.sum(axis=1), -flat * cosine / sine, flat * (2.0 * cosine**2 + 1.0) / (2.0 * sine**2)
+    each = 0.5 * weights / sine**2
+    return each.sum(axis=1), -each * cosine / sine, each * (2.0 * cosine**2 + 1.0) / (2.0 * sine**2)
 
 
-def _step(values: Vector, moves: Vector) -> Vector:
+def _times(matrices: Vector, vectors: Vector) -> Vector:
+    """The products of each matrix and its vector."""
+    return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
+
+
+def _solve(matrices: Vector, diagonals: Vector, vectors: Vector) -> Vector:
+    """The solutions for positive definite matrices with more on their diagonals, scaled to ones."""
+    at = range(vectors.shape[1])
+    matrices[:, at, at] += diagonals
+    root = 1.0 / np.sqrt(matrices[:, at, at])
+    matrices *= root[:, :, None] * root[:, None, :]
+    matrices[:, at, at] += 1e-14  # never singular
+    return np.asarray(root * np.linalg.solve(matrices, (root * vectors)[:, :, None])[:, :, 0])
+
+
+def _longest(values: Vector, moves: Vector) -> Vector:
     """The largest part of a move, at most 1, that keeps all values positive."""
     ratio = np.where(moves < 0.0, -moves / np.maximum(values, 1e-300), 0.0).max(axis=1)
     return np.asarray(np.minimum(1.0, 0.99 / np.maximum(ratio, 1e-300)))
@@ -128,9 +135,9 @@ def whole_budgets(
     regions: Sequence[int],
     counts: Sequence[Sequence[int]],
     caps: Sequence[int],
-) -> list[int] | None:
+) -> list[int]:
     """The increments in millionths, rounded down; what is left of the caps goes to the largest step
-    of each region, the first region first. None if a step gets nothing.
+    of each region, the first region first.
 
     Guarantees: all caps, in millionths, are kept in exact integers.
     """
@@ -146,4 +153,4 @@ def whole_budgets(
         ]
         own = [at for at, each in enumerate(regions) if each == region]
         whole[max(own, key=whole.__getitem__)] += min(left)
-    return whole if min(whole) > 0 else None
+    return whole

@@ -93,7 +93,6 @@ class Graph:
         horizon: int,
         *,
         ties: bool = True,
-        stages: bool = True,
         figures: Mapping[int, float] | None = None,
         kept: Iterable[int] = (),
     ) -> None:
@@ -115,14 +114,14 @@ class Graph:
         self.end = len(self._steps)
         self.region, finest, self.length = np.array(self._steps, dtype=np.int64).T
         self.tied, self.later = (finest > 0) & (finest < self.length), finest == 0
-        tail, head = self._edges(forms, stages)
+        tail, head = self._edges(forms)
         self._weigh(tail, head, figures or {}, sorted(kept))
 
     def _multiples(self, length: int) -> list[int]:
         every = [each for each in self.lengths if each > length and not each % length]
         return [each for each in every if each <= WIDEST * length] or every[:1]
 
-    def _edges(self, forms: list[tuple[int, int]], stages: bool) -> tuple[Indices, Indices]:
+    def _edges(self, forms: list[tuple[int, int]]) -> tuple[Indices, Indices]:
         """All edges between nodes as tails and heads, not yet sorted."""
         index = {form: number for number, form in enumerate(forms)}
         ups, ties, again = [], [], []
@@ -143,7 +142,7 @@ class Graph:
             for after in range(region, len(self.lags)):
                 shift = np.array([region, after]) * len(forms)
                 every.append(up + shift)
-                if stages and after > region:
+                if after > region:
                     every.append(stage + shift)
         tail, head = np.concatenate(every).T
         return tail, head
