@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
+from operator import itemgetter
 
 import numpy as np
 
 from fadecount.checks import LARGEST_BUDGET
 from fadecount.errors import ParameterError
 from fadecount.mechanisms.blocks import Blocks, Level, Stage
-from fadecount.planning.budgets import MILLION, whole_budgets
+from fadecount.planning.budgets import MILLION, Vector, whole_budgets
 from fadecount.planning.chains import Chain, Graph, Step
 from fadecount.planning.cheapest import Search
 from fadecount.planning.request import Person, Targets
@@ -45,6 +46,8 @@ the total alone, for a total within a few per cent of the best with hours and da
 read, and for days."""
 
 _MOST_LENGTHS = 48
+_MOST_LAGS, _MOST_TIED_LAGS = 20, 8
+"""How many lengths and lags a search looks at, so that it takes a moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +127,20 @@ class Regions:
             ),
         )
 
+    def with_fewer(self, most: int) -> Regions:
+        """The same caps with at most so many lags, the first one and others about evenly spaced in
+        their logarithms."""
+        if len(self.lags) <= most:
+            return self
+        spaced = np.geomspace(self.lags[1], self.lags[-1], most - 1)
+        nearest = np.abs(np.log(self.lags[1:]) - np.log(spaced)[:, None]).argmin(axis=1) + 1
+        kept = sorted({0, *nearest.tolist()})
+        return Regions(
+            lags=tuple(self.lags[at] for at in kept),
+            counts=tuple(tuple(row[at] for at in kept) for row in self.counts),
+            caps=self.caps,
+        )
+
 
 def _limits(targets: Targets) -> Iterator[tuple[int, Fraction]]:
     """The targets that no later one implies, the last one at the horizon; losses are the decimals
@@ -147,10 +164,8 @@ def _times(person: Person, since: int) -> int:
 def blocks_for(targets: Targets, wish: Wish) -> Blocks:
     """The block counter with the least error for the wish that the search finds, at or below all
     targets in exact arithmetic."""
-    regions = Regions.of(targets)
     for each in (wish, replace(wish, figures={}, kept=())):
-        for chain, spent in _chains(regions, targets.horizon, each):
-            blocks = _blocks(chain, spent, regions.lags)
+        for blocks in _candidates(Regions.of(targets), targets.horizon, each):
             if exceeded(blocks, targets) is None:
                 return blocks
     raise ParameterError(
@@ -159,30 +174,30 @@ def blocks_for(targets: Targets, wish: Wish) -> Blocks:
     )
 
 
-def _chains(regions: Regions, horizon: int, wish: Wish) -> Iterator[tuple[Chain, list[int]]]:
-    """Chains with the increments of their budgets in millionths, best first."""
-    if min(regions.caps) < 1:
+def _candidates(every: Regions, horizon: int, wish: Wish) -> Iterator[Blocks]:
+    """The block counters that the search tried, best first."""
+    if min(every.caps) < 1:
         return
-    counts = np.array(regions.counts, dtype=np.float64)
-    caps = np.array(regions.caps, dtype=np.float64) / MILLION
     seeds: list[Chain] = [(Step(1, 0),)]
-    for ties in (False, True) if wish.ties else (False,):
+    tried: list[tuple[float, Chain, Vector, Regions]] = []
+    for ties, most in ((False, _MOST_LAGS), (True, _MOST_TIED_LAGS))[: 1 + wish.ties]:
+        regions = every.with_fewer(most)
         graph = Graph(
-            wish.lengths,
-            regions.lags,
-            horizon,
-            ties=ties,
-            figures=wish.figures,
-            kept=wish.kept,
+            wish.lengths, regions.lags, horizon, ties=ties, figures=wish.figures, kept=wish.kept
         )
-        search = Search(graph, counts, caps)
-        seeds.append(graph.chain(search.run(seeds).path))
-    for candidate in sorted(search.known.values(), key=lambda each: each.error):
-        chain = graph.chain(candidate.path)
+        counts = np.array(regions.counts, dtype=np.float64)
+        search = Search(graph, counts, np.array(regions.caps, dtype=np.float64) / MILLION)
+        best = search.run(seeds if regions == every else ())
+        seeds.append(graph.chain(best.path))
+        tried += [
+            (each.error, graph.chain(each.path), each.increments, regions)
+            for each in search.known.values()
+        ]
+    for _, chain, increments, regions in sorted(tried, key=itemgetter(0)):
         at = [step.region for step in chain]
-        spent = whole_budgets(candidate.increments.tolist(), at, regions.counts, regions.caps)
+        spent = whole_budgets(increments.tolist(), at, regions.counts, regions.caps)
         if all(each > 0 or step.later for step, each in zip(chain, spent, strict=True)):
-            yield chain, spent
+            yield _blocks(chain, spent, regions.lags)
 
 
 def exceeded(blocks: Blocks, targets: Targets) -> int | None:

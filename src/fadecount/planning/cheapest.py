@@ -18,12 +18,12 @@ from fadecount.planning.budgets import Vector, best_budgets
 from fadecount.planning.chains import Chain, Graph, Path
 
 _ALTERNATIONS = 8
-_ASCENTS = 24
+_ASCENTS, _EDGES = 24, 1_500_000
 _STALLED = 3
 _CLIMBS = 12
 _LISTS = 4
 _LISTED = 64
-"""How much work each part of the search may do."""
+"""How much work each part of the search may do; ascents also stop after so many edges."""
 
 _BETTER = 1.0 - 1e-9
 
@@ -112,7 +112,7 @@ class Search:
         assert self.best is not None
         prices = highest = self._prices
         length, stalled, paths = 1.0, 0, []
-        for _ in range(_ASCENTS):
+        for _ in range(min(_ASCENTS, _EDGES // len(self._graph.tail))):
             bound, gradient, path = self._bound_at(prices)
             paths.append(path)
             stalled = 0 if bound > 1.0005 * self.bound else stalled + 1
