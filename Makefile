@@ -55,9 +55,6 @@ audit: $(VENV)/plots ## audit mechanisms as an outsider would, with pictures
 mutants: $(VENV)/test ## break the source in many ways and show which test notices each
 	$(BIN)/python -m campaigns.mutants
 
-head-start: $(VENV)/test ## compare losses with a head start with all items and linear programs, designs with a global search
-	$(BIN)/python -m campaigns.head_start
-
 windows: $(VENV)/test ## how often the intervals of windows hold the truth, over 100,000 windows per mechanism
 	$(BIN)/python -m campaigns.windows
 

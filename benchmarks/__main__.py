@@ -38,7 +38,7 @@ def main(words: list[str] | None = None) -> int:
     lengths = [each for each in LENGTHS if each <= 10**6 or not arguments.quick]
 
     _say("counters, draws and peers, interleaved")
-    ours = [*cases.counters(), *cases.gaussian_counters(), *cases.head_start(), *cases.draws()]
+    ours = [*cases.counters(), *cases.gaussian_counters(), *cases.draws(), *cases.keyed_draws()]
     work = [cases.floor(), *ours, peers.textbook(), *peers.peers(_say)]
     results = interleaved(work, repeats=arguments.repeats)
     _say("memory of long streams")
@@ -79,17 +79,6 @@ def _speed_checks(results: list[Result]) -> list[Check]:
         Check(name=row.name, value=row.floors, must=0.6, goal=0.3, unit=" floors"),
         Check(name=single.name, value=single.floors, must=40.0, goal=20.0, unit=" floors"),
     ]
-    one, *many, late = (found[case.name] for case in cases.head_start())
-    checks.append(Check(name=one.name, value=one.median / 1e6, must=5.0, goal=2.0, unit=" ms"))
-    checks += [
-        Check(name=each.name, value=each.median / 1e6, must=1000.0, goal=500.0, unit=" ms")
-        for each in many
-    ]
-    checks.append(
-        Check(
-            name=f"{late.name}, over none", value=late.median / scalar.median, must=1.1, unit=" x"
-        )
-    )
     scalar, rows, row, gaussian = (found[case.name] for case in cases.gaussian_counters())
     narrow, broad, normal = (found[case.name] for case in cases.draws()[1:])
     checks += [

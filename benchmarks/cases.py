@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 import fadecount as fc
 from benchmarks.measure import FLOOR, Case
-from fadecount.noise import DiscreteLaplace, RoundedGaussian
+from fadecount.noise import DiscreteLaplace, KeyedNoise, RoundedGaussian
 from fadecount.noise.source import fresh
 
 MECHANISM = fc.Gradual(epsilon=0.1, exponent=2.0)
@@ -81,37 +80,6 @@ def gaussian_counters() -> list[Case]:
     ]
 
 
-def head_start() -> list[Case]:
-    """The loss with a head start, at ages never asked for before, and the same counter as above,
-    started late."""
-    late = {
-        exponent: fc.Gradual(epsilon=0.1, exponent=exponent, head_start=20)
-        for exponent in (2.0, 3.0)
-    }
-    counter, items = fc.Counter(late[2.0]), np.ones(ITEMS, dtype=np.int64)
-    ages, blocks = itertools.count(5 << 28, 7919), itertools.count(5 << 27, 104_729)
-
-    def block(exponent: float) -> Callable[[], object]:
-        return lambda: late[exponent].loss(next(blocks) + 1_000_003 * np.arange(1000))
-
-    return [
-        Case(
-            "loss with a head start, one age of 30 levels, exponent 3",
-            1,
-            lambda: late[3.0].loss(next(ages)),
-            ours=True,
-        ),
-        Case("loss with a head start, 1,000 ages, exponent 2", 1, block(2.0), ours=True),
-        Case("loss with a head start, 1,000 ages, exponent 3", 1, block(3.0), ours=True),
-        Case(
-            "extend, 10^6 items, scalar, head start",
-            ITEMS,
-            lambda: counter.extend(items),
-            ours=True,
-        ),
-    ]
-
-
 def draws() -> list[Case]:
     law, narrow, broad = DiscreteLaplace(SCALE), RoundedGaussian(SCALE), RoundedGaussian(2.0**28)
     room = np.empty(DRAWS, dtype=np.int64)
@@ -133,6 +101,23 @@ def draws() -> list[Case]:
         Case(
             "one draw of numpy's standard_normal", DRAWS, lambda: generator.standard_normal(DRAWS)
         ),
+    ]
+
+
+def keyed_draws() -> list[Case]:
+    """Noise derived from a secret: 100 nodes of 1,000 keys, whose words the law then turns into
+    draws."""
+    names = {"epoch": "e", "stream": "s", "mechanism": "m"}
+    noise = KeyedNoise.derive(bytes(32), **names, keys=[str(at) for at in range(1000)])
+    laws = {"Laplace": DiscreteLaplace(SCALE), "Gaussian": RoundedGaussian(SCALE)}
+    return [
+        Case(
+            f"one keyed {name} draw, 1,000 keys",
+            100_000,
+            lambda law=law: noise.many(law, 0, range(1), range(1, 101), 1000),  # type: ignore[misc]
+            ours=True,
+        )
+        for name, law in laws.items()
     ]
 
 

@@ -40,13 +40,8 @@ class Mutant:
         file.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
-LEVELS, SCHEDULE, HEAD = (
-    "mechanisms/level_budgets.py",
-    "mechanisms/schedule.py",
-    "mechanisms/head_start.py",
-)
+LEVELS, SCHEDULE = "mechanisms/level_budgets.py", "mechanisms/schedule.py"
 CURVE, FADING = "service/fading_curve.py", ("tests/service/test_fading_curve.py",)
-LATE = ("tests/mechanisms/test_head_start.py", "tests/mechanisms/test_exact_loss.py")
 PATH, COUNTER, GRID = "counters/path.py", "counters/counter.py", "counters/grid.py"
 LAPLACE, SOURCE, TABLE, WORDS = (
     "noise/laplace.py",
@@ -65,7 +60,7 @@ MUTANTS = (
     ),
     Mutant(
         "level off by one",
-        "mechanisms/gradual.py",
+        LEVELS,
         "rounded_power(1 + level,",
         "rounded_power(2 + level,",
         DEFINITION,
@@ -83,63 +78,6 @@ MUTANTS = (
         "shown = self.shown + 1",
         "shown = self.shown + 2",
         DEFINITION,
-    ),
-    Mutant(
-        "head start one off",
-        SCHEDULE,
-        "return (1 << self.head_start) - 1",
-        "return 1 << self.head_start",
-        DEFINITION,
-    ),
-    Mutant(
-        "a level too few at the start",
-        SCHEDULE,
-        "return 0, shown + self.skipped",
-        "return 0, shown + self.skipped // 2",
-        DEFINITION,
-    ),
-    Mutant(
-        "head start ignored by single steps",
-        PATH,
-        "tails = shown + self._skipped,",
-        "tails = shown,",
-        DEFINITION,
-    ),
-    Mutant(
-        "items of a head start one off",
-        LEVELS,
-        "+ self.schedule.skipped",
-        "+ (1 << self._head_start)",
-        LATE,
-    ),
-    Mutant(
-        "a tree of the head start left out",
-        HEAD,
-        "level >= costs.head_start:\n        between, paid, bound = costs",
-        "level > costs.head_start:\n        between, paid, bound = costs",
-        LATE,
-    ),
-    Mutant(
-        "left siblings of an item free",
-        HEAD,
-        "if bit else (whole, 0)\n        for",
-        "if bit else (0, 0)\n        for",
-        LATE,
-    ),
-    Mutant("worst places one off", HEAD, "for after in (0, 1)]", "for after in (-1, 1)]", LATE),
-    Mutant(
-        "sign of the shift before the item",
-        HEAD,
-        "else 0\n        up, down = (0, whole)",
-        "else 0\n        up, down = (0, -whole)",
-        LATE,
-    ),
-    Mutant(
-        "carry of the age forgotten",
-        HEAD,
-        "in above[bit + distance >> 1]:",
-        "in above[distance >> 1 or 1]:",
-        LATE,
     ),
     Mutant(
         "a variable redrawn at a block's border",
@@ -165,18 +103,16 @@ MUTANTS = (
     Mutant(
         "a level dropped in blocks",
         PATH,
-        "if law is not None and len(new) else",
-        "if law and len(new) > 1 else",
+        "if law is not None and len(new)",
+        "if law is not None and len(new) > 1",
         DEFINITION,
     ),
-    Mutant(
-        "delay + 1", LEVELS, "delay=mechanism._delay,", "delay=mechanism._delay + 1,", DEFINITION
-    ),
+    Mutant("delay + 1", LEVELS, "delay=mechanism.delay)", "delay=mechanism.delay + 1)", DEFINITION),
     Mutant(
         "delay - 1",
         LEVELS,
-        "delay=mechanism._delay,",
-        "delay=max(0, mechanism._delay - 1),",
+        "delay=mechanism.delay)",
+        "delay=max(0, mechanism.delay - 1))",
         DEFINITION,
     ),
     Mutant(
@@ -208,8 +144,8 @@ MUTANTS = (
     Mutant(
         "centre of the law missing",
         LAPLACE,
-        "_centre(self.scale, context))",
-        "Decimal(0))",
+        "context.ln(Decimal(2))), _centre(self.scale, context)",
+        "context.ln(Decimal(2))), Decimal(0)",
         EXACTNESS,
     ),
     Mutant(
@@ -243,15 +179,15 @@ MUTANTS = (
     Mutant(
         "resume forgets the noise in use",
         COUNTER,
-        "counter._path.tails = state.tails.tolist() if scalar else list(state.tails)",
-        "counter._path.tails = (0 * state.tails).tolist() if scalar else list(0 * state.tails)",
+        "self._path.tails = [own(row) for row in parts.tails]",
+        "self._path.tails = [own(0 * row) for row in parts.tails]",
         DEFINITION,
     ),
     Mutant(
         "resume redraws a variable",
         COUNTER,
-        "counter._path.shown = max(0, state.time - counter._delay)",
-        "counter._path.shown = max(0, state.time - counter._delay - 1)",
+        "self._path.shown = max(0, parts.time - self._delay)",
+        "self._path.shown = max(0, parts.time - self._delay - 1)",
         DEFINITION,
     ),
     Mutant(
@@ -285,7 +221,7 @@ MUTANTS = (
     ),
     Mutant(
         "last level not continued",
-        "mechanisms/designed.py",
+        LEVELS,
         "return self.budgets[min(level, len(self.budgets) - 1)]",
         "return (*self.budgets, *([float('inf')] * 99))[level]",
         DEFINITION,
@@ -320,15 +256,15 @@ MUTANTS = (
     Mutant(
         "a failed block leaves its mark",
         PATH,
-        "                noise, tails = self._tree(range(",
-        "                noise, self._tails = self._tree(range(",
+        "                noise, tails = self._tree(\n",
+        "                noise, self._tails = self._tree(\n",
         ("tests/counters/test_blocks.py", *DEFINITION),
     ),
     Mutant(
         "Gaussian noise halved",
         "mechanisms/memories.py",
-        "Memories(math.ldexp(sigma,",
-        "Memories(math.ldexp(0.5 * sigma,",
+        "math.ldexp(sigma, unit_bits)",
+        "math.ldexp(0.5 * sigma, unit_bits)",
         GAUSSIAN,
     ),
     Mutant(
@@ -489,13 +425,6 @@ MUTANTS = (
         ("tests/streams/test_lost_store.py",),
     ),
     Mutant(
-        "histories with a head start",
-        "streams/forks.py",
-        "if self.forks and head_start:",
-        "if False:",
-        ("tests/streams/test_forks.py",),
-    ),
-    Mutant(
         "one history fewer",
         "streams/forks.py",
         "return self._total(max(ends) - step, len(ends))",
@@ -646,5 +575,41 @@ MUTANTS = (
         "elif only is None and name.startswith(PREFIX)",
         "elif name.startswith(PREFIX)",
         ("tests/cli/test_variables.py",),
+    ),
+    # The plan page, designs and keyed noise
+    Mutant(
+        "a foreign host is served",
+        "cli/_plan_page.py",
+        'self.headers.get("Host") not in self.server.hosts',
+        'self.headers.get("Host") is None',
+        ("tests/cli/test_plan_page.py",),
+    ),
+    Mutant(
+        "a design is not checked",
+        "planning/certify.py",
+        "if excess(limits, mechanism.schedule.budgets) <= 1:",
+        "if True:",
+        ("tests/planning/test_design.py",),
+    ),
+    Mutant(
+        "a way that forgets the part seen",
+        "planning/design.py",
+        "paid: Vector = passed + part",
+        "paid: Vector = passed",
+        ("tests/planning/test_design.py",),
+    ),
+    Mutant(
+        "further words of another node",
+        "noise/keyed.py",
+        "blocks[:, 0] ^= names[node]",
+        "blocks[:, 0] ^= names[0]",
+        ("tests/noise/test_keyed.py",),
+    ),
+    Mutant(
+        "further words of another round",
+        "noise/keyed.py",
+        "_encrypted(keys[each], blocks[chosen])",
+        "_encrypted(keys[0], blocks[chosen])",
+        ("tests/noise/test_keyed.py",),
     ),
 )

@@ -19,7 +19,6 @@ LONGEST = (1 << 60) - 1
 
 SMALLEST_BUDGET = 2.0**-30
 LARGEST_BUDGET = 2.0**14
-LARGEST_HEAD_START = 50
 SMALLEST_BETA = 1e-280  # below it the share of one step of a long horizon is no float any more
 
 
@@ -64,13 +63,6 @@ def require_budget(name: str, value: Any, *, infinite: bool = False) -> float:
         "; inf adds no noise at that level" if infinite else ""
     )
     return require_real(name, value, low=SMALLEST_BUDGET, high=LARGEST_BUDGET, remedy=remedy)
-
-
-def require_head_start(value: Any) -> int:
-    remedy = "the clock starts at 2**head_start; 0 means no head start"
-    return require_integer(
-        "head_start", value, minimum=0, maximum=LARGEST_HEAD_START, remedy=remedy
-    )
 
 
 def planned_tick(value: float | None) -> float | None:

@@ -40,23 +40,12 @@ def test_true_claims_hold_and_most_of_the_loss_is_seen(mechanism: fc.Mechanism) 
         assert (found[0].claimed, found[0].shown) == (0.0, 0.0)
 
 
-def test_true_claims_of_a_head_start_hold() -> None:
-    """One output has the noise of four levels, so that little of the loss shows in it: about a
-    quarter at age 0."""
-    mechanism = fc.Gradual(epsilon=1.0, head_start=3)
-    found = audit(mechanism, [0, 1, 3], samples=SAMPLES, false_alarm=FALSE_ALARM)
-    assert [one.claimed for one in found] == [mechanism.loss(age) for age in (0, 1, 3)]
-    assert not any(one.refuted for one in found), f"false alarm {FALSE_ALARM}: {found}"
-    assert all(one.shown > 0.0 for one in found), found
-
-
 @pytest.mark.parametrize(
     ("claimed", "running", "age"),
     [
         (fc.Gradual(epsilon=1.0), fc.Gradual(epsilon=1.5), 0),
         (fc.Designed(budgets=(1.0, 0.05)), fc.Gradual(epsilon=1.0), 1),
         (fc.Gradual(epsilon=1.0, delay=1), fc.Gradual(epsilon=1.0), 0),
-        (fc.Gradual(epsilon=1.0, head_start=6), fc.Gradual(epsilon=4.0, head_start=6), 1),
         (
             fc.Refresh(window=3, epsilon_current=1.5, epsilon_past=0.01),
             fc.Refresh(window=3, epsilon_current=1.5, epsilon_past=4.0),
@@ -67,7 +56,6 @@ def test_true_claims_of_a_head_start_hold() -> None:
         "half the scale",
         "upper levels too quiet",
         "no delay",
-        "a head start too quiet",
         "past too quiet",
     ],
 )

@@ -100,8 +100,6 @@ def test_a_peer_that_cannot_start_is_left_out_with_a_reason() -> None:
 
 
 def test_counters_of_the_benchmark_do_what_they_say() -> None:
-    one, *_ = cases.head_start()
-    assert np.asarray(one.work()) > 0
     assert [case.ours for case in (cases.floor(), *cases.draws())] == [
         False,
         True,

@@ -118,17 +118,27 @@ class Visit:
 
 
 @pytest.fixture
-def visit(chromium: Callable[[str], Any], shop: Harness) -> Iterator[Callable[..., Visit]]:
-    """``visit(width=390, scheme="dark")``: a fresh profile. Fails at the end if the page did
-    something it should not."""
+def visit(look: Callable[..., Visit], shop: Harness) -> Callable[..., Visit]:
+    """``visit(width=390, scheme="dark")``: ``look`` at the shop, or at another ``harness``."""
+
+    def start(*, harness: Harness = shop, **options: Any) -> Visit:
+        return look(origin=harness.url, **options)
+
+    return start
+
+
+@pytest.fixture
+def look(chromium: Callable[[str], Any]) -> Iterator[Callable[..., Visit]]:
+    """``look(origin=..., width=390, scheme="dark")``: a fresh profile. Fails at the end if the page
+    did something it should not."""
     contexts: list[Any] = []
     visits: list[Visit] = []
 
     def start(
         *,
+        origin: str,
         width: int = 1440,
         scheme: str = "light",
-        harness: Harness = shop,
         fonts: str = "DejaVu",
         **options: Any,
     ) -> Visit:
@@ -137,7 +147,7 @@ def visit(chromium: Callable[[str], Any], shop: Harness) -> Iterator[Callable[..
             viewport={"width": width, "height": height}, color_scheme=scheme, **options
         )
         contexts.append(context)
-        visits.append(Visit(context.new_page(), harness.url))
+        visits.append(Visit(context.new_page(), origin))
         return visits[-1]
 
     yield start

@@ -338,9 +338,8 @@ def test_windows_follow_the_stream(visit: Start, shop: Harness) -> None:
     )
 
 
-def test_gaussian_noise_and_a_head_start_are_explained(visit: Start, tmp_path: Path) -> None:
-    """A promise with a delta, for a person with several keys; and a counter that starts as if time
-    had passed."""
+def test_gaussian_noise_is_explained(visit: Start, tmp_path: Path) -> None:
+    """A promise with a delta, for a person with several keys."""
     with Harness(tmp_path, public=True) as harness, harness.client() as client:
         unit: dict[str, str | int] = {"of": "person", "events": 3, "keys": 4}
         client.create(
@@ -350,10 +349,8 @@ def test_gaussian_noise_and_a_head_start_are_explained(visit: Start, tmp_path: P
             keys=["east", "west"],
             unit=unit,
         )
-        client.create("early", tick="1m", mechanism=fc.Gradual(epsilon=0.2, head_start=8))
         for _ in range(3):
             client.add("people", {"east": 2, "west": 1}, person="ann")
-            client.add("early", {"all": 5})
             harness.close_tick(20, name="people")
         page = visit(harness=harness).open("/#/streams/people")
         words = "one person within a tick, at most 3 events in each of at most 4 keys"
@@ -368,8 +365,3 @@ def test_gaussian_noise_and_a_head_start_are_explained(visit: Start, tmp_path: P
         page.wait_for_selector("path.line.other", state="attached")
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=SCREENSHOTS / "gaussian.png", full_page=True)
-        page = visit(harness=harness).open("/#/streams/early")
-        assert page.inner_text("#unit-promise") == "one event"
-        assert "be at most" in page.inner_text("#meaning")
-        assert page.locator("#count-chart path.band").get_attribute("d")
-        page.screenshot(path=SCREENSHOTS / "head-start.png", full_page=True)

@@ -1,26 +1,45 @@
-"""The page "Choose your curve" in Chromium: handles by pointer and keyboard, the library's plan,
+"""The page of ``fadecount plan --open`` in Chromium: handles by pointer and keyboard, the library's plan,
 its file, and no jumps."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fadecount as fc
+from fadecount.cli._plan_page import PlanServer
 from fadecount.planning import plan_json
 from tests.browser.conftest import SCREENSHOTS, Visit
 from tests.browser.test_layout import MOST_SHIFT, WATCH
 
 Start = Callable[..., Visit]
 PATIENCE = 120_000
-QUICK = "/plan#tick=1d&horizon=1y&losses=1d:1,1mo:2,1y:4"
+QUICK = "#tick=1d&horizon=1y&losses=1d:1,1mo:2,1y:4"
 PLANNED = (
     "(losses) => !document.body.matches('.planning, .stale') && location.hash.includes(losses)"
 )
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PlanServer]:
+    with PlanServer() as made:
+        thread = threading.Thread(target=made.serve_forever)
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def visit(look: Start, server: PlanServer) -> Start:
+    """``look`` at the page of the plan."""
+    return partial(look, origin=server.address)
 
 
 def planned(started: Visit, address: str = QUICK) -> Any:
@@ -98,7 +117,7 @@ def test_a_refusal_is_shown_and_the_next_plan_follows(visit: Start) -> None:
     started = visit()
     page = started.page
     page.route(
-        "**/v1/plan?*",
+        "**/plan?*",
         lambda route: route.fulfill(
             status=400, body=json.dumps({"detail": "no plan fits; allow more"})
         ),
@@ -106,7 +125,7 @@ def test_a_refusal_is_shown_and_the_next_plan_follows(visit: Start) -> None:
     page.goto(started.origin + QUICK)
     page.wait_for_selector("#status.problem")
     assert page.inner_text("#status") == "no plan fits; allow more"
-    page.unroute("**/v1/plan?*")
+    page.unroute("**/plan?*")
     page.set_default_timeout(PATIENCE)
     page.get_by_role("slider", name="Loss after a year").press("ArrowUp")
     page.wait_for_selector("#options input:checked", state="attached")
@@ -135,12 +154,3 @@ def test_it_holds_still_and_axe_finds_nothing(visit: Start, width: int, scheme: 
     assert [
         f"{each['id']}: {each['nodes'][0]['html'][:120]}" for each in found.response["violations"]
     ] == []
-
-
-def test_the_first_page_leads_to_it(visit: Start) -> None:
-    started = visit()
-    started.page.goto(started.origin + "/")
-    started.page.wait_for_selector("#streams a")
-    started.page.get_by_role("link", name="Choose your curve").click()
-    started.page.wait_for_selector("#curve-chart .handle")
-    assert started.page.title() == "Choose your curve: fadecount"

@@ -23,11 +23,7 @@ def parsed(line: str) -> fc.Mechanism:
     [
         ("--epsilon 0.5", fc.Gradual(epsilon=0.5)),
         ("--epsilon 0.5 --exponent 2 --delay 3", fc.Gradual(epsilon=0.5, exponent=2.0, delay=3)),
-        ("--epsilon 0.5 --head-start 9", fc.Gradual(epsilon=0.5, head_start=9)),
-        (
-            "--mechanism designed --budgets 0.5,0.25 --head-start 2",
-            fc.Designed(budgets=(0.5, 0.25), head_start=2),
-        ),
+        ("--mechanism designed --budgets 0.5,0.25", fc.Designed(budgets=(0.5, 0.25))),
         ("--mechanism linear --epsilon 0.5", fc.Linear(epsilon=0.5)),
         ("--mechanism binary --epsilon 1 --steps 99", fc.Binary(epsilon=1.0, horizon=99)),
         (

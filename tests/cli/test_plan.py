@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from urllib.error import HTTPError
 from urllib.parse import parse_qs
 from urllib.request import urlopen
 
@@ -256,19 +255,14 @@ def test_open_serves_the_page_alone_and_opens_the_browser(tmp_path: Path) -> Non
             assert time.monotonic() < end
             time.sleep(0.02)
         assert opened.read_text(encoding="utf-8").strip() == address
-        origin, wishes = address.split("/plan#")
+        origin, wishes = address.split("/#")
         assert parse_qs(wishes) == {
             "tick": ["1d"],
             "delta": ["1e-09"],
             "losses": ["1mo:2.0,1y:4.0"],
             "person": ["2/1d"],
         }
-        for path in ("/plan", "/", "/static/plan.js"):
-            assert urlopen(origin + path, timeout=60).status == 200  # noqa: S310 - our own server
-        with pytest.raises(HTTPError, match="404"):
-            urlopen(origin + "/v1/streams", timeout=60)  # noqa: S310 - our own server
-        found = json.load(urlopen(f"{origin}/v1/plan?tick=1d&losses=1y:4", timeout=120))  # noqa: S310 - our own server
-        assert found["options"][0]["name"] == "designed"
+        assert urlopen(origin, timeout=60).status == 200  # noqa: S310 - our own server
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
     finally:

@@ -59,8 +59,7 @@ def names_in_use(mechanism: fc.Mechanism, step: int) -> dict[Name, float]:
     if isinstance(mechanism, fc.Linear):
         return {(0, 0, step - 1): mechanism.epsilon} if step > 1 else {}
     if isinstance(mechanism, fc.Gradual | fc.Designed):
-        shown = step - mechanism.delay
-        clock = shown + 2**mechanism.head_start - 1 if shown > 0 else 0
+        clock = max(step - mechanism.delay, 0)
         names: dict[Name, float] = {}
         for level in range(clock.bit_length()):
             if isinstance(mechanism, fc.Gradual):

@@ -11,7 +11,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.counters import Counter
-from fadecount.counters.state import SavedState
+from fadecount.counters.state import Parts, SavedState
 from tests.counters.scripted import ScriptedNoise, naive_outputs
 from tests.mechanisms.examples import ALL, SLOTTED
 from tests.mechanisms.test_every_mechanism import refuse
@@ -58,15 +58,8 @@ def test_a_sum_of_one_key_is_refused_for_all() -> None:
 
 def test_reals_stop_where_floats_are_no_longer_exact() -> None:
     mechanism = fc.Linear(epsilon=0.5)
-    state = SavedState(
-        mechanism=mechanism,
-        width=None,
-        resolution_bits=20,
-        time=1,
-        total=np.array(2**52),
-        delayed=np.array([1]),
-        tails=np.array([0]),
-    )
+    parts = Parts(time=1, total=np.array(2**52), delayed=[np.array(1)], tails=[np.array(0)])
+    state = SavedState(mechanism=mechanism, width=None, resolution_bits=20, parts=parts)
     counter = Counter._resume_with_noise(state.to_bytes(), ScriptedNoise())
     with pytest.raises(fc.errors.SumOverflowError, match=r"2\*\*52"):
         counter.step(0.0)

@@ -24,7 +24,6 @@ covariance."""
 COVARIED: list[fc.Mechanism] = [
     fc.Gradual(epsilon=0.5, exponent=1.5, delay=1),
     fc.Designed(budgets=(0.5, math.inf, 0.2)),
-    fc.Gradual(epsilon=0.5, exponent=1.5, delay=1, head_start=2),
     fc.Refresh(window=3, epsilon_current=0.8, epsilon_past=0.3),
     fc.Binary(epsilon=1.5, horizon=STEPS),
 ]

@@ -19,13 +19,11 @@ EXAMPLES: dict[str, list[fc.Mechanism]] = {
         fc.Gradual(epsilon=0.1, exponent=1.5, delay=1),
         fc.Gradual(epsilon=0.25, exponent=2.0, delay=7),
         fc.Gradual(epsilon=0.2, exponent=3.0),
-        fc.Gradual(epsilon=0.25, delay=3, head_start=4),
     ],
     "designed": [
         fc.Designed(budgets=(0.5, 0.25, 0.125)),
         fc.Designed(budgets=(0.3, INF, 0.4, INF), delay=1),
         fc.Designed(budgets=tuple(_RANDOM), delay=7),
-        fc.Designed(budgets=(0.3, INF, 0.4, 0.2), delay=1, head_start=3),
     ],
     "linear": [fc.Linear(epsilon=0.4)],
     "refresh": [
@@ -64,12 +62,6 @@ SEQUENCES: dict[str, fc.Mechanism] = {
     "random, delayed": fc.Designed(budgets=tuple(reversed(_RANDOM)), delay=3),
     "without noise on some levels": fc.Designed(budgets=(0.5, INF, 0.7, INF, INF, 0.3)),
     "without noise above": fc.Designed(budgets=(0.5, 0.3, INF), delay=1),
-    "constant, head start": fc.Gradual(epsilon=0.5, head_start=4),
-    "rising, head start": fc.Gradual(epsilon=0.25, exponent=2.0, delay=1, head_start=3),
-    "falling, head start": fc.Designed(budgets=(1.0, 0.9, 0.4, 0.35, 0.1), head_start=2),
-    "without noise on some levels, head start": fc.Designed(
-        budgets=(0.5, INF, 0.7, INF, INF, 0.3), delay=2, head_start=5
-    ),
     "without noise on the first level": fc.Designed(budgets=(INF, 0.3, 0.7, INF, 0.2)),
 }
 """Level budgets in every order of size."""
@@ -98,12 +90,10 @@ CALIBRATIONS: dict[str, list[dict[str, object]]] = {
         {"exponent": 1.0},
         {"exponent": 2.0, "delay": 7},
         {"exponent": 0.0},
-        {"exponent": 2.0, "head_start": 6},
     ],
     "designed": [
         {},
         {"budgets": (1.0, INF, 0.3), "delay": 2},
-        {"budgets": (1.0, 0.3), "head_start": 9},
     ],
     "linear": [{}],
     "refresh": [{"window": 12}, {"window": 31, "ratio": 0.2}, {"window": 1000}],
@@ -146,7 +136,6 @@ BAD_FIELDS: dict[str, tuple[object, ...]] = {
         *((0.1, bad) for bad in _NO_BUDGET if bad is not INF),
     ),
     "delay": _NO_INTEGER,
-    "head_start": (*_NO_INTEGER, 51),
     "planned_tick_seconds": (*(bad for bad in _NO_NUMBER if bad is not None), 0, -1.0),
     "window": (*_NO_INTEGER, 0),
     "horizon": (*_NO_INTEGER, 0),

@@ -49,24 +49,6 @@ EXACT_G = {  # exponent: g at these ages
     3: (1, 2, 4, 8, 11, 101, 357, 2842, 9427),
 }
 
-HEAD_START_AGES = (0, 1, 10, 100, 1000, 43200, 999999)
-# (exponent, head start): the largest loss over all items at these ages, for epsilon 1
-HEAD_START_G = {
-    (1.0, 3): (1, 2, 3, 5, 8, 14, 18),
-    (1.0, 10): (1, 2, 3, 5, 7, 11, 15),
-    (1.0, 20): (1, 2, 3, 5, 7, 9, 12),
-    (1.5, 3): (1, 2, 5.14626437, 10.477573401, 19.468278186, 41.342179946, 58.665977811),
-    (1.5, 20): (1, 2, 5.14626437, 10.477573401, 16.424326603, 26.335048607, 37.919275828),
-    (2.0, 3): (1, 2, 9, 23, 50, 130, 205),
-    (2.0, 20): (1, 2, 9, 23, 43, 84, 135),
-}
-HEAD_START_BUDGETS = (1.0, 1.0, float("inf"), 2.0, float("inf"), 0.5)
-HEAD_START_DESIGNED = {  # head start: the same for these budgets at the first five ages
-    0: (1, 2, 6, 11, 12.5),
-    3: (1, 2, 5, 8, 9.5),
-    7: (1, 2, 5, 6.5, 7.5),
-}
-
 # exponent: (exact, by the paper's sum) for MSE 1000, T = 10**6, age 10**6 - 1
 LOSS_AT_A_MILLION = {
     1: (3.894, 7.787),

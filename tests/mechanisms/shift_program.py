@@ -29,16 +29,14 @@ def uses_of(mechanism: fc.Mechanism) -> Uses:
     """The definition of each mechanism: the variables in the output of step t (none before the
     delay is over)."""
     if isinstance(mechanism, fc.Gradual):
-        power, late = mechanism.exponent - 1, mechanism.head_start
+        power = mechanism.exponent - 1
         return lambda t: _dyadic(
-            t - mechanism.delay, lambda level: mechanism.epsilon * (1.0 + level) ** power, late
+            t - mechanism.delay, lambda level: mechanism.epsilon * (1.0 + level) ** power
         )
     if isinstance(mechanism, fc.Designed):
         last = len(mechanism.budgets) - 1
         return lambda t: _dyadic(
-            t - mechanism.delay,
-            lambda level: mechanism.budgets[min(level, last)],
-            mechanism.head_start,
+            t - mechanism.delay, lambda level: mechanism.budgets[min(level, last)]
         )
     if isinstance(mechanism, fc.Linear):
         return lambda t: {t: mechanism.epsilon} if t > 1 else {}
@@ -53,8 +51,8 @@ def delay_of(mechanism: fc.Mechanism) -> int:
     return 1 if isinstance(mechanism, fc.Linear) else getattr(mechanism, "delay", 0)
 
 
-def _dyadic(shown: int, budget: Callable[[int], float], head_start: int) -> dict[Hashable, float]:
-    clock = shown + 2**head_start - 1 if shown > 0 else 0
+def _dyadic(shown: int, budget: Callable[[int], float]) -> dict[Hashable, float]:
+    clock = max(shown, 0)
     return {(level, clock >> level): budget(level) for level in range(clock.bit_length())}
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fadecount as fc
-from fadecount.mechanisms.gradual import rounded_power
+from fadecount.mechanisms.level_budgets import rounded_power
 
 
 def nearest(base: int, exponent: float) -> float:

@@ -58,14 +58,10 @@ def random_mechanism(chance: random.Random, now: int) -> fc.Mechanism:
     if kind == "designed":
         pick = [0.1, 0.25, 1.0, 3.0, math.inf, chance.uniform(0.01, 2.0)]
         budgets = [chance.choice(pick) for _ in range(chance.randint(1, 7))]
-        return fc.Designed(
-            budgets=budgets,
-            delay=chance.choice([0, 0, 1, 5]),
-            head_start=chance.choice([0, 0, 1, 4]),
-        )
+        return fc.Designed(budgets=budgets, delay=chance.choice([0, 0, 1, 5]))
     if kind == "gradual":
-        exponent, started = chance.choice([0.0, 1.0, 2.0, 3.0]), chance.choice([0, 3])
-        return fc.Gradual(epsilon=chance.uniform(0.1, 1.0), exponent=exponent, head_start=started)
+        exponent = chance.choice([0.0, 1.0, 2.0, 3.0])
+        return fc.Gradual(epsilon=chance.uniform(0.1, 1.0), exponent=exponent)
     if kind == "linear":
         return fc.Linear(epsilon=0.5)
     if kind == "binary":

@@ -40,8 +40,6 @@ def test_both_forms_make_the_same_mechanism(short: fc.Mechanism, named: fc.Mecha
         (fc.Linear, (0.1, 1)),
     ],
 )
-def test_a_delay_a_head_start_and_a_delta_need_their_names(
-    kind: Any, arguments: tuple[object, ...]
-) -> None:
+def test_a_delay_and_a_delta_need_their_names(kind: Any, arguments: tuple[object, ...]) -> None:
     with pytest.raises(TypeError, match="positional argument"):
         kind(*arguments)

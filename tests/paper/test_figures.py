@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fadecount.paper.figures import FIGURES, PaperFigure
-from fadecount.paper.files import _drawn
+from fadecount.paper.figures import FIGURES, PaperFigure, _drawn
 from fadecount.paper.table import LONG, SHORT, rows
 
 

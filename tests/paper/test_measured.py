@@ -10,12 +10,12 @@ import pytest
 
 import fadecount as fc
 from fadecount.paper.measured import BETA, Measured, Trial, delayed, run, start, trials
-from fadecount.paper.report import page
-from fadecount.paper.sections import (
+from fadecount.paper.report import (
     corollary_rows,
     measured_records,
     measured_rows,
     measured_section,
+    page,
 )
 from fadecount.paper.table import LONG, SHORT, TABLE, rows
 

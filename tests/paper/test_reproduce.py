@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import csv
 import json
-import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,7 +13,6 @@ import pytest
 
 import fadecount.paper
 from fadecount.cli.main import main
-from fadecount.paper import gained
 from fadecount.paper.reproduce import PARTS, wanted_parts, work
 
 VOID = {"meta", "img", "source"}
@@ -75,28 +73,6 @@ def test_parts_are_written_and_the_page_is_self_contained(
     assert header[0] == "age"
     assert len(header) == 5
     assert [int(line[0]) for line in lines] == list(range(1000))
-
-
-def test_what_a_head_start_gains(tmp_path: Path) -> None:
-    """About a third of the theorem, at every exponent and for designs; as a picture and two tables
-    in the report."""
-    assert main(["paper", "--out", str(tmp_path), "--only", "head_start"]) == 0
-    assert {file.name for file in tmp_path.iterdir()} == {
-        "report.html",
-        *(f"head_start.{end}" for end in ("png", "svg", "csv")),
-    }
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    for row in (*gained.loss_rows(), *gained.error_rows()):
-        assert all(cell in text for cell in row), row
-    for gain in gained.gains():
-        theorem, exact, started = gain.losses
-        assert exact <= 0.5 * theorem
-        assert started < 0.72 * exact
-        assert gain.started.mse(gained.HORIZON, resolution_bits=math.inf) == pytest.approx(
-            gained.MSE
-        )
-    theorem, exact, started = gained.design_errors()
-    assert started < 0.75 * exact < 0.33 * theorem
 
 
 def test_a_full_folder_is_refused_unless_forced(

@@ -7,7 +7,7 @@ import math
 import pytest
 
 import fadecount as fc
-from fadecount.paper.sections import fixed_rows, optimal_rows, table_records
+from fadecount.paper.report import fixed_rows, optimal_rows, table_records
 from fadecount.paper.table import MSE, TABLE, TableRow, budgets_of, digits
 
 FIXED = [row for row in TABLE if not row.is_optimal]

@@ -59,25 +59,6 @@ def test_forecasts_are_those_of_the_mechanism(late: fc.Plan) -> None:
         assert {0, *TARGETS} <= {age for age, _ in option.curve}
 
 
-def test_a_head_start_is_explained_and_there_is_an_option_without_it(late: fc.Plan) -> None:
-    """The first outputs have the error of later ones, and the forecast of the start does not hide
-    it."""
-    named = {option.name: option for option in late.options}
-    for after in ("", ", 60 late"):
-        started, plain = named[f"designed{after}"], named[f"designed, no head start{after}"]
-        assert started.mechanism.schedule.head_start > 0
-        assert plain.mechanism.schedule.head_start == 0
-        steps = (1 << started.mechanism.schedule.head_start) - 1
-        assert (
-            f"starts as if {steps:,} steps had passed, so that early outputs have the error of"
-            " later ones" in started.reason
-        )
-        assert "starts as if" not in plain.reason
-        assert started.forecast.mean < plain.forecast.mean
-        assert plain.forecast.start < started.forecast.start
-        assert 0.8 * started.forecast.horizon < started.forecast.start <= started.forecast.horizon
-
-
 def test_reasons_are_one_sentence_each_and_true(late: fc.Plan) -> None:
     best = late.best
     assert best.reason.startswith("has the least error")
@@ -155,7 +136,6 @@ def test_the_worst_step_can_be_the_aim() -> None:
     assert made.best.name == "designed"
     assert made.best.forecast.worst < fc.plan(targets={1000: 1.0}, horizon=1030).best.forecast.worst
     mechanism = made.best.mechanism
-    assert mechanism.schedule.head_start > 0
     assert mechanism.variance(1030) == max(
         mechanism.variance(step) for step in range(1, 1031)
     )  # no earlier step is worse

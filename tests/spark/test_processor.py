@@ -31,7 +31,6 @@ MECHANISMS = [
     fc.Refresh(window=5, epsilon_current=0.7, epsilon_past=0.2),
     fc.Binary(epsilon=1.0, horizon=1000),
     fc.Designed(budgets=(0.1, float("inf"), 0.3)),
-    fc.Gradual(epsilon=0.5, exponent=2.0, head_start=4),
     GAUSSIAN,
 ]
 

@@ -29,7 +29,6 @@ MECHANISMS = (
     fc.Refresh(window=5, epsilon_current=0.5, epsilon_past=0.25),
     fc.Binary(epsilon=1.0, horizon=64),
     fc.Designed(budgets=(0.5, float("inf"), 0.25), delay=1),
-    fc.Gradual(epsilon=0.5, exponent=2.0, head_start=4),
 )
 
 

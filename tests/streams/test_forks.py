@@ -20,7 +20,6 @@ import pytest
 from scipy.optimize import linprog
 
 import fadecount as fc
-from fadecount.errors import FenceError, ParameterError
 from fadecount.mechanisms.gaussian_law import epsilon_at
 from fadecount.streams.forks import Fork, StreamLoss
 from tests.mechanisms.shift_program import NEVER, delay_of, uses_of
@@ -197,47 +196,6 @@ def test_the_rule_covers_the_exact_loss_of_gaussian_noise(seed: int) -> None:
     exact = epsilon_at(math.sqrt(square), mechanism.delta)
     for bound in stated(mechanism, histories, min(each.step for each in histories)):
         assert exact <= bound + 1e-9
-
-
-def test_with_a_head_start_the_rule_would_fail_and_no_loss_is_stated() -> None:
-    """The second history alone has the event, in step 14; the first, which ended before, holds the
-    noise that its loss needs."""
-    mechanism = fc.Gradual(epsilon=0.25, exponent=0.0, head_start=3)
-    histories = [
-        History(parent=0, parted=0, end=13, step=14),
-        History(parent=0, parted=11, end=18, step=14),
-    ]
-    assert exact_loss(mechanism, histories) > mechanism.loss(18 - 14) + 0.01
-    assert StreamLoss(mechanism=mechanism, steps=18).of_step(14).epsilon == mechanism.loss(4)
-    with pytest.raises(
-        ParameterError, match="head_start of a stream with other histories must be 0, got 3"
-    ) as refused:
-        StreamLoss(mechanism=mechanism, forks=(Fork(last_step=13),), steps=18)
-    assert "\n" not in str(refused.value)
-
-
-@pytest.mark.parametrize("lost_fence", [False, True])
-def test_histories_of_a_stream_with_a_head_start_are_not_accepted(
-    tmp_path: Path, lost_fence: bool
-) -> None:
-    with open_copy(tmp_path) as store:
-        store.create(
-            describe(mechanism=fc.Gradual(epsilon=0.25, head_start=3)), start_tick=1
-        ).close_through(10)
-    shutil.copytree(tmp_path / "state", tmp_path / "old")
-    with open_copy(tmp_path) as store:
-        store.open("doors").close_through(20)
-    if lost_fence:
-        shutil.rmtree(tmp_path / "fence")
-    with open_copy(tmp_path, "old") as store:
-        for number in (1, 2):
-            with pytest.raises(
-                ParameterError, match="head_start of a stream with other histories must be 0"
-            ):
-                store.accept_histories("doors", number)
-        assert store.reader().status("doors").forks == ()
-        with pytest.raises(FenceError):
-            store.open("doors")
 
 
 def test_a_history_that_may_have_begun_with_another_tick_has_an_unknown_end(tmp_path: Path) -> None:

@@ -23,25 +23,8 @@ Outputs = NDArray[np.float64]
 """One row per step, one column per run."""
 
 BINS = 64
-SHARES = (
-    0.7,
-    0.5,
-    0.35,
-    0.25,
-    0.18,
-    0.12,
-    0.08,
-    0.05,
-    0.03,
-    0.02,
-    0.01,
-    0.005,
-    0.002,
-    0.001,
-    0.0005,
-    0.0002,
-    0.0001,
-)
+_OFTEN, _SELDOM = (0.7, 0.5, 0.35, 0.25, 0.18, 0.12), (0.08, 0.05, 0.03, 0.02, 0.01)
+SHARES = (*_OFTEN, *_SELDOM, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +63,8 @@ class Event:
 def learn(without: Outputs, having: Outputs) -> Score:
     """The score that samples of both streams suggest."""
     covariance = np.atleast_2d(np.cov(without))
-    jitter = (
-        1e-9 * (1.0 + np.trace(covariance)) * np.eye(len(covariance))
-    )  # outputs of a delay do not vary
+    # Outputs of a delay do not vary.
+    jitter = 1e-9 * (1.0 + np.trace(covariance)) * np.eye(len(covariance))
     whitening = np.linalg.inv(np.linalg.cholesky(covariance + jitter))
     edges, ratios = [], []
     for before, after in zip(whitening @ without, whitening @ having, strict=True):

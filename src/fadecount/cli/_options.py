@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 _TAKES = {
-    "gradual": ("epsilon", "exponent", "delay", "head_start"),
+    "gradual": ("epsilon", "exponent", "delay"),
     "linear": ("epsilon",),
     "refresh": ("window", "epsilon_current", "epsilon_past"),
     "binary": ("epsilon", "steps"),
-    "designed": ("budgets", "delay", "head_start"),
+    "designed": ("budgets", "delay"),
     "gaussian": ("sigma", "growth", "delta", "delay"),
 }
 KINDS = tuple(_TAKES)
@@ -53,12 +53,6 @@ def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="STEPS",
         help="gradual, designed, gaussian: steps by which outputs lag",
-    )
-    group.add_argument(
-        "--head-start",
-        type=int,
-        metavar="M",
-        help="gradual, designed: start at clock 2^M: less loss, more noise at first",
     )
     group.add_argument(
         "--budgets",
@@ -107,15 +101,10 @@ def mechanism_from(arguments: argparse.Namespace, *, tick_seconds: int | None = 
     _check_given(arguments, kind)
     if arguments.plan:
         return read_mechanism(arguments.plan, tick_seconds=tick_seconds)
-    delay, head_start = arguments.delay or 0, arguments.head_start or 0
+    delay = arguments.delay or 0
     if kind == "gradual":
         exponent = 1.0 if arguments.exponent is None else arguments.exponent
-        return Gradual(
-            epsilon=_needed(arguments, "epsilon"),
-            exponent=exponent,
-            delay=delay,
-            head_start=head_start,
-        )
+        return Gradual(epsilon=_needed(arguments, "epsilon"), exponent=exponent, delay=delay)
     if kind == "gaussian":
         return Gaussian.gradual(
             _needed(arguments, "sigma"),
@@ -133,9 +122,7 @@ def mechanism_from(arguments: argparse.Namespace, *, tick_seconds: int | None = 
             epsilon_current=_needed(arguments, "epsilon_current"),
             epsilon_past=_needed(arguments, "epsilon_past"),
         )
-    return Designed(
-        budgets=_budgets(_needed(arguments, "budgets")), delay=delay, head_start=head_start
-    )
+    return Designed(budgets=_budgets(_needed(arguments, "budgets")), delay=delay)
 
 
 def _check_given(arguments: argparse.Namespace, kind: str) -> None:

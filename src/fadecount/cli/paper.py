@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only",
         default="",
         metavar="NAMES",
-        help="only these: fig1a to fig4b, table1, measured, head_start; commas between",
+        help="only these: fig1a to fig4b, table1, measured; commas between",
     )
     parser.add_argument(
         "--runs",
@@ -46,8 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.paper.files import prepare_folder
-    from fadecount.paper.reproduce import fair_runs, reproduce, wanted_parts, work
+    from fadecount.paper.reproduce import fair_runs, prepare_folder, reproduce, wanted_parts, work
 
     runs = fair_runs(arguments.runs)
     parts = wanted_parts([name.strip() for name in arguments.only.split(",") if name.strip()])

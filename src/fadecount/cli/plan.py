@@ -121,13 +121,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from fadecount import plan
     from fadecount.cli._progress import Progress
-    from fadecount.cli.plan import plan_table
     from fadecount.planning import plan_json, save_plan
 
     tick = None if arguments.tick is None else parse_duration(arguments.tick, name="--tick")
     if arguments.open:
         return _open(arguments)
-    wishes = _wishes(arguments, tick)
+    wishes = wishes_from(arguments, tick)
     if arguments.plot:
         from fadecount.plots import check_picture
 
@@ -135,9 +134,8 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress("planning"):
         made = plan(**wishes, tick_seconds=tick, objective=arguments.objective)
     chosen = _chosen(made, arguments.option)
-    if (
-        arguments.save
-    ):  # before the picture: a plan file that exists is refused, and then nothing is written
+    # Before the picture: a plan file that exists is refused, and then nothing is written.
+    if arguments.save:
         save_plan(arguments.save, made, chosen, force=arguments.force)
     if arguments.plot:
         _draw(arguments.plot, made, chosen)
@@ -165,7 +163,7 @@ def _open(arguments: argparse.Namespace) -> int:
     import threading
     import webbrowser
 
-    from fadecount.service.server import serve_plan_page
+    from fadecount.cli._plan_page import serve_plan_page
 
     wishes = _address(arguments)
 
@@ -173,7 +171,7 @@ def _open(arguments: argparse.Namespace) -> int:
         print(f"choose your curve at {address}{wishes}\nCtrl-C ends it", flush=True)
         threading.Thread(target=webbrowser.open, args=(address + wishes,), daemon=True).start()
 
-    return serve_plan_page(announce=announce)
+    return serve_plan_page(announce)
 
 
 def _address(arguments: argparse.Namespace) -> str:
@@ -240,8 +238,8 @@ def _chosen(made: Plan, number: int) -> Option:
     return made.options[number - 1]
 
 
-def _wishes(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
-    """What the options ask for, in steps."""
+def wishes_from(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
+    """Return what the options ask for, in steps."""
     wishes: dict[str, Any] = {
         "mean_error": arguments.mean_error,
         "person": _person(arguments, tick),
@@ -336,10 +334,8 @@ def _asked(request: Request) -> Iterator[str]:
 
 
 def _errors(made: Plan, chosen: Option) -> Iterator[str]:
-    yield (
-        f"{'':3}"
-        f" {'error of the counts':26}{'mean':>10}{'start':>10}{'horizon':>10}{'worst':>10}{'x least':>9}"
-    )
+    heads = "".join(f"{each:>10}" for each in ("mean", "start", "horizon", "worst"))
+    yield f"{'':3} {'error of the counts':26}{heads}{'x least':>9}"
     for number, option in enumerate(made.options, start=1):
         errors = option.forecast
         mark = "*" if option is chosen else " "

@@ -250,18 +250,12 @@ class Counter:
         """The state as versioned bytes, to continue without drawing any noise again. It holds true
         sums: keep it secret."""
         require_lineage(self._lineage)
-        width = self._grid.width
-        empty = np.empty((0,) if width is None else (0, width), dtype=np.int64)
-        with self._lock:
-            return SavedState(
-                mechanism=self._mechanism,
-                width=width,
-                resolution_bits=self._grid.resolution_bits,
-                time=self.time,
-                total=np.asarray(self._total, dtype=np.int64),
-                delayed=np.array(self._delayed, dtype=np.int64) if self._delayed else empty,
-                tails=np.array(self._path.tails, dtype=np.int64),
-            ).to_bytes()
+        return SavedState(
+            mechanism=self._mechanism,
+            width=self._grid.width,
+            resolution_bits=self._grid.resolution_bits,
+            parts=parts_of(self),
+        ).to_bytes()
 
     @classmethod
     def resume(cls, blob: bytes) -> Counter:
@@ -278,33 +272,34 @@ class Counter:
             )
         except ParameterError as error:
             raise damaged() from error
-        scalar = state.width is None
-        counter._total = int(state.total) if scalar else state.total
-        counter._delayed = deque(state.delayed.tolist() if scalar else list(state.delayed))
-        counter._path.tails = state.tails.tolist() if scalar else list(state.tails)
-        counter._path.shown = max(0, state.time - counter._delay)
+        counter._continue(state.parts)
         return counter
+
+    def _continue(self, parts: Parts) -> None:
+        own: Any = int if self._grid.width is None else np.copy
+        self._total = own(parts.total)
+        self._delayed = deque(map(own, parts.delayed))
+        self._path.tails = [own(row) for row in parts.tails]
+        self._path.shown = max(0, parts.time - self._delay)
 
 
 def parts_of(counter: Counter) -> Parts:
-    """The state of a counter of the shape (keys,)."""
+    """The state of a counter, copied."""
     with counter._lock:
         return Parts(
             time=counter.time,
-            total=counter._total.copy(),
+            total=np.array(counter._total),
             delayed=[np.array(row) for row in counter._delayed],
             tails=[np.array(row) for row in counter._path.tails],
         )
 
 
 def counter_of(mechanism: Mechanism, parts: Parts, source: NoiseSource | None = None) -> Counter:
-    """The counter that continues from these parts; parts that do not fit their time are refused."""
+    """The counter of the shape (keys,) that continues from these parts; parts that do not fit their
+    time are refused."""
     counter = Counter._with_noise(mechanism, source or SystemNoise(), width=len(parts.total))
     check_parts(mechanism, parts)
-    counter._total = parts.total.copy()
-    counter._delayed = deque(row.copy() for row in parts.delayed)
-    counter._path.tails = [row.copy() for row in parts.tails]
-    counter._path.shown = max(0, parts.time - mechanism.schedule.delay)
+    counter._continue(parts)
     return counter
 
 

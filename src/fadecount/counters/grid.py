@@ -47,20 +47,15 @@ class Grid:
                 f"input must have the shape {wanted}, got {array.shape}; use extend for many steps"
             )
         numbers = self._numbers(array[np.newaxis])
-        return (
-            int(numbers[0]) if self.width is None else numbers[0].copy()
-        )  # a delay may keep it while callers reuse theirs
+        # A copy: a delay may keep it while callers reuse theirs.
+        return int(numbers[0]) if self.width is None else numbers[0].copy()
 
     def many(self, items: Any) -> NDArray[np.int64]:
         """Many inputs as an int64 array of the shape (steps,) or (steps, counts)."""
         array = _as_array(items)
         wanted = "(steps,)" if self.width is None else f"(steps, {self.width})"
-        fits = (
-            array.ndim == 1
-            if self.width is None
-            else array.ndim == 2 and array.shape[1] == self.width
-        )
-        if not fits and array.shape != (0,):
+        counts = () if self.width is None else (self.width,)
+        if (array.shape[1:] != counts or not array.ndim) and array.shape != (0,):
             raise InputError(
                 f"input must have the shape {wanted}, got {array.shape}; give one number per step"
                 " and count"
@@ -147,11 +142,9 @@ class Grid:
         """The released form of a noisy sum: the integer itself, or a float on the grid."""
         if self.resolution_bits is None:
             return value
-        return (
-            np.ldexp(value, -self.bits)
-            if self.width is not None or np.ndim(value)
-            else float(value) / (1 << self.bits)
-        )
+        if self.width is None and not np.ndim(value):
+            return float(value) / (1 << self.bits)
+        return np.ldexp(value, -self.bits)
 
 
 def _as_array(items: Any) -> NDArray[Any]:

@@ -259,10 +259,9 @@ class MemoryPath:
                 zip(plan.memories, factors, strict=True), 1
             ):
                 ended = (first + at) % memory.epoch == 0
-                halved = (
-                    (bounds[place] >> memory.shift) + 1 if ended else bounds[place]
-                )  # a floor may be further from 0 by one
-                bounds[place] = halved + largest * int(grown[at])
+                if ended:  # a floor may be further from 0 by one
+                    bounds[place] = (bounds[place] >> memory.shift) + 1
+                bounds[place] += largest * int(grown[at])
             if any(bound >> bits for bound, bits in zip(bounds, limits, strict=True)):
                 return None
         return bounds

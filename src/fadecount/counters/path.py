@@ -39,17 +39,7 @@ class NoisePath:
     call: a call that fails changes nothing.
     """
 
-    __slots__ = (
-        "_draw",
-        "_length",
-        "_place",
-        "_plan",
-        "_skipped",
-        "_source",
-        "_tails",
-        "_width",
-        "shown",
-    )
+    __slots__ = ("_draw", "_length", "_place", "_plan", "_source", "_tails", "_width", "shown")
 
     def __init__(
         self, schedule: Schedule, source: NoiseSource, *, width: int | None, resolution_bits: int
@@ -57,7 +47,6 @@ class NoisePath:
         self._plan = _plan(schedule, resolution_bits)
         self._length = schedule.round_length
         self._place = schedule.place
-        self._skipped = schedule.skipped
         self._source = source
         self._width = width
         self._draw: Callable[[DiscreteLaplace, int, int, int], Any] = (
@@ -83,7 +72,7 @@ class NoisePath:
         """The noise of the next step: an int, or an array over the counts (not to be written
         to)."""
         shown = self.shown + 1
-        clock, round_number, tails = shown + self._skipped, 0, self._tails
+        clock, round_number, tails = shown, 0, self._tails
         if self._length is not None:
             round_number, clock = self._place(shown)
             if clock == 1 and round_number:
@@ -114,9 +103,8 @@ class NoisePath:
         ``sums`` if it fails."""
         tails, done, length = self._tails, 0, self._length
         limit = min(max(1, _BLOCK // (self._width or 1)), len(sums))
-        rooms = [
-            np.empty(limit * (self._width or 1), dtype=np.int64) for _ in range(2)
-        ]  # for two levels, used in turn
+        # Room for two levels, used in turn.
+        rooms = [np.empty(limit * (self._width or 1), dtype=np.int64) for _ in range(2)]
         while done < len(sums):
             left = min(limit, len(sums) - done)
             round_number, clock = self._place(self.shown + done + 1)

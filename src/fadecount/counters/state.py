@@ -33,9 +33,21 @@ _MARKER = b"FADECNT"
 _VERSION = 1
 _DIGEST = 32
 _LARGEST_SUM = 1 << 62
-_LARGEST_NOISE = (
-    1 << 60
-)  # far above what 62 levels of the largest scale reach; together with a sum still an int64
+_LARGEST_NOISE = 1 << 60
+"""Far above what 62 levels of the largest scale reach; together with a sum still an int64."""
+
+Row = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Parts:
+    """All of a counter's state. Arrays are copies, in the order of the keys; those of a single
+    count have no dimension."""
+
+    time: int
+    total: Row
+    delayed: Sequence[Row]
+    tails: Sequence[Row]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,23 +57,21 @@ class SavedState:
     mechanism: Mechanism
     width: int | None
     resolution_bits: int | None
-    time: int
-    total: NDArray[np.int64]
-    delayed: NDArray[np.int64]
-    tails: NDArray[np.int64]
+    parts: Parts
 
     def to_bytes(self) -> bytes:
+        parts = self.parts
         header = {
             "mechanism": self.mechanism.to_json(),
             "width": self.width,
             "resolution_bits": self.resolution_bits,
-            "time": self.time,
-            "delayed": len(self.delayed),
-            "tails": len(self.tails),
+            "time": parts.time,
+            "delayed": len(parts.delayed),
+            "tails": len(parts.tails),
         }
         text = json.dumps(header).encode()
-        arrays = (self.total, self.delayed, self.tails)
-        body = b"".join(each.astype("<i8").tobytes() for each in arrays)
+        rows = (parts.total, *parts.delayed, *parts.tails)
+        body = b"".join(np.asarray(row).astype("<i8").tobytes() for row in rows)
         blob = _MARKER + bytes([_VERSION]) + len(text).to_bytes(4, "big") + text + body
         return blob + hashlib.sha256(blob).digest()
 
@@ -98,24 +108,19 @@ class SavedState:
         header: dict[str, Any] = json.loads(content[:length])
         mechanism = Mechanism.from_json(header["mechanism"])
         width = None if header["width"] is None else _integer(header["width"], minimum=1)
-        time = _integer(header["time"], minimum=0)
-        delayed, tails = _sizes(mechanism, time)
-        if (header["delayed"], header["tails"]) != (delayed, tails):
+        time, horizon = _integer(header["time"], minimum=0), mechanism.schedule.horizon
+        delayed, tails = sizes_at(mechanism, time)
+        if (header["delayed"], header["tails"]) != (delayed, tails) or time > (horizon or time):
             raise ValueError("state does not fit its time")
         numbers = np.frombuffer(content[length:], dtype="<i8").astype(np.int64)
         rows = numbers.reshape((1 + delayed + tails, *(() if width is None else (width,))))
         noise = _LARGEST_NOISE if mechanism.schedule.memories is None else _LARGEST_SUM
         if not (_within(rows[: 1 + delayed], _LARGEST_SUM) and _within(rows[1 + delayed :], noise)):
             raise ValueError("state holds numbers that no counter reaches")
-        return cls(
-            mechanism=mechanism,
-            width=width,
-            resolution_bits=header["resolution_bits"],
-            time=time,
-            total=rows[0],
-            delayed=rows[1 : 1 + delayed],
-            tails=rows[1 + delayed :],
-        )
+        total, *later = rows
+        parts = Parts(time=time, total=total, delayed=later[:delayed], tails=later[delayed:])
+        bits = header["resolution_bits"]
+        return cls(mechanism=mechanism, width=width, resolution_bits=bits, parts=parts)
 
 
 def damaged() -> SavedStateError:
@@ -130,30 +135,21 @@ def _integer(value: object, *, minimum: int) -> int:
     )
 
 
-def _within(numbers: NDArray[np.int64], bound: int) -> bool:
+def _within(numbers: Row, bound: int) -> bool:
     return bool(np.all((numbers >= -bound) & (numbers <= bound)))
 
 
-def _sizes(mechanism: Mechanism, time: int) -> tuple[int, int]:
+def sizes_at(mechanism: Mechanism, time: int) -> tuple[int, int]:
     """The number of delayed inputs and of noise tails, which follow from the time."""
-    schedule = mechanism.schedule
-    if schedule.horizon is not None and time > schedule.horizon:
-        raise ValueError("state is past its horizon")
-    shown = max(0, time - schedule.delay)
-    return min(time, schedule.delay), schedule.rows(shown)
+    delay = mechanism.schedule.delay
+    return min(time, delay), mechanism.schedule.rows(max(0, time - delay))
 
 
-Row = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Parts:
-    """All of a keyed counter's state; arrays are copies, in the order of the keys."""
-
-    time: int
-    total: Row
-    delayed: Sequence[Row]
-    tails: Sequence[Row]
+def check_parts(mechanism: Mechanism, parts: Parts) -> None:
+    """Refuse the parts of a keyed counter that do not fit their time, or each other."""
+    whole = (len(parts.delayed), len(parts.tails)) == sizes_at(mechanism, parts.time)
+    if not whole or any(len(row) != len(parts.total) for row in (*parts.delayed, *parts.tails)):
+        raise SavedStateError("state must fit its time, got a damaged one; take an intact copy")
 
 
 def widened(
@@ -200,13 +196,3 @@ def _new_tails(mechanism: Mechanism, time: int, width: int, source: NoiseSource)
             above = above + draw(schedule.budgets[level], level, clock >> level)
         tails.append(above)
     return tails[::-1]
-
-
-def check_parts(mechanism: Mechanism, parts: Parts) -> None:
-    schedule, width = mechanism.schedule, len(parts.total)
-    shown = max(0, parts.time - schedule.delay)
-    whole = len(parts.delayed) == min(parts.time, schedule.delay) and len(
-        parts.tails
-    ) == schedule.rows(shown)
-    if not whole or any(len(row) != width for row in (*parts.delayed, *parts.tails)):
-        raise SavedStateError("state must fit its time, got a damaged one; take an intact copy")

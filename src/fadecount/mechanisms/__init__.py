@@ -10,10 +10,8 @@ from fadecount.mechanisms.comparison import (
     refresh_with_error_of,
     which_loses_less,
 )
-from fadecount.mechanisms.designed import Designed
 from fadecount.mechanisms.gaussian import Gaussian
-from fadecount.mechanisms.gradual import Gradual
-from fadecount.mechanisms.linear import Linear
+from fadecount.mechanisms.level_budgets import Designed, Gradual, Linear
 from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import scale_of

@@ -37,8 +37,6 @@ from fadecount.mechanisms.schedule import Schedule
 
 JSON_VERSION = 1
 LARGEST_SENSITIVITY, LARGEST_KEYS = 1 << 51, 1_000_000
-_LEFT_OUT = {"planned_tick_seconds": None, "head_start": 0}
-"""Fields that the JSON leaves out where they have their default."""
 
 
 class Mechanism(ABC):
@@ -103,17 +101,10 @@ class Mechanism(ABC):
         the former. Scalars and arrays, up to 2**60 - 1. Guarantees: no event at any output set is
         more than ``exp(loss)`` times likelier with the item than without it.
         """
-        ages = require_whole(
-            "age",
-            age,
-            minimum=0,
-            remedy="the age of an item is the number of steps since it was streamed",
-        )
+        ages = require_age(age)
         if position is None:
             return shaped(self._worst_loss(ages), ages)
-        places = require_whole(
-            "position", position, minimum=1, remedy="the first item of a stream is at position 1"
-        )
+        places = require_whole("position", position, minimum=1, remedy=_FIRST)
         if isinstance(ages, np.ndarray) or isinstance(places, np.ndarray):
             ages, places = broadcast(ages, places)
         return shaped(self._position_loss(ages, places), ages)
@@ -124,12 +115,7 @@ class Mechanism(ABC):
     def paper_loss(self, age: ArrayLike) -> float | NDArray[np.float64]: ...
     def paper_loss(self, age: ArrayLike) -> float | NDArray[np.float64]:
         """The published upper bound on the loss at an age: never below :meth:`loss`."""
-        ages = require_whole(
-            "age",
-            age,
-            minimum=0,
-            remedy="the age of an item is the number of steps since it was streamed",
-        )
+        ages = require_age(age)
         return shaped(self._paper_loss(ages), ages)
 
     def loss_of(self, positions: ArrayLike, now: int) -> float:
@@ -146,22 +132,10 @@ class Mechanism(ABC):
         >>> fc.Gradual(epsilon=0.5).loss_of([2, 3, 3], now=3)
         1.5
         """
-        now = require_integer(
-            "now", now, minimum=1, maximum=LONGEST, remedy="it is the step of the last output seen"
-        )
-        places: Whole = np.zeros(0, dtype=np.int64)
-        if np.size(positions):
-            places = require_whole(
-                "positions",
-                positions,
-                minimum=1,
-                remedy="the first item of a stream is at position 1",
-            )
-        streamed = np.atleast_1d(np.asarray(places)).ravel()
-        streamed = streamed[streamed <= now]
-        if not streamed.size:
+        places, now = require_positions(positions, now)
+        distinct, inverse = np.unique(places[places <= now], return_inverse=True)
+        if not distinct.size:
             return 0.0
-        distinct, inverse = np.unique(streamed, return_inverse=True)
         losses = np.asarray(self._position_loss(now - distinct, distinct), dtype=np.float64)
         return sum_rounded_up(losses[inverse].tolist())
 
@@ -200,13 +174,9 @@ class Mechanism(ABC):
 
         >>> import fadecount as fc
         >>> fc.Gradual(epsilon=1.0, exponent=2.0).for_sensitivity(4)
-        Gradual(epsilon=0.25, exponent=2.0, delay=0, head_start=0)
+        Gradual(epsilon=0.25, exponent=2.0, delay=0)
         """
-        remedy = "it is by how much one unit can change the count of a step"
-        divisor = require_integer(
-            "sensitivity", sensitivity, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy
-        )
-        divisor *= require_keys(keys)
+        divisor = require_sensitivity(sensitivity, LARGEST_SENSITIVITY) * require_keys(keys)
         found, lowered = self, 0
         while divisor > 1 and not _fits(found.schedule, self.schedule, divisor):
             assert dataclasses.is_dataclass(self)
@@ -228,9 +198,7 @@ class Mechanism(ABC):
         ``resolution_bits`` is that of the counter; ``math.inf`` gives the continuous noise of the
         paper.
         """
-        steps = require_whole(
-            "step", step, minimum=1, remedy="the first step of a stream is step 1"
-        )
+        steps = require_step(step)
         bits = require_resolution(resolution_bits)
         if not isinstance(steps, np.ndarray):
             return sum(variance_of(budget, bits) for budget in self.schedule.budgets_in_use(steps))
@@ -287,9 +255,7 @@ class Mechanism(ABC):
         each of them. An input that is not on the grid of ``resolution_bits`` is rounded to it,
         which adds up to half a grid step each.
         """
-        step = require_integer(
-            "step", step, minimum=1, maximum=LONGEST, remedy="the first step of a stream is step 1"
-        )
+        step = require_one_step(step)
         used = self.schedule.budgets_in_use(step)
         return self._bound(
             used, min(step, self.schedule.delay), require_beta(beta), largest_input, resolution_bits
@@ -315,13 +281,7 @@ class Mechanism(ABC):
         largest_input: float,
         resolution_bits: float,
     ) -> float:
-        largest = require_real(
-            "largest_input",
-            largest_input,
-            low=0.0,
-            high=2.0**62,
-            remedy="it bounds the inputs still delayed",
-        )
+        largest = require_largest_input(largest_input)
         return tail_bound(used, beta, require_resolution(resolution_bits)) + missing * largest
 
     # As a picture
@@ -342,11 +302,8 @@ class Mechanism(ABC):
         fields = {
             field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)
         }
-        fields = {
-            name: value
-            for name, value in fields.items()
-            if name not in _LEFT_OUT or value != _LEFT_OUT[name]
-        }
+        if self.planned_tick_seconds is None:
+            fields.pop("planned_tick_seconds", None)
         return json.dumps(
             {"fadecount": "mechanism", "version": JSON_VERSION, "kind": self.kind, **fields},
             allow_nan=False,
@@ -406,8 +363,55 @@ class Mechanism(ABC):
         return cls(**{name: _from_plain(value) for name, value in fields.items()})
 
 
+# Checked parameters, each with one remedy
+# ------------------------------------------------------------------------------------------------
+_FIRST = "the first item of a stream is at position 1"
+
+
+def require_age(age: ArrayLike) -> Whole:
+    remedy = "the age of an item is the number of steps since it was streamed"
+    return require_whole("age", age, minimum=0, remedy=remedy)
+
+
+def require_step(step: ArrayLike) -> Whole:
+    return require_whole("step", step, minimum=1, remedy="the first step of a stream is step 1")
+
+
+def require_one_step(step: int) -> int:
+    remedy = "the first step of a stream is step 1"
+    return require_integer("step", step, minimum=1, maximum=LONGEST, remedy=remedy)
+
+
+def require_delay(delay: int) -> int:
+    return require_integer("delay", delay, minimum=0, maximum=LONGEST, remedy="0 means no delay")
+
+
+def require_positions(positions: ArrayLike, now: int) -> tuple[NDArray[np.int64], int]:
+    """The positions of some contributions as a flat array (it may be empty), and the last step."""
+    remedy = "it is the step of the last output seen"
+    now = require_integer("now", now, minimum=1, maximum=LONGEST, remedy=remedy)
+    if not np.size(positions):
+        return np.zeros(0, dtype=np.int64), now
+    places = require_whole("positions", positions, minimum=1, remedy=_FIRST)
+    return np.atleast_1d(np.asarray(places)).ravel(), now
+
+
+def require_sensitivity(sensitivity: int, largest: int) -> int:
+    remedy = "it is by how much one unit can change the count of a step"
+    return require_integer("sensitivity", sensitivity, minimum=1, maximum=largest, remedy=remedy)
+
+
+def require_largest_input(value: float) -> float:
+    remedy = "it bounds the inputs still delayed"
+    return require_real("largest_input", value, low=0.0, high=2.0**62, remedy=remedy)
+
+
+def require_mse(mse: float) -> float:
+    remedy = "it is a squared error in counts, such as 1000"
+    return require_real("mse", mse, low=0.0, high=1e30, open_ends=True, remedy=remedy)
+
+
 def require_keys(value: int) -> int:
-    """How many counts one unit can change at once, checked."""
     remedy = "it is how many counts one unit can change at once"
     return require_integer("keys", value, minimum=1, maximum=LARGEST_KEYS, remedy=remedy)
 

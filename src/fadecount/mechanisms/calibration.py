@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable
 from typing import TypeVar
 
-from fadecount.checks import require_real
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms.base import Mechanism
+from fadecount.mechanisms.base import Mechanism, require_mse
 
 Built = TypeVar("Built", bound=Mechanism)
 
@@ -23,14 +22,7 @@ def smallest_meeting(
     ``1 / factor**2``, which gives the starting point; discrete noise has less variance, so
     bisection looks below it, down to the last bit.
     """
-    mse = require_real(
-        "mse",
-        mse,
-        low=0.0,
-        high=1e30,
-        open_ends=True,
-        remedy="it is a squared error in counts, such as 1000",
-    )
+    mse = require_mse(mse)
     unit = build(1.0).mse(horizon, resolution_bits=math.inf)
     if unit == 0.0:
         raise bad_parameter(

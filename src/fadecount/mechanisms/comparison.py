@@ -58,8 +58,8 @@ def which_loses_less(crossing: int | None, *, ours: str, tick_seconds: float | N
     """A clause that says which of the two loses less and from which age on, from the
     ``crossing_age`` of the refresh with ours.
 
-    >>> which_loses_less(48, ours="fading", tick_seconds=3600)
-    'refreshing can lose less for events younger than about 2 days; for older events fading loses less, or as much'
+    >>> which_loses_less(0, ours="fading", tick_seconds=3600)
+    'fading loses less, or as much, at every age'
     """
     if crossing == 0:
         return f"{ours} loses less, or as much, at every age"

@@ -23,11 +23,22 @@ from fadecount.checks import (
     require_integer,
     require_real,
     require_resolution,
-    require_whole,
     shaped,
 )
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms.base import Mechanism, require_keys, require_window
+from fadecount.mechanisms.base import (
+    Mechanism,
+    require_age,
+    require_delay,
+    require_keys,
+    require_largest_input,
+    require_mse,
+    require_one_step,
+    require_positions,
+    require_sensitivity,
+    require_step,
+    require_window,
+)
 from fadecount.mechanisms.gaussian_law import epsilon_at
 from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.memories import (
@@ -36,6 +47,7 @@ from fadecount.mechanisms.memories import (
     MEMORIES,
     Memories,
     as_epoch,
+    geometric,
     memories_of,
     resolved,
 )
@@ -67,8 +79,10 @@ class Gaussian(Mechanism):
     >>> weights = (2**-14, 3 * 2**-10, 0.25, 0.7470093)
     >>> mechanism = fc.Gaussian(sigma=16.0, half_lives=(8192, 32, 1), weights=weights)
     >>> year = 525_600
-    >>> [round(x, 4) for x in (mechanism.loss(0), mechanism.loss(year), mechanism.loss(year, delta=1e-6))]
-    [0.3281, 4.3589, 3.4147]
+    >>> [round(loss, 4) for loss in (mechanism.loss(0), mechanism.loss(year))]
+    [0.3281, 4.3589]
+    >>> round(mechanism.loss(year, delta=1e-6), 4)
+    3.4147
     """
 
     sigma: float
@@ -83,20 +97,14 @@ class Gaussian(Mechanism):
     def __post_init__(self) -> None:
         remedy = "it is the standard deviation of the noise at each step, in counts"
         set_field = object.__setattr__
-        set_field(
-            self,
-            "sigma",
-            require_real(
-                "sigma", self.sigma, low=SMALLEST_SIGMA, high=LARGEST_SIGMA, remedy=remedy
-            ),
+        sigma = require_real(
+            "sigma", self.sigma, low=SMALLEST_SIGMA, high=LARGEST_SIGMA, remedy=remedy
         )
+        set_field(self, "sigma", sigma)
         set_field(self, "delta", require_delta(self.delta))
         set_field(self, "half_lives", _half_lives(self.half_lives))
         set_field(self, "weights", _weights(self.weights, len(self.half_lives)))
-        delay = require_integer(
-            "delay", self.delay, minimum=0, maximum=LONGEST, remedy="0 means no delay"
-        )
-        set_field(self, "delay", delay)
+        set_field(self, "delay", require_delay(self.delay))
         set_field(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
         if memories_of(self.sigma, self._epochs, tuple(self.weights)) is None:
             raise bad_parameter(
@@ -129,10 +137,7 @@ class Gaussian(Mechanism):
         mechanism, up to an age of 2**30 steps. Later, where the rounding of integers is most of the
         bound, each mechanism states its own.
         """
-        remedy = "it is by how much one unit can change the count of a step"
-        factor = require_integer(
-            "sensitivity", sensitivity, minimum=1, maximum=1 << 32, remedy=remedy
-        )
+        factor = require_sensitivity(sensitivity, 1 << 32)
         root = math.sqrt(require_keys(keys))
         if factor == keys == 1:
             return self
@@ -166,12 +171,7 @@ class Gaussian(Mechanism):
         histories share the noise drawn before they diverged and have their own after it
         (docs/gaussian.md).
         """
-        ages = require_whole(
-            "age",
-            age,
-            minimum=0,
-            remedy="the age of an item is the number of steps since it was streamed",
-        )
+        ages = require_age(age)
         mu = float(np.sum(self._mu(ages, float(sensitivity)))) * units * math.sqrt(keys * histories)
         return Loss(mu * _UP, self.delta)
 
@@ -200,19 +200,14 @@ class Gaussian(Mechanism):
 
         ``Phi(mu / 2)`` is the chance that the best guess about the item is right.
         """
-        ages = require_whole(
-            "age",
-            age,
-            minimum=0,
-            remedy="the age of an item is the number of steps since it was streamed",
-        )
+        ages = require_age(age)
         return shaped(self._mu(ages), ages)
 
     def rho(self, age: ArrayLike) -> float | NDArray[np.float64]:
         """The loss of an item of a given age as the ``rho`` of zero-concentrated differential
         privacy: ``mu**2 / 2``."""
-        found: float | NDArray[np.float64] = 0.5 * np.square(self.mu(age)) * _UP
-        return float(found) if np.ndim(found) == 0 else found
+        rho: float | NDArray[np.float64] = 0.5 * np.square(self.mu(age)) * _UP
+        return float(rho) if np.ndim(rho) == 0 else rho
 
     def _mu(self, age: Whole, size: float = 1.0) -> Number:
         memories, shown = self._memories, np.maximum(np.asarray(age) - self.delay, 0)
@@ -242,20 +237,9 @@ class Gaussian(Mechanism):
         the integers. Between two contributions what shows of the person is a sum of falling
         exponentials, so that the squares are summed in closed form.
         """
-        now = require_integer(
-            "now", now, minimum=1, maximum=LONGEST, remedy="it is the step of the last output seen"
-        )
-        places: Whole = np.zeros(0, dtype=np.int64)
-        if np.size(positions):
-            places = require_whole(
-                "positions",
-                positions,
-                minimum=1,
-                remedy="the first item of a stream is at position 1",
-            )
-        streamed = np.atleast_1d(np.asarray(places)).ravel()
+        places, now = require_positions(positions, now)
         last = now - self.delay
-        distinct, counts = np.unique(streamed[streamed <= last], return_counts=True)
+        distinct, counts = np.unique(places[places <= last], return_counts=True)
         if not distinct.size:
             return 0.0
         memories = self._memories
@@ -266,8 +250,7 @@ class Gaussian(Mechanism):
         for place, end, count in zip(distinct.tolist(), ends, counts.tolist(), strict=True):
             amplitudes = amplitudes + count * response.parts
             gap = float(end - place)
-            positive = np.maximum(rates, 1e-300)
-            sums = np.where(rates > 0.0, np.expm1(-positive * gap) / np.expm1(-positive), gap)
+            sums = geometric(rates, gap)
             first = count * response.first
             square += float(amplitudes @ sums @ amplitudes) + first * (
                 2.0 * float(amplitudes.sum()) + first
@@ -289,9 +272,7 @@ class Gaussian(Mechanism):
     ) -> float | NDArray[np.float64]:
         """The variance of the noise in the output of a step (from 1), in squared counts; see
         ``Mechanism``."""
-        steps = require_whole(
-            "step", step, minimum=1, remedy="the first step of a stream is step 1"
-        )
+        steps = require_step(step)
         shown = np.maximum(np.asarray(steps) - self.delay, 0)
         whole = self.sigma**2 * self._memories.response.variance(shown) + _rounding(resolution_bits)
         return shaped(np.where(shown > 0, whole, 0.0), steps)
@@ -327,9 +308,7 @@ class Gaussian(Mechanism):
     ) -> float:
         """A bound on the error of one output that fails with probability at most ``beta``; see
         ``Mechanism``."""
-        step = require_integer(
-            "step", step, minimum=1, maximum=LONGEST, remedy="the first step of a stream is step 1"
-        )
+        step = require_one_step(step)
         return self._error(step, require_beta(beta), largest_input, resolution_bits)
 
     def max_error_bound(
@@ -341,13 +320,7 @@ class Gaussian(Mechanism):
         return self._error(horizon, require_beta(beta) / horizon, largest_input, resolution_bits)
 
     def _error(self, step: int, beta: float, largest_input: float, resolution_bits: float) -> float:
-        largest = require_real(
-            "largest_input",
-            largest_input,
-            low=0.0,
-            high=2.0**62,
-            remedy="it bounds the inputs still delayed",
-        )
+        largest = require_largest_input(largest_input)
         bits = require_resolution(resolution_bits)
         shown = max(0, step - self.delay)
         missing = min(step, self.delay) * largest
@@ -435,14 +408,7 @@ class Gaussian(Mechanism):
             raise bad_parameter(
                 "weights", weights, "given together with half_lives", "give both, or a growth alone"
             )
-        mse = require_real(
-            "mse",
-            mse,
-            low=0.0,
-            high=1e30,
-            open_ends=True,
-            remedy="it is a squared error in counts, such as 1000",
-        )
+        mse = require_mse(mse)
         horizon = require_horizon(horizon)
         if half_lives is None or weights is None:
             shape = cls.gradual(

@@ -76,9 +76,8 @@ def epsilon_at(mu: Any, delta: float) -> Any:
         if np.all(closer >= epsilon * (1.0 - 1e-14)):
             break
         epsilon = closer
-    nothing = np.asarray(_erf(some / (2.0 * _ROOT_TWO)), dtype=np.float64) <= delta * (
-        1.0 - 1e-12
-    )  # delta at an epsilon of 0
+    at_zero = np.asarray(_erf(some / (2.0 * _ROOT_TWO)), dtype=np.float64)  # delta at epsilon 0
+    nothing = at_zero <= delta * (1.0 - 1e-12)
     found[plain] = np.where(nothing, 0.0, epsilon * (1.0 + 1e-12) + 1e-12)
     return found.reshape(np.shape(mu)) if np.ndim(mu) else float(found[0])
 

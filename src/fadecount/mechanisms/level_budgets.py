@@ -1,5 +1,6 @@
-"""Mechanisms with one budget per level of dyadic intervals (Gradual, Designed, Linear), and their
-exact loss.
+"""Mechanisms with one budget per level of dyadic intervals, and their exact loss.
+
+Gradual is Algorithms 2 and 3 of the paper, Linear is Algorithm 1, Designed has any budgets.
 
 Each interval ``I`` of level ``l`` owns one noise variable of budget ``e_l`` (scale ``1 / e_l``).
 The exact loss of the item shown first at clock ``j``, given all outputs up to clock ``t``, is the
@@ -10,7 +11,7 @@ value of
 
 the cheapest way to shift the noise so that one output sequence turns into the other. Proofs are in
 docs/theory.md: the value is attained (so it is no mere bound), integral shifts suffice, and the
-first item is the worst unless there is a head start (see :mod:`fadecount.mechanisms.head_start`).
+first item is the worst.
 Two ways to compute it in O(log t):
 
 :func:`worst_case` uses the closed form for the first item. With ``F_0 = e_0``, ``F_l = min(e_l, 2
@@ -23,19 +24,31 @@ intervals above contribute 0 or 1.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fadecount.checks import Number, Whole
-from fadecount.mechanisms.base import Mechanism
+from fadecount.checks import (
+    LARGEST_BUDGET,
+    Number,
+    Whole,
+    planned_tick,
+    require_budget,
+    require_real,
+)
+from fadecount.errors import bad_parameter
+from fadecount.mechanisms.base import Mechanism, require_delay
 from fadecount.mechanisms.binary_tree import bit_length
+from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.exact_sum import INFINITE, ExactSum
-from fadecount.mechanisms.head_start import worst_from
 from fadecount.mechanisms.schedule import LEVELS, Schedule
 
 
@@ -51,39 +64,211 @@ class LevelMechanism(Mechanism):
 
     @property
     @abstractmethod
-    def _delay(self) -> int: ...
-
-    @property
-    def _head_start(self) -> int:
-        return 0
+    def delay(self) -> int:
+        """How many steps outputs lag behind."""
 
     @property
     def schedule(self) -> Schedule:
         return _schedule(self)
 
     def _worst_loss(self, age: Whole) -> Number:
-        shown = age - self._delay
-        return _since(
-            shown, worst_case(self.schedule.budgets, _at_least(shown, 0), self._head_start)
-        )
+        shown = age - self.delay
+        return _since(shown, worst_case(self.schedule.budgets, _at_least(shown, 0)))
 
     def _position_loss(self, age: Whole, position: Whole) -> Number:
-        shown, first = age - self._delay, position + self.schedule.skipped
-        return _since(shown, at_position(self.schedule.budgets, first, first + _at_least(shown, 0)))
+        shown = age - self.delay
+        last = position + _at_least(shown, 0)
+        return _since(shown, at_position(self.schedule.budgets, position, last))
 
     def _paper_loss(self, age: Whole) -> Number:
         """Twice the sum of the budgets of all levels reached: the paper covers an age by at most
         two intervals per level."""
-        shown = age - self._delay
+        shown = age - self.delay
         levels_reached = bit_length(_at_least(shown, 0) + 1)
         paid: Number = _paper_sums(self)[levels_reached]
         return _since(shown, paid)
 
 
+@dataclass(frozen=True, slots=True)
+class Gradual(LevelMechanism):
+    """A running count whose loss grows like a power of the logarithm of the age: ``epsilon *
+    O(log(age)**exponent)``.
+
+    ``epsilon`` is the loss at the first output that shows the item, ``exponent`` (lambda in the
+    paper) how fast it grows afterwards, ``delay`` (B) how many steps outputs lag behind; during the
+    delay an item loses nothing. Noise of level ``l`` has scale ``(1 + l)**(1 - exponent) /
+    epsilon``. With an exponent above 3/2 the squared error stays bounded; 1 gives a loss of
+    ``epsilon * (floor(log2(age + 1)) + 1)``.
+
+    Formal guarantee: epsilon-differential privacy with expiration ``g(age) = loss(age) / epsilon``
+    (Definition 1 of the paper), for streams that differ by at most 1 in one step. Proof:
+    docs/theory.md, sections 2 and 4. Test: tests/mechanisms/test_exact_loss.py.
+
+    >>> import fadecount as fc
+    >>> [fc.Gradual(1.0, exponent=2.0).loss(age) for age in (0, 1, 3, 7, 10, 100, 10**9)]
+    [1.0, 2.0, 4.0, 7.0, 9.0, 28.0, 465.0]
+    """
+
+    epsilon: float
+    exponent: float = 1.0
+    _: KW_ONLY
+    delay: int = 0
+    planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)
+    kind: ClassVar[str] = "gradual"
+    _budget_fields: ClassVar[tuple[str, ...]] = ("epsilon",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", require_budget("epsilon", self.epsilon))
+        exponent = require_real(
+            "exponent", self.exponent, low=0.0, high=64.0, remedy="1 gives logarithmic fading"
+        )
+        object.__setattr__(self, "exponent", exponent)
+        object.__setattr__(self, "delay", require_delay(self.delay))
+        object.__setattr__(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
+        require_budget("epsilon at the highest level", self._level_budget(LEVELS - 1))
+
+    def _level_budget(self, level: int) -> float:
+        return min(self.epsilon * rounded_power(1 + level, self.exponent - 1.0), LARGEST_BUDGET)
+
+    def paper_closed_form(self, age: ArrayLike) -> float | NDArray[np.float64]:
+        """The closed form of the paper's bound: epsilon * 2 (1 + ((log2(d + 1) + 1)**k - 1) / k),
+        never below :meth:`loss`.
+
+        Here ``d`` is the age past the delay and ``k`` the exponent; for ``k = 0`` the fraction is
+        the natural logarithm. It replaces the sum of :meth:`paper_loss` by an integral, so it is
+        above that sum for exponents up to 1 only.
+        """
+        self.paper_loss(age)  # refuses an invalid age
+        shown = np.asarray(age, dtype=np.int64) - self.delay
+        logs = np.log2(np.maximum(shown, 0) + 1.0) + 1.0
+        power = self.exponent
+        grown = np.log(logs) if power == 0 else (logs**power - 1.0) / power
+        bound = np.where(shown >= 0, self.epsilon * 2.0 * (1.0 + grown) * (1.0 + 1e-14), 0.0)
+        return bound if bound.ndim else float(bound)
+
+    @classmethod
+    def for_mse(
+        cls,
+        mse: float,
+        *,
+        horizon: int,
+        exponent: float = 1.0,
+        delay: int = 0,
+        resolution_bits: float = 0,
+    ) -> Self:
+        """The most private one (smallest epsilon) whose mean squared error over the horizon is at
+        most ``mse``."""
+
+        def build(factor: float) -> Any:
+            return cls(epsilon=factor, exponent=exponent, delay=delay)
+
+        result: Self = smallest_meeting(build, mse, horizon, resolution_bits)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class Linear(LevelMechanism):
+    """A running count with a delay of one step and fresh noise of scale ``1 / epsilon`` at every
+    step: loss ``epsilon * age``.
+
+    It is the schedule with noise on level 0 only and a delay of one step, and its loss follows from
+    the same exact formula.
+
+    >>> import fadecount as fc
+    >>> [fc.Linear(epsilon=0.5).loss(age) for age in (0, 1, 2, 10)]
+    [0.0, 0.5, 1.0, 5.0]
+    """
+
+    epsilon: float
+    kind: ClassVar[str] = "linear"
+    _budget_fields: ClassVar[tuple[str, ...]] = ("epsilon",)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", require_budget("epsilon", self.epsilon))
+
+    @property
+    def delay(self) -> int:
+        """Outputs lag behind by one step."""
+        return 1
+
+    def _level_budget(self, level: int) -> float:
+        return self.epsilon if level == 0 else math.inf
+
+    def _paper_loss(self, age: Whole) -> Number:
+        return self._worst_loss(age)
+
+    @classmethod
+    def for_mse(cls, mse: float, *, horizon: int, resolution_bits: float = 0) -> Self:
+        """The most private one whose mean squared error over the horizon is at most ``mse``."""
+        return smallest_meeting(lambda factor: cls(epsilon=factor), mse, horizon, resolution_bits)
+
+
+@dataclass(frozen=True, slots=True)
+class Designed(LevelMechanism):
+    """A running count with any level budgets: level ``l`` has noise of scale ``1 / budgets[l]``;
+    the last one continues.
+
+    ``math.inf`` is allowed: that level adds no noise, and the levels below pay for a shift of it.
+    An infinite first budget leaves the first output without noise: its loss is infinite, and no
+    counter runs it.
+
+    Formal guarantee and proof as for ``Gradual``: the exact loss of docs/theory.md, section 4,
+    holds for any budgets.
+
+    >>> import fadecount as fc
+    >>> fc.Designed(budgets=(0.5, 0.25)).loss(6)
+    1.0
+    """
+
+    budgets: Sequence[float]
+    _: KW_ONLY
+    delay: int = 0
+    planned_tick_seconds: float | None = field(default=None, compare=False, repr=False)
+    kind: ClassVar[str] = "designed"
+    _budget_fields: ClassVar[tuple[str, ...]] = ("budgets",)
+
+    def __post_init__(self) -> None:
+        remedy = "give one budget per level, lowest first; the last one continues upward"
+        if isinstance(self.budgets, str | bytes) or not hasattr(self.budgets, "__iter__"):
+            raise bad_parameter("budgets", self.budgets, "a sequence of numbers", remedy)
+        budgets = tuple(
+            require_budget(f"budgets[{at}]", each, infinite=True)
+            for at, each in enumerate(self.budgets)
+        )
+        if not 1 <= len(budgets) <= LEVELS:
+            raise bad_parameter("number of budgets", len(budgets), f"from 1 to {LEVELS}", remedy)
+        object.__setattr__(self, "budgets", budgets)
+        object.__setattr__(self, "delay", require_delay(self.delay))
+        object.__setattr__(self, "planned_tick_seconds", planned_tick(self.planned_tick_seconds))
+
+    def _level_budget(self, level: int) -> float:
+        return self.budgets[min(level, len(self.budgets) - 1)]
+
+    @classmethod
+    def for_mse(
+        cls,
+        mse: float,
+        *,
+        horizon: int,
+        budgets: Sequence[float] = (1.0,),
+        delay: int = 0,
+        resolution_bits: float = 0,
+    ) -> Self:
+        """The most private one whose budgets are in the given proportion and whose error over the
+        horizon is at most ``mse``."""
+        shape = cls(budgets=budgets, delay=delay).budgets
+
+        def build(factor: float) -> Any:
+            return cls(budgets=tuple(factor * each for each in shape), delay=delay)
+
+        result: Self = smallest_meeting(build, mse, horizon, resolution_bits)
+        return result
+
+
 @lru_cache(maxsize=256)
 def _schedule(mechanism: LevelMechanism) -> Schedule:
     budgets = tuple(mechanism._level_budget(level) for level in range(LEVELS))
-    return Schedule(budgets=budgets, delay=mechanism._delay, head_start=mechanism._head_start)
+    return Schedule(budgets=budgets, delay=mechanism.delay)
 
 
 @lru_cache(maxsize=256)
@@ -115,11 +300,9 @@ def whole_costs(budgets: Sequence[float]) -> list[float]:
     return costs
 
 
-def worst_case(budgets: Sequence[float], age: Whole, head_start: int = 0) -> Number:
+def worst_case(budgets: Sequence[float], age: Whole) -> Number:
     """The largest loss over all positions at an age counted from the first output that shows the
     item, rounded up."""
-    if head_start:
-        return worst_from(budgets, head_start, age)
     finite = [min(budget, INFINITE) for budget in budgets]
     whole = whole_costs(finite)
     reach = age + 1
@@ -186,3 +369,29 @@ def _levels(reach: Whole) -> int:
 
 def _not(condition: Any) -> Any:
     return ~condition if isinstance(condition, np.ndarray) else not condition
+
+
+@lru_cache(maxsize=1 << 14)
+def rounded_power(base: int, exponent: float, *, digits: int = 40) -> float:
+    """``base**exponent`` rounded to the nearest float64: the same number on every machine, which
+    ``math.pow`` does not promise.
+
+    A rational power is computed exactly. Any other is irrational, so it lies strictly between two
+    neighbouring candidates, and arithmetic with enough digits tells which is nearer.
+
+    >>> rounded_power(4, -0.5), rounded_power(9, 1.5), rounded_power(3, 0.25)
+    (0.5, 27.0, 1.3160740129524924)
+    """
+    while not exponent.is_integer() and math.isqrt(base) ** 2 == base:
+        base, exponent = math.isqrt(base), 2.0 * exponent
+    if exponent.is_integer():
+        return float(Fraction(base) ** int(exponent))
+    while True:
+        context = Context(prec=digits, rounding=ROUND_HALF_EVEN)
+        power = context.exp(context.multiply(context.ln(Decimal(base)), Decimal(exponent)))
+        # Three roundings; the exponent is below 300.
+        slack = context.multiply(power, Decimal(1).scaleb(4 - digits))
+        low, high = float(context.subtract(power, slack)), float(context.add(power, slack))
+        if low == high:
+            return low
+        digits *= 2

@@ -81,7 +81,7 @@ class Response:
 
     def loss_square(self, age: int | Integers) -> Reals:
         """``c_0**2 + ... + c_age**2``."""
-        sums = _geometric(
+        sums = geometric(
             self.decays[:, None] + self.decays[None, :],
             np.asarray(age, dtype=np.float64)[..., None, None] + 1.0,
         )
@@ -91,7 +91,7 @@ class Response:
 
     def variance(self, steps: int | Integers) -> Reals:
         """``b_0**2 + ...``, as many terms as steps."""
-        sums = _geometric(
+        sums = geometric(
             self.rates[:, None] + self.rates[None, :],
             np.asarray(steps, dtype=np.float64)[..., None, None],
         )
@@ -106,7 +106,7 @@ class Response:
             np.asarray(ends, dtype=np.float64) - np.asarray(starts),
         )
         faded = -np.expm1(-self.rates * length[..., None]) * self.weights
-        sums = _geometric(self.rates[:, None] + self.rates[None, :], first[..., None, None])
+        sums = geometric(self.rates[:, None] + self.rates[None, :], first[..., None, None])
         found: Reals = np.einsum("...i,...j,...ij->...", faded, faded, sums) + self.variance(length)
         return found
 
@@ -117,19 +117,19 @@ class Response:
 
     def readout(self, age: int | Integers) -> Reals:
         """The sum over the half-lives of ``w_i (1 + p_i + ... + p_i**age)``."""
-        sums = _geometric(self.rates[1:], np.asarray(age, dtype=np.float64)[..., None] + 1.0)
+        sums = geometric(self.rates[1:], np.asarray(age, dtype=np.float64)[..., None] + 1.0)
         found: Reals = sums @ self.weights[1:]
         return found
 
 
-def _geometric(rates: Reals, count: Reals) -> Reals:
+def geometric(rates: Reals, count: Reals | float) -> Reals:
     """``1 + r + ... + r**(count - 1)`` for ``r = exp(-rate)``."""
     positive = np.maximum(rates, 1e-300)
     return np.where(rates > 0.0, np.expm1(-positive * count) / np.expm1(-positive), count)
 
 
 def _mean_geometric(rates: Reals, horizon: float) -> Reals:
-    """The mean of ``_geometric(rates, t)`` over t = 1 .. horizon; a series where the closed form
+    """The mean of ``geometric(rates, t)`` over t = 1 .. horizon; a series where the closed form
     would cancel."""
     small = rates * horizon < 1e-4
     plain = np.where(small, 1.0, rates)
@@ -415,30 +415,20 @@ class Memories:
 
         Each output is rounded to a whole count, which moves the difference by at most 1.
         """
-        spread = (
-            math.ldexp(self.deviation, -self.unit_bits)
-            * np.sqrt(self.response.window_variance(starts, ends))
-            * (1 + 2.0**-9)
-        )
-        farthest = (
-            spread * normal_quantile(0.5 * beta)
-            + math.ldexp(8.0 * (self.rows + 1), -self.unit_bits)
-            + 1.0
-        )
+        variances = self.response.window_variance(starts, ends)
+        farthest = self._quantile(variances, beta, outputs=2) + 1.0
         return np.where(ends > 0, np.floor(farthest), 0.0).astype(np.int64)
 
     def _farthest(self, steps: int | Integers, beta: float) -> Reals:
-        """A normal quantile, with what rounded weights (2**-9) and floors (four units a term) can
-        add."""
-        spread = (
-            math.ldexp(self.deviation, -self.unit_bits)
-            * np.sqrt(self.response.variance(steps))
-            * (1.0 + 2.0**-9)
-        )
-        return np.asarray(
-            spread * normal_quantile(0.5 * beta)
-            + math.ldexp(4.0 * (self.rows + 1), -self.unit_bits)
-        )
+        return self._quantile(self.response.variance(steps), beta, outputs=1)
+
+    def _quantile(self, variances: Reals, beta: float, *, outputs: int) -> Reals:
+        """A normal quantile, with what rounded weights (2**-9) and, in each output, floors (four
+        units a term) can add."""
+        unit = math.ldexp(1.0, -self.unit_bits)
+        spread = self.deviation * unit * np.sqrt(variances) * (1.0 + 2.0**-9)
+        floors = 4.0 * outputs * (self.rows + 1) * unit
+        return np.asarray(spread * normal_quantile(0.5 * beta) + floors)
 
     @cached_property
     def _growth_errors(self) -> tuple[float, ...]:
@@ -503,9 +493,8 @@ def memories_of(
         exponent = _MANTISSA_BITS - math.frexp(weight)[1]
         mantissa = round(math.ldexp(weight, exponent))
         limit_bits = math.ceil(spread) + unit_bits + grown_bits
-        read_bits = min(
-            28, max(16, math.floor((61 - math.ceil(spread) - shift - math.log2(weight)) / 2))
-        )  # balances two errors
+        balanced = math.floor((61 - math.ceil(spread) - shift - math.log2(weight)) / 2)
+        read_bits = min(28, max(16, balanced))
         dropped = max(0, limit_bits + read_bits + shift - 62)
         down = exponent - _MANTISSA_BITS + read_bits + shift + grown_bits - dropped - _ROUGH
         memories.append(

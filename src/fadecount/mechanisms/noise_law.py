@@ -162,7 +162,7 @@ def half_widths(
         return schedule.memories.half_widths(shown, beta)
     length = schedule.round_length
     rounds = shown * 0 if length is None else (shown - 1) // length
-    clock = shown - rounds * (length or 0) + schedule.skipped
+    clock = shown - rounds * (length or 0)
     levels = (
         np.bitwise_count(np.maximum(clock, 0))
         if schedule.alternating
@@ -194,9 +194,7 @@ def window_half_widths(
         shown = np.maximum(steps - schedule.delay, 0)
         length = schedule.round_length
         rounds = shown * 0 if length is None else np.maximum(shown - 1, 0) // length
-        skipped = schedule.place(1)[1] - 1
-        clock = np.where(shown > 0, shown - rounds * (length or 0) + skipped, 0)
-        kinds += [rounds, clock]
+        kinds += [rounds, shown - rounds * (length or 0)]
     (first_rounds, first), (last_rounds, last) = kinds[:2], kinds[2:]
     if schedule.alternating:  # all levels have one budget: only the number of variables matters
         kept = np.where(
@@ -210,14 +208,14 @@ def window_half_widths(
         renewed = (first_rounds != last_rounds) * (
             (first_rounds > 0).astype(np.int64) + (last_rounds > 0)
         )
-        law = np.stack([count, renewed])
+        law = 3 * count + renewed
     else:
-        law = np.stack([_length(first), _length(last), _length(first ^ last)])
-    _, first_at, inverse = np.unique(law, axis=1, return_index=True, return_inverse=True)
+        law = (_length(first) << 12) + (_length(last) << 6) + _length(first ^ last)
+    _, first_at, inverse = np.unique(law, return_index=True, return_inverse=True)
     widths = [
         mechanism.window_interval(int(starts[at]), int(ends[at]), beta) for at in first_at.tolist()
     ]
-    return np.array(widths, dtype=np.int64)[inverse.ravel()]
+    return np.array(widths, dtype=np.int64)[inverse]
 
 
 def _length(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -34,14 +34,13 @@ def loss_picture(mechanism: Mechanism) -> str:
     ages = _ages(oldest)
     losses = [float(loss) for loss in np.asarray(mechanism.loss(ages))]
     named = [age for age in (0, *(10**power for power in range(7))) if age <= oldest]
-    rows = "".join(
-        f"<tr><td>{_age_text(age, mechanism.planned_tick_seconds)}</td><td>{short_loss(mechanism.loss(age))}</td></tr>"
-        for age in named
-    )
+    cells = [(_age_text(age, mechanism.planned_tick_seconds), mechanism.loss(age)) for age in named]
+    rows = "".join(f"<tr><td>{age}</td><td>{short_loss(loss)}</td></tr>" for age, loss in cells)
+    head = "<tr><th>age of an event</th><th>privacy loss (ε), at most</th></tr>"
     return (
-        f"<figure><figcaption><code>{html.escape(repr(mechanism))}</code></figcaption>{_svg(ages, losses, named)}<table><thead><tr><th>age"
-        " of an event</th><th>privacy loss (ε), at"
-        f" most</th></tr></thead><tbody>{rows}</tbody></table></figure>"
+        f"<figure><figcaption><code>{html.escape(repr(mechanism))}</code></figcaption>"
+        f"{_svg(ages, losses, named)}"
+        f"<table><thead>{head}</thead><tbody>{rows}</tbody></table></figure>"
     )
 
 
@@ -62,11 +61,9 @@ def _age_text(age: int, tick_seconds: float | None) -> str:
     if age == 0:
         return "0 (at once)"
     steps = f"{age:,} step{'s' if age > 1 else ''}"
-    return (
-        steps
-        if tick_seconds is None
-        else f"{steps} ({format_duration(max(1, round(age * tick_seconds)))})"
-    )
+    if tick_seconds is None:
+        return steps
+    return f"{steps} ({format_duration(max(1, round(age * tick_seconds)))})"
 
 
 def _svg(ages: list[int], losses: list[float], named: list[int]) -> str:
@@ -85,18 +82,11 @@ def _svg(ages: list[int], losses: list[float], named: list[int]) -> str:
     def up(loss: float) -> float:
         return base - (base - _TOP) * loss / (top or 1.0)
 
-    path = "".join(
-        f"{'M' if at == 0 else 'L'}{across(age):.1f} {up(loss):.1f}"
-        for at, (age, loss) in enumerate(finite)
-    )
+    path = "M" + "L".join(f"{across(age):.1f} {up(loss):.1f}" for age, loss in finite)
+    names = [f"{age:,}" if age < 1000 else f"10^{len(str(age)) - 1}" for age in named]
     marks = "".join(
-        _text(
-            across(age),
-            base + 15.0,
-            f"{age:,}" if age < 1000 else f"10^{len(str(age)) - 1}",
-            "middle",
-        )
-        for age in named
+        _text(across(age), base + 15.0, name, "middle")
+        for age, name in zip(named, names, strict=True)
     )
     levels = "".join(
         _text(_LEFT - 6.0, up(loss) + 4.0, short_loss(loss), "end")

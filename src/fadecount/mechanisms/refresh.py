@@ -114,9 +114,8 @@ class Refresh(Mechanism):
         worst = times((min(age, window - 1) + 1).bit_length(), share)
         for later in (0, 1):
             for level in range(self._levels):
-                earliest = max(
-                    1, (later + 1) * window + (1 << level) - age
-                )  # the first position that shows so many nodes
+                # The first position that shows so many nodes.
+                earliest = max(1, (later + 1) * window + (1 << level) - age)
                 if earliest <= window:
                     seen = times(most_nodes_seen(earliest, window), share)
                     rounds = self._later_round(1 << level) + (

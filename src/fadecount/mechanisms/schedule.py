@@ -5,8 +5,7 @@ says which these are, as plain data, so that one counter runs them all:
 
 * The first ``delay`` outputs are 0; afterwards the output at step ``t`` shows the inputs up to ``t
   - delay``.
-* A *clock* starts at ``2**head_start`` with the first shown step (1 without a head start), and at 1
-  with each round (if there are rounds, there is no head start).
+* A *clock* starts at 1 with the first shown step, and again with each round.
 * Slot ``l`` belongs to level ``l`` of the dyadic intervals of the clock (see
   :mod:`fadecount.intervals`): one variable per interval, drawn when the interval begins. An
   ``alternating`` schedule uses the intervals with an odd number only.
@@ -45,14 +44,8 @@ class Schedule:
     round_length: int | None = None
     carry_budget: float = math.inf
     horizon: int | None = None
-    head_start: int = 0
     memories: Memories | None = None
     """In place of slots: decaying sums of past noise."""
-
-    @property
-    def skipped(self) -> int:
-        """The clock readings before the first step: ``2**head_start - 1``."""
-        return (1 << self.head_start) - 1
 
     def rows(self, shown: int) -> int:
         """How many numbers the noise of one count takes after so many shown steps."""
@@ -63,22 +56,14 @@ class Schedule:
     def place(self, shown: int) -> tuple[int, int]:
         """The round (from 0) and the clock reading of a shown step ``shown >= 1``."""
         if self.round_length is None:
-            return 0, shown + self.skipped
+            return 0, shown
         rounds, offset = divmod(shown - 1, self.round_length)
         return rounds, offset + 1
 
     def budgets_in_use(self, step: int) -> list[float]:
         """The budgets of the noise variables in the output of a step, none while the delay
         lasts."""
-        if step <= self.delay:
-            return []
-        rounds, clock = self.place(step - self.delay)
-        used = [
-            budget
-            for level, budget in enumerate(self.budgets)
-            if clock >> level and (not self.alternating or clock >> level & 1)
-        ]
-        return [*used, self.carry_budget] if rounds else used
+        return list(self._variables(step).values())
 
     def budgets_between(self, start: int, end: int) -> list[float]:
         """The budgets of the noise variables in the difference of two outputs: those in use at one
@@ -120,7 +105,6 @@ class Schedule:
         total = 0.0
         for level, budget in enumerate(self.budgets):
             steps = steps_in_use(level, clock, alternating=self.alternating)
-            steps -= steps_in_use(level, self.skipped, alternating=self.alternating)
             if rounds:
                 whole: Any = self.round_length
                 steps += rounds * steps_in_use(level, whole, alternating=self.alternating)

@@ -91,35 +91,37 @@ class KeyedNoise:
                 f"width must be the number of keys, {len(self.tags)}, got {width}; give one key per"
                 " count"
             )
-        draws = np.empty((len(rounds), len(nodes), width), dtype=np.int64)
+        keys = [_level_key(self._stream_key, level, each, law.scale) for each in rounds]
+        names = np.arange(nodes.start, nodes.stop, nodes.step, dtype="<u8")
+        words = np.empty((len(rounds), len(nodes), width), dtype=np.uint64)
         at_once = max(1, _BLOCKS // width)
-        for place, round_number in enumerate(rounds):
-            key = _level_key(self._stream_key, level, round_number, law.scale)
-            for start in range(0, len(nodes), at_once):
-                some = np.array(nodes[start : start + at_once], dtype="<u8")
-                draws[place, start : start + at_once] = self._drawn(law, key, some)
-        return draws
-
-    def _drawn(self, law: Law, key: bytes, nodes: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The variables of all keys for some nodes of one level and round."""
-        width = len(self.tags)
-        blocks = np.empty((len(nodes), width, 2), dtype="<u8")
-        np.bitwise_xor(self.tags[:, 0], nodes[:, np.newaxis], out=blocks[:, :, 0])
-        blocks[:, :, 1] = self.tags[:, 1]
+        for start in range(0, len(nodes), at_once):
+            some = names[start : start + at_once]
+            blocks = np.empty((len(some), width, 2), dtype="<u8")
+            np.bitwise_xor(self.tags[:, 0], some[:, np.newaxis], out=blocks[:, :, 0])
+            blocks[:, :, 1] = self.tags[:, 1]
+            for key, target in zip(keys, words[:, start : start + at_once], strict=True):
+                target[...] = _encrypted(key, blocks)[:, 0].reshape(target.shape)
 
         def further(positions: NDArray[np.int64], asked: int) -> NDArray[np.uint64]:
-            places, at = np.divmod(positions, width)
-            named = self.tags[at]
-            named[:, 0] ^= nodes[places]
-            named[:, 1] ^= np.uint64(asked + 1)
-            return _encrypted(key, named).reshape(-1, 2)[:, 0].astype(np.uint64)
+            """The n-th further word of the draws at some positions."""
+            place, node, at = np.unravel_index(positions, words.shape)
+            blocks = self.tags[at]
+            blocks[:, 0] ^= names[node]
+            blocks[:, 1] ^= np.uint64(asked + 1)
+            found = np.empty(len(positions), dtype=np.uint64)
+            for each in np.unique(place).tolist():
+                chosen = place == each
+                found[chosen] = _encrypted(keys[each], blocks[chosen])[:, 0]
+            return found
 
-        words = np.ascontiguousarray(_encrypted(key, blocks).reshape(-1, 2)[:, 0], dtype=np.uint64)
         if isinstance(law, RoundedGaussian):
-            return law.from_words(words, further).reshape(len(nodes), width)
-        return law.from_words(
-            words, lambda at, asked: int(further(np.array([at]), asked)[0])
-        ).reshape(len(nodes), width)
+            draws = law.from_words(words.reshape(-1), further)
+        else:
+            draws = law.from_words(
+                words.reshape(-1), lambda at, asked: int(further(np.array([at]), asked)[0])
+            )
+        return draws.reshape(words.shape)
 
 
 def derive_stream_key(secret: bytes, *, epoch: str, stream: str, mechanism: str) -> bytes:
@@ -161,7 +163,9 @@ def _encrypted(key: bytes, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Each 128-bit block on its own: the key stream of counter mode, at any places. No block occurs
     twice under a key."""
     encryptor = Cipher(AES256(key), ECB()).encryptor()  # noqa: S305 - the blocks are counters, not messages
-    return np.frombuffer(encryptor.update(blocks.tobytes()), dtype="<u8")
+    room = np.empty(blocks.nbytes + 15, dtype=np.uint8)  # a block less one byte more than needed
+    encryptor.update_into(blocks.reshape(-1).view(np.uint8).data, room.data)
+    return room[: blocks.nbytes].view("<u8").reshape(-1, 2)
 
 
 def _joined(*parts: bytes) -> bytes:

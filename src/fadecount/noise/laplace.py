@@ -87,9 +87,8 @@ class DiscreteLaplace:
                 context.multiply(Decimal(63), context.ln(Decimal(2))), _centre(self.scale, context)
             ),
         )
-        threshold = max(
-            1, min(62, round((63 + math.log2(self.scale)) / 2))
-        )  # balances the two reasons to settle
+        # Balances the two reasons to settle.
+        threshold = max(1, min(62, round((63 + math.log2(self.scale)) / 2)))
         object.__setattr__(self, "_offset", float(offset))
         object.__setattr__(self, "_smallest", 1 << threshold)
         object.__setattr__(

@@ -1,25 +1,72 @@
-"""The figures of the paper's evaluation as data: which lines, at which ages, and what to see."""
+"""The figures of the paper's evaluation: lines, ages, what to see, and pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import csv
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.paper.empirical import empirical_losses
 from fadecount.paper.table import LONG, SHORT, TableRow, budgets_of, digits, rows
-from fadecount.paper.words import SENTENCES
-from fadecount.plots import Curve, spread_ages, thinned
+from fadecount.plots import (
+    Curve,
+    draw_curves,
+    new_figure,
+    save_figure,
+    spread_ages,
+    svg_text,
+    thinned,
+)
 from fadecount.rounding import shown_loss
 
 Ages = NDArray[np.int64]
 Losses = NDArray[np.float64]
 Line = tuple[str, str, int, Callable[[Ages], Losses]]
 """Label, kind and group of a curve, and its losses at given ages."""
+
+
+SENTENCES = {
+    name: " ".join(text.split())
+    for name, text in {
+        "fig2a": (
+            """The paper's empirical loss stays below its theorem; the exact loss of the same noise
+            is nowhere above it, and at most half of the theorem at every age. The empirical loss
+            dips where a range has a cheap cover; the exact one never falls, as it must. Just after
+            a power of two the closed form lies below the sum that it summarizes, but nowhere below
+            the exact loss."""
+        ),
+        "fig2b": (
+            """At the same mean squared error a larger λ loses less about young items and more about
+            old ones. For each λ the exact loss is nowhere above the other two lines."""
+        ),
+        "fig2c": (
+            """Within a round the loss grows slowly; from then on every round adds one past budget,
+            without end: a straight line, which bends upward on a logarithmic axis of ages. The
+            exact loss starts lower, because nodes not yet published cost nothing."""
+        ),
+        "fig3": (
+            """Refreshing loses little for a while; then one past budget a round adds up, linearly
+            in the age, while the loss of Algorithm 3 grows like a power of the logarithm. {ends}
+            All five have the same mean squared error."""
+        ),
+        "fig4a": (
+            """With the ratio chosen to lose least by the horizon the shape stays: linear in the
+            age. The printed pairs and the true minimizers (Table 1) lie close together."""
+        ),
+        "fig4b": (
+            """The optimal ratio lowers the loss of old items and pays with a loss of several units
+            about new ones; it stays linear in the age. {ends} λ = 1 loses less than either refresh
+            at every age."""
+        ),
+    }.items()
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,95 +90,48 @@ def fig2a() -> PaperFigure:
     row = rows(SHORT, fading=True)[1]
     gradual = _gradual(row)
     lines: list[Line] = [
-        (
-            "closed form of the theorem",
-            "bound",
-            1,
-            lambda ages: np.asarray(gradual.paper_closed_form(ages)),
-        ),
-        ("theorem (sum)", "paper", 2, _account(gradual)),
+        ("closed form of the theorem", "bound", 1, _values(gradual.paper_closed_form)),
+        ("theorem (sum)", "paper", 2, _values(gradual.paper_loss)),
         ("empirical, as in the paper", "empirical", 3, _empirical(row)),
-        ("exact loss", "exact", 0, _exact(gradual)),
+        ("exact loss", "exact", 0, _values(gradual.loss)),
     ]
-    return _figure(
-        "fig2a",
-        "Figures 1a and 2a",
-        "Algorithm 3, λ = 2: theorem, empirical and exact loss",
-        [row],
-        lines,
-        columns=2,
-    )
+    title = "Algorithm 3, λ = 2: theorem, empirical and exact loss"
+    return _figure("fig2a", "Figures 1a and 2a", title, [row], lines, columns=2)
 
 
 def fig2b() -> PaperFigure:
-    found = rows(SHORT, fading=True)
-    lines = [line for at, row in enumerate(found) for line in _fading_lines(row, at, theorem=True)]
-    return _figure(
-        "fig2b",
-        "Figure 2b",
-        "Algorithm 3, λ = 1, 2, 3, all with the same error",
-        found,
-        lines,
-        logarithmic=True,
-    )
+    used = rows(SHORT, fading=True)
+    lines = _lines(used, partial(_fading_lines, theorem=True))
+    title = "Algorithm 3, λ = 1, 2, 3, all with the same error"
+    return _figure("fig2b", "Figure 2b", title, used, lines, logarithmic=True)
 
 
 def fig2c() -> PaperFigure:
-    found = rows(SHORT)
-    lines = [
-        line
-        for at, row in enumerate(found)
-        for line in _refresh_lines(row.computed, f"W = {row.window}", at)
-    ]
-    return _figure(
-        "fig2c", "Figure 2c", "Refreshing the budget every W steps, with ratio 0.1", found, lines
-    )
+    used = rows(SHORT)
+    title = "Refreshing the budget every W steps, with ratio 0.1"
+    return _figure("fig2c", "Figure 2c", title, used, _lines(used, _refresh_lines))
 
 
 def fig3() -> PaperFigure:
     fading, refreshing = rows(LONG, fading=True), rows(LONG)
-    lines = [
-        line for at, row in enumerate(fading) for line in _fading_lines(row, at, theorem=False)
-    ]
-    for at, row in enumerate(refreshing):
-        lines += _refresh_lines(row.computed, f"W = {row.window}", 3 + at)
-    return _figure(
-        "fig3",
-        "Figures 1b and 3",
-        "A million steps: fading against refreshing with ratio 0.1",
-        [*fading, *refreshing],
-        lines,
-        logarithmic=True,
-    )
+    lines = _lines(fading, _fading_lines) + _lines(refreshing, _refresh_lines, first=3)
+    title = "A million steps: fading against refreshing with ratio 0.1"
+    used = [*fading, *refreshing]
+    return _figure("fig3", "Figures 1b and 3", title, used, lines, logarithmic=True)
 
 
 def fig4a() -> PaperFigure:
-    found = rows(SHORT, optimal=True)
-    lines = [
-        line
-        for at, row in enumerate(found)
-        for line in _optimal_lines(row, f"W = {row.window}", at)
-    ]
-    return _figure(
-        "fig4a", "Figure 4a", "Refreshing with the optimal ratio, a thousand steps", found, lines
-    )
+    used = rows(SHORT, optimal=True)
+    title = "Refreshing with the optimal ratio, a thousand steps"
+    return _figure("fig4a", "Figure 4a", title, used, _lines(used, _optimal_lines))
 
 
 def fig4b() -> PaperFigure:
     fading, refreshing = rows(LONG, fading=True), rows(LONG, optimal=True)
-    lines = [
-        line for at, row in enumerate(fading) for line in _fading_lines(row, at, theorem=False)
-    ]
-    for at, row in enumerate(refreshing):
-        lines += _optimal_lines(row, f"W = {row.window}", 3 + at)
-    return _figure(
-        "fig4b",
-        "Figure 4b",
-        "A million steps: fading against refreshing with the optimal ratio",
-        [*fading, *refreshing],
-        lines,
-        logarithmic=True,
-    )
+    lines = _lines(fading, _fading_lines) + _lines(refreshing, _optimal_lines, first=3)
+    title = "A million steps: fading against refreshing with the optimal ratio"
+    used = [*fading, *refreshing]
+    return _figure("fig4b", "Figure 4b", title, used, lines, logarithmic=True)
 
 
 FIGURES: dict[str, Callable[[], PaperFigure]] = {
@@ -188,28 +188,34 @@ def _drawn_ages(used: Sequence[TableRow], horizon: int) -> Ages:
     return np.union1d(ages[thinned(ages, falling)], spread_ages(horizon))
 
 
-def _fading_lines(row: TableRow, group: int, *, theorem: bool) -> list[Line]:
-    gradual, name = _gradual(row), f"λ = {row.exponent:g}"
+def _lines(
+    used: Sequence[TableRow], lines_of: Callable[[TableRow, int], list[Line]], *, first: int = 0
+) -> list[Line]:
+    """The lines of some rows, each row a group of its own, numbered from ``first`` on."""
+    return [line for group, row in enumerate(used, first) for line in lines_of(row, group)]
+
+
+def _fading_lines(row: TableRow, group: int, *, theorem: bool = False) -> list[Line]:
+    gradual, name = _gradual(row), _short(row)
     lines: list[Line] = [
-        (f"{name}, exact", "exact", group, _exact(gradual)),
+        (f"{name}, exact", "exact", group, _values(gradual.loss)),
         (f"{name}, empirical", "empirical", group, _empirical(row)),
+        (f"{name}, theorem", "bound", group, _values(gradual.paper_loss)),
     ]
-    return [*lines, (f"{name}, theorem", "bound", group, _account(gradual))] if theorem else lines
+    return lines if theorem else lines[:2]
 
 
-def _refresh_lines(refresh: fc.Mechanism, name: str, group: int) -> list[Line]:
+def _refresh_lines(row: TableRow, group: int) -> list[Line]:
+    refresh, name = row.measured, _short(row)
     return [
-        (f"{name}, exact", "exact", group, _exact(refresh)),
-        (f"{name}, paper", "paper", group, _account(refresh)),
+        (f"{name}, exact", "exact", group, _values(refresh.loss)),
+        (f"{name}, paper", "paper", group, _values(refresh.paper_loss)),
     ]
 
 
-def _optimal_lines(row: TableRow, name: str, group: int) -> list[Line]:
-    best = row.computed
-    return [
-        *_refresh_lines(row.printed_mechanism, name, group),
-        (f"{name}, true optimum", "bound", group, _exact(best)),
-    ]
+def _optimal_lines(row: TableRow, group: int) -> list[Line]:
+    best = (f"{_short(row)}, true optimum", "bound", group, _values(row.computed.loss))
+    return [*_refresh_lines(row, group), best]
 
 
 def _ends(used: Sequence[TableRow]) -> str:
@@ -229,12 +235,8 @@ def _gradual(row: TableRow) -> fc.Gradual:
     return mechanism
 
 
-def _exact(mechanism: fc.Mechanism) -> Callable[[Ages], Losses]:
-    return lambda ages: np.asarray(mechanism.loss(ages))
-
-
-def _account(mechanism: fc.Mechanism) -> Callable[[Ages], Losses]:
-    return lambda ages: np.asarray(mechanism.paper_loss(ages))
+def _values(loss: Callable[[Ages], object]) -> Callable[[Ages], Losses]:
+    return lambda ages: np.asarray(loss(ages), dtype=np.float64)
 
 
 def _empirical(row: TableRow) -> Callable[[Ages], Losses]:
@@ -244,3 +246,44 @@ def _empirical(row: TableRow) -> Callable[[Ages], Losses]:
 @lru_cache(maxsize=8)
 def _all_empirical(row: TableRow) -> Losses:
     return empirical_losses(_gradual(row).schedule.budgets, row.horizon)
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def write_figure(folder: Path, figure: PaperFigure) -> None:
+    """The figure as PNG and SVG, and the points behind it as CSV."""
+    picture = _drawn(figure, figure.title)
+    save_figure(picture, folder / f"{figure.name}.png")
+    save_figure(picture, folder / f"{figure.name}.svg")
+    columns = [curve.losses.tolist() for curve in figure.curves]
+    write_csv(
+        folder / f"{figure.name}.csv",
+        ["age", *(curve.label for curve in figure.curves)],
+        zip(figure.ages.tolist(), *columns, strict=True),
+    )
+
+
+def page_pictures(figure: PaperFigure) -> tuple[str, str]:
+    """The figure as SVG for a page that has a heading over it: for a wide screen and for a
+    phone."""
+    return svg_text(_drawn(figure)), svg_text(_drawn(figure, narrow=True))
+
+
+def _drawn(figure: PaperFigure, title: str = "", *, narrow: bool = False) -> Figure:
+    width = 4.4 if narrow else 9.6 if figure.horizon > SHORT else 8.0
+    picture = new_figure(width, 5.4 if narrow or figure.horizon > SHORT else 4.8)
+    columns = 2 if narrow and len(figure.curves) > 4 else 1 if narrow else figure.columns
+    draw_curves(
+        picture,
+        figure.curves,
+        title=title,
+        logarithmic=figure.logarithmic,
+        columns=columns,
+        subject="item",
+    )
+    return picture

@@ -10,16 +10,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from fadecount.checks import require_integer
-from fadecount.errors import bad_parameter
-from fadecount.paper import gained, measured
-from fadecount.paper.figures import ALIASES, FIGURES
-from fadecount.paper.files import page_pictures, write_csv, write_figure
-from fadecount.paper.report import page
-from fadecount.paper.sections import Section, measured_section, table_section
-from fadecount.paper.words import GAINED_TEXT
+from fadecount.errors import ParameterError, bad_parameter
+from fadecount.paper import measured
+from fadecount.paper.figures import ALIASES, FIGURES, page_pictures, write_csv, write_figure
+from fadecount.paper.report import Section, measured_section, page, table_section
 
-PARTS = (*FIGURES, "table1", "measured", "head_start")
-"""Everything there is to make, in the paper's order, and what goes beyond it."""
+PARTS = (*FIGURES, "table1", "measured")
+"""Everything there is to make, in the paper's order."""
 FEWEST_RUNS = 2
 _FIGURE_WORK = 5e7  # a figure takes about as long as so many steps of noise
 
@@ -53,6 +50,26 @@ def work(parts: Sequence[str], runs: int) -> float:
     return steps + _FIGURE_WORK * len(parts)
 
 
+def prepare_folder(path: Path, *, force: bool) -> None:
+    """Make the folder, or refuse: one that cannot be written to, or one with something in it,
+    unless forced."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".fadecount-probe"
+        probe.touch()
+        probe.unlink()
+        occupied = any(path.iterdir())
+    except OSError as error:
+        raise ParameterError(
+            f"--out must be a writable folder, got {str(path)!r} ({error.strerror}); choose another"
+        ) from error
+    if occupied and not force:
+        raise ParameterError(
+            f"--out must be an empty folder, got {str(path)!r}; choose another, or give --force to"
+            " write into it"
+        )
+
+
 def reproduce(
     folder: Path, parts: Sequence[str], *, runs: int, advance: Callable[[float], None]
 ) -> Path:
@@ -69,9 +86,8 @@ def reproduce(
             pool = ProcessPoolExecutor(
                 workers, mp_context=spawn, initializer=measured.ignore_interrupts
             )
-            stack.callback(
-                pool.shutdown, cancel_futures=True
-            )  # an error or interrupt waits only for what is running
+            # An error or interrupt waits only for what is running.
+            stack.callback(pool.shutdown, cancel_futures=True)
             collect = measured.start(pool, measured.trials(runs), advance)
         sections = []
         for part in parts:
@@ -92,13 +108,12 @@ def reproduce(
 
 
 def _figure_section(folder: Path, name: str) -> Section:
-    figure = FIGURES[name]() if name in FIGURES else gained.figure()
+    figure = FIGURES[name]()
     write_figure(folder, figure)
     return Section(
         name=name,
         heading=f"{figure.number}: {figure.title}",
-        text=[figure.sentence, *(() if name in FIGURES else GAINED_TEXT)],
-        tables=() if name in FIGURES else (gained.loss_rows(), gained.error_rows()),
+        text=[figure.sentence],
         pictures=page_pictures(figure),
         parameters=figure.parameters,
         files=[f"{name}.{suffix}" for suffix in ("png", "svg", "csv")],

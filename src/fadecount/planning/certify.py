@@ -16,20 +16,18 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 
-from fadecount.checks import LARGEST_BUDGET, SMALLEST_BUDGET
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Designed, Gaussian, Gradual
 from fadecount.mechanisms.level_budgets import worst_case
 from fadecount.mechanisms.schedule import LEVELS
-from fadecount.planning.convex import Vector
-from fadecount.planning.patterns import Limit, Patterns
-from fadecount.planning.request import Request, Targets
+from fadecount.planning.request import Limit, Request, Targets
 
 
-def excess(limits: Sequence[Limit], budgets: Sequence[float], head_start: int = 0) -> Fraction:
+def excess(limits: Sequence[Limit], budgets: Sequence[float]) -> Fraction:
     """The largest ratio of a loss to its limit, never understated: at most 1 means that all limits
     are kept."""
     continued = [*budgets, *[budgets[-1]] * (LEVELS - len(budgets))]
@@ -37,9 +35,7 @@ def excess(limits: Sequence[Limit], budgets: Sequence[float], head_start: int = 
     ages = np.array(reaches, dtype=np.int64) - 1
     few = len(ages) < 30
     exact = (
-        [worst_case(continued, int(age), head_start) for age in ages]
-        if few
-        else worst_case(continued, ages, head_start)
+        [worst_case(continued, int(age)) for age in ages] if few else worst_case(continued, ages)
     )
     sums = exact_sums(
         dict(zip(reaches, np.asarray(exact).tolist(), strict=True)),
@@ -61,38 +57,23 @@ def exact_sums(
     return [Fraction(sum(lost[reach] * times for reach, times in parts), unit) for parts in sums]
 
 
-def certified(limits: Sequence[Limit], budgets: Vector, head_start: int = 0) -> tuple[float, ...]:
-    """The largest multiple of the budgets, up to rounding, that keeps all limits exactly; inf stays
-    inf."""
-    if head_start:
-        factor, slip = (
-            1.0 / float(excess(limits, budgets.tolist(), head_start)),
-            2.0**-46,
-        )  # as much as a loss may be rounded
-    else:
-        patterns = Patterns(limits, len(budgets))
-        payments = patterns.matrix(patterns.cheapest(budgets))
-        factor, slip = (
-            1.0 / float((payments @ np.where(payments.any(axis=0), budgets, 0.0)).max()),
-            2.0**-51,
-        )
+Levels = TypeVar("Levels", Gradual, Designed)
+
+
+def certified(build: Callable[[float], Levels], limits: Sequence[Limit]) -> Levels:
+    """The mechanism ``build(factor)`` with the largest factor, up to rounding, that keeps all
+    limits exactly. Its budgets must be proportional to the factor."""
+    factor, slip = 1.0 / float(excess(limits, build(1.0).schedule.budgets)), 2.0**-52
     while slip < 0.5:
-        chosen = _within(budgets * (factor * (1.0 - slip)))
-        if excess(limits, chosen, head_start) <= 1:
-            return chosen
+        mechanism = build(factor * (1.0 - slip))
+        if excess(limits, mechanism.schedule.budgets) <= 1:
+            return mechanism
         slip *= 2.0
-    smallest = min(limits, key=lambda limit: limit.most)
+    smallest = min(limit.most for limit in limits)
     raise ParameterError(
-        "targets must be within reach of noise that can be drawn, got a loss of"
-        f" {smallest.most:.12g}; allow a larger loss, or a shorter horizon"
+        f"targets must be within reach of noise that can be drawn, got a loss of {smallest:.12g};"
+        " allow a larger loss, or a shorter horizon"
     )
-
-
-def _within(budgets: Vector) -> tuple[float, ...]:
-    """The budgets in the range that exact sums and samplers support. Less than the least is raised,
-    and may then fail."""
-    kept = np.where(np.isinf(budgets), np.inf, np.clip(budgets, SMALLEST_BUDGET, LARGEST_BUDGET))
-    return tuple(kept.tolist())
 
 
 Shape = Gradual | Designed | Gaussian
@@ -109,20 +90,6 @@ def scaled(shape: Shape, factor: float) -> Shape:
     if isinstance(shape, Gradual):
         return dataclasses.replace(shape, epsilon=shape.epsilon * factor)
     return dataclasses.replace(shape, budgets=tuple(factor * budget for budget in shape.budgets))
-
-
-def fitted(shape: Gradual, limits: Sequence[Limit]) -> Gradual:
-    """The shape with the largest budgets, up to rounding, that keep all limits exactly."""
-    factor, slip = 1.0 / float(excess(limits, shape.schedule.budgets)), 2.0**-52
-    while slip < 0.5:
-        found = dataclasses.replace(shape, epsilon=shape.epsilon * (factor * (1.0 - slip)))
-        if excess(limits, found.schedule.budgets) <= 1:
-            return found
-        slip *= 2.0
-    raise ParameterError(
-        "targets must be within reach of noise that can be drawn; allow a larger loss, or a shorter"
-        " horizon"
-    )
 
 
 def best_gradual(targets: Targets, cost: Callable[[Gradual], float]) -> Gradual | None:
@@ -149,7 +116,11 @@ def gradual(targets: Targets, exponent: float) -> Gradual | None:
     """The gradual curve of an exponent that uses up the targets, or None if its budgets cannot be
     drawn."""
     try:
-        return fitted(_unscaled(targets, exponent), targets.limits(fine=True))
+        shape = _unscaled(targets, exponent)
+        return certified(
+            lambda factor: dataclasses.replace(shape, epsilon=shape.epsilon * factor),
+            targets.limits(fine=True),
+        )
     except ParameterError:
         return None
 
@@ -160,16 +131,10 @@ def _unscaled(targets: Targets, exponent: float) -> Gradual:
 
 def meets(mechanism: Shape, request: Request) -> bool:
     """Whether the noise stays within every requested error."""
-    if (
-        request.mean_error is not None
-        and math.sqrt(mechanism.mse(request.horizon)) > request.mean_error
-    ):
+    horizon, mean, most = request.horizon, request.mean_error, request.max_error
+    if mean is not None and math.sqrt(mechanism.mse(horizon)) > mean:
         return False
-    return request.max_error is None or worst_error(mechanism, request) <= request.max_error
-
-
-def worst_error(mechanism: Shape, request: Request) -> float:
-    return mechanism.max_error_bound(request.horizon, request.beta, largest_input=0)
+    return most is None or mechanism.max_error_bound(horizon, request.beta, largest_input=0) <= most
 
 
 def least_factor(shape: Shape, request: Request) -> float | None:

@@ -88,26 +88,26 @@ class _Wanted:
         self._targets, self._delta = targets, delta
         self._worst = objective == "worst"
         self.shown = targets.horizon - targets.delay
-        ends = dict(
-            zip(targets.losses, targets.ages, strict=True)
-        )  # of equal losses the last age stays
-        ends[targets.losses[-1]] = max(targets.horizon, targets.ages[-1])
-        pairs = [(age, loss) for loss, age in ends.items() if age >= targets.delay]
-        self._pairs = pairs
+        self._pairs = pairs = targets.ends()
         self._limits = np.array([mu_at(loss, delta) for _, loss in pairs])
         self._ages = np.array([age - targets.delay for age, _ in pairs], dtype=np.int64)
+        # As if a person's contributions all had the full age.
         weights = [
             sum(times for _, times in targets.person.parts(int(age) + 1, fine=True))
             for age in self._ages
         ]
-        self._mu = self._limits / (
-            np.array(weights, dtype=np.float64) * math.sqrt(targets.person.keys)
-        )  # as if a person's contributions all had the full age
+        self._mu = self._limits / (np.array(weights, float) * math.sqrt(targets.person.keys))
 
     def cost(self, mechanism: Gaussian) -> float:
         if self._worst:
             return float(np.asarray(mechanism.variance(self._targets.horizon)))
         return mechanism.mse(self._targets.horizon)
+
+    def _least(self, rates: Callable[[Vector], tuple[Vector, Vector]], start: Vector) -> Vector:
+        """The argument with the least error; ``rates`` gives its decays and poles."""
+        for sharp in _SHARP:
+            start = minimised(lambda x, sharp=sharp: self._value(*rates(x), sharp), start)  # type: ignore[misc]
+        return start
 
     def _value(self, decays: Vector, poles: Vector, sharp: float) -> float:
         if (
@@ -134,18 +134,10 @@ class _Wanted:
         start = np.log(np.concatenate([rates[:1], np.diff(np.log(rates))]))
 
         def free(x: Vector) -> Vector:
-            logs = np.cumsum(
-                np.concatenate([np.clip(x[:1], -60.0, 1.0), np.exp(np.clip(x[1:], -9.0, 4.0))])
-            )
-            return np.asarray(np.exp(logs))
+            steps = [np.clip(x[:1], -60.0, 1.0), np.exp(np.clip(x[1:], -9.0, 4.0))]
+            return np.asarray(np.exp(np.cumsum(np.concatenate(steps))))
 
-        for sharp in _SHARP:
-            start = minimised(
-                lambda x, sharp=sharp: self._value(free(x)[::2], free(x)[1::2], sharp),
-                start,  # type: ignore[misc]
-            )
-        found: Vector = free(start)
-        return found
+        return free(self._least(lambda x: (free(x)[::2], free(x)[1::2]), start))
 
     def mechanism(self, rates: Vector) -> Gaussian | None:
         """The certified mechanism with half-lives near these rates; None if two of them coincide or
@@ -167,10 +159,9 @@ class _Wanted:
 
         shares = np.clip(shares, 1e-4, 1.0 - 1e-4)
         start = np.log(shares / (1.0 - shares))
-        for sharp in _SHARP:
-            start = minimised(lambda x, sharp=sharp: self._value(inside(x), poles, sharp), start)  # type: ignore[misc]
+        decays = inside(self._least(lambda x: (inside(x), poles), start))
         return self._certified(
-            [float(each) for each in half_lives], response_of(inside(start), poles).weights
+            [float(each) for each in half_lives], response_of(decays, poles).weights
         )
 
     def _certified(self, half_lives: list[float], weights: Vector) -> Gaussian | None:

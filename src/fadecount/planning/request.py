@@ -22,9 +22,7 @@ from fadecount.checks import LONGEST, require_integer, require_real
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import require_keys
 from fadecount.mechanisms.gaussian import require_delta
-from fadecount.planning.patterns import Limit
 
-LONGEST_HORIZON = 1 << 60
 LARGEST_LOSS = float(1 << 20)
 _FINE = 1024
 _PER_LEVEL = 8
@@ -56,9 +54,7 @@ class Person:
         )
         if self.steps is not None:
             remedy = "it is the number of steps in which a person contributes at most that often"
-            steps = require_integer(
-                "steps", self.steps, minimum=1, maximum=LONGEST_HORIZON, remedy=remedy
-            )
+            steps = require_integer("steps", self.steps, minimum=1, maximum=LONGEST, remedy=remedy)
             object.__setattr__(self, "steps", steps)
             if self.per_step:
                 raise bad_parameter(
@@ -114,6 +110,18 @@ EVENT = Person(events=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A weighted sum of losses must stay at or below ``most``.
+
+    Each part ``(reach, times)`` stands for so many items, each seen for ``reach`` outputs (its age
+    past the delay, plus one).
+    """
+
+    most: float
+    parts: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
     """Checked targets: ``losses`` at ``ages`` (increasing), for a horizon, a delay and a person."""
 
@@ -124,26 +132,21 @@ class Targets:
     person: Person = EVENT
 
     def limits(self, *, fine: bool = False) -> list[Limit]:
-        """One limit per target that no later one implies, and one for the horizon."""
-        ends = dict(zip(self.losses, self.ages, strict=True))  # of equal losses the last age stays
-        ends[self.losses[-1]] = max(self.horizon, self.ages[-1])
+        """The limits on pure losses, one per pair of :meth:`ends`."""
+        person = self.person
         return [
             Limit(
                 most=loss,
-                parts=tuple(
-                    self.person.parts(age - self.delay + 1, fine=fine, per_key=self.person.keys)
-                ),
+                parts=tuple(person.parts(age - self.delay + 1, fine=fine, per_key=person.keys)),
             )
-            for loss, age in ends.items()
-            if age >= self.delay
+            for age, loss in self.ends()
         ]
 
-    def at(self, age: int) -> float:
-        """The limit that holds at an age."""
-        return next(
-            (loss for end, loss in zip(self.ages, self.losses, strict=True) if age <= end),
-            self.losses[-1],
-        )
+    def ends(self) -> list[tuple[int, float]]:
+        """The ages and losses that imply all others: the last age of each loss, and the horizon."""
+        ends = dict(zip(self.losses, self.ages, strict=True))  # of equal losses the last age stays
+        ends[self.losses[-1]] = max(self.horizon, self.ages[-1])
+        return [(age, loss) for loss, age in ends.items() if age >= self.delay]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,71 +212,52 @@ def read_request(
                 " plan for"
             )
         horizon = max(targets)
-    horizon = require_integer(
-        "horizon",
-        horizon,
-        minimum=1,
-        maximum=LONGEST,
-        remedy="it is the number of steps to plan for",
-    )
-    delay = require_integer(
-        "delay", delay, minimum=0, maximum=LONGEST, remedy="it is the longest that outputs may lag"
-    )
-    if delay >= horizon:
-        raise bad_parameter(
-            "delay", delay, f"less than the horizon, {horizon}", "no output would show anything"
-        )
-    pairs = () if targets is None else _pairs(read_targets(targets, horizon=horizon, person=person))
-    remedy = "it is an error in counts, such as 100"
-    chance = require_real(
-        "beta",
-        beta,
-        low=0.0,
-        high=1.0,
-        open_ends=True,
-        remedy="it is the probability that max_error may fail, such as 0.05",
-    )
+    horizon, delay = _span(horizon, delay)
+    pairs: tuple[tuple[int, float], ...] = ()
+    if targets is not None:
+        read = read_targets(targets, horizon=horizon, person=person)
+        pairs = tuple(zip(read.ages, read.losses, strict=True))
+    error = "it is an error in counts, such as 100"
+    chance = "it is the probability that max_error may fail, such as 0.05"
     return Request(
         horizon=horizon,
         targets=pairs,
-        mean_error=_positive("mean_error", mean_error, remedy),
-        max_error=_positive("max_error", max_error, remedy),
-        beta=chance,
+        mean_error=_positive("mean_error", mean_error, error),
+        max_error=_positive("max_error", max_error, error),
+        beta=require_real("beta", beta, low=0.0, high=1.0, open_ends=True, remedy=chance),
         delay=delay,
         person=person or EVENT,
-        tick_seconds=_positive(
-            "tick_seconds", tick_seconds, "it is the length of a step, such as 60"
-        ),
+        tick_seconds=_positive("tick_seconds", tick_seconds, "it is the length of a step"),
         objective=objective,
         delta=None if delta is None else require_delta(delta),
     )
 
 
-def _pairs(targets: Targets) -> tuple[tuple[int, float], ...]:
-    return tuple(zip(targets.ages, targets.losses, strict=True))
+def _span(horizon: Any, delay: Any) -> tuple[int, int]:
+    """A checked horizon and a delay that is shorter."""
+    remedy = "it is the number of steps to plan for"
+    horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST, remedy=remedy)
+    delay = require_integer(
+        "delay", delay, minimum=0, maximum=LONGEST, remedy="it is by how many steps outputs lag"
+    )
+    if delay >= horizon:
+        raise bad_parameter(
+            "delay", delay, f"less than the horizon, {horizon}", "no output would show anything"
+        )
+    return horizon, delay
 
 
 def _positive(name: str, value: Any, remedy: str) -> float | None:
-    return (
-        None
-        if value is None
-        else require_real(name, value, low=0.0, high=1e18, open_ends=True, remedy=remedy)
-    )
+    if value is None:
+        return None
+    return require_real(name, value, low=0.0, high=1e18, open_ends=True, remedy=remedy)
 
 
 def read_targets(
     targets: Any, *, horizon: Any, delay: Any = 0, person: Person | None = None
 ) -> Targets:
     """Checked, consistent targets, or a :class:`ParameterError` in one line."""
-    remedy = "it is the number of steps to plan for"
-    horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST_HORIZON, remedy=remedy)
-    delay = require_integer(
-        "delay", delay, minimum=0, maximum=LONGEST_HORIZON, remedy="0 means no delay"
-    )
-    if delay >= horizon:
-        raise bad_parameter(
-            "delay", delay, f"less than the horizon, {horizon}", "no output would show anything"
-        )
+    horizon, delay = _span(horizon, delay)
     if person is not None and not isinstance(person, Person):
         raise bad_parameter("person", person, "a Person", "such as Person(events=24, steps=1440)")
     if not isinstance(targets, Mapping) or not targets:
@@ -304,11 +288,7 @@ def _pair(age: Any, loss: Any, horizon: int) -> tuple[int, float]:
     remedy = "an age is a number of steps, and nothing grows older than the horizon"
     number = require_integer("target age", age, minimum=0, maximum=horizon, remedy=remedy)
     remedy = "a loss is positive; leave an age out to set no limit there"
+    name = f"target loss at age {number}"
     return number, require_real(
-        f"target loss at age {number}",
-        loss,
-        low=0.0,
-        high=LARGEST_LOSS,
-        open_ends=True,
-        remedy=remedy,
+        name, loss, low=0.0, high=LARGEST_LOSS, open_ends=True, remedy=remedy
     )

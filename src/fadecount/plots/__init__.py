@@ -11,7 +11,7 @@ or its global state.
 from fadecount.errors import missing_extra
 
 try:
-    import matplotlib as _matplotlib  # asked here once, so that the answer is one clear line  # noqa: F401  # asked here once, so that the answer is one clear line
+    import matplotlib as _matplotlib  # noqa: F401 - asked once, so that the answer is one line
 except ImportError as _error:
     raise missing_extra("plots", "matplotlib", "plots") from _error
 

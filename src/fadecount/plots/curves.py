@@ -143,9 +143,8 @@ def _draw(axes: Axes, curve: Curve) -> None:
     if curve.kind in MARKED:
         places = _mark_places(curve.ages, curve.group)
         look |= {"marker": MARKS[curve.group % len(MARKS)], "markersize": 5.5, "markevery": places}
-    shown = np.where(
-        curve.losses > 0, curve.losses, np.nan
-    )  # a loss of 0 cannot be drawn on a logarithmic axis
+    # A loss of 0 cannot be drawn on a logarithmic axis.
+    shown = np.where(curve.losses > 0, curve.losses, np.nan)
     order = 3 if curve.kind in MARKED else 2.5
     axes.plot(
         curve.ages,
@@ -200,10 +199,8 @@ def draw_plan(figure: Figure | SubFigure, made: Plan, chosen: Option | None = No
 
 def _curve(made: Plan, option: Option, kind: str, group: int) -> Curve:
     ages = spread_ages(made.request.horizon + 1)
-    if made.request.person.steps is not None:
-        ages = np.union1d(
-            ages[:: max(1, len(ages) // 100)], ages[-1:]
-        )  # each age of a person is a long sum
+    if made.request.person.steps is not None:  # each age of a person is a long sum
+        ages = np.union1d(ages[:: max(1, len(ages) // 100)], ages[-1:])
     losses = person_losses(
         option.mechanism, ages.tolist(), made.request.person, option.mechanism.delay
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from fadecount.durations import UNITS
 from fadecount.service.parsing import JsonObject
 
 
@@ -305,87 +304,6 @@ class PrivacyOfEvent(Struct):
     time: str
     losses: list[TimedLoss]
     sentence: str
-
-
-class PlannedLoss(Struct):
-    """The privacy loss (ε) of the planned unit at an age, at most. Where a loss was allowed: that
-    `limit`, and how `sure` a fifty-fifty guess can become."""
-
-    age_seconds: int
-    age: str
-    loss: float
-    shown: str
-    sure: str | None
-    limit: float | None
-
-
-class PlannedOption(Struct):
-    """A mechanism that fits, with its errors in counts.
-
-    `total_error` and `window_error` are typical (the root of the mean squared error). 95 % of the
-    time the last total and the last window are within `total_margin` and `window_margin` of the
-    truth. `final_loss` is the loss at the horizon.
-    """
-
-    name: str
-    reason: str
-    total_error: float
-    total_margin: int
-    window_error: float
-    window_margin: int
-    final_loss: str
-
-
-class SimulatedCount(Struct):
-    """A count of a stream that does not exist: `truth` is made up, the noise is real. A window ends
-    at `tick_end`."""
-
-    tick: str
-    tick_end: str | None
-    value: int
-    low: int
-    high: int
-    truth: int
-
-
-class PlanAnswer(Struct):
-    """The mechanisms that fit, best first; the losses of the chosen `option`, a stream simulated
-    with it, and its plan `file`."""
-
-    unit: str
-    tick_seconds: int
-    horizon_ticks: int
-    window: str
-    option: int
-    options: list[PlannedOption]
-    losses: list[PlannedLoss]
-    totals: list[SimulatedCount]
-    windows: list[SimulatedCount]
-    file: str
-
-
-class Wish(Struct, frozen=True):
-    """What a plan is wanted for, as the planning process reads it. `horizon` and the ages of
-    `losses` are in ticks.
-
-    `events` is how often a person comes in any `every_seconds`; null plans for single events.
-    `daily` is about how many events a day the simulated stream has.
-    """
-
-    tick_seconds: int
-    horizon: int
-    losses: tuple[tuple[int, float], ...]
-    events: int | None = None
-    every_seconds: int = UNITS["d"]
-    delta: float | None = None
-    daily: int = 1000
-    option: int = 1
-
-
-class Planned(Struct):
-    """What the planning process writes: a plan, or null if no mechanism fits."""
-
-    answer: PlanAnswer | None
 
 
 class ProblemAnswer(Struct):

@@ -25,7 +25,6 @@ from fadecount.service.limits import RateLimit, TokenLimits
 from fadecount.service.live import Broadcaster, frame_maker, live_route
 from fadecount.service.metrics import Metrics
 from fadecount.service.operations import operation_routes
-from fadecount.service.plan_route import Planner, plan_route
 from fadecount.service.problems import Problem
 from fadecount.service.read_routes import ReadContext, describe_stream, list_streams, read_routes
 from fadecount.service.reader_pool import ReaderPool
@@ -79,7 +78,6 @@ class Service:
         self._writes = WriteContext(
             writer=self.writer, access=access, limits=settings.limits, parsers=self._parsers
         )
-        self._planner = Planner()
         self.broadcaster = Broadcaster(frame_maker(self._reads))
         gauges = StreamGauges(
             context=self._reads,
@@ -92,7 +90,6 @@ class Service:
             *read_routes(self._reads),
             live_route(self._reads, self.broadcaster, self.metrics),
             *write_routes(self._writes),
-            plan_route(self._planner),
             *token_routes(self._writes, self._tokens),
             status_route(self._reads, self.writer.stream_state),
             *operation_routes(access, self.metrics, gauges, self.trouble),
@@ -150,7 +147,6 @@ class Service:
     def _close(self) -> None:
         self.writer.stop()
         self._save_uses()
-        self._planner.close()
         self._parsers.shutdown(wait=True)
         self.pool.close()
 

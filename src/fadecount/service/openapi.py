@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from fadecount.service import answers, parsing
-from fadecount.service.parsing import LONGEST_ID, MOST_DAILY, MOST_OPTIONS, MOST_ROWS, MOST_STREAMS
+from fadecount.service.parsing import LONGEST_ID, MOST_ROWS, MOST_STREAMS
 
 _REFERENCE = "#/components/schemas/{name}"
 _TEXT = {"type": "string"}
@@ -182,35 +182,6 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
             "every": {"type": "string", "examples": ["1d", "1w"]},
             "during": {"type": "string", "examples": ["30d", "1y"]},
         },
-    ),
-    ("get", "/v1/plan"): Operation(
-        summary=(
-            "Mechanisms under a curve of allowed losses, least error first, with a simulated stream"
-            " and the plan file. One plan is made at a time, and kept; 503: busy, try again"
-        ),
-        answers={200: answers.PlanAnswer, 304: None},
-        refusals=(400, 421, 429, 503),
-        query={
-            "tick": {"type": "string", "default": "1m", "examples": ["1m", "1h", "1d"]},
-            "horizon": {"type": "string", "default": "1y", "examples": ["30d", "1y", "10y"]},
-            "losses": {
-                "type": "string",
-                "description": "the largest loss at some ages; it must not fall with age",
-                "examples": ["1h:0.5,1d:1,1mo:2,1y:4"],
-            },
-            "person": {
-                "type": "string",
-                "description": "plan for a person who comes at most so often, not for one event",
-                "examples": ["1/1d", "24/1w"],
-            },
-            "delta": {
-                "type": "number",
-                "description": "offer Gaussian noise too: its promise fails with this chance",
-            },
-            "daily": {"type": "integer", "minimum": 1, "maximum": MOST_DAILY, "default": 1000},
-            "option": {"type": "integer", "minimum": 1, "maximum": MOST_OPTIONS, "default": 1},
-        },
-        role=None,
     ),
     ("get", "/v1/tokens"): Operation(
         summary="Every token, without its secret. For admins of all streams",

@@ -101,7 +101,6 @@ def operation_routes(
         )
 
     yield page_route("/", "index.html")
-    yield page_route("/plan", "plan.html")
     yield page_route("/admin", "admin.html")
     yield file_route()
     yield Route("/v1/openapi.json", openapi, methods=["GET"])

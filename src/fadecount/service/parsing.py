@@ -31,8 +31,6 @@ LONGEST_NAME = 128
 LONGEST_ID = 200
 MOST_ROWS = 10_000
 MOST_STREAMS = 1000
-MOST_DAILY = 10_000_000
-MOST_OPTIONS = 20
 ONLY_KEY = "all"
 """The key of a stream that was created without keys."""
 

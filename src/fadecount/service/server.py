@@ -17,17 +17,13 @@ from dataclasses import replace
 from typing import Any
 
 import uvicorn
-from starlette.routing import Router
 from starlette.types import ASGIApp
 
 from fadecount.errors import StoreError
-from fadecount.noise import unpredictable
 from fadecount.service.app import Service
-from fadecount.service.http import Guard, allowed_hosts
+from fadecount.service.http import allowed_hosts
 from fadecount.service.limits import BACKLOG, Limits, room_for
 from fadecount.service.notify import Notifier
-from fadecount.service.operations import file_route, page_route
-from fadecount.service.plan_route import Planner, plan_route
 from fadecount.service.protocol import guarded
 from fadecount.service.settings import Settings
 
@@ -84,23 +80,6 @@ class _Server(uvicorn.Server):
         self.notifier.stopping()
         self.service.broadcaster.close()
         await super().shutdown(sockets)
-
-
-class _PlanServer(uvicorn.Server):
-    """Announces when it listens, and ends without a traceback on Ctrl-C."""
-
-    on_listening: Callable[[], None] = staticmethod(lambda: None)
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        for each in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(each, self.handle_exit, each, None)
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.on_listening()
 
 
 def serve(
@@ -175,29 +154,6 @@ def _configured(application: ASGIApp, limits: Limits) -> uvicorn.Config:
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         backlog=BACKLOG,
     )
-
-
-def serve_plan_page(*, announce: Callable[[str], None]) -> int:
-    """Serve the page "Choose your curve" and nothing else, to this machine only, until Ctrl-C.
-    ``announce`` gets its address."""
-    planner, listening = Planner(), _listen("127.0.0.1", 0)
-    port = listening.getsockname()[1]
-    routes = [
-        page_route("/", "plan.html"),
-        page_route("/plan", "plan.html"),
-        file_route(),
-        plan_route(planner),
-    ]
-    hosts, router = allowed_hosts("127.0.0.1", port), Router(routes, redirect_slashes=False)
-    application = Guard(router, hosts=hosts, new_id=lambda: unpredictable(8).hex())
-    server = _PlanServer(_configured(application, Limits()))
-    server.on_listening = lambda: announce(f"http://127.0.0.1:{port}/plan")
-    try:
-        with listening, asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(server.serve(sockets=[listening]))
-    finally:
-        planner.close()
-    return 0
 
 
 class _JsonLines(logging.Formatter):

@@ -20,10 +20,8 @@ each history costs at most the loss at the greatest age; one that ended before t
 nothing. For Gaussian noise the squares of the shifts add up instead. Events are never counted
 before their time, so the step of an event's own time is at most the earliest one.
 
-With a head start the stated loss needs variables from before the event too. They may be shared with
-a history that does not have the event, and the rule fails. So a stream whose mechanism has a head
-start cannot have other histories. tests/streams/test_forks.py compares the rule with linear
-programs and, for Gaussian noise, with covariances.
+tests/streams/test_forks.py compares the rule with linear programs and, for Gaussian noise, with
+covariances.
 
 If the fence is lost, it is unknown how far the other history went: then ``last_step`` is None, and
 the loss is that of the greatest possible age, in all histories. The number of histories is unknown
@@ -38,7 +36,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fadecount.checks import LONGEST
-from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Loss, Mechanism
 from fadecount.streams.unit import ONE_EVENT, Unit
 
@@ -70,17 +67,6 @@ class StreamLoss:
     keys: int = 1
     forks: tuple[Fork, ...] = ()
     steps: int = 0
-
-    def __post_init__(self) -> None:
-        head_start = getattr(self.mechanism, "head_start", 0)
-        if self.forks and head_start:
-            remedy = (
-                "their loss together is not known; use the latest store, or begin a stream of"
-                " another name"
-            )
-            raise bad_parameter(
-                "head_start of a stream with other histories", head_start, "0", remedy
-            )
 
     @property
     def histories(self) -> int:

@@ -1,4 +1,4 @@
-// Choose your curve: what may be lost at which age, and at once how exact the counts can be. The service does the planning.
+// Choose your curve: what may be lost at which age, and at once how exact the counts can be. fadecount plan --open does the planning.
 import { choices, save } from "./choices.js";
 import { BarChart, LineChart } from "./counts.js";
 import { Handles, LEAST, MOST } from "./handles.js";
@@ -9,7 +9,6 @@ const AGES = [["1h", "an hour", 3600], ["1d", "a day", 86400], ["1mo", "a month"
 const SECONDS = { "1s": 1, "10s": 10, "1m": 60, "15m": 900, "1h": 3600, "1d": 86400, "1mo": 2592000, "1y": 31536000, "10y": 315360000 };
 const SELECTS = ["tick", "horizon", "unit", "times", "each", "delta", "daily"];
 const DEBOUNCE = 300;
-const MOST_TRIES = 20;
 const byId = (id) => document.getElementById(id);
 
 const losses = new Map([["1h", 0.5], ["1d", 1], ["1mo", 2], ["1y", 4]]);
@@ -85,17 +84,9 @@ async function plan() {
 }
 
 async function request(asked) {
-  for (let tries = 0; tries < MOST_TRIES && asked === wanted; tries += 1) {
-    const reply = await fetch(`/v1/plan?${asked}`).catch(() => null);
-    if (reply?.ok) return reply.json();
-    if (reply && reply.status !== 429 && reply.status !== 503) {
-      say((await reply.json().catch(() => ({}))).detail ?? "The plan was refused.", true);
-      return null;
-    }
-    say(reply ? "busy; trying again …" : "The service does not answer; trying again …");
-    await new Promise((resolve) => setTimeout(resolve, 1000 * Number(reply?.headers.get("Retry-After") ?? 2)));
-  }
-  if (asked === wanted) say("Busy. Change something to try again.", true);
+  const reply = await fetch(`/plan?${asked}`).catch(() => null);
+  if (reply?.ok) return reply.json();
+  say(reply ? (await reply.json()).detail : "The page is no longer served: run fadecount plan --open again.", true);
   return null;
 }
 
@@ -135,9 +126,9 @@ function simulated() {
   for (const kind of ["total", "window"]) byId(`${kind}-chart`).hidden = kind !== per;
   charts.total ??= new LineChart(byId("total-chart"), "Chart of a simulated running total", false);
   charts.window ??= new BarChart(byId("window-chart"), "Chart of simulated counts", false);
-  const timed = (rows) => rows.map((row) => ({ ...row, time: Date.parse(row.tick), end: row.tick_end ? Date.parse(row.tick_end) : undefined }));
+  const timed = (rows) => rows.map((row) => ({ ...row, time: Date.parse(row.tick), end: Date.parse(row.tick_end) }));
   const rows = timed(per === "total" ? answer.totals : answer.windows);
-  charts[per].show(rows, { from: rows[0].time, to: rows.at(-1).end ?? rows.at(-1).time, tickSeconds: answer.tick_seconds, zone: "UTC" });
+  charts[per].show(rows, { from: rows[0].time, to: per === "total" ? rows.at(-1).time : rows.at(-1).end, tickSeconds: answer.tick_seconds, zone: "UTC" });
   byId("legend").classList.toggle("bars", per !== "total");
 }
 

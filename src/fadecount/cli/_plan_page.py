@@ -1,0 +1,263 @@
+"""The page "Choose your curve" of ``fadecount plan --open``: served to this machine only, until
+Ctrl-C.
+
+It knows no store, no stream and no token. It simulates on made-up counts; the noise is the
+library's. The page shares style sheets, fonts and charts with the service's pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.cli.plan import wishes_from
+from fadecount.counters import Counter
+from fadecount.durations import UNITS, format_duration, parse_duration
+from fadecount.errors import FadecountError
+from fadecount.mechanisms import Mechanism
+from fadecount.mechanisms.noise_law import window_half_widths
+from fadecount.planning import Option, Plan, person_losses, plan, plan_json
+from fadecount.rounding import shown_loss
+
+Numbers = NDArray[np.int64]
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+}
+_FOLDERS = ("cli/plan_page", "service/static")
+_POLICY = "default-src 'self'; frame-ancestors 'none'"
+
+_MOST_TICKS = 400_000
+_SIMULATED_SECONDS = UNITS["mo"]
+_FEWEST_TICKS = 30
+_POINTS = 240
+_AGES = 96
+_SAMPLED = 64
+_MONDAY = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp())
+_WEEK = np.array([1.0, 1.0, 1.05, 1.1, 1.2, 0.9, 0.75])
+
+
+def serve_plan_page(announce: Callable[[str], None]) -> int:
+    """Serve the page until Ctrl-C. ``announce`` gets its address once the server listens."""
+    with PlanServer() as server, contextlib.suppress(KeyboardInterrupt):
+        announce(server.address)
+        server.serve_forever()
+    return 0
+
+
+class PlanServer(ThreadingHTTPServer):
+    """Listens on a free port of this machine only, and makes one plan at a time."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        port = self.server_address[1]
+        self.address = f"http://127.0.0.1:{port}/"
+        self.hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
+        self.planning = threading.Lock()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PlanServer
+
+    def do_GET(self) -> None:
+        """Answer with the page, one of its files, or a plan.
+
+        A request for another host is refused: a web page elsewhere whose name was made to point to
+        this machine (DNS rebinding) reads nothing.
+        """
+        path, query = urlsplit(self.path).path, urlsplit(self.path).query
+        if self.headers.get("Host") not in self.server.hosts:
+            self._answer(421, "text/plain", b"this page is served to this machine only\n")
+        elif path == "/plan":
+            self._plan(query)
+        elif (name := "plan.html" if path == "/" else path.removeprefix("/static/")) in _pages():
+            file = _pages()[name]
+            self._answer(200, _TYPES[file.suffix], file.read_bytes())
+        else:
+            self._answer(404, "text/plain", b"not found\n")
+
+    def _plan(self, query: str) -> None:
+        try:
+            with self.server.planning:
+                status, body = 200, answer_to(query)
+        except (FadecountError, ValueError) as error:
+            status, body = 400, {"detail": str(error)}
+        self._answer(status, "application/json", json.dumps(body).encode())
+
+    def _answer(self, status: int, media_type: str, body: bytes) -> None:
+        self.send_response(status)
+        headers = {"Content-Type": media_type, "Content-Length": str(len(body))}
+        headers |= {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff"}
+        for name, value in (headers | {"Cache-Control": "no-store"}).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing: the terminal belongs to the command."""
+
+
+@lru_cache(maxsize=1)
+def _pages() -> dict[str, Path]:
+    """Every file of the page by its name. No other file on the disk can be requested."""
+    folders = [Path(str(files("fadecount"))) / folder for folder in _FOLDERS]
+    every = (file for folder in folders for file in folder.iterdir())
+    return {file.name: file for file in every if file.suffix in _TYPES}
+
+
+def answer_to(query: str) -> dict[str, Any]:
+    """Return the plan for a query of the page: the options, and for the chosen one its losses, a
+    simulated stream and its plan file.
+
+    ``daily`` is about how many events a day the simulated stream has, ``option`` the option that is
+    shown (the last, if there are fewer). The rest are options of ``fadecount plan``.
+    """
+    given = {name: values[-1] for name, values in parse_qs(query).items()}
+    daily, number = int(given.pop("daily", "1000")), int(given.pop("option", "1"))
+    made = _planned(tuple(sorted(given.items())))
+    number = min(number, len(made.options))
+    chosen = made.options[number - 1]
+    tick = round(made.request.tick_seconds or 1)
+    window = min(_window(tick), made.request.horizon)
+    totals, windows = _simulated(chosen.mechanism, made.request.horizon, tick, daily)
+    return {
+        "tick_seconds": tick,
+        "window": format_duration(_window(tick) * tick),
+        "option": number,
+        "options": [_option(each, made.request.horizon, window) for each in made.options],
+        "losses": _losses(made, chosen, tick),
+        "totals": totals,
+        "windows": windows,
+        "file": plan_json(made, chosen),
+    }
+
+
+@lru_cache(maxsize=64)
+def _planned(query: tuple[tuple[str, str], ...]) -> Plan:
+    given = dict(query)
+    tick = parse_duration(given.get("tick", "1m"), name="--tick")
+    options = argparse.Namespace(
+        horizon=given.get("horizon"),
+        loss=[pair.replace(":", "=") for pair in given.get("losses", "").split(",") if pair],
+        delta=float(given["delta"]) if "delta" in given else None,
+        per_person=given.get("person"),
+        keys_per_person=1,
+        mean_error=None,
+        max_error=None,
+        delay=None,
+    )
+    return plan(**wishes_from(options, tick), tick_seconds=tick)
+
+
+def _window(tick: int) -> int:
+    """The ticks of a day, or one tick if a day has no whole number of them."""
+    return UNITS["d"] // tick if UNITS["d"] % tick == 0 else 1
+
+
+def _option(option: Option, horizon: int, window: int) -> dict[str, Any]:
+    """The errors of an option in counts: typical ones, and what 95 % of the last total and the last
+    window keep to."""
+    mechanism = option.mechanism
+    starts = np.unique(np.linspace(0, horizon // window - 1, _SAMPLED).astype(np.int64)) * window
+    variances = [mechanism.window_variance(start, start + window) for start in starts.tolist()]
+    return {
+        "name": option.name,
+        "reason": option.reason,
+        "total_error": option.forecast.mean,
+        "total_margin": math.ceil(option.forecast.horizon),
+        "window_error": math.sqrt(sum(variances) / len(variances)),
+        "window_margin": mechanism.window_interval(int(starts[-1]), int(starts[-1]) + window, 0.05),
+        "final_loss": shown_loss(option.curve[-1][1]),
+    }
+
+
+def _losses(made: Plan, chosen: Option, tick: int) -> list[dict[str, Any]]:
+    """The curve of the chosen option from one tick to the horizon, evenly on a logarithmic axis,
+    and at every limit."""
+    horizon, limits = made.request.horizon, dict(made.request.targets)
+    grid = np.unique(np.rint(np.geomspace(1, horizon, _AGES)).astype(np.int64)).tolist()
+    ages = sorted({*grid, *limits})
+    losses = person_losses(chosen.mechanism, ages, made.request.person, chosen.mechanism.delay)
+    return [
+        {
+            "age_seconds": age * tick,
+            "age": format_duration(age * tick),
+            "loss": loss.epsilon,
+            "shown": shown_loss(loss.epsilon),
+            "limit": limits.get(age),
+        }
+        for age, loss in zip(ages, losses, strict=True)
+    ]
+
+
+def made_up(ticks: int, tick_seconds: int, daily: int) -> Numbers:
+    """Return made-up counts of a public place: more by day than by night, fewer at weekends; the
+    same every time."""
+    ends = np.arange(1, ticks + 1, dtype=np.float64) * (tick_seconds / UNITS["d"])
+    days = np.arange(math.ceil(float(ends[-1])) + 1)
+    before = np.concatenate([[0.0], np.cumsum(_WEEK[days % 7])])
+    day = np.floor(ends).astype(np.int64)
+    share = ends - day
+    share -= 0.9 * np.sin(2.0 * math.pi * share) / (2.0 * math.pi)
+    total = np.floor(daily * (before[day] + _WEEK[day % 7] * share)).astype(np.int64)
+    return np.diff(total, prepend=0)
+
+
+Rows = list[dict[str, Any]]
+
+
+def _simulated(mechanism: Mechanism, horizon: int, tick: int, daily: int) -> tuple[Rows, Rows]:
+    """Totals and windows of up to a month of a stream with made-up counts and real noise."""
+    ticks = min(horizon, max(_FEWEST_TICKS, _SIMULATED_SECONDS // tick), _MOST_TICKS)
+    counts = made_up(ticks, tick, daily)
+    released, truth = (
+        np.concatenate([[0], each])
+        for each in (Counter(mechanism).extend(counts), np.cumsum(counts))
+    )
+
+    def rows(starts: Numbers, stops: Numbers, shown_from: Numbers) -> Rows:
+        if not len(starts):
+            return []
+        values, true = released[stops] - released[starts], truth[stops] - truth[starts]
+        around = window_half_widths(mechanism, starts, stops)
+        columns = (each.tolist() for each in (shown_from, stops, values, around, true))
+        return [
+            {
+                "tick": _time(begin, tick),
+                "tick_end": _time(stop, tick),
+                "value": value,
+                "low": value - half,
+                "high": value + half,
+                "truth": real,
+            }
+            for begin, stop, value, half, real in zip(*columns, strict=True)
+        ]
+
+    shown = np.unique(np.rint(np.linspace(1, ticks, min(_POINTS, ticks))).astype(np.int64))
+    edges = np.arange(0, ticks + 1, _window(tick), dtype=np.int64)
+    return rows(np.zeros_like(shown), shown, shown - 1), rows(edges[:-1], edges[1:], edges[:-1])
+
+
+def _time(tick: int, tick_seconds: int) -> str:
+    moment = datetime.fromtimestamp(_MONDAY + tick * tick_seconds, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,118 @@
+"""The page of ``fadecount plan --open``: the library's plans, for this machine only."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.client import HTTPConnection
+
+import numpy as np
+import pytest
+
+import fadecount as fc
+from fadecount.cli._plan_page import PlanServer, answer_to, made_up
+from fadecount.planning import plan_json
+
+QUICK = "tick=1d&horizon=1y&losses=1d:1,1y:4"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PlanServer]:
+    with PlanServer() as made:
+        thread = threading.Thread(target=made.serve_forever)
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def get(server: PlanServer, path: str, host: str | None = None) -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=60)
+    connection.request("GET", path, headers={} if host is None else {"Host": host})
+    reply = connection.getresponse()
+    body = reply.read()
+    connection.close()
+    return reply.status, body
+
+
+def test_a_plan_is_the_library_s(server: PlanServer) -> None:
+    status, body = get(server, f"/plan?{QUICK}")
+    answer, made = json.loads(body), fc.plan({1: 1.0, 365: 4.0}, horizon=365, tick_seconds=86400)
+    assert status == 200 and answer["file"] == plan_json(made)
+    assert [each["name"] for each in answer["options"]] == [each.name for each in made.options]
+    assert [each["total_margin"] for each in answer["options"]] == [
+        int(np.ceil(each.forecast.horizon)) for each in made.options
+    ]
+    assert answer["options"][0]["window_margin"] == made.best.mechanism.window_interval(364, 365)
+    assert all(point["loss"] <= point["limit"] for point in answer["losses"] if point["limit"])
+    second = answer_to(f"{QUICK}&option=2")
+    assert second["option"] == 2 and second["file"] == plan_json(made, made.options[1])
+    assert answer_to(f"{QUICK}&option=20")["option"] == len(made.options)
+
+
+def test_a_person_and_a_delta() -> None:
+    answer = answer_to(f"{QUICK}&person=1/1w&delta=1e-9")
+    assert "gaussian" in [each["name"] for each in answer["options"]]
+    person = json.loads(answer["file"])["plan"]["request"]["person"]
+    assert (person["events"], person["steps"]) == (1, 7)
+
+
+def test_only_this_machine_by_its_own_names(server: PlanServer) -> None:
+    """A page elsewhere whose name points to this machine is refused, whatever it asks for."""
+    port = server.server_address[1]
+    assert server.server_address[0] == "127.0.0.1"
+    for host in ("evil.example.org", f"evil.example.org:{port}", "127.0.0.1", f"[::1]:{port}", ""):
+        for path in ("/", f"/plan?{QUICK}", "/static/plan.js"):
+            assert get(server, path, host)[0] == 421
+    assert get(server, "/", f"localhost:{port}")[0] == 200
+
+
+def test_the_files_of_the_page_and_no_others(server: PlanServer) -> None:
+    page = get(server, "/")[1].decode()
+    named = {part.split('"')[0] for part in page.split('"/static/')[1:]}
+    assert {"plan.js", "plan.css", "base.css", "sans.woff2"} <= named
+    assert all(get(server, f"/static/{name}")[0] == 200 for name in named)
+    for path in ("/v1/streams", "/static/", "/static/../plan.py", "/static/%2e%2e/plan.py", "/x"):
+        assert get(server, path)[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("tick=1d", "a plan needs targets"),
+        ("losses=1h", "--loss"),
+        ("losses=1h:x", "--loss"),
+        ("losses=1d:4,1y:1", "targets must not decrease"),
+        ("losses=1y:1&person=x", "--per-person"),
+        ("losses=1y:1&daily=many", "invalid literal"),
+        ("losses=1y:1&delta=x", "could not convert"),
+    ],
+)
+def test_a_refusal_is_one_line(server: PlanServer, query: str, name: str) -> None:
+    status, body = get(server, f"/plan?{query}")
+    assert status == 400 and json.loads(body)["detail"].startswith(name)
+
+
+def test_made_up_counts_have_the_daily_mean_and_are_the_same_every_time() -> None:
+    week = made_up(7 * 1440, 60, 1000)
+    assert int(week.sum()) == 7000 and int(week.min()) >= 0
+    assert np.array_equal(week, made_up(7 * 1440, 60, 1000))
+    assert int(made_up(24, 3600, 1000).sum()) == 1000
+
+
+def test_simulated_bands_are_those_of_the_mechanism() -> None:
+    answer = answer_to(QUICK)
+    totals, windows = answer["totals"], answer["windows"]
+    mechanism = fc.Mechanism.from_json(answer["file"])
+    for step, row in enumerate(totals, start=1):
+        half = mechanism.window_interval(0, step)
+        assert row["high"] - row["value"] == row["value"] - row["low"] == half
+    for step, row in enumerate(windows):
+        assert row["high"] - row["value"] == mechanism.window_interval(step, step + 1)
+    assert sum(row["truth"] for row in windows) == totals[-1]["truth"]
+    assert sum(row["value"] for row in windows) == totals[-1]["value"]
+    odd = answer_to("tick=1w&horizon=1y&losses=1y:4")
+    assert odd["window"] == "1 week" and len(odd["windows"]) == 30
+    short = answer_to("tick=1h&horizon=12h&losses=12h:1")
+    assert short["windows"] == [] and len(short["totals"]) == 12
