@@ -306,6 +306,11 @@ class Blocks(Mechanism):
     # Structure
     # --------------------------------------------------------------------------------------------
     @property
+    def delay(self) -> int:
+        """The lag of the smallest level: by how many steps the live total is late."""
+        return self.levels[0].lag
+
+    @property
     def groups(self) -> tuple[range, ...]:
         """The levels that are tied to each other, smallest first; an untied level is a group of
         its own."""

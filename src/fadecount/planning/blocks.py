@@ -38,12 +38,10 @@ _CALENDAR = (
 )
 """Lengths that people read, as seconds and how many of them."""
 
-TOTAL: Mapping[int, float] = {}
 READABLE = {_HOUR: 3.0, _DAY: 5.0, 30 * _DAY: 3.0}
 DAYS = {_HOUR: 10.0, _DAY: 40.0, 30 * _DAY: 3.0}
 """Weights of the noise of figures, by their length in seconds, beside that of the live total: for
-the total alone, for a total within a few per cent of the best with hours and days that can be
-read, and for days."""
+hours and days that can be read and a total within a few per cent of the best, and for days."""
 
 _MOST_LENGTHS = 48
 _MOST_LAGS, _MOST_TIED_LAGS = 20, 8
@@ -65,21 +63,39 @@ class Wish:
 
 
 def wish_for(
-    horizon: int, tick_seconds: float | None = None, figures: Mapping[int, float] = READABLE
+    horizon: int,
+    tick_seconds: float | None = None,
+    figures: Mapping[int, float] | None = None,
+    *,
+    ties: bool = True,
 ) -> Wish:
-    """The wish for figures by their length in seconds. Hours and days among them that are longer
-    than a tick and shorter than half the horizon become levels. Without a tick's length, only the
-    total counts."""
-    calendar = calendar_lengths(tick_seconds, horizon) if tick_seconds else []
-    if not tick_seconds or not calendar:
-        return Wish(lengths=tuple(plain_lengths(horizon)))
-    weights = {
-        seconds // int(tick_seconds): weight
+    """The wish for figures by their length in steps; by default, for a total with readable hours
+    and days, which become levels, if the tick is a part of them, and else for the total alone."""
+    calendar = [] if tick_seconds is None else calendar_lengths(tick_seconds, horizon)
+    kept: list[int] = []
+    if figures is None:
+        figures = in_steps(READABLE, tick_seconds, horizon) if calendar else {}
+        kept = [*in_steps({_HOUR: 1.0, _DAY: 1.0}, tick_seconds, horizon)] if calendar else []
+    lengths = {*(calendar or plain_lengths(horizon)), *figures}
+    if figures and not calendar:
+        least = min(figures)
+        lengths.update(each for each in range(1, min(least, 1 << 16)) if least % each == 0)
+        lengths.update(least * each for each in plain_lengths(max(1, horizon // least)))
+    return Wish(lengths=tuple(sorted(lengths)), figures=figures, kept=tuple(kept), ties=ties)
+
+
+def in_steps(
+    figures: Mapping[int, float], tick_seconds: float | None, horizon: int
+) -> dict[int, float]:
+    """Figures by their length in steps, of those by seconds that are longer than a tick and at most
+    half the horizon."""
+    return {
+        int(seconds // tick_seconds): weight
         for seconds, weight in figures.items()
-        if seconds % tick_seconds == 0 and tick_seconds < seconds <= horizon * tick_seconds / 2
+        if tick_seconds is not None
+        and seconds % tick_seconds == 0
+        and tick_seconds < seconds <= horizon * tick_seconds / 2
     }
-    kept = tuple(each for each in (_HOUR // tick_seconds, _DAY // tick_seconds) if each in weights)
-    return Wish(lengths=tuple(calendar), figures=weights, kept=tuple(map(int, kept)))
 
 
 def calendar_lengths(tick_seconds: float, horizon: int) -> list[int]:
@@ -203,14 +219,19 @@ def _candidates(every: Regions, horizon: int, wish: Wish) -> Iterator[Blocks]:
 def exceeded(blocks: Blocks, targets: Targets) -> int | None:
     """The first target's age at which more is lost than allowed, in exact arithmetic, or None."""
     for age, most in _limits(targets):
-        lost = sum(
-            _times(targets.person, age - stage.lag) * (stage.millionths - before.millionths)
-            for level in blocks.levels
-            for before, stage in pairwise((Stage(0, 0), *level.stages))
-        )
-        if lost > most * MILLION:
+        if lost_millionths(blocks, age, targets.person) > most * MILLION:
             return age
     return None
+
+
+def lost_millionths(blocks: Blocks, age: int, person: Person) -> int:
+    """What all contributions of a person during the last ``age`` steps lose together, at most:
+    exact for an event."""
+    return sum(
+        _times(person, age - stage.lag) * (stage.millionths - before.millionths)
+        for level in blocks.levels
+        for before, stage in pairwise((Stage(0, 0), *level.stages))
+    )
 
 
 def _blocks(chain: Chain, spent: list[int], lags: tuple[int, ...]) -> Blocks:
