@@ -16,12 +16,12 @@ import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.planning.blocks import (
     DAYS,
-    TOTAL,
     Regions,
     Wish,
     blocks_for,
     calendar_lengths,
     exceeded,
+    in_steps,
     plain_lengths,
     wish_for,
 )
@@ -142,7 +142,7 @@ def test_what_is_no_chain_has_no_path() -> None:
 
 def test_prices_of_any_kind_bound_the_error_from_below() -> None:
     targets = read_targets(YEAR, horizon=525_600)
-    regions, wish = Regions.of(targets), wish_for(525_600, 60, TOTAL)
+    regions, wish = Regions.of(targets), wish_for(525_600, 60, {})
     graph = Graph(wish.lengths, regions.lags, 525_600)
     search = Search(graph, np.array(regions.counts, dtype=float), np.array(regions.caps) / 1e6)
     best = search.run()
@@ -191,7 +191,7 @@ def test_a_year_that_people_can_read() -> None:
 
 
 def test_a_year_for_days() -> None:
-    blocks = planned(YEAR, 525_600, wish_for(525_600, 60, DAYS))
+    blocks = planned(YEAR, 525_600, wish_for(525_600, 60, in_steps(DAYS, 60, 525_600)))
     assert figure_deviation(blocks, 1440) <= 0.5
     assert error(blocks, 525_600) <= 19.2
 
@@ -292,6 +292,11 @@ def test_lengths_that_people_read() -> None:
     assert {1440, 43_200, 518_400} <= set(minutes)
     assert calendar_lengths(86_400, 40) == [1, 2, 3, 5, 6, 7, 10, 14, 15, 28, 30]
     assert calendar_lengths(7.5, 1000) == []
+
+
+def test_lengths_around_figures_without_a_calendar() -> None:
+    wish = wish_for(525_600, figures={60: 3.0, 1440: 5.0})
+    assert {1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60, 120, 1440} <= set(wish.lengths)
 
 
 def test_lengths_without_a_calendar() -> None:

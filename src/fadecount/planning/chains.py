@@ -60,6 +60,13 @@ def frontier_sum(length: int, lag: int, horizon: int) -> int:
     return length * (length * blocks * (blocks - 1) // 2 + blocks * (rest + 1))
 
 
+def remainder_sum(length: int, lag: int, horizon: int) -> int:
+    """The number of steps of the open block that are past the lag, summed over all steps of the
+    horizon."""
+    blocks, rest = divmod(max(0, horizon - lag), length)
+    return blocks * (length * (length - 1) // 2) + rest * (rest + 1) // 2
+
+
 def square_part(length: int, finest: int, lag: int, horizon: int) -> float:
     """The square of the part of a tied block that is counted, averaged over all steps of the
     horizon; ``finest`` is the length of the smallest level of its group."""
@@ -151,17 +158,19 @@ class Graph:
         self, tail: Indices, head: Indices, figures: Mapping[int, float], kept: list[int]
     ) -> None:
         """Keep the edges that the horizon shows, sorted, and compute their weights."""
-        total = self.horizon * (self.horizon + 1) // 2
-        sums = [
-            frontier_sum(length, self.lags[region], self.horizon)
-            for region, _, length in self._steps
-        ]
-        shown = np.array([*map(float, sums), 1.0])
-        behind = np.array([*(float(total - each) for each in sums), 0.0])
+        horizon, lags = self.horizon, self.lags
+        nodes = [(length, lags[region]) for region, _, length in self._steps]
+        sums = [frontier_sum(length, lag, horizon) / horizon for length, lag in nodes]
+        shown = np.array([*sums, 1.0])
+        # How far frontiers are behind, by their lag and by the length of their blocks: apart,
+        # because for long lags the difference of two sums would lose all digits.
+        late = [lag * (2 * horizon - lag + 1) / (2 * horizon) for lag in lags]
+        by_lag = np.append(np.array(late)[self.region], 0.0)
+        by_length = np.array([*(remainder_sum(*each, horizon) / horizon for each in nodes), 0.0])
         square = np.zeros(self.end + 1)
         for number in np.flatnonzero(self.tied):
             region, finest, length = self._steps[number]
-            square[number] = square_part(length, finest, self.lags[region], self.horizon)
+            square[number] = square_part(length, finest, lags[region], horizon)
         lengths = np.append(self.length, np.iinfo(np.int64).max)
         keep = (shown[tail] > 0.0) & (shown[head] > 0.0)
         for length in kept:
@@ -170,14 +179,14 @@ class Graph:
         self._key = np.sort(key)
         self.tail, self.head = tail, head = np.divmod(self._key, self.end + 1)
         below, above, ends = lengths[tail], lengths[head], head == self.end
-        counted = np.where(ends, shown[tail], behind[head] - behind[tail])
-        weight = counted / (below * float(self.horizon)) + square[tail]
+        behind = by_lag[head] - by_lag[tail] + (by_length[head] - by_length[tail])
+        weight = np.where(ends, shown[tail], behind) / below + square[tail]
         tied = np.append(self.tied, False)[head]
         weight -= np.where(tied, above / below * square[head], 0.0)
         for length, extra in figures.items():
             last = (length % below == 0) & ((length % above != 0) | ends) & (above != below)
             weight += np.where(last, extra * (length / below), 0.0)
-        self.weight = weight
+        self.weight = np.maximum(weight, 1e-12)
         self._first = np.searchsorted(tail, np.arange(self.end + 1))
         self._alive = np.flatnonzero(np.diff(self._first))
         stage = np.append(self.later, False)[head]
