@@ -63,8 +63,7 @@ def test_commands_actions_options_and_choices(
         (["str"], {"streams"}),
         (["streams", ""], set(LEVELS["streams",].words)),
         (["streams", "exp"], {"export"}),
-        (["plan", "--ob"], {"--objective"}),
-        (["plan", "--objective", ""], {"mse", "worst"}),
+        (["plan", "--dela"], {"--delay"}),
         (["token", "create", "--role", "r"], {"reader"}),
         (["completion", "b"], {"bash"}),
     ):

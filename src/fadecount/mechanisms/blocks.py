@@ -166,7 +166,7 @@ class Blocks(Mechanism):
     """
 
     levels: tuple[Level, ...]
-    planned_tick_seconds: float | None
+    planned_tick_seconds: float | None = field(compare=False)
     kind: ClassVar[str] = "blocks"
 
     def __init__(self, *levels: Level, planned_tick_seconds: float | None = None) -> None:

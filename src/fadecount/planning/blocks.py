@@ -20,7 +20,6 @@ from operator import itemgetter
 import numpy as np
 
 from fadecount.checks import LARGEST_BUDGET
-from fadecount.errors import ParameterError
 from fadecount.mechanisms.blocks import Blocks, Level, Stage
 from fadecount.planning.budgets import MILLION, Vector, whole_budgets
 from fadecount.planning.chains import Chain, Graph, Step
@@ -177,17 +176,14 @@ def _times(person: Person, since: int) -> int:
     return person.events * person.keys * periods
 
 
-def blocks_for(targets: Targets, wish: Wish) -> Blocks:
+def blocks_for(targets: Targets, wish: Wish) -> Blocks | None:
     """The block counter with the least error for the wish that the search finds, at or below all
-    targets in exact arithmetic."""
+    targets in exact arithmetic; None if budgets of a millionth are too large for them."""
     for each in (wish, replace(wish, figures={}, kept=())):
         for blocks in _candidates(Regions.of(targets), targets.horizon, each):
             if exceeded(blocks, targets) is None:
                 return blocks
-    raise ParameterError(
-        "targets must be within reach of noise that can be drawn, got a loss of"
-        f" {min(targets.losses):.12g}; allow a larger loss, or a shorter horizon"
-    )
+    return None
 
 
 def _candidates(every: Regions, horizon: int, wish: Wish) -> Iterator[Blocks]:

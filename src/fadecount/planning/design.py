@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import overload
 
+from fadecount.errors import ParameterError
 from fadecount.mechanisms import Gaussian, Gradual
 from fadecount.mechanisms.blocks import Blocks
 from fadecount.mechanisms.gaussian import require_delta
@@ -84,7 +85,11 @@ def design(
     if delta is not None:
         return gaussian_design_for(read, require_delta(delta))
     blocks = blocks_for(read, wish_for(read.horizon, tick_seconds, weights, ties=ties))
-    gradual = None if weights else best_gradual(read)
-    if gradual is None or blocks.mse(read.horizon) <= gradual.mse(read.horizon):
-        return blocks
-    return gradual
+    gradual = None if weights and blocks else best_gradual(read)
+    made = [each for each in (blocks, gradual) if each is not None]
+    if not made:
+        raise ParameterError(
+            "targets must be within reach of noise that can be drawn, got a loss of"
+            f" {read.losses[0]:.12g}; allow a larger loss, or a shorter horizon"
+        )
+    return min(made, key=lambda each: each.mse(read.horizon))

@@ -173,11 +173,13 @@ def _candidates(request: Request) -> Iterator[tuple[str, Shape]]:
     for delay in dict.fromkeys((0, request.delay)):
         targets = request.targets_with(delay)
         late = f", {delay} late" if delay else ""
-        figures = None if request.figures is None else dict(request.figures)
-        yield f"blocks{late}", blocks_for(targets, wish_for(horizon, tick, figures))
+        wishes = {"blocks": None if request.figures is None else dict(request.figures)}
         if days := in_steps(DAYS, tick, horizon):
-            yield f"blocks for the total{late}", blocks_for(targets, wish_for(horizon, tick, {}))
-            yield f"blocks for days{late}", blocks_for(targets, wish_for(horizon, tick, days))
+            wishes |= {"blocks for the total": {}, "blocks for days": days}
+        for name, figures in wishes.items():
+            blocks = blocks_for(targets, wish_for(horizon, tick, figures))
+            if blocks is not None:
+                yield f"{name}{late}", blocks
         best = best_gradual(targets)
         others = (
             gradual(targets, exponent)
