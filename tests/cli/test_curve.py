@@ -154,7 +154,7 @@ def test_someone_certain_and_someone_under_gaussian_noise(
     assert main(["curve", "--epsilon", "4", "--tick", "1h", "--person", "1/tick"]) == 0
     assert "becomes over 99.9 % sure by now" in " ".join(capsys.readouterr().out.split())
     planned = ["plan", "--tick", "1d", "--horizon", "1y", "--loss", "1y=1", "--person", "1/week"]
-    assert main([*planned, "--for", "30d", "--delta", "1e-9", "--option", "2"]) == 0
+    assert main([*planned, "--for", "30d", "--delta", "1e-9", "--option", "3"]) == 0
     words_said = " ".join(capsys.readouterr().out.split())
     assert "except with a chance of 1e-09" in words_said and "odds" not in words_said
     assert main([*planned, "--json"]) == 0
