@@ -18,11 +18,11 @@ import time
 from pathlib import Path
 
 import numpy as np
+from tests.planning.block_oracles import least_error, small_case, weighted_error
+from tests.planning.oracles import limit_at, random_targets
 
 import fadecount as fc
 from fadecount.planning.blocks import blocks_for
-from tests.planning.block_oracles import least_error, small_case, weighted_error
-from tests.planning.oracles import limit_at, random_targets
 
 RANDOM, SMALL = 500, 400
 EARLIER = Path("tests/planning/earlier_designs.json")
