@@ -12,6 +12,8 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
+from fadecount.planning.certify import gradual
+from fadecount.planning.request import read_targets
 from tests.planning.oracles import gradual_mse, limit_at, random_targets
 
 ROUNDING = 1.0 + 1e-9
@@ -56,6 +58,16 @@ def test_keeps_targets_over_long_horizons(seed: int) -> None:
     design = fc.design(targets=targets, horizon=horizon)
     ages = sorted({*targets, horizon, *(int(horizon ** chance.random()) for _ in range(50))})
     assert all(design.loss(age) <= limit_at(targets, age) for age in ages)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_gradual_curves_keep_every_target_exactly(seed: int) -> None:
+    targets, horizon = random_targets(random.Random(seed), longest=5.0)
+    read = read_targets(targets, horizon=horizon)
+    for exponent in (0.5, 1.0, 1.3, 2.0, 3.0):
+        curve = gradual(read, exponent)
+        assert curve is not None
+        assert all(curve.loss(age) <= limit_at(targets, age) for age in (*targets, horizon))
 
 
 def test_a_design_comes_back_from_json() -> None:
