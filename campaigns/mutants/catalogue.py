@@ -638,15 +638,8 @@ MUTANTS = (
     Mutant(
         "a design is not checked",
         "planning/certify.py",
-        "if excess(limits, mechanism.schedule.budgets) <= 1:",
+        "if excess(limits, smaller.schedule.budgets) <= 1:",
         "if True:",
-        ("tests/planning/test_design.py",),
-    ),
-    Mutant(
-        "a way that forgets the part seen",
-        "planning/design.py",
-        "paid: Vector = passed + part",
-        "paid: Vector = passed",
         ("tests/planning/test_design.py",),
     ),
     Mutant(
@@ -825,5 +818,55 @@ MUTANTS = (
         "above.open = above.open + count",
         "above.open = above.open",
         BLOCK_COUNTERS,
+    ),
+    # Planned block counters
+    Mutant(
+        "a lag one short",
+        "planning/blocks.py",
+        "*(age + 1 for age, _ in limits[:-1])",
+        "*(age for age, _ in limits[:-1])",
+        ("tests/planning/test_blocks.py",),
+    ),
+    Mutant(
+        "budgets rounded up",
+        "planning/budgets.py",
+        "math.floor(each * MILLION)",
+        "math.ceil(each * MILLION) + 1",
+        ("tests/planning/test_blocks.py",),
+    ),
+    Mutant(
+        "rest given beyond later caps",
+        "planning/budgets.py",
+        "+= min(left)",
+        "+= max(left)",
+        ("tests/planning/test_blocks.py",),
+    ),
+    Mutant(
+        "a check that overlooks later stages",
+        "planning/blocks.py",
+        "pairwise((Stage(0, 0), *level.stages))",
+        "pairwise((Stage(0, 0), level.stages[0]))",
+        ("tests/planning/test_blocks.py",),
+    ),
+    Mutant(
+        "keys of a person are forgotten",
+        "planning/blocks.py",
+        "return person.events * person.keys * periods",
+        "return person.events * periods",
+        ("tests/planning/test_design.py",),
+    ),
+    Mutant(
+        "ties weigh nothing",
+        "planning/chains.py",
+        "above / below * square[head]",
+        "0.0 * square[head]",
+        ("tests/planning/test_blocks.py",),
+    ),
+    Mutant(
+        "the paper's algorithm is never taken",
+        "planning/design.py",
+        "for each in (blocks, gradual) if",
+        "for each in (blocks or gradual,) if",
+        ("tests/planning/test_design.py",),
     ),
 )

@@ -42,7 +42,6 @@ YEAR = [
         ["--per-person", "24/day"],
         ["--per-person", "24"],
         ["--per-person", "3/tick", "--keys-per-person", "4"],
-        ["--objective", "worst"],
     ],
 )
 def test_the_table_fits_a_terminal(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +49,7 @@ def test_the_table_fits_a_terminal(more: list[str], capsys: pytest.CaptureFixtur
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= WIDTH
     assert lines[0] == "plan for 525,600 steps, each 1 minute"
-    assert any(line.startswith("* 1 designed") for line in lines)
+    assert any(line.startswith("* 1 blocks") for line in lines)
     assert any(line.startswith("1 month ") and " 2 " in line for line in lines)
 
 
@@ -66,7 +65,7 @@ def test_the_saved_plan_is_the_mechanism(
     assert main([*YEAR, "--save", str(file), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads(file.read_text())
-    best = fc.plan(targets={60: 0.5, 43_200: 2.0, 525_600: 4.0}, horizon=525_600).best
+    best = fc.plan(tick=60, loss={60: 0.5, 43_200: 2.0, 525_600: 4.0}).best
     assert fc.Mechanism.from_json(file.read_text()) == best.mechanism
     assert file.read_text().count("\n") > 50  # for people to read
 
@@ -90,7 +89,7 @@ def test_the_picture(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--tick", "1m", "--horizon", "1y"], "a plan needs targets, mean_error or max_error"),
+        (["--tick", "1m", "--horizon", "1y"], "a plan needs loss, mean_error or max_error"),
         (["--horizon", "1y", "--loss", "1h=1"], "--horizon must be a number of steps"),
         (["--tick", "soon", "--loss", "1h=1"], "--tick must be a positive duration"),
         (["--tick", "1m", "--loss", "1h"], "--loss must be AGE=LOSS"),
@@ -98,7 +97,7 @@ def test_the_picture(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
         (["--tick", "1m", "--loss", "1h=1", "--loss", "60m=2"], "--loss must name each age once"),
         (
             ["--tick", "1m", "--loss", "1h=2", "--loss", "1d=1"],
-            "targets must not decrease with age",
+            "loss must not decrease with age",
         ),
         (
             ["--tick", "1m", "--horizon", "1h", "--loss", "1d=1"],

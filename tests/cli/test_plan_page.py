@@ -38,7 +38,7 @@ def get(server: PlanServer, path: str, host: str | None = None) -> tuple[int, by
 
 def test_a_plan_is_the_library_s(server: PlanServer) -> None:
     status, body = get(server, f"/plan?{QUICK}")
-    answer, made = json.loads(body), fc.plan({1: 1.0, 365: 4.0}, horizon=365, tick_seconds=86400)
+    answer, made = json.loads(body), fc.plan({1: 1.0, 365: 4.0}, tick=86400)
     assert status == 200 and answer["file"] == plan_json(made)
     assert [each["name"] for each in answer["options"]] == [each.name for each in made.options]
     assert [each["total_margin"] for each in answer["options"]] == [
@@ -80,10 +80,10 @@ def test_the_files_of_the_page_and_no_others(server: PlanServer) -> None:
 @pytest.mark.parametrize(
     ("query", "name"),
     [
-        ("tick=1d", "a plan needs targets"),
+        ("tick=1d", "a plan needs loss"),
         ("losses=1h", "--loss"),
         ("losses=1h:x", "--loss"),
-        ("losses=1d:4,1y:1", "targets must not decrease"),
+        ("losses=1d:4,1y:1", "loss must not decrease"),
         ("losses=1y:1&person=x", "--per-person"),
         ("losses=1y:1&daily=many", "invalid literal"),
         ("losses=1y:1&delta=x", "could not convert"),

@@ -166,7 +166,7 @@ def _planned(query: tuple[tuple[str, str], ...]) -> Plan:
         max_error=None,
         delay=None,
     )
-    return plan(**wishes_from(options, tick), tick_seconds=tick)
+    return plan(**wishes_from(options, tick), tick=tick)
 
 
 def _window(tick: int) -> int:
@@ -197,7 +197,7 @@ def _losses(made: Plan, chosen: Option, tick: int) -> list[dict[str, Any]]:
     horizon, limits = made.request.horizon, dict(made.request.targets)
     grid = np.unique(np.rint(np.geomspace(1, horizon, _AGES)).astype(np.int64)).tolist()
     ages = sorted({*grid, *limits})
-    losses = person_losses(chosen.mechanism, ages, made.request.person, chosen.mechanism.delay)
+    losses = person_losses(chosen.mechanism, ages, made.request.person)
     return [
         {
             "age_seconds": age * tick,

@@ -87,12 +87,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="D",
         help="offer Gaussian noise too: promises that fail with chance D",
     )
-    wishes.add_argument(
-        "--objective",
-        choices=("mse", "worst"),
-        default="mse",
-        help="rank by mean error or by the worst step",
-    )
     results = parser.add_argument_group("results")
     results.add_argument(
         "--option",
@@ -131,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         check_picture(arguments.plot)
     with waiting("planning"):
-        made = plan(**wishes, tick_seconds=tick, objective=arguments.objective)
+        made = plan(**wishes, tick=tick)
     chosen = _chosen(made, arguments.option)
     # Before the picture: a plan file that exists is refused, and then nothing is written.
     if arguments.save:
@@ -252,8 +246,8 @@ def wishes_from(arguments: argparse.Namespace, tick: int | None) -> dict[str, An
         wishes["delay"] = _steps("--delay", arguments.delay, tick)
     if arguments.loss:
         pairs = [_loss(text, tick) for text in arguments.loss]
-        wishes["targets"] = dict(pairs)
-        if len(wishes["targets"]) < len(pairs):
+        wishes["loss"] = dict(pairs)
+        if len(wishes["loss"]) < len(pairs):
             raise ParameterError("--loss must name each age once; remove the duplicate")
     if arguments.max_error is not None:
         error, _, beta = arguments.max_error.partition("@")
@@ -303,7 +297,16 @@ _SHOWN = 6
 def plan_table(made: Plan, chosen: Option) -> str:
     """Errors and losses of the options, the reasons, and what was asked."""
     return "\n".join(
-        [*_asked(made.request), "", *_errors(made, chosen), "", *_losses(made), "", *_reasons(made)]
+        [
+            *_asked(made.request),
+            "",
+            *_errors(made, chosen),
+            "",
+            *_losses(made),
+            "",
+            *_figures(made.request, chosen),
+            *_reasons(made),
+        ]
     )
 
 
@@ -368,6 +371,23 @@ def _losses(made: Plan) -> Iterator[str]:
         yield f"{_age(request, age)[:18]:18}{limit:>8}" + "".join(
             f"{short_loss(curve[age]):>9}" for curve in curves
         )
+
+
+def _figures(request: Request, chosen: Option) -> Iterator[str]:
+    """What a block counter publishes when, what is lost by then, and how exact it is."""
+    from fadecount.mechanisms import Blocks
+    from fadecount.planning import published_figures
+
+    if not isinstance(chosen.mechanism, Blocks):
+        return
+    yield f"{'figure of':18}{'published after':>18}{'deviation':>12}{'lost by then':>14}"
+    for figure in published_figures(chosen.mechanism):
+        lag = _age(request, figure.lag) if figure.lag else "its end"
+        yield (
+            f"{_age(request, figure.length)[:18]:18}{lag:>18}{_figure(figure.deviation):>12}"
+            f"{short_loss(figure.loss):>14}"
+        )
+    yield ""
 
 
 def _limit(loss: float) -> str:

@@ -166,7 +166,7 @@ class Blocks(Mechanism):
     """
 
     levels: tuple[Level, ...]
-    planned_tick_seconds: float | None
+    planned_tick_seconds: float | None = field(compare=False)
     kind: ClassVar[str] = "blocks"
 
     def __init__(self, *levels: Level, planned_tick_seconds: float | None = None) -> None:
@@ -305,6 +305,11 @@ class Blocks(Mechanism):
 
     # Structure
     # --------------------------------------------------------------------------------------------
+    @property
+    def delay(self) -> int:
+        """The lag of the smallest level: by how many steps the live total is late."""
+        return self.levels[0].lag
+
     @property
     def groups(self) -> tuple[range, ...]:
         """The levels that are tied to each other, smallest first; an untied level is a group of
