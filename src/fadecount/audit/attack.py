@@ -148,7 +148,7 @@ def _outputs(
 ) -> Outputs:
     """What an observer sees in independent runs on the empty stream (``item`` 0), or on one with a
     single item at a position."""
-    see = _figures if isinstance(mechanism, Blocks) else _totals
+    see: Callable[..., Rows | Outputs] = _figures if isinstance(mechanism, Blocks) else _totals
     seen = None
     for start in range(0, runs, _RUNS_AT_ONCE):
         width = min(_RUNS_AT_ONCE, runs - start)
@@ -162,10 +162,9 @@ def _outputs(
     return seen
 
 
-def _totals(counter: Counter, inputs: NDArray[np.int8], _position: int) -> Rows:
+def _totals(counter: Counter, inputs: NDArray[np.int8], _position: int) -> Rows | Outputs:
     """The running totals after every step."""
-    totals: Rows = counter.extend(inputs)
-    return totals
+    return counter.extend(inputs)
 
 
 def _figures(counter: Counter, inputs: NDArray[np.int8], position: int) -> Rows:

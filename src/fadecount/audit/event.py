@@ -91,7 +91,8 @@ def largest(outputs: Outputs) -> NDArray[np.float64]:
     With the item it is 0 if each noise is at most -1. Where no noise is above 0, lowering one by 1
     makes it less likely by exactly its budget, also if the others are in a chain with it.
     """
-    return np.max(outputs, axis=0, initial=0.0)
+    scores: NDArray[np.float64] = np.max(outputs, axis=0, initial=0.0)
+    return scores
 
 
 def best_event(
