@@ -41,6 +41,7 @@ def blocks_like(row: TableRow, first: int) -> tuple[fc.Blocks, float]:
     targets = {end: float(losses[start]) for start, end in zip(starts, ends, strict=True)}
     wish = Wish(lengths=tuple(plain_lengths(row.horizon)), ties=first > 0, most_lags=(_LAGS, _LAGS))
     shape = blocks_for(read_targets(targets, horizon=row.horizon), wish)
+    assert shape is not None
     factor = math.sqrt(shape.mse(row.horizon, resolution_bits=math.inf) / MSE)
     levels = [
         fc.Level.of_stages(
