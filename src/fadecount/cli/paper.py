@@ -1,5 +1,7 @@
 """Reproduce the paper: every figure, its table, and what real noise does.
 
+Block counters with the same error are shown beside it.
+
 Writes each figure as PNG, SVG and CSV, the tables as CSV, and one
 self-contained report.html that shows them in the paper's order.
 
@@ -32,7 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--only",
         default="",
         metavar="NAMES",
-        help="only these: fig1a to fig4b, table1, measured; commas between",
+        help=(
+            "only these: fig1a to fig4b, table1, measured, blocks_thousand, blocks_million; commas"
+            " between"
+        ),
     )
     parser.add_argument(
         "--runs",

@@ -43,8 +43,9 @@ DAYS = {_HOUR: 10.0, _DAY: 40.0, 30 * _DAY: 3.0}
 hours and days that can be read and a total within a few per cent of the best, and for days."""
 
 _MOST_LENGTHS = 48
-_MOST_LAGS, _MOST_TIED_LAGS = 20, 8
-"""How many lengths and lags a search looks at, so that it takes a moment."""
+_MOST_LAGS = 20, 8
+"""How many lengths, and lags without and with ties, a search looks at, so that it takes a moment.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +53,15 @@ class Wish:
     """What a block counter is to be good at, in steps.
 
     ``lengths`` are allowed for levels; ``figures`` maps lengths to the weights of their figures'
-    noise beside the total's; lengths ``kept`` are levels in any case.
+    noise beside the total's; lengths ``kept`` are levels in any case. ``most_lags`` says how many
+    lags the search looks at, without and with ties.
     """
 
     lengths: tuple[int, ...]
     figures: Mapping[int, float] = field(default_factory=dict)
     kept: tuple[int, ...] = ()
     ties: bool = True
+    most_lags: tuple[int, int] = _MOST_LAGS
 
 
 def wish_for(
@@ -192,10 +195,15 @@ def _candidates(every: Regions, horizon: int, wish: Wish) -> Iterator[Blocks]:
         return
     seeds: list[Chain] = [(Step(1, 0),)]
     tried: list[tuple[float, Chain, Vector, Regions]] = []
-    for ties, most in ((False, _MOST_LAGS), (True, _MOST_TIED_LAGS))[: 1 + wish.ties]:
+    for ties, most in enumerate(wish.most_lags[: 1 + wish.ties]):
         regions = every.with_fewer(most)
         graph = Graph(
-            wish.lengths, regions.lags, horizon, ties=ties, figures=wish.figures, kept=wish.kept
+            wish.lengths,
+            regions.lags,
+            horizon,
+            ties=bool(ties),
+            figures=wish.figures,
+            kept=wish.kept,
         )
         counts = np.array(regions.counts, dtype=np.float64)
         search = Search(graph, counts, np.array(regions.caps, dtype=np.float64) / MILLION)
