@@ -42,6 +42,7 @@ from fadecount.checks import (
     Number,
     Whole,
     planned_tick,
+    require_beta,
     require_horizon,
     require_integer,
     require_real,
@@ -55,10 +56,12 @@ from fadecount.mechanisms.base import (
     LARGEST_SENSITIVITY,
     Mechanism,
     require_keys,
+    require_window,
 )
 from fadecount.mechanisms.loss import Loss
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.noise_law import scale_of, variance_of
 from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.views import Calendar, EqualBlocks, View, chernoff, quantile, view_of
 
 MILLION = 1_000_000
 MOST_LEVELS = 64
@@ -136,7 +139,9 @@ class Level:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def of_stages(cls, length: int, stages: Sequence[tuple[int, int]], *, tied: bool) -> Level:
+    def of_stages(
+        cls, length: int, stages: Sequence[tuple[int, int]], *, tied: bool = False
+    ) -> Level:
         """The level with these stages: pairs of a lag and a whole budget in millionths."""
         (lag, first), *rest = [(lag, Fraction(budget, MILLION)) for lag, budget in stages]
         return cls(length, first, lag=lag, tied=tied, later=tuple(rest))  # type: ignore[arg-type]
@@ -307,6 +312,11 @@ class Blocks(Mechanism):
         starts = [number for number, level in enumerate(self.levels) if not level.tied]
         return tuple(range(first, after) for first, after in pairwise([*starts, len(self.levels)]))
 
+    @property
+    def calendar(self) -> EqualBlocks:
+        """The blocks of a stream that begins with one of each level and cuts none short."""
+        return EqualBlocks(tuple(level.length for level in self.levels))
+
     def stage(self, level: int, stage: int = 0) -> Stage:
         """The lag and budget of one stage of a level; both are numbered from 0."""
         remedy = "levels are numbered from 0, the smallest"
@@ -391,6 +401,99 @@ class Blocks(Mechanism):
                 best, largest = int(steps[at]), float(variances[at])
         return best, largest
 
+    # Views
+    # --------------------------------------------------------------------------------------------
+    def view(
+        self,
+        start: int,
+        end: int,
+        *,
+        as_of: int | None = None,
+        calendar: Calendar | None = None,
+    ) -> View:
+        """How to count the steps ``start + 1 .. end`` from what is public after step ``as_of``
+        (``end`` if left out): which figures to add, which differences to share, and the noise in
+        the result. The live total after step ``t`` is ``view(0, t)``.
+
+        >>> import fadecount as fc
+        >>> blocks = fc.Blocks(fc.Level(1, 0.5), fc.Level(4, 0.5, lag=2))
+        >>> [(run.level, run.blocks) for run in blocks.view(0, 9).runs]
+        [(1, 1), (0, 5)]
+        >>> [(run.level, run.blocks) for run in blocks.view(0, 9, as_of=10).runs]
+        [(1, 2), (0, 1)]
+        """
+        first, last = require_window(start, end)
+        remedy = "it is the last step of which everything published is known"
+        now = last if as_of is None else as_of
+        now = require_integer("as_of", now, minimum=1, maximum=LONGEST, remedy=remedy)
+        dates = calendar or self.calendar
+        if dates.frontier(0, first) != first:
+            bound = "the end of a block of the smallest level"
+            raise bad_parameter("start", start, bound, f"such as {dates.frontier(0, first)}")
+        return view_of(self, first, last, now, dates)
+
+    def window_variance(
+        self, start: int, end: int, *, resolution_bits: float = 0, as_of: int | None = None
+    ) -> float:
+        """The variance of the noise in the count of the steps ``start + 1 .. end``, from what is
+        public after step ``as_of`` (``end`` if left out)."""
+        return self.view(start, end, as_of=as_of).variance(require_resolution(resolution_bits))
+
+    def window_interval(
+        self, start: int, end: int, beta: float = 0.05, *, as_of: int | None = None
+    ) -> int:
+        """How far the count of a window may be from the true one at most, except with probability
+        ``beta``; see :meth:`view`. Exact, and it costs no privacy."""
+        return int(self.view(start, end, as_of=as_of).half_width(require_beta(beta)))
+
+    def figure_interval(self, level: int, stage: int = 0, beta: float = 0.05) -> int:
+        """How far a figure may be from the true count at most, except with probability
+        ``beta``."""
+        noise = ((Fraction(1), self.stage(level, stage).epsilon, 1),)
+        return int(quantile(noise, require_beta(beta)))
+
+    def error_bound(
+        self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
+    ) -> float:
+        """A bound on the error of the live total after a step that fails with probability at most
+        ``beta``: the exact quantile, and ``largest_input`` for each step not published yet."""
+        at = require_integer("step", step, minimum=1, maximum=LONGEST, remedy="steps begin at 1")
+        view = self.view(0, at)
+        bits = _grid_bits(resolution_bits)
+        missing = (at - view.end) * _largest(largest_input)
+        return view.half_width(require_beta(beta), bits) + missing
+
+    def max_error_bound(
+        self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
+    ) -> float:
+        """A bound on the errors of the live totals after all steps ``1 .. horizon`` that fails with
+        probability at most ``beta``.
+
+        Union bound and Chernoff's, for the most figures that a total can hold. In an open tied
+        block the noises of ``r`` children have weights ``1 - x`` and ``-x``; by convexity they
+        count at most as ``r / 2`` of weight 1.
+        """
+        horizon, pairs = require_horizon(horizon), _pairs(self)
+        each = require_beta(beta) / horizon
+        unit = math.ldexp(1.0, -_grid_bits(resolution_bits))
+        counts, scales = [], []
+        for (level, stage), above in zip(pairs, [*pairs[1:], None], strict=True):
+            length, published = self.levels[level].length, self.levels[level].stages[stage]
+            most = max(0, horizon - published.lag) // length
+            if above is not None:
+                larger = self.levels[above[0]]
+                further = larger.length + larger.stages[above[1]].lag - published.lag - 1
+                most = min(most, further // length)
+                if larger.tied and above[1] == 0:
+                    most = min(most, larger.length // length // 2 + 2)
+            counts.append(most + (self.levels[level].tied and stage == 0))
+            scales.append(scale_of(published.epsilon * unit, 0))
+        ones = np.ones(len(counts))
+        bound = chernoff(ones, np.array(scales), np.array(counts, dtype=np.float64), each) * unit
+        missing = min(horizon, self.levels[0].lag + self.levels[0].length - 1)
+        roundings = 0.5 * sum(len(group) > 1 for group in self.groups)
+        return bound + roundings * unit + missing * _largest(largest_input)
+
     # As text
     # --------------------------------------------------------------------------------------------
     def to_json(self) -> str:
@@ -425,6 +528,19 @@ def _level_from_fields(fields: Any) -> Level:
 
 
 _SCAN = 1 << 18
+
+
+def _grid_bits(resolution_bits: float) -> int:
+    """The grid of real inputs; continuous noise has no figures to bound."""
+    bits = require_resolution(resolution_bits)
+    if math.isinf(bits):
+        raise bad_parameter("resolution_bits", bits, "an integer", "0 is the noise of counts")
+    return int(bits)
+
+
+def _largest(largest_input: float) -> float:
+    remedy = "it bounds the inputs not published yet"
+    return require_real("largest_input", largest_input, low=0.0, high=2.0**62, remedy=remedy)
 
 
 def _lag(name: str, value: Any) -> int:
