@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.counters import blocks as module
 from fadecount.counters.blocks import BlockCounter
-from fadecount.counters.state import SavedState
+from fadecount.counters.state import Parts, SavedState
 from fadecount.errors import (
     ForkedError,
     InputError,
@@ -322,8 +323,10 @@ class TestStates:
 
     def altered(self, blob: bytes, **changes: Any) -> bytes:
         state = SavedState.from_bytes(blob)
-        fields = {name: getattr(state, name) for name in SavedState.__dataclass_fields__}
-        return SavedState(**{**fields, **changes}).to_bytes()
+        own = {name: value for name, value in changes.items() if name in Parts.__dataclass_fields__}
+        parts = replace(state.parts, **own)
+        others = {name: value for name, value in changes.items() if name not in own}
+        return replace(state, parts=parts, **others).to_bytes()
 
     def test_it_comes_back(self, blob: bytes) -> None:
         counter = fc.Counter.resume(blob)
@@ -334,7 +337,7 @@ class TestStates:
 
     def test_damage_is_refused(self, blob: bytes) -> None:
         state = SavedState.from_bytes(blob)
-        ratchets = state.ratchets
+        ratchets, tails = state.parts.ratchets, state.parts.tails
         assert len(ratchets) == 2
         for changes in (
             {"ratchets": ()},
@@ -343,8 +346,8 @@ class TestStates:
             {"ratchets": (ratchets[0][:31], ratchets[1])},
             {"ratchets": (ratchets[0] + b"x", ratchets[1])},
             {"ratchets": (ratchets[0] + bytes(8 * 16), ratchets[1])},
-            {"tails": state.tails[:-1]},
-            {"tails": state.tails | 1 << 62},
+            {"tails": tails[:-1]},
+            {"tails": [row | 1 << 62 for row in tails]},
             {"time": 12},
             {"resolution_bits": 99},
             {"width": 1},
