@@ -21,7 +21,7 @@ from fadecount.paper.table import LONG, MSE, SHORT, TableRow, rows
 from fadecount.planning.blocks import Wish, blocks_for, plain_lengths
 from fadecount.planning.request import read_targets
 from fadecount.plots import Curve, spread_ages
-from fadecount.rounding import short_loss
+from fadecount.rounding import rounded_up, short_loss
 
 LATER = 10
 _EVERY_AGE = 12
@@ -96,7 +96,7 @@ def beside(horizon: int, name: str, title: str) -> PaperFigure:
             for label, kind, losses in lines
         ]
     early, late = (
-        ", ".join(f"{designs[row, first][1]:.2f} (λ = {row.exponent:g})" for row in used)
+        ", ".join(f"{rounded_up(designs[row, first][1], 3)} (λ = {row.exponent:g})" for row in used)
         for first in (0, LATER)
     )
     return PaperFigure(
