@@ -292,6 +292,8 @@ class Counter:
         return counter
 
     def _continue(self, parts: Parts) -> None:
+        if self._horizon is not None and parts.time > self._horizon:
+            raise damaged()
         own: Any = int if self._grid.width is None else np.copy
         self._total = own(parts.total)
         self._delayed = deque(map(own, parts.delayed))

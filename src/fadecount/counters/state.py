@@ -112,9 +112,9 @@ class SavedState:
         header: dict[str, Any] = json.loads(content[:length])
         mechanism = Mechanism.from_json(header["mechanism"])
         width = None if header["width"] is None else _integer(header["width"], minimum=1)
-        time, horizon = _integer(header["time"], minimum=0), mechanism.schedule.horizon
+        time = _integer(header["time"], minimum=0)
         delayed, tails = sizes_at(mechanism, time)
-        if (header["delayed"], header["tails"]) != (delayed, tails) or time > (horizon or time):
+        if (header["delayed"], header["tails"]) != (delayed, tails):
             raise ValueError("state does not fit its time")
         numbers = np.frombuffer(content[length:], dtype="<i8").astype(np.int64)
         rows = numbers.reshape((1 + delayed + tails, *(() if width is None else (width,))))
