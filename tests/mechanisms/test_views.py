@@ -219,6 +219,39 @@ class TestQuantiles:
             share = np.mean(np.abs(total) > quantile(terms, beta))
             assert beta * 0.93 - 0.001 < share < beta * 1.02 + 0.001
 
+    def test_bands_hold_where_weights_are_rounded(self) -> None:
+        """Against exact convolution: weights whose common denominator is above 64. Weights rounded
+        away from 0 alone would not do: laws on different lattices are not ordered."""
+        chance = random.Random(7)
+        for _ in range(40):
+            denominator = chance.choice([65, 67, 72, 97, 120])
+            terms = tuple(
+                (
+                    Fraction(chance.randint(1, denominator), denominator),
+                    chance.choice([0.7, 1.0, 2.0]),
+                    chance.randint(1, 2),
+                )
+                for _ in range(chance.randint(1, 3))
+            )
+            law = {0: 1.0}
+            for weight, budget, count in terms:
+                unit, one = int(weight * denominator), math.tanh(budget / 2)
+                for _ in range(count):
+                    spread: dict[int, float] = {}
+                    for at, mass in law.items():
+                        for draw in range(-12, 13):
+                            place = at + unit * draw
+                            share = mass * one * math.exp(-budget * abs(draw))
+                            spread[place] = spread.get(place, 0.0) + share
+                    law = {at: mass for at, mass in spread.items() if mass > 1e-12}
+            for beta in (0.2, 0.05):
+                bound = quantile(terms, beta)
+                inside = sum(m for at, m in law.items() if abs(at) <= bound * denominator + 1e-9)
+                outside = sum(law.values()) - inside
+                assert outside <= beta
+                narrow = (bound - 0.6) * denominator
+                assert sum(m for at, m in law.items() if abs(at) >= narrow) > beta / 2
+
     def test_small_chances_and_wide_noise_get_a_bound(self) -> None:
         one = ((Fraction(1), 0.5, 1),)
         assert quantile(one, 1e-9) > quantile(one, 1e-5) > quantile(one, 0.01)

@@ -13,8 +13,16 @@ window, plus its part at the window's end, less its part at the start), its own 
 and that of each child ``-W``. So variances are exact.
 
 Quantiles come from Fourier inversion on the grid of the weights' common denominator (see
-:mod:`fadecount.mechanisms.noise_law` for the bounds), or of 1/64 if that is coarser; weights are
-then rounded away from 0. What rounding the shares can add is added.
+:mod:`fadecount.mechanisms.noise_law` for the bounds). If that is finer than 1/64, weights are
+rounded to the nearest 1/64. Larger weights alone would not make a band safe: laws on different
+lattices are not ordered by their peakedness. So what the rounded weights miss, a weighted sum of
+the same variables, gets Chernoff's bound at a thousandth of ``beta``, and both are added (union
+bound).
+
+Shares are rounded half up, so each tied group moves a value by at most one half at each end of the
+window, and this is in every band. The rounding is not symmetric: where the part of a block is
+``i / r`` in lowest terms and ``r`` is even, one of ``r`` remainders lies exactly between two
+integers and goes up, and the mean of the live total is higher by about ``1 / (2 r)``, at most 1/4.
 """
 
 from __future__ import annotations
@@ -296,13 +304,15 @@ def _add_noise(
 # ------------------------------------------------------------------------------------------------
 FINEST_GRID = 64
 _SLACK = 1e-11
+_MISSED = 2.0**-10
+"""The part of ``beta`` for what rounded weights miss."""
 _SMALLEST_EXACT = 1e-6
 _WIDEST = 1 << 12
 
 
 def quantile(noise: Weighted, beta: float) -> float:
     """A bound that the absolute weighted sum of noise variables exceeds with probability at most
-    ``beta``: the smallest one on the grid.
+    ``beta``: the smallest one, if the weights' common denominator is at most 64.
 
     A ``beta`` below 1e-6, and noise too wide for the grid, get Chernoff's bound, which is larger.
 
@@ -320,13 +330,18 @@ def quantile(noise: Weighted, beta: float) -> float:
 def _quantile(noise: Weighted, beta: float) -> float:
     if not noise:
         return 0.0
-    grid = min(math.lcm(*(weight.denominator for weight, _, _ in noise)), FINEST_GRID)
-    units = [math.ceil(weight * grid) for weight, _, _ in noise]
+    weights = np.array([float(weight) for weight, _, _ in noise])
     scales = np.array([scale_of(budget, 0) for _, budget, _ in noise])
     counts = np.array([count for _, _, count in noise], dtype=np.float64)
-    spread = math.sqrt(float((counts * (np.array(units) / grid * scales) ** 2).sum()))
+    spread = math.sqrt(float((counts * (weights * scales) ** 2).sum()))
     if beta < _SMALLEST_EXACT or spread > _WIDEST:
-        return chernoff(np.array(units) / grid, scales, counts, beta)
+        return chernoff(weights, scales, counts, beta)
+    grid, missed = math.lcm(*(weight.denominator for weight, _, _ in noise)), 0.0
+    if grid > FINEST_GRID:
+        grid, share = FINEST_GRID, _MISSED * beta
+        rest = [float(abs(weight - Fraction(round(weight * grid), grid))) for weight, _, _ in noise]
+        missed, beta = chernoff(rest, scales, counts, share), beta - share
+    units = [round(weight * grid) for weight, _, _ in noise]
     farthest = chernoff(np.array(units) / grid, scales, counts, 1e-13)
     size = 1 << math.ceil(math.log2(2.0 * grid * farthest + 16.0))
     angles = np.arange(size // 2 + 1) * (math.pi / size)
@@ -336,7 +351,7 @@ def _quantile(noise: Weighted, beta: float) -> float:
         logarithm -= count * np.log1p(ratio * ratio)
     law = np.fft.irfft(np.exp(logarithm), size)
     inside = law[0] + 2.0 * np.concatenate([[0.0], np.cumsum(law[1 : size // 2])])
-    return int(np.argmax(inside >= 1.0 - beta + _SLACK)) / grid
+    return int(np.argmax(inside >= 1.0 - beta + _SLACK)) / grid + missed
 
 
 def chernoff(
@@ -344,7 +359,10 @@ def chernoff(
 ) -> float:
     """Chernoff's bound on the absolute weighted sum, at its best exponent (see
     :func:`fadecount.mechanisms.noise_law.tail_bound`)."""
-    halves, spans = 0.5 * np.asarray(weights), 0.5 / scales
+    used = np.asarray(weights) > 0.0
+    if not used.any():
+        return 0.0
+    halves, spans, counts = 0.5 * np.asarray(weights)[used], 0.5 / scales[used], counts[used]
     largest = float(np.min(spans / halves))
     needed = math.log(2.0 / beta)
 
