@@ -18,7 +18,7 @@ the part of ``v`` that is covered gets the same part of ``D``, and so its error 
 ``v`` at the end.
 
 Budgets are exact decimals, held as integers in millionths: sums are exact, and a loss is the
-decimal that a person would write. Proofs: docs/theory.md.
+decimal that a person would write. Proofs: docs/blocks.md.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Blocks(Mechanism):
 
     Lengths strictly increase and nest; lags do not fall with the length; the lag of a level's last
     stage is at most that of the next level. ``loss`` is exact, at every age, position and for ever
-    bounded by the sum of the last budgets. Proof: docs/theory.md. Test:
+    bounded by the sum of the last budgets. Proof: docs/blocks.md. Test:
     tests/mechanisms/test_blocks.py.
 
     >>> import fadecount as fc
