@@ -12,6 +12,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ParameterError
+from fadecount.planning import certify
 from fadecount.planning.certify import gradual
 from fadecount.planning.request import read_targets
 from tests.planning.oracles import gradual_mse, limit_at, random_targets
@@ -26,6 +27,20 @@ def test_never_worse_than_the_best_gradual_curve(seed: int) -> None:
     assert fc.design(targets=targets, horizon=horizon).mse(horizon) <= ROUNDING * gradual_mse(
         targets, horizon
     )
+
+
+def test_a_curve_is_checked_and_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check that finds a little more than the search did: budgets go down until it passes."""
+    checked: list[Fraction] = []
+    real = certify.excess
+
+    def stricter(*given: Any) -> Fraction:
+        checked.append(real(*given) * (1 + Fraction(len(checked) > 0, 2**40)))
+        return checked[-1]
+
+    monkeypatch.setattr(certify, "excess", stricter)
+    assert gradual(read_targets({10: 0.5, 1000: 1.0}, horizon=1000), 1.0) is not None
+    assert len(checked) > 2 and checked[-1] <= 1 < checked[-2]
 
 
 def test_the_papers_algorithm_where_the_first_steps_are_the_tight_ones() -> None:
