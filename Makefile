@@ -64,6 +64,12 @@ exactness: $(VENV)/test ## compare millions of draws with exact arithmetic
 	$(BIN)/python -m campaigns.exactness.gaussian
 	$(BIN)/python -m campaigns.exactness.gaussian_steps
 
+block-losses: $(VENV)/test ## compare block counters with brute force, linear programs and single steps
+	$(BIN)/python -m campaigns.blocks
+
+block-plans: $(VENV)/test ## plan block counters for random targets, and compare them with exhaustive search
+	$(BIN)/python -m campaigns.planning
+
 notebooks: $(VENV)/test ## run the notebooks and keep what they show
 	$(BIN)/python -m tools.notebooks
 

@@ -39,6 +39,7 @@ def main(words: list[str] | None = None) -> int:
 
     _say("counters, draws and peers, interleaved")
     ours = [*cases.counters(), *cases.gaussian_counters(), *cases.draws(), *cases.keyed_draws()]
+    ours += cases.block_counters()
     work = [cases.floor(), *ours, peers.textbook(), *peers.peers(_say)]
     results = interleaved(work, repeats=arguments.repeats)
     _say("memory of long streams")
@@ -102,6 +103,26 @@ def _speed_checks(results: list[Result]) -> list[Check]:
             name=f"{broad.name}, over numpy's",
             value=broad.median / normal.median,
             must=2.0,
+            goal=1.0,
+            unit=" x",
+        ),
+    ]
+    scalar, rows, row, tied, untied = (found[case.name] for case in cases.block_counters())
+    checks += [
+        Check(name=scalar.name, value=scalar.floors, must=0.5, goal=0.25, unit=" floors"),
+        Check(name=rows.name, value=rows.floors, must=0.3, goal=0.2, unit=" floors"),
+        Check(name=row.name, value=row.floors, must=0.3, goal=0.2, unit=" floors"),
+        Check(
+            name=f"{tied.name}, over Laplace",
+            value=tied.median / single.median,
+            must=1.6,
+            goal=1.0,
+            unit=" x",
+        ),
+        Check(
+            name=f"{untied.name}, over Laplace",
+            value=untied.median / single.median,
+            must=1.05,
             goal=1.0,
             unit=" x",
         ),

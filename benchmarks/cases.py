@@ -16,6 +16,20 @@ MECHANISM = fc.Gradual(epsilon=0.1, exponent=2.0)
 GAUSSIAN = fc.Gaussian(
     sigma=16.5, half_lives=(13417, 24, 1.5, 0.5), weights=(0.0001, 0.0025, 0.2374, 0.34, 0.42)
 )
+BLOCKS = fc.Blocks(
+    fc.Level(1, 0.238731),
+    fc.Level(20, 0.261269, tied=True),
+    fc.Level(60, 0.559418, lag=61),
+    fc.Level(1440, 0.625869, lag=61, tied=True),
+    fc.Level(43200, 0.314713, lag=61, tied=True, later=((43201, 2.314713),)),
+)
+UNTIED = fc.Blocks(
+    fc.Level(1, 0.223),
+    fc.Level(10, 0.277),
+    fc.Level(60, 0.591, lag=61),
+    fc.Level(1440, 0.909, lag=61),
+    fc.Level(43200, 2, lag=43201),
+)
 SCALE = 10.0
 ITEMS = 10**6
 KEYS = 10**5
@@ -76,6 +90,39 @@ def gaussian_counters() -> list[Case]:
         ),
         Case(
             "Gaussian step, scalar, one call", STEPS, _repeated(single.step, [1] * STEPS), ours=True
+        ),
+    ]
+
+
+def block_counters() -> list[Case]:
+    """The same work with tied blocks: a year of minutes with hours, days and months. Rows go
+    through whole blocks, so that each pays its share of those that open."""
+    scalar, single, untied = fc.Counter(BLOCKS), fc.Counter(BLOCKS), fc.Counter(UNTIED)
+    rows, row = fc.Counter(BLOCKS, shape=(KEYS,)), fc.Counter(BLOCKS, shape=(KEYS,))
+    items = np.ones(ITEMS, dtype=np.int64)
+    keyed = np.ones((20, KEYS), dtype=np.int64)
+    return [
+        Case("Blocks extend, 10^6 items, scalar", ITEMS, lambda: scalar.extend(items), ours=True),
+        Case(
+            "Blocks extend, shape (10^5,), per key and step",
+            20 * KEYS,
+            lambda: rows.extend(keyed),
+            ours=True,
+        ),
+        Case(
+            "Blocks step, shape (10^5,), per key and step",
+            20 * KEYS,
+            _repeated(row.step, list(keyed)),
+            ours=True,
+        ),
+        Case(
+            "Blocks step, scalar, one call", STEPS, _repeated(single.step, [1] * STEPS), ours=True
+        ),
+        Case(
+            "Blocks without ties, step, scalar, one call",
+            STEPS,
+            _repeated(untied.step, [1] * STEPS),
+            ours=True,
         ),
     ]
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
 
 import mpmath
 import numpy as np
 from numpy.typing import NDArray
 from tests.noise.discrete import DIGITS, boundary, exact_draw
 
-from fadecount.noise import DiscreteLaplace, laplace
+from fadecount.noise import DiscreteLaplace
 from fadecount.noise.laplace import LARGEST_TABLED_SCALE, UNDETERMINED, prefix_table
 
 SCALES = [
@@ -105,20 +105,16 @@ def _adversarial(scale: float) -> NDArray[np.uint64]:
 
 def _drawn(scale: float, words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], int]:
     """The draws, and how many of them were settled in exact arithmetic."""
-    law, settled = DiscreteLaplace(scale), 0
-    original = laplace.settle
+    settled = 0
 
-    def counted(*arguments: Any) -> int:
-        nonlocal settled
-        settled += 1
-        return original(*arguments)
+    class Counted(DiscreteLaplace):
+        def settle(self, bits: int, more: Callable[[int], int]) -> int:
+            nonlocal settled
+            settled += 1
+            return DiscreteLaplace.settle(self, bits, more)
 
-    laplace.settle = counted  # type: ignore[assignment]
-    try:
-        draws = law.from_words(words, lambda _position, asked: FURTHER[asked])
-        return draws, settled
-    finally:
-        laplace.settle = original
+    draws = Counted(scale).from_words(words, lambda _position, asked: FURTHER[asked])
+    return draws, settled
 
 
 def _by_table(scale: float, words: NDArray[np.uint64], exact: NDArray[np.int64]) -> tuple[int, int]:

@@ -50,6 +50,9 @@ LAPLACE, SOURCE, TABLE, WORDS = (
     "noise/generator.py",
 )
 
+BLOCKS, BLOCK_COUNTERS = "counters/blocks.py", ("tests/counters/test_block_counters.py",)
+BLOCK_LOSS = ("tests/mechanisms/test_blocks.py",)
+
 MUTANTS = (
     Mutant(
         "scale halved",
@@ -144,7 +147,7 @@ MUTANTS = (
     Mutant(
         "centre of the law missing",
         LAPLACE,
-        "context.ln(Decimal(2))), _centre(self.scale, context)",
+        "context.ln(Decimal(2))), self._centre(context)",
         "context.ln(Decimal(2))), Decimal(0)",
         EXACTNESS,
     ),
@@ -635,15 +638,8 @@ MUTANTS = (
     Mutant(
         "a design is not checked",
         "planning/certify.py",
-        "if excess(limits, mechanism.schedule.budgets) <= 1:",
+        "if excess(limits, smaller.schedule.budgets) <= 1:",
         "if True:",
-        ("tests/planning/test_design.py",),
-    ),
-    Mutant(
-        "a way that forgets the part seen",
-        "planning/design.py",
-        "paid: Vector = passed + part",
-        "paid: Vector = passed",
         ("tests/planning/test_design.py",),
     ),
     Mutant(
@@ -803,5 +799,126 @@ MUTANTS = (
         "add_up(inputs[0], slice(None), self._counts)",
         "inputs[0] += self._counts",
         ("tests/test_runs.py",),
+    ),
+    # Block counters
+    Mutant(
+        "a block's lag one short",
+        BLOCKS,
+        "return max(0, step - self.lags[stage]) // self.length",
+        "return max(0, step - self.lags[stage] + 1) // self.length",
+        BLOCK_COUNTERS,
+    ),
+    Mutant(
+        "loss of a lag one late",
+        "mechanisms/blocks.py",
+        'np.searchsorted(lags, ages, side="right")',
+        'np.searchsorted(lags, ages, side="left")',
+        BLOCK_LOSS,
+    ),
+    Mutant(
+        "budget of a neighbour level",
+        BLOCKS,
+        "[scale_of(stage.epsilon, bits) for stage in level.stages]",
+        "[scale_of(mechanism.levels[number - 1].epsilon, bits) for _ in level.stages]",
+        BLOCK_COUNTERS,
+    ),
+    Mutant(
+        "a stage with fresh noise",
+        "noise/chain.py",
+        "noises.append(noises[-1] + drawn(self._differences[stage], stage))",
+        "noises.append(drawn(DiscreteLaplace(self._differences[stage].scale), stage))",
+        ("tests/noise/test_chain.py",),
+    ),
+    Mutant(
+        "a tie announced late",
+        BLOCKS,
+        "return end - level.length + 1, 0, -number, 0",
+        "return end, 0, -number, 0",
+        BLOCK_COUNTERS,
+    ),
+    Mutant(
+        "a tie on a later stage's noise",
+        BLOCKS,
+        "difference = level.noise[0] - level.children.total(level.ratio)",
+        "difference = level.noise[-1] - level.children.total(level.ratio)",
+        BLOCK_COUNTERS,
+    ),
+    Mutant(
+        "a cover that counts blocks twice",
+        "mechanisms/views.py",
+        "for first, last in ((low, inner_low), (inner_high, high)):",
+        "for first, last in ((low, inner_low), (inner_low, high)):",
+        ("tests/mechanisms/test_views.py",),
+    ),
+    Mutant(
+        "children drawn again after a saved state",
+        BLOCKS,
+        "Ratchet(law, width, None if saved is None else next(saved))",
+        "Ratchet(law, width, None if saved is None else next(saved) and None)",
+        BLOCK_COUNTERS,
+    ),
+    Mutant(
+        "noise drawn ahead that stays",
+        "noise/ratchet.py",
+        "return waiting.pop()",
+        "return waiting[-1]",
+        ("tests/noise/test_chain.py",),
+    ),
+    Mutant(
+        "a count that is not carried up",
+        BLOCKS,
+        "above.open = above.open + count",
+        "above.open = above.open",
+        BLOCK_COUNTERS,
+    ),
+    # Planned block counters
+    Mutant(
+        "a lag one short",
+        "planning/blocks.py",
+        "*(age + 1 for age, _ in limits[:-1])",
+        "*(age for age, _ in limits[:-1])",
+        ("tests/planning/test_blocks.py",),
+    ),
+    Mutant(
+        "budgets rounded up",
+        "planning/budgets.py",
+        "math.floor(each * MILLION)",
+        "math.ceil(each * MILLION) + 1",
+        ("tests/planning/test_blocks.py",),
+    ),
+    Mutant(
+        "rest given beyond later caps",
+        "planning/budgets.py",
+        "+= min(left)",
+        "+= max(left)",
+        ("tests/planning/test_blocks.py",),
+    ),
+    Mutant(
+        "a check that overlooks later stages",
+        "planning/blocks.py",
+        "pairwise((Stage(0, 0), *level.stages))",
+        "pairwise((Stage(0, 0), level.stages[0]))",
+        ("tests/planning/test_blocks.py",),
+    ),
+    Mutant(
+        "keys of a person are forgotten",
+        "planning/blocks.py",
+        "return person.events * person.keys * periods",
+        "return person.events * periods",
+        ("tests/planning/test_design.py",),
+    ),
+    Mutant(
+        "ties weigh nothing",
+        "planning/chains.py",
+        "above / below * square[head]",
+        "0.0 * square[head]",
+        ("tests/planning/test_blocks.py",),
+    ),
+    Mutant(
+        "the paper's algorithm is never taken",
+        "planning/design.py",
+        "for each in (blocks, gradual) if",
+        "for each in (blocks or gradual,) if",
+        ("tests/planning/test_design.py",),
     ),
 )

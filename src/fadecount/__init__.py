@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from fadecount.counters import Counter
     from fadecount.mechanisms import (
         Binary,
+        Blocks,
         Designed,
         Gaussian,
         Gradual,
+        Level,
         Linear,
         Mechanism,
         Refresh,
@@ -48,11 +50,13 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncClient",
     "Binary",
+    "Blocks",
     "Client",
     "Counter",
     "Designed",
     "Gaussian",
     "Gradual",
+    "Level",
     "Linear",
     "Mechanism",
     "Person",

@@ -37,11 +37,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
     path = tmp_path / "plan.json"
-    path.write_text(
-        fc.plan(
-            targets={60: 0.5, 1440: 2.0}, horizon=1440, tick_seconds=60.0
-        ).best.mechanism.to_json()
-    )
+    path.write_text(fc.Gradual(epsilon=0.05, planned_tick_seconds=60.0).to_json())
     return path
 
 

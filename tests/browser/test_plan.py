@@ -74,7 +74,7 @@ def test_handles_numbers_and_the_file(visit: Start, tmp_path: Path) -> None:
     page.fill("#loss-1mo", "1.5")
     page.keyboard.press("Enter")
     settled(page, "1d:1,1mo:1.5,1y:4.4")
-    made = fc.plan(targets={1: 1.0, 30: 1.5, 365: 4.4}, horizon=365, tick_seconds=86400)
+    made = fc.plan({1: 1.0, 30: 1.5, 365: 4.4}, tick=86400)
     assert page.inner_text("#total-margin") == f"± {-int(-made.best.forecast.horizon // 1)}"
     assert page.locator("#options input").count() == len(made.options)
     page.locator("#options input").nth(1).check()

@@ -101,9 +101,8 @@ def test_bad_input_is_one_line(
 
 def test_a_plan_holds_for_its_tick_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = str(tmp_path / "plan.json")
-    assert (
-        main(["plan", "--tick", "1h", "--horizon", "1y", "--loss", "1d=0.5", "--save", plan]) == 0
-    )
+    made = ["plan", "--tick", "1h", "--horizon", "1y", "--loss", "1d=0.5", "--save", plan]
+    assert main([*made, "--option", "4"]) == 0  # a gradual one: streams take running totals
     (tmp_path / "visits.csv").write_text("time\n2026-01-01T00:00:00Z\n")
     run = [
         "run",
@@ -148,7 +147,7 @@ def test_someone_certain_and_someone_under_gaussian_noise(
     assert main(["curve", "--epsilon", "4", "--tick", "1h", "--visits", "1/tick"]) == 0
     assert "becomes over 99.9 % sure by now" in " ".join(capsys.readouterr().out.split())
     planned = ["plan", "--tick", "1d", "--horizon", "1y", "--loss", "1y=1", "--visits", "1/week"]
-    assert main([*planned, "--for", "30d", "--delta", "1e-9"]) == 0
+    assert main([*planned, "--for", "30d", "--delta", "1e-9", "--option", "3"]) == 0
     words_said = " ".join(capsys.readouterr().out.split())
     assert "except with a chance of 1e-09" in words_said and "odds" not in words_said
     assert main([*planned, "--json"]) == 0

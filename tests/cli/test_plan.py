@@ -42,7 +42,6 @@ YEAR = [
         ["--per-person", "24/day"],
         ["--per-person", "24"],
         ["--per-person", "3/tick", "--keys-per-person", "4"],
-        ["--objective", "worst"],
     ],
 )
 def test_the_table_fits_a_terminal(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,7 +49,7 @@ def test_the_table_fits_a_terminal(more: list[str], capsys: pytest.CaptureFixtur
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= WIDTH
     assert lines[0] == "plan for 525,600 steps, each 1 minute"
-    assert any(line.startswith("* 1 designed") for line in lines)
+    assert any(line.startswith("* 1 blocks") for line in lines)
     assert any(line.startswith("1 month ") and " 2 " in line for line in lines)
 
 
@@ -66,15 +65,41 @@ def test_the_saved_plan_is_the_mechanism(
     assert main([*YEAR, "--save", str(file), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads(file.read_text())
-    best = fc.plan(targets={60: 0.5, 43_200: 2.0, 525_600: 4.0}, horizon=525_600).best
-    assert fc.Mechanism.from_json(file.read_text()) == best.mechanism
+    made = fc.plan(tick=60, loss={60: 0.5, 43_200: 2.0, 525_600: 4.0})
+    totals = [each for each in made.options if not isinstance(each.mechanism, fc.Blocks)]
+    assert fc.Mechanism.from_json(file.read_text()) == totals[0].mechanism
     assert file.read_text().count("\n") > 50  # for people to read
 
-    assert main([*YEAR, "--save", str(file), "--option", "2"]) == 1
+    assert main([*YEAR, "--save", str(file), "--option", "1"]) == 1
     assert capsys.readouterr().err.startswith("fadecount: --save must be a new file")
-    assert main([*YEAR, "--save", str(file), "--option", "2", "--force"]) == 0
-    assert "plan saved as" in capsys.readouterr().out
-    assert fc.Mechanism.from_json(file.read_text()) != best.mechanism
+    assert main([*YEAR, "--save", str(file), "--option", "1", "--force"]) == 0
+    printed = capsys.readouterr().out
+    assert "plan saved as" in printed and "saved is option" not in printed
+    assert fc.Mechanism.from_json(file.read_text()) == made.mechanism
+
+
+def test_a_saved_plan_is_for_streams_unless_an_option_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = ["plan", "--tick", "1d", "--horizon", "1y", "--loss", "30d=1", "--loss", "1y=2"]
+    file, events = tmp_path / "plan.json", tmp_path / "events.csv"
+    events.write_text("at\n2026-03-01T10:10\n2026-03-03T10:10\n")
+    count = ["run", str(events), "--tick", "1d", "--time", "at", "--plan", str(file)]
+    store = ["--state", str(tmp_path / "state")]
+    assert main([*days, "--save", str(file)]) == 0
+    printed = capsys.readouterr().out
+    assert "1 blocks" in printed and "the best that a stream can publish" in printed
+    assert main(count) == 0
+    capsys.readouterr()
+
+    assert main([*days, "--save", str(file), "--option", "1", "--force"]) == 0
+    capsys.readouterr()
+    for where in ([], store):
+        assert main([*count, *where]) == 1
+        output, error = capsys.readouterr()
+        line = "mechanism of a stream must publish running totals only, got Blocks"
+        assert line in error and error.count("\n") == 1 and not output
+    assert main(["streams", "list", *store]) != 0 or not capsys.readouterr().out.strip()
 
 
 @pytest.mark.parametrize(
@@ -90,7 +115,7 @@ def test_the_picture(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--tick", "1m", "--horizon", "1y"], "a plan needs targets, mean_error or max_error"),
+        (["--tick", "1m", "--horizon", "1y"], "a plan needs loss, mean_error or max_error"),
         (["--horizon", "1y", "--loss", "1h=1"], "--horizon must be a number of steps"),
         (["--tick", "soon", "--loss", "1h=1"], "--tick must be a positive duration"),
         (["--tick", "1m", "--loss", "1h"], "--loss must be AGE=LOSS"),
@@ -98,7 +123,7 @@ def test_the_picture(more: list[str], tmp_path: Path, capsys: pytest.CaptureFixt
         (["--tick", "1m", "--loss", "1h=1", "--loss", "60m=2"], "--loss must name each age once"),
         (
             ["--tick", "1m", "--loss", "1h=2", "--loss", "1d=1"],
-            "targets must not decrease with age",
+            "--loss must not decrease with age",
         ),
         (
             ["--tick", "1m", "--horizon", "1h", "--loss", "1d=1"],

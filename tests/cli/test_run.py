@@ -711,7 +711,18 @@ def test_keys_with_commas_and_quotes_survive_in_every_format(folder: Path) -> No
 def test_a_plan_for_people_hands_its_assumption_on(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = ["plan", "--tick", "1h", "--horizon", "30d", "--loss", "30d=4", "--save"]
+    plan = [
+        "plan",
+        "--tick",
+        "1h",
+        "--horizon",
+        "30d",
+        "--loss",
+        "30d=4",
+        "--option",
+        "4",
+        "--save",
+    ]
     for name, people in (
         ("day", "48/day"),
         ("ever", "3"),

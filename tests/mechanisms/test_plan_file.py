@@ -48,9 +48,9 @@ def test_another_tick_is_refused(plan: str, seconds: int, words: str) -> None:
         read_mechanism(plan, tick_seconds=seconds)
 
 
-@pytest.mark.parametrize("wanted", [{"targets": {100: 1.0}}, {"mean_error": 9.0, "horizon": 99}])
+@pytest.mark.parametrize("wanted", [{"loss": {100: 1.0}}, {"mean_error": 9.0, "horizon": 99}])
 def test_every_option_of_a_plan_carries_the_tick(wanted: dict[str, Any]) -> None:
-    for option in fc.plan(**wanted, tick_seconds=60).options:
+    for option in fc.plan(**wanted, tick=60).options:
         again = fc.Mechanism.from_json(option.mechanism.to_json())
         assert (
             again.planned_tick_seconds
@@ -66,7 +66,7 @@ def test_a_mechanism_from_no_plan_fits_every_tick() -> None:
     for mechanism in (
         MECHANISM,
         fc.Linear(epsilon=0.5),
-        fc.plan(targets={100: 1.0}).best.mechanism,
+        fc.plan({100: 1.0}).best.mechanism,
     ):
         assert "planned_tick_seconds" not in mechanism.to_json()
         require_planned_tick(mechanism, 1)

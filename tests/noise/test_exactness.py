@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from fadecount.noise import DiscreteLaplace
-from fadecount.noise.laplace import settle
 from tests.noise.discrete import DIGITS, argument, boundary, exact_draw
 
 SCALES = [2.0**-14, 0.01, 0.07, 0.3, 0.5, 0.9, 1.0, 1.7, 2.0, 5.0, 12.5, 1 / 0.03, 100.0, 999.0]
@@ -78,7 +77,7 @@ def test_zero_bits_are_followed_as_far_as_needed() -> None:
         count.append(asked)
         return 0 if asked < zeros else 1 << 63
 
-    draw = settle(1.0, 0, more)
+    draw = DiscreteLaplace(1.0).settle(0, more)
     assert count == list(range(zeros + 1))
     assert draw == int(mpmath.floor(argument(1.0, 1, 63 + 64 * zeros + 1)))
 

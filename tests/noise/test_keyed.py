@@ -25,7 +25,6 @@ from scipy import stats
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.noise import DiscreteLaplace, KeyedNoise, Law, RoundedGaussian
-from fadecount.noise.laplace import settle
 from tests.false_alarm import EACH, explained
 from tests.noise.discrete import chance_of
 from tests.noise.test_distribution import DRAWS, LARGE, SCALES, TINY
@@ -104,7 +103,7 @@ def _naive_draw(key: str, level: int, round_number: int, node: int, scale: float
     def more(asked: int) -> int:
         return _naive_word("e", "s", "m", key, level, (round_number, node, asked + 1), scale)
 
-    magnitude = settle(scale, word >> 1, more)
+    magnitude = DiscreteLaplace(scale).settle(word >> 1, more)
     return -magnitude if word & 1 else magnitude
 
 

@@ -1,15 +1,11 @@
-"""Independent answers to compare designs with: scipy's solver under the sufficient condition, and
-the best gradual curve."""
+"""Random targets, and the best gradual curve to compare designs with."""
 
 from __future__ import annotations
 
 import math
 import random
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 import fadecount as fc
 from fadecount.errors import ParameterError
@@ -32,41 +28,6 @@ def limit_at(targets: dict[int, float], age: int) -> float:
     return targets[later[0] if later else max(targets)]
 
 
-def convex_mse(targets: dict[int, float], horizon: int) -> float:
-    """The least mean squared error if every level entered up to an age must be paid for, by scipy's
-    SLSQP."""
-    levels = horizon.bit_length()
-    shares = np.array([max(0, horizon - (1 << level) + 1) / horizon for level in range(levels)])
-    rows, most = [], []
-    for age in sorted({*targets, horizon}):
-        entered = min((age + 1).bit_length(), levels)
-        rows.append([1.0] * entered + [0.0] * (levels - entered))
-        most.append(limit_at(targets, age))
-    matrix, bounds = np.array(rows), np.array(most)
-    start = np.full(levels, 0.9 * bounds.min() / levels)
-    scale = float(shares @ _variance(start))
-
-    def noise(logs: NDArray[np.float64]) -> Any:
-        budgets = start * np.exp(logs)
-        gradient = -shares * _variance(budgets) * budgets / np.tanh(0.5 * budgets)
-        total = float(shares @ _variance(budgets))
-        return math.log(total / scale), gradient / total
-
-    room = {
-        "type": "ineq",
-        "fun": lambda logs: 1.0 - matrix @ (start * np.exp(logs)) / bounds,
-        "jac": lambda logs: -matrix * (start * np.exp(logs)) / bounds[:, None],
-    }
-    options = {"maxiter": 500, "ftol": 1e-10}
-    solve: Any = minimize
-    answer = solve(
-        noise, np.zeros(levels), jac=True, method="SLSQP", constraints=[room], options=options
-    )
-    budgets = start * np.exp(answer.x)
-    budgets /= max(1.0, float((matrix @ budgets / bounds).max()))
-    return float(shares @ _variance(budgets))
-
-
 def gradual_mse(targets: dict[int, float], horizon: int) -> float:
     """The least mean squared error of a gradual curve under the targets: a grid of exponents,
     refined around the best."""
@@ -84,7 +45,3 @@ def _fitted_mse(targets: dict[int, float], horizon: int, exponent: float) -> flo
         return fc.Gradual(epsilon=epsilon, exponent=exponent).mse(horizon)
     except ParameterError:
         return math.inf
-
-
-def _variance(budgets: NDArray[np.float64]) -> NDArray[np.float64]:
-    return 0.5 / np.sinh(0.5 * budgets) ** 2

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from fadecount.planning import Person
-from fadecount.planning.plan import plan_dict
+from fadecount.planning import Person, plan_json
 from fadecount.service.client import ServiceError
 from fadecount.streams import Unit
 from tests.service.faulty import LossyProxy
@@ -156,13 +155,9 @@ def test_a_stream_without_keys(harness: Harness) -> None:
 
 
 def test_a_plan_for_persons_needs_a_unit_that_caps_them(harness: Harness) -> None:
-    planned = fc.plan(
-        targets={60: 0.5}, horizon=525_600, tick_seconds=60, person=Person(events=2, steps=1)
-    )
-    plan = {
-        **json.loads(planned.best.mechanism.to_json()),
-        "plan": {"version": 1, **plan_dict(planned, planned.best)},
-    }
+    planned = fc.plan({60: 0.5}, horizon=525_600, tick=60, person=Person(events=2, steps=1))
+    chosen = next(each for each in planned.options if each.mechanism.kind == "gradual")
+    plan = json.loads(plan_json(planned, chosen))
     units: tuple[dict[str, str | int] | None, ...] = (
         None,
         {"of": "event", "amount": 2},
@@ -196,11 +191,9 @@ def test_a_plan_for_persons_needs_a_unit_that_caps_them(harness: Harness) -> Non
 
 
 def test_a_plan_holds_for_its_tick_only(harness: Harness) -> None:
-    planned = fc.plan(targets={60: 0.5}, horizon=525_600, tick_seconds=60)
-    plan = {
-        **json.loads(planned.best.mechanism.to_json()),
-        "plan": {"version": 1, **plan_dict(planned, planned.best)},
-    }
+    planned = fc.plan({60: 0.5}, horizon=525_600, tick=60)
+    chosen = next(each for each in planned.options if each.mechanism.kind == "gradual")
+    plan = json.loads(plan_json(planned, chosen))
     refused = harness.post("/v1/streams", {"name": "planned", "tick": "1s", "mechanism": plan})
     assert (refused.status, refused.json()["code"]) == (400, "wrong_tick")
     with harness.client() as client:

@@ -152,3 +152,10 @@ def test_a_promise_holds_for_a_person_with_several_keys(
     assert spread == pytest.approx(3 * factor, rel=1e-2), (
         "k times the noise for Laplace, its root for Gaussian noise"
     )
+
+
+def test_a_stream_refuses_block_counters_in_one_line() -> None:
+    blocks = fc.Blocks(fc.Level(1, 0.5), fc.Level(24, 0.5, tied=True))
+    with pytest.raises(ParameterError, match="must publish running totals only, got Blocks") as one:
+        Description(name="visits", mechanism=blocks, ticks=Ticks(tick_seconds=3600))
+    assert "choose another option of the plan" in str(one.value) and "\n" not in str(one.value)

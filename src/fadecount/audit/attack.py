@@ -5,18 +5,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fadecount import Counter, Gaussian, Mechanism
-from fadecount.audit.event import Outputs, best_event, learn, loss_shown, mu_shown
+from fadecount import Blocks, Counter, Gaussian, Mechanism
+from fadecount.audit.event import Outputs, best_event, largest, learn, loss_shown, mu_shown
 from fadecount.checks import require_integer, require_real
 from fadecount.errors import ParameterError
+from fadecount.mechanisms import ANNOUNCED
 from fadecount.mechanisms.gaussian_law import epsilon_at
 
 LONGEST_AGE = 255
 POSITIONS = 64
+LONGEST_BLOCK = 2048
+"""Longer blocks are not attacked: every run would have to count through one of them."""
 _RUNS_AT_ONCE = 50_000
+
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +69,9 @@ def audit(
     differs from the one whose claim is audited: this shows that an audit can fail. The item audited
     at an age is the one among the first positions that loses most. ``progress`` is called with the
     number of runs done.
+
+    Of a block counter all figures about the item's blocks are seen together, and the item is the
+    last one of a block of every level. Levels longer than ``LONGEST_BLOCK`` are not attacked.
     """
     remedy = f"audit ages from 0 to {LONGEST_AGE}, of which an outsider can see something"
     checked = [
@@ -91,15 +101,12 @@ def _one_age(
     progress: Callable[[float], object],
 ) -> Finding:
     position = _worst_position(mechanism, age)
-    steps = position + age
-    without, having = (_outputs(running, steps, item, half, progress) for item in (None, position))
+    outputs = partial(_outputs, running, position, age, half, progress)
+    without, having = outputs(item=0), outputs(item=1)
     gaussian = mechanism if isinstance(mechanism, Gaussian) else None
-    event = best_event(
-        learn(without, having), without, having, error, gaussian=gaussian is not None
-    )
-    empty, item = (
-        event.count(_outputs(running, steps, each, half, progress)) for each in (None, position)
-    )
+    score = largest if isinstance(running, Blocks) else learn(without, having)
+    event = best_event(score, without, having, error, gaussian=gaussian is not None)
+    empty, item = event.count(outputs(item=0)), event.count(outputs(item=1))
     likely, rare = (item, empty) if event.upwards else (empty, item)
     return Finding(
         age=age,
@@ -115,6 +122,11 @@ def _one_age(
 
 
 def _worst_position(mechanism: Mechanism, age: int) -> int:
+    """The position that loses most among the first ones; of block counters the first that ends a
+    block of every level, which loses most at every age."""
+    if isinstance(mechanism, Blocks):
+        short = [level.length for level in mechanism.levels if level.length <= LONGEST_BLOCK]
+        return max(short, default=1)
     last = mechanism.schedule.horizon
     most = POSITIONS if last is None else min(POSITIONS, last - age)
     if most < 1:
@@ -127,19 +139,58 @@ def _worst_position(mechanism: Mechanism, age: int) -> int:
 
 def _outputs(
     mechanism: Mechanism,
-    steps: int,
-    item: int | None,
+    position: int,
+    age: int,
     runs: int,
     progress: Callable[[float], object],
+    *,
+    item: int,
 ) -> Outputs:
-    """What an observer sees in independent runs on the empty stream, or on one with a single item
-    at a position."""
-    seen = np.empty((steps, runs))
+    """What an observer sees in independent runs on the empty stream (``item`` 0), or on one with a
+    single item at a position."""
+    see: Callable[..., Rows | Outputs] = _figures if isinstance(mechanism, Blocks) else _totals
+    seen = None
     for start in range(0, runs, _RUNS_AT_ONCE):
-        some = seen[:, start : start + _RUNS_AT_ONCE]
-        inputs = np.zeros(some.shape, dtype=np.int64)
-        if item is not None:
-            inputs[item - 1] = 1
-        some[:] = Counter(mechanism, shape=(some.shape[1],)).extend(inputs)
-        progress(some.shape[1])
+        width = min(_RUNS_AT_ONCE, runs - start)
+        inputs = np.zeros((position + age, width), dtype=np.int8)
+        inputs[position - 1] = item
+        rows = see(Counter(mechanism, shape=(width,)), inputs, position)
+        seen = np.empty((len(rows), runs)) if seen is None else seen
+        seen[:, start : start + width] = rows
+        progress(width)
+    assert seen is not None
     return seen
+
+
+def _totals(counter: Counter, inputs: NDArray[np.int8], _position: int) -> Rows | Outputs:
+    """The running totals after every step."""
+    return counter.extend(inputs)
+
+
+def _figures(counter: Counter, inputs: NDArray[np.int8], position: int) -> Rows:
+    """The figures of the blocks that hold the position, at all stages, and for each tied one of
+    them the announced difference plus its children, beside its own figure if that is out.
+
+    The other figures depend on the item only through these sums, and the live totals are functions
+    of figures.
+    """
+    assert isinstance(counter.mechanism, Blocks)
+    levels = counter.mechanism.levels
+    figures: dict[tuple[int, int], Rows] = {}
+    told = [np.zeros(counter.shape, dtype=np.int64) for _ in (*levels, None)]
+    for row in inputs:
+        counter.step(row)
+        for level, start, end, stage, value in counter.figures():
+            if start < position <= end and stage == ANNOUNCED:
+                told[level] += value
+            elif start < position <= end:
+                figures[level, stage] = np.asarray(value)
+            larger = levels[min(level + 1, len(levels) - 1)].length
+            if stage == 0 and (end - 1) // larger == (position - 1) // larger:
+                told[level + 1] += value
+    ties = [
+        figures[number, 0] - told[number] if (number, 0) in figures else told[number]
+        for number, level in enumerate(levels)
+        if level.tied and (number - 1, 0) in figures
+    ]
+    return np.array([*figures.values(), *ties], dtype=np.int64).reshape(-1, *counter.shape)

@@ -6,11 +6,16 @@ earlier ones predict linearly), the distribution of each result is estimated by 
 either side, and the logarithms of the ratios are added up. An event is a score beyond a threshold.
 The audit is valid even if the score is bad: a bad score finds less, never too much, because the
 event is tested on samples that were not used to find it.
+
+Figures of blocks need no learning. If each is a count with symmetric geometric noise of its own,
+the event that all of them are at most the counts without the item shows the whole loss
+(:func:`largest`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +54,7 @@ class Event:
     """Scores from a threshold on, upwards (likelier with the item) or downwards (likelier
     without)."""
 
-    score: Score
+    score: Callable[[Outputs], NDArray[np.float64]]
     threshold: float
     upwards: bool
 
@@ -80,8 +85,23 @@ def learn(without: Outputs, having: Outputs) -> Score:
     return Score(whitening, edges, ratios)
 
 
+def largest(outputs: Outputs) -> NDArray[np.float64]:
+    """A score that needs no samples: the largest output, or 0 if all are below.
+
+    With the item it is 0 if each noise is at most -1. Where no noise is above 0, lowering one by 1
+    makes it less likely by exactly its budget, also if the others are in a chain with it.
+    """
+    scores: NDArray[np.float64] = np.max(outputs, axis=0, initial=0.0)
+    return scores
+
+
 def best_event(
-    score: Score, without: Outputs, having: Outputs, error: float, *, gaussian: bool = False
+    score: Callable[[Outputs], NDArray[np.float64]],
+    without: Outputs,
+    having: Outputs,
+    error: float,
+    *,
+    gaussian: bool = False,
 ) -> Event:
     """The event that would show about the largest loss (or ``mu``) on these samples, by the normal
     approximation."""

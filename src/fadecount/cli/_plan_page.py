@@ -28,7 +28,7 @@ from fadecount.cli.plan import wishes_from
 from fadecount.counters import Counter
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import FadecountError
-from fadecount.mechanisms import Mechanism
+from fadecount.mechanisms import Blocks, Mechanism, publishes_running_totals
 from fadecount.mechanisms.noise_law import window_half_widths
 from fadecount.planning import Option, Plan, person_losses, plan, plan_json
 from fadecount.rounding import shown_loss
@@ -166,7 +166,7 @@ def _planned(query: tuple[tuple[str, str], ...]) -> Plan:
         max_error=None,
         delay=None,
     )
-    return plan(**wishes_from(options, tick), tick_seconds=tick)
+    return plan(**wishes_from(options, tick), tick=tick)
 
 
 def _window(tick: int) -> int:
@@ -179,16 +179,33 @@ def _option(option: Option, horizon: int, window: int) -> dict[str, Any]:
     window keep to."""
     mechanism = option.mechanism
     starts = np.unique(np.linspace(0, horizon // window - 1, _SAMPLED).astype(np.int64)) * window
-    variances = [mechanism.window_variance(start, start + window) for start in starts.tolist()]
+    last = int(starts[-1])
+    if isinstance(mechanism, Blocks):
+        published = _published_after(mechanism, window)
+        views = [
+            mechanism.view(start, start + window, as_of=start + window + published)
+            for start in starts.tolist()
+        ]
+        variances, margin = [view.variance() for view in views], int(views[-1].half_width(0.05))
+    else:
+        variances = [mechanism.window_variance(start, start + window) for start in starts.tolist()]
+        margin = mechanism.window_interval(last, last + window, 0.05)
     return {
         "name": option.name,
         "reason": option.reason,
         "total_error": option.forecast.mean,
         "total_margin": math.ceil(option.forecast.horizon),
         "window_error": math.sqrt(sum(variances) / len(variances)),
-        "window_margin": mechanism.window_interval(int(starts[-1]), int(starts[-1]) + window, 0.05),
+        "window_margin": margin,
         "final_loss": shown_loss(option.curve[-1][1]),
+        "stream": publishes_running_totals(mechanism),
     }
+
+
+def _published_after(blocks: Blocks, window: int) -> int:
+    """How long after its end a window is known from figures: the lag of the largest level that cuts
+    windows of this length into whole blocks."""
+    return max(level.lag for level in blocks.levels if window % level.length == 0)
 
 
 def _losses(made: Plan, chosen: Option, tick: int) -> list[dict[str, Any]]:
@@ -197,7 +214,7 @@ def _losses(made: Plan, chosen: Option, tick: int) -> list[dict[str, Any]]:
     horizon, limits = made.request.horizon, dict(made.request.targets)
     grid = np.unique(np.rint(np.geomspace(1, horizon, _AGES)).astype(np.int64)).tolist()
     ages = sorted({*grid, *limits})
-    losses = person_losses(chosen.mechanism, ages, made.request.person, chosen.mechanism.delay)
+    losses = person_losses(chosen.mechanism, ages, made.request.person)
     return [
         {
             "age_seconds": age * tick,
@@ -229,17 +246,26 @@ Rows = list[dict[str, Any]]
 def _simulated(mechanism: Mechanism, horizon: int, tick: int, daily: int) -> tuple[Rows, Rows]:
     """Totals and windows of up to a month of a stream with made-up counts and real noise."""
     ticks = min(horizon, max(_FEWEST_TICKS, _SIMULATED_SECONDS // tick), _MOST_TICKS)
-    counts = made_up(ticks, tick, daily)
+    counts, counter = made_up(ticks, tick, daily), Counter(mechanism)
     released, truth = (
-        np.concatenate([[0], each])
-        for each in (Counter(mechanism).extend(counts), np.cumsum(counts))
+        np.concatenate([[0], each]) for each in (counter.extend(counts), np.cumsum(counts))
     )
 
     def rows(starts: Numbers, stops: Numbers, shown_from: Numbers) -> Rows:
         if not len(starts):
             return []
-        values, true = released[stops] - released[starts], truth[stops] - truth[starts]
-        around = window_half_widths(mechanism, starts, stops)
+        if not isinstance(mechanism, Blocks):
+            values = released[stops] - released[starts]
+            around = window_half_widths(mechanism, starts, stops)
+        elif not starts.any():
+            values = released[stops]
+            around = np.array([mechanism.window_interval(0, stop) for stop in stops.tolist()])
+        else:
+            values, around = _figures_of(counter, starts, stops)
+            starts, stops, shown_from = (
+                each[: len(values)] for each in (starts, stops, shown_from)
+            )
+        true = truth[stops] - truth[starts]
         columns = (each.tolist() for each in (shown_from, stops, values, around, true))
         return [
             {
@@ -253,9 +279,27 @@ def _simulated(mechanism: Mechanism, horizon: int, tick: int, daily: int) -> tup
             for begin, stop, value, half, real in zip(*columns, strict=True)
         ]
 
-    shown = np.unique(np.rint(np.linspace(1, ticks, min(_POINTS, ticks))).astype(np.int64))
+    # The law of a block counter's total differs from step to step: each band takes milliseconds.
+    most = _POINTS // 2 if isinstance(mechanism, Blocks) else _POINTS
+    shown = np.unique(np.rint(np.linspace(1, ticks, min(most, ticks))).astype(np.int64))
     edges = np.arange(0, ticks + 1, _window(tick), dtype=np.int64)
     return rows(np.zeros_like(shown), shown, shown - 1), rows(edges[:-1], edges[1:], edges[:-1])
+
+
+def _figures_of(counter: Counter, starts: Numbers, stops: Numbers) -> tuple[Numbers, Numbers]:
+    """The windows of a block counter as soon as their figures are out, and how far they may be from
+    the true counts; those that are not out yet are left out."""
+    blocks = counter.mechanism
+    assert isinstance(blocks, Blocks)
+    lag = _published_after(blocks, int(stops[0] - starts[0]))
+    values, around = [], []
+    published = {(each.level, each.end, each.stage): each.value for each in counter.figures()}
+    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
+        if stop + lag <= counter.time:
+            view = blocks.view(start, stop, as_of=stop + lag)
+            values.append(view.value(published, blocks.calendar))
+            around.append(int(view.half_width(0.05)))
+    return np.array(values, dtype=np.int64), np.array(around, dtype=np.int64)
 
 
 def _time(tick: int, tick_seconds: int) -> str:

@@ -4,7 +4,8 @@ A loss AGE=LOSS limits what all outputs so far reveal about an event of that
 age. Between two ages the later limit holds; past the last one the last does,
 up to the horizon. Ages are durations (1h, 30d, 1y; they need --tick) or plain
 numbers of steps. The options come best first; --save keeps one as a plan file
-that every other command accepts with --plan.
+that other commands accept with --plan. A stream publishes running totals: block
+counters are for fadecount.Counter, and --save takes one only with --option.
 
 examples:
   fadecount plan --tick 1m --horizon 1y --loss 1h=0.5 --loss 30d=2 --loss 1y=4
@@ -27,6 +28,7 @@ import dataclasses
 import json
 import textwrap
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from fadecount.cli._options import PERIODS, add_visit_options, person_from, steps_from
@@ -87,19 +89,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="D",
         help="offer Gaussian noise too: promises that fail with chance D",
     )
-    wishes.add_argument(
-        "--objective",
-        choices=("mse", "worst"),
-        default="mse",
-        help="rank by mean error or by the worst step",
-    )
     results = parser.add_argument_group("results")
     results.add_argument(
         "--option",
         type=int,
-        default=1,
         metavar="N",
-        help="which option to draw and save (default: the best)",
+        help="which option to draw and save (default: the best; for --save the best that a stream"
+        " can publish)",
     )
     results.add_argument(
         "--plot",
@@ -131,8 +127,8 @@ def run(arguments: argparse.Namespace) -> int:
 
         check_picture(arguments.plot)
     with waiting("planning"):
-        made = plan(**wishes, tick_seconds=tick, objective=arguments.objective)
-    chosen = _chosen(made, arguments.option)
+        made = plan(**wishes, tick=tick)
+    chosen = _chosen(made, arguments.option, for_stream=arguments.save is not None)
     # Before the picture: a plan file that exists is refused, and then nothing is written.
     if arguments.save:
         save_plan(arguments.save, made, chosen, force=arguments.force)
@@ -150,6 +146,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(plan_table(made, chosen))
         if person is not None:
             print(f"\n{textwrap.fill(person['sentence'], WIDTH)}")
+        if arguments.save and arguments.option is None and chosen is not made.best:
+            number = made.options.index(chosen) + 1
+            print(f"saved is option {number}, the best that a stream can publish (any: --option N)")
         for what, path in (("plan saved as", arguments.save), ("picture in", arguments.plot)):
             if path:
                 print(f"{what} {path}")
@@ -228,7 +227,10 @@ def _draw(path: str, made: Plan, chosen: Option) -> None:
     save_figure(figure, path)
 
 
-def _chosen(made: Plan, number: int) -> Option:
+def _chosen(made: Plan, number: int | None, *, for_stream: bool) -> Option:
+    if number is None:
+        able = made.options if not for_stream else filter(_for_streams, made.options)
+        return next(iter(able), made.best)
     if not 1 <= number <= len(made.options):
         raise bad_parameter(
             "--option",
@@ -252,8 +254,8 @@ def wishes_from(arguments: argparse.Namespace, tick: int | None) -> dict[str, An
         wishes["delay"] = _steps("--delay", arguments.delay, tick)
     if arguments.loss:
         pairs = [_loss(text, tick) for text in arguments.loss]
-        wishes["targets"] = dict(pairs)
-        if len(wishes["targets"]) < len(pairs):
+        wishes["loss"] = dict(pairs)
+        if len(wishes["loss"]) < len(pairs):
             raise ParameterError("--loss must name each age once; remove the duplicate")
     if arguments.max_error is not None:
         error, _, beta = arguments.max_error.partition("@")
@@ -303,7 +305,16 @@ _SHOWN = 6
 def plan_table(made: Plan, chosen: Option) -> str:
     """Errors and losses of the options, the reasons, and what was asked."""
     return "\n".join(
-        [*_asked(made.request), "", *_errors(made, chosen), "", *_losses(made), "", *_reasons(made)]
+        [
+            *_asked(made.request),
+            "",
+            *_errors(made, chosen),
+            "",
+            *_losses(made, chosen),
+            "",
+            *_figures(made.request, chosen),
+            *_reasons(made),
+        ]
     )
 
 
@@ -335,39 +346,64 @@ def _asked(request: Request) -> Iterator[str]:
 
 
 def _errors(made: Plan, chosen: Option) -> Iterator[str]:
-    heads = "".join(f"{each:>10}" for each in ("mean", "start", "horizon", "worst"))
-    yield f"{'':3} {'error of the counts':26}{heads}{'x least':>9}"
+    heads = "".join(f"{each:>9}" for each in ("mean", "start", "horizon", "worst"))
+    yield f"{'':3} {'error of the counts':25}{heads}{'x least':>8}{'stream':>7}"
     for number, option in enumerate(made.options, start=1):
         errors = option.forecast
         mark = "*" if option is chosen else " "
         distance = "-" if errors.distance is None else f"{errors.distance:.3g}"
         figures = "".join(
-            f"{_figure(value):>10}"
+            f"{_figure(value):>9}"
             for value in (errors.mean, errors.start, errors.horizon, errors.worst)
         )
-        yield f"{mark}{number:>2} {option.name[:26]:26}{figures}{distance:>9}"
+        stream = "yes" if _for_streams(option) else "no"
+        yield f"{mark}{number:>2} {option.name[:25]:25}{figures}{distance:>8}{stream:>7}"
     beta = f"{100.0 * made.request.beta:g} %"
     yield from textwrap.wrap(
         f"mean: root of the mean squared error; start, horizon: exceeded with probability {beta};"
         f" worst: exceeded anywhere with probability {beta}; x least: above the lower bound for any"
-        " mechanism",
+        " mechanism; stream: whether a stream can publish it now (fadecount.Counter runs all)",
         WIDTH,
     )
 
 
-def _losses(made: Plan) -> Iterator[str]:
-    request, shown = made.request, made.options[:_SHOWN]
+def _losses(made: Plan, chosen: Option) -> Iterator[str]:
+    request, numbered = made.request, list(enumerate(made.options, start=1))
+    others = [pair for pair in numbered[:_SHOWN] if pair[1] is not chosen]
+    own = (made.options.index(chosen) + 1, chosen)
+    numbers, shown = zip(*sorted([*others[: _SHOWN - 1], own], key=itemgetter(0)), strict=True)
     allowed = dict(request.targets)
     curves = [dict(option.curve) for option in shown]
     ages = sorted({0, request.horizon, *allowed})
-    yield f"{'loss up to age':18}{'limit':>8}" + "".join(
-        f"{f'#{at + 1}':>9}" for at in range(len(shown))
-    )
+    yield f"{'loss up to age':18}{'limit':>8}" + "".join(f"{f'#{number}':>9}" for number in numbers)
     for age in ages:
         limit = _limit(allowed[age]) if age in allowed else ""
         yield f"{_age(request, age)[:18]:18}{limit:>8}" + "".join(
             f"{short_loss(curve[age]):>9}" for curve in curves
         )
+
+
+def _figures(request: Request, chosen: Option) -> Iterator[str]:
+    """What a block counter publishes when, what is lost by then, and how exact it is."""
+    from fadecount.mechanisms import Blocks
+    from fadecount.planning import published_figures
+
+    if not isinstance(chosen.mechanism, Blocks):
+        return
+    yield f"{'figure of':18}{'published after':>18}{'deviation':>12}{'lost by then':>14}"
+    for figure in published_figures(chosen.mechanism):
+        lag = _age(request, figure.lag) if figure.lag else "its end"
+        yield (
+            f"{_age(request, figure.length)[:18]:18}{lag:>18}{_figure(figure.deviation):>12}"
+            f"{short_loss(figure.loss):>14}"
+        )
+    yield ""
+
+
+def _for_streams(option: Option) -> bool:
+    from fadecount.mechanisms import publishes_running_totals
+
+    return publishes_running_totals(option.mechanism)
 
 
 def _limit(loss: float) -> str:
@@ -390,4 +426,4 @@ def _age(request: Request, steps: int) -> str:
 
 
 def _figure(value: float) -> str:
-    return f"{value:,.0f}" if 100 <= value < 10**8 else f"{value:.3g}"
+    return f"{value:,.0f}" if 100 <= value < 10**7 else f"{value:.3g}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NoReturn, overload
+from typing import Any, NoReturn, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from fadecount.counters.memory_path import MemoryPath
 from fadecount.counters.path import NoisePath
 from fadecount.counters.state import Parts, SavedState, check_parts, damaged
 from fadecount.errors import HorizonError, ParameterError, bad_parameter
-from fadecount.mechanisms import Mechanism, scale_of
+from fadecount.mechanisms import Blocks, Figure, Mechanism, scale_of
 from fadecount.noise import LARGEST_SCALE, Lineage, NoiseSource, SystemNoise, require_lineage
 
 Row = Sequence[int] | Sequence[float] | NDArray[np.integer] | NDArray[np.floating]
@@ -58,6 +58,14 @@ class Counter:
         "_total",
     )
 
+    def __new__(cls, mechanism: object = None, **_options: object) -> Self:
+        """A counter of the class that runs this mechanism."""
+        if isinstance(mechanism, Blocks):
+            from fadecount.counters.blocks import BlockCounter
+
+            return object.__new__(BlockCounter)  # type: ignore[return-value]
+        return object.__new__(cls)
+
     def __init__(
         self,
         mechanism: Mechanism,
@@ -78,7 +86,7 @@ class Counter:
     ) -> Counter:
         """The private constructor behind the public one: a counter on a given noise source, for
         tests."""
-        counter = cls.__new__(cls)
+        counter = cls.__new__(cls, mechanism)
         counter._prepare(mechanism, width, resolution_bits, source)
         return counter
 
@@ -232,6 +240,14 @@ class Counter:
         result: NDArray[np.int64] | NDArray[np.float64] = grid.output(released)
         return result
 
+    def figures(self) -> list[Figure]:
+        """What was published since the last call besides the running count, for
+        :class:`fadecount.Blocks`."""
+        raise ParameterError(
+            f"mechanism must be Blocks to have figures, got {type(self._mechanism).__name__};"
+            " step and extend return its counts"
+        )
+
     def _check_horizon(self, steps: int) -> None:
         if self._horizon is not None and self.time + steps > self._horizon:
             raise HorizonError(
@@ -276,6 +292,8 @@ class Counter:
         return counter
 
     def _continue(self, parts: Parts) -> None:
+        if self._horizon is not None and parts.time > self._horizon:
+            raise damaged()
         own: Any = int if self._grid.width is None else np.copy
         self._total = own(parts.total)
         self._delayed = deque(map(own, parts.delayed))

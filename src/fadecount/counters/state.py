@@ -27,7 +27,7 @@ from fadecount.checks import LONGEST, require_integer
 from fadecount.counters.grid import LARGEST_SUM
 from fadecount.counters.path import law_of
 from fadecount.errors import SavedStateError
-from fadecount.mechanisms import CARRY, Mechanism
+from fadecount.mechanisms import CARRY, Blocks, Mechanism
 from fadecount.noise import NoiseSource, SystemNoise
 
 _MARKER = b"FADECNT"
@@ -48,6 +48,8 @@ class Parts:
     total: Row
     delayed: Sequence[Row]
     tails: Sequence[Row]
+    ratchets: tuple[bytes, ...] = ()
+    """The states of noise that is drawn ahead (:mod:`fadecount.noise.ratchet`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,7 @@ class SavedState:
 
     def to_bytes(self) -> bytes:
         parts = self.parts
-        header = {
+        header: dict[str, Any] = {
             "mechanism": self.mechanism.to_json(),
             "width": self.width,
             "resolution_bits": self.resolution_bits,
@@ -69,6 +71,8 @@ class SavedState:
             "delayed": len(parts.delayed),
             "tails": len(parts.tails),
         }
+        if parts.ratchets:
+            header["ratchets"] = [ratchet.hex() for ratchet in parts.ratchets]
         text = json.dumps(header).encode()
         rows = (parts.total, *parts.delayed, *parts.tails)
         body = b"".join(np.asarray(row).astype("<i8").tobytes() for row in rows)
@@ -108,17 +112,24 @@ class SavedState:
         header: dict[str, Any] = json.loads(content[:length])
         mechanism = Mechanism.from_json(header["mechanism"])
         width = None if header["width"] is None else _integer(header["width"], minimum=1)
-        time, horizon = _integer(header["time"], minimum=0), mechanism.schedule.horizon
+        time = _integer(header["time"], minimum=0)
         delayed, tails = sizes_at(mechanism, time)
-        if (header["delayed"], header["tails"]) != (delayed, tails) or time > (horizon or time):
+        if (header["delayed"], header["tails"]) != (delayed, tails):
             raise ValueError("state does not fit its time")
         numbers = np.frombuffer(content[length:], dtype="<i8").astype(np.int64)
         rows = numbers.reshape((1 + delayed + tails, *(() if width is None else (width,))))
-        noise = _LARGEST_NOISE if mechanism.schedule.memories is None else LARGEST_SUM
+        plain = not isinstance(mechanism, Blocks) and mechanism.schedule.memories is None
+        noise = _LARGEST_NOISE if plain else LARGEST_SUM
         if not (_within(rows[: 1 + delayed], LARGEST_SUM) and _within(rows[1 + delayed :], noise)):
             raise ValueError("state holds numbers that no counter reaches")
         total, *later = rows
-        parts = Parts(time=time, total=total, delayed=later[:delayed], tails=later[delayed:])
+        parts = Parts(
+            time=time,
+            total=total,
+            delayed=later[:delayed],
+            tails=later[delayed:],
+            ratchets=tuple(bytes.fromhex(each) for each in header.get("ratchets", ())),
+        )
         bits = header["resolution_bits"]
         return cls(mechanism=mechanism, width=width, resolution_bits=bits, parts=parts)
 
@@ -141,6 +152,8 @@ def _within(numbers: Row, bound: int) -> bool:
 
 def sizes_at(mechanism: Mechanism, time: int) -> tuple[int, int]:
     """The number of delayed inputs and of noise tails, which follow from the time."""
+    if isinstance(mechanism, Blocks):
+        return 0, mechanism.state_rows(time)
     delay = mechanism.schedule.delay
     return min(time, delay), mechanism.schedule.rows(max(0, time - delay))
 

@@ -3,6 +3,7 @@
 from fadecount.checks import LONGEST
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import Binary
+from fadecount.mechanisms.blocks import Blocks, Level, Stage
 from fadecount.mechanisms.comparison import (
     crossing_age,
     minimum_error,
@@ -16,35 +17,46 @@ from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import scale_of
 from fadecount.mechanisms.plan_file import (
     planned_person,
+    publishes_running_totals,
     read_mechanism,
     read_planned_person,
     require_planned_person,
     require_planned_tick,
+    require_running_totals,
 )
 from fadecount.mechanisms.refresh import Refresh
 from fadecount.mechanisms.schedule import CARRY, Schedule
+from fadecount.mechanisms.views import ANNOUNCED, Figure, View
 
 __all__ = [
+    "ANNOUNCED",
     "CARRY",
     "LONGEST",
     "Binary",
+    "Blocks",
     "Designed",
+    "Figure",
     "Gaussian",
     "Gradual",
+    "Level",
     "Linear",
     "Loss",
     "Mechanism",
     "Memories",
     "Refresh",
     "Schedule",
+    "Stage",
+    "View",
     "crossing_age",
     "minimum_error",
     "planned_person",
+    "publishes_running_totals",
     "read_mechanism",
     "read_planned_person",
     "refresh_with_error_of",
     "require_planned_person",
     "require_planned_tick",
+    "require_running_totals",
     "scale_of",
     "which_loses_less",
 ]

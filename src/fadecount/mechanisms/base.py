@@ -352,13 +352,15 @@ class Mechanism(ABC):
                 "check the spelling",
             )
         try:
-            return Mechanism._kinds[kind](
-                **{name: _from_plain(value) for name, value in fields.items()}
-            )
-        except TypeError as error:
+            return Mechanism._kinds[kind]._from_fields(fields)
+        except (TypeError, KeyError) as error:
             raise ParameterError(
                 f"mechanism JSON does not fit kind {kind!r}; write it with to_json()"
             ) from error
+
+    @classmethod
+    def _from_fields(cls, fields: dict[str, Any]) -> Mechanism:
+        return cls(**{name: _from_plain(value) for name, value in fields.items()})
 
 
 # Checked parameters, each with one remedy

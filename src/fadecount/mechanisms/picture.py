@@ -29,7 +29,7 @@ def loss_picture(mechanism: Mechanism) -> str:
     >>> page.startswith("<figure"), "privacy loss (\u03b5)" in page, "0.1000" in page
     (True, True, True)
     """
-    horizon = mechanism.schedule.horizon
+    horizon: int | None = getattr(mechanism, "horizon", None)
     oldest = OLDEST if horizon is None else horizon - 1
     ages = _ages(oldest)
     losses = [float(loss) for loss in np.asarray(mechanism.loss(ages))]

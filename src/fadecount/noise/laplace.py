@@ -80,11 +80,11 @@ class DiscreteLaplace:
     def __post_init__(self) -> None:
         if not 0.0 < self.scale <= LARGEST_SCALE:
             raise ValueError(f"scale must be in (0, 2**40], got {self.scale!r}")
-        context = _context(50)
+        context = decimal_context(50)
         offset = context.multiply(
             Decimal.from_float(self.scale),
             context.add(
-                context.multiply(Decimal(63), context.ln(Decimal(2))), _centre(self.scale, context)
+                context.multiply(Decimal(63), context.ln(Decimal(2))), self._centre(context)
             ),
         )
         # Balances the two reasons to settle.
@@ -94,6 +94,16 @@ class DiscreteLaplace:
         object.__setattr__(
             self, "_margin", self.scale * (2.0 * _LOG_ERROR + 2.0**-threshold) * (1.0 + 2.0**-20)
         )
+
+    @property
+    def tabled(self) -> bool:
+        """Whether :func:`prefix_table` holds most draws of this law."""
+        return self.scale <= LARGEST_TABLED_SCALE
+
+    def _centre(self, context: Context) -> Decimal:
+        """``ln(2 / (1 + q))`` with ``q = exp(-1 / scale)``."""
+        q = context.exp(context.divide(Decimal(-1), Decimal.from_float(self.scale)))
+        return context.subtract(context.ln(Decimal(2)), context.ln(context.add(Decimal(1), q)))
 
     def from_words(
         self, words: NDArray[np.uint64], more: MoreBits, out: NDArray[np.int64] | None = None
@@ -106,8 +116,8 @@ class DiscreteLaplace:
         for start in range(0, len(words), _CHUNK):
             part = slice(start, start + _CHUNK)
             for position in self._certify(words[part], draws[part], *scratch):
-                magnitude = settle(
-                    self.scale, int(words[start + position]) >> 1, partial(more, start + position)
+                magnitude = self.settle(
+                    int(words[start + position]) >> 1, partial(more, start + position)
                 )
                 draws[start + position] = (
                     -magnitude if words[start + position] & np.uint64(1) else magnitude
@@ -142,46 +152,40 @@ class DiscreteLaplace:
         positions: list[int] = unsettled.nonzero()[0].tolist()
         return positions
 
+    def settle(self, bits: int, more: Callable[[int], int]) -> int:
+        """The magnitude that a uniform number beginning with these 63 bits determines, taking
+        further words as long as needed.
 
-def settle(scale: float, bits: int, more: Callable[[int], int]) -> int:
-    """The magnitude that a uniform number beginning with these 63 bits determines, taking further
-    words as long as needed.
+        Both ends of the interval in which U lies are mapped with a relative error below ``10**(4 -
+        precision)``; when their floors agree, that is the draw. They agree in the end with
+        probability one, because the interval shrinks to a point that maps to an integer with
+        probability zero.
+        """
+        length, precision, asked = 63, 40, 0
+        while True:
+            context = decimal_context(precision)
+            lowest = self._argument(bits + 1, length, context)
+            highest = self._argument(bits, length, context) if bits else Decimal("Infinity")
+            slack = context.multiply(
+                Decimal.from_float(self.scale * (length + 2)),
+                context.scaleb(Decimal(1), 6 - precision),
+            )
+            low, high = context.subtract(lowest, slack), context.add(highest, slack)
+            if high.is_finite() and _floor(low) == _floor(high):
+                return _floor(low)
+            bits, length = bits << 64 | more(asked), length + 64
+            asked, precision = asked + 1, precision + 40
 
-    Both ends of the interval in which U lies are mapped with a relative error below ``10**(4 -
-    precision)``; when their floors agree, that is the draw. They agree in the end with probability
-    one, because the interval shrinks to a point that maps to an integer with probability zero.
-    """
-    length, precision, asked = 63, 40, 0
-    while True:
-        context = _context(precision)
-        lowest = _argument(scale, bits + 1, length, context)
-        highest = _argument(scale, bits, length, context) if bits else Decimal("Infinity")
-        slack = context.multiply(
-            Decimal.from_float(scale * (length + 2)), context.scaleb(Decimal(1), 6 - precision)
+    def _argument(self, numerator: int, length: int, context: Context) -> Decimal:
+        """``s * (length * ln 2 - ln(numerator)) + s * ln(2 / (1 + q))``, to the precision of the
+        context."""
+        logarithm = context.subtract(
+            context.multiply(Decimal(length), context.ln(Decimal(2))),
+            context.ln(context.create_decimal(numerator)),
         )
-        low, high = context.subtract(lowest, slack), context.add(highest, slack)
-        if high.is_finite() and _floor(low) == _floor(high):
-            return _floor(low)
-        bits, length = bits << 64 | more(asked), length + 64
-        asked, precision = asked + 1, precision + 40
-
-
-def _argument(scale: float, numerator: int, length: int, context: Context) -> Decimal:
-    """``s * (length * ln 2 - ln(numerator)) + s * ln(2 / (1 + q))``, to the precision of the
-    context."""
-    logarithm = context.subtract(
-        context.multiply(Decimal(length), context.ln(Decimal(2))),
-        context.ln(context.create_decimal(numerator)),
-    )
-    return context.multiply(
-        Decimal.from_float(scale), context.add(logarithm, _centre(scale, context))
-    )
-
-
-def _centre(scale: float, context: Context) -> Decimal:
-    """``ln(2 / (1 + q))`` with ``q = exp(-1 / scale)``."""
-    q = context.exp(context.divide(Decimal(-1), Decimal.from_float(scale)))
-    return context.subtract(context.ln(Decimal(2)), context.ln(context.add(Decimal(1), q)))
+        return context.multiply(
+            Decimal.from_float(self.scale), context.add(logarithm, self._centre(context))
+        )
 
 
 def _floor(value: Decimal) -> int:
@@ -189,7 +193,7 @@ def _floor(value: Decimal) -> int:
 
 
 @lru_cache(maxsize=16)
-def _context(precision: int) -> Context:
+def decimal_context(precision: int) -> Context:
     return Context(prec=precision, rounding=ROUND_HALF_EVEN, Emin=-(10**17), Emax=10**17, traps=[])
 
 

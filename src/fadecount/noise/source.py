@@ -6,6 +6,7 @@ This is private. A running counter draws from :class:`SystemNoise`; only tests p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 from fadecount.noise.gaussian import RoundedGaussian
 from fadecount.noise.generator import Lineage, require_lineage, words
 from fadecount.noise.laplace import (
-    LARGEST_TABLED_SCALE,
     UNDETERMINED,
     DiscreteLaplace,
     completed,
@@ -28,6 +28,8 @@ _NOTHING = np.empty(0, dtype=np.int64)
 _CHUNK = 1 << 15
 
 Law = DiscreteLaplace | RoundedGaussian
+Words = Callable[[int], NDArray[np.uint64]]
+"""Gives so many uniform 64-bit words that no other call gives."""
 
 
 class NoiseSource(Protocol):
@@ -95,28 +97,29 @@ class SystemNoise:
         return draws
 
 
-def fresh(law: Law, draws: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Fill an array with independent draws from system entropy: by table where that pays, the rest
-    from whole words."""
+def fresh(law: Law, draws: NDArray[np.int64], take: Words | None = None) -> NDArray[np.int64]:
+    """Fill an array with independent draws from system entropy, or from other uniform words: by
+    table where that pays, the rest from whole words."""
+    take = take or words
     if isinstance(law, RoundedGaussian):
-        return law.fill(draws, words)
+        return law.fill(draws, take)
+
+    def more(_position: int, _asked: int) -> int:
+        return int(take(1)[0])
+
     count = len(draws)
-    if count < _WORTH_A_TABLE or law.scale > LARGEST_TABLED_SCALE:
-        return law.from_words(words(count), _one_word, out=draws)
+    if count < _WORTH_A_TABLE or not law.tabled:
+        return law.from_words(take(count), more, out=draws)
     table = prefix_table(law.scale)
     positions, begun = [], []
     for start in range(0, count, _CHUNK):
         part = draws[start : start + _CHUNK]
-        prefixes = words(-(-len(part) // 4)).view(np.uint16)[: len(part)]
+        prefixes = take(-(-len(part) // 4)).view(np.uint16)[: len(part)]
         known = table.take(prefixes, mode="clip")
         part[:] = known
         unknown = (known == UNDETERMINED).nonzero()[0]
         positions.append(unknown + start)
         begun.append(prefixes[unknown])
-    rest = completed(np.concatenate(begun), words(sum(map(len, begun))))
-    draws[np.concatenate(positions)] = law.from_words(rest, _one_word)
+    rest = completed(np.concatenate(begun), take(sum(map(len, begun))))
+    draws[np.concatenate(positions)] = law.from_words(rest, more)
     return draws
-
-
-def _one_word(_position: int, _asked: int) -> int:
-    return int(words(1)[0])

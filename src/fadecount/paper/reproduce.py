@@ -12,11 +12,12 @@ from pathlib import Path
 from fadecount.checks import require_integer
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.paper import measured
+from fadecount.paper.beside import BESIDE, TABLE_TEXT, loss_rows
 from fadecount.paper.figures import ALIASES, FIGURES, page_pictures, write_csv, write_figure
 from fadecount.paper.report import Section, measured_section, page, table_section
 
-PARTS = (*FIGURES, "table1", "measured")
-"""Everything there is to make, in the paper's order."""
+PARTS = (*FIGURES, "table1", "measured", *BESIDE)
+"""Everything there is to make: in the paper's order, and then what is not in the paper."""
 FEWEST_RUNS = 2
 _FIGURE_WORK = 5e7  # a figure takes about as long as so many steps of noise
 
@@ -108,12 +109,14 @@ def reproduce(
 
 
 def _figure_section(folder: Path, name: str) -> Section:
-    figure = FIGURES[name]()
+    figure = (FIGURES | BESIDE)[name]()
     write_figure(folder, figure)
+    tables = [loss_rows(figure)] if name in BESIDE else []
     return Section(
         name=name,
         heading=f"{figure.number}: {figure.title}",
-        text=[figure.sentence],
+        text=[figure.sentence, *(TABLE_TEXT for _ in tables)],
+        tables=tables,
         pictures=page_pictures(figure),
         parameters=figure.parameters,
         files=[f"{name}.{suffix}" for suffix in ("png", "svg", "csv")],

@@ -5,9 +5,11 @@ from fadecount.planning.plan import (
     Forecast,
     Option,
     Plan,
+    PublishedFigure,
     person_losses,
     plan,
     plan_json,
+    published_figures,
     save_plan,
 )
 from fadecount.planning.request import Person, Request
@@ -17,10 +19,12 @@ __all__ = [
     "Option",
     "Person",
     "Plan",
+    "PublishedFigure",
     "Request",
     "design",
     "person_losses",
     "plan",
     "plan_json",
+    "published_figures",
     "save_plan",
 ]

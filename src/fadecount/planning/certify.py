@@ -14,14 +14,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import TypeVar
 
 import numpy as np
 
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Designed, Gaussian, Gradual
+from fadecount.mechanisms import Gaussian, Gradual
+from fadecount.mechanisms.blocks import Blocks, Level
 from fadecount.mechanisms.level_budgets import worst_case
 from fadecount.mechanisms.schedule import LEVELS
 from fadecount.planning.request import Limit, Request, Targets
@@ -57,72 +57,58 @@ def exact_sums(
     return [Fraction(sum(lost[reach] * times for reach, times in parts), unit) for parts in sums]
 
 
-Levels = TypeVar("Levels", Gradual, Designed)
-
-
-def certified(build: Callable[[float], Levels], limits: Sequence[Limit]) -> Levels:
-    """The mechanism ``build(factor)`` with the largest factor, up to rounding, that keeps all
-    limits exactly. Its budgets must be proportional to the factor."""
-    factor, slip = 1.0 / float(excess(limits, build(1.0).schedule.budgets)), 2.0**-52
-    while slip < 0.5:
-        mechanism = build(factor * (1.0 - slip))
-        if excess(limits, mechanism.schedule.budgets) <= 1:
-            return mechanism
-        slip *= 2.0
-    smallest = min(limit.most for limit in limits)
-    raise ParameterError(
-        f"targets must be within reach of noise that can be drawn, got a loss of {smallest:.12g};"
-        " allow a larger loss, or a shorter horizon"
-    )
-
-
-Shape = Gradual | Designed | Gaussian
+Shape = Blocks | Gradual | Gaussian
 
 EXPONENTS = tuple(0.25 * step for step in range(33))
 _NARROW = 1e-7
 
 
 def scaled(shape: Shape, factor: float) -> Shape:
-    """The same shape with all budgets multiplied by a factor (or the deviation of its noise divided
-    by it)."""
+    """The same shape with all budgets multiplied by a factor, of blocks rounded down (or the
+    deviation of its noise divided by it)."""
     if isinstance(shape, Gaussian):
         return dataclasses.replace(shape, sigma=shape.sigma / factor)
     if isinstance(shape, Gradual):
         return dataclasses.replace(shape, epsilon=shape.epsilon * factor)
-    return dataclasses.replace(shape, budgets=tuple(factor * budget for budget in shape.budgets))
+    levels = [
+        Level.of_stages(
+            level.length,
+            [(stage.lag, math.floor(stage.millionths * factor)) for stage in level.stages],
+            tied=level.tied,
+        )
+        for level in shape.levels
+    ]
+    return Blocks(*levels)
 
 
-def best_gradual(targets: Targets, cost: Callable[[Gradual], float]) -> Gradual | None:
-    """The gradual curve under the targets with the least cost, over exponents from 0 to 8; None if
-    none can be drawn."""
-    limits, costs = targets.limits(fine=True), {}
+def best_gradual(targets: Targets) -> Gradual | None:
+    """The gradual curve under the targets with the least mean squared error, over exponents from 0
+    to 8; None if none can be drawn."""
+    limits, errors = targets.limits(fine=True), {}
     for exponent in EXPONENTS:
         shape = _unscaled(targets, exponent)
         with contextlib.suppress(ParameterError):
-            costs[exponent] = cost(
-                dataclasses.replace(
-                    shape, epsilon=shape.epsilon / float(excess(limits, shape.schedule.budgets))
-                )
-            )
-    fits = (
-        found
-        for exponent in sorted(costs, key=costs.__getitem__)
-        if (found := gradual(targets, exponent)) is not None
-    )
-    return next(fits, None)
+            factor = 1.0 / float(excess(limits, shape.schedule.budgets))
+            fitting = dataclasses.replace(shape, epsilon=shape.epsilon * factor)
+            errors[exponent] = fitting.mse(targets.horizon)
+    curves = (gradual(targets, exponent) for exponent in sorted(errors, key=errors.__getitem__))
+    return next((each for each in curves if each is not None), None)
 
 
 def gradual(targets: Targets, exponent: float) -> Gradual | None:
-    """The gradual curve of an exponent that uses up the targets, or None if its budgets cannot be
-    drawn."""
-    try:
-        shape = _unscaled(targets, exponent)
-        return certified(
-            lambda factor: dataclasses.replace(shape, epsilon=shape.epsilon * factor),
-            targets.limits(fine=True),
-        )
-    except ParameterError:
-        return None
+    """The gradual curve of an exponent with the largest budgets, up to rounding, that keep all
+    targets exactly, or None if they cannot be drawn."""
+    limits, shape = targets.limits(fine=True), _unscaled(targets, exponent)
+    factor, slip = 1.0 / float(excess(limits, shape.schedule.budgets)), 2.0**-52
+    while slip < 0.5:
+        try:
+            smaller = dataclasses.replace(shape, epsilon=shape.epsilon * (factor * (1.0 - slip)))
+        except ParameterError:
+            return None
+        if excess(limits, smaller.schedule.budgets) <= 1:
+            return smaller
+        slip *= 2.0
+    return None
 
 
 def _unscaled(targets: Targets, exponent: float) -> Gradual:

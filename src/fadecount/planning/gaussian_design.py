@@ -36,9 +36,9 @@ _FASTEST = 20.0
 _SHORT = 12.0
 
 
-def gaussian_design_for(targets: Targets, objective: str, delta: float) -> Gaussian:
+def gaussian_design_for(targets: Targets, delta: float) -> Gaussian:
     """The Gaussian counter with the least error under checked targets."""
-    wanted = _Wanted(targets, objective, delta)
+    wanted = _Wanted(targets, delta)
     best: Gaussian | None = None
     rates = np.array([0.5 / wanted.shown, math.sqrt(1.0 / wanted.shown)])
     for count in range(1, MOST_HALF_LIVES + 1):
@@ -62,12 +62,13 @@ def gaussian_design_for(targets: Targets, objective: str, delta: float) -> Gauss
     return best
 
 
-def person_mu(mechanism: Gaussian, age: int, person: Person, delay: int) -> float:
+def person_mu(mechanism: Gaussian, age: int, person: Person) -> float:
     """A bound on what all contributions of a person during the last ``age`` steps show together:
     lengths add up at most.
 
     Each contribution is under up to ``person.keys`` keys, whose squares add up (docs/gaussian.md).
     """
+    delay = mechanism.delay
     if age < delay:
         return 0.0
     parts = list(person.parts(age - delay + 1, fine=True))
@@ -84,9 +85,8 @@ def person_mu(mechanism: Gaussian, age: int, person: Person, delay: int) -> floa
 class _Wanted:
     """The targets as a function to be minimised."""
 
-    def __init__(self, targets: Targets, objective: str, delta: float) -> None:
+    def __init__(self, targets: Targets, delta: float) -> None:
         self._targets, self._delta = targets, delta
-        self._worst = objective == "worst"
         self.shown = targets.horizon - targets.delay
         self._pairs = pairs = targets.ends()
         self._limits = np.array([mu_at(loss, delta) for _, loss in pairs])
@@ -99,8 +99,6 @@ class _Wanted:
         self._mu = self._limits / (np.array(weights, float) * math.sqrt(targets.person.keys))
 
     def cost(self, mechanism: Gaussian) -> float:
-        if self._worst:
-            return float(np.asarray(mechanism.variance(self._targets.horizon)))
         return mechanism.mse(self._targets.horizon)
 
     def _least(self, rates: Callable[[Vector], tuple[Vector, Vector]], start: Vector) -> Vector:
@@ -116,11 +114,7 @@ class _Wanted:
         ):
             return math.inf
         response = response_of(decays, poles)
-        error = (
-            float(response.variance(self.shown))
-            if self._worst
-            else response.mean_variance(self.shown)
-        )
+        error = response.mean_variance(self.shown)
         ratios = np.log(response.loss_square(self._ages)) - 2.0 * np.log(self._mu)
         largest = float(ratios.max())
         return (
@@ -177,7 +171,7 @@ class _Wanted:
                     delay=self._targets.delay,
                 )
                 over = max(
-                    person_mu(made, age, self._targets.person, self._targets.delay) / most
+                    person_mu(made, age, self._targets.person) / most
                     for (age, _), most in zip(self._pairs, self._limits, strict=True)
                 )
                 if 1.0 - 1e-6 < over <= 1.0 or (over <= 1.0 and sigma == 0.5):
@@ -192,10 +186,7 @@ class _Wanted:
         return None
 
     def _keeps(self, made: Gaussian, age: int, loss: float) -> bool:
-        return bool(
-            epsilon_at(person_mu(made, age, self._targets.person, self._targets.delay), self._delta)
-            <= loss
-        )
+        return bool(epsilon_at(person_mu(made, age, self._targets.person), self._delta) <= loss)
 
 
 def response_of(decays: Vector, poles: Vector) -> Response:

@@ -20,7 +20,10 @@ import numpy as np
 
 from fadecount.durations import format_duration
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Designed, Gaussian, Loss, Mechanism, minimum_error
+from fadecount.mechanisms import Gaussian, Loss, Mechanism, minimum_error
+from fadecount.mechanisms.blocks import Blocks
+from fadecount.planning.blocks import DAYS, blocks_for, in_steps, lost_millionths, wish_for
+from fadecount.planning.budgets import MILLION
 from fadecount.planning.certify import (
     Shape,
     best_gradual,
@@ -30,7 +33,6 @@ from fadecount.planning.certify import (
     meets,
     scaled,
 )
-from fadecount.planning.design import cost_of, design_for, require_objective
 from fadecount.planning.gaussian_design import gaussian_design_for, person_mu
 from fadecount.planning.request import Person, Request, read_request
 
@@ -91,57 +93,65 @@ class Plan:
         """The first option: the recommended one."""
         return self.options[0]
 
+    @property
+    def mechanism(self) -> Shape:
+        """The mechanism of the first option."""
+        return self.best.mechanism
+
 
 def plan(
-    targets: Mapping[int, float] | None = None,
+    loss: Mapping[int, float] | Mapping[str, float] | None = None,
     *,
-    horizon: int | None = None,
+    tick: str | float | None = None,
+    horizon: int | str | None = None,
     mean_error: float | None = None,
     max_error: float | None = None,
     beta: float = 0.05,
-    delay: int = 0,
+    delay: int | str = 0,
     person: Person | None = None,
-    tick_seconds: float | None = None,
-    objective: str = "mse",
+    figures: Mapping[int, float] | Mapping[str, float] | None = None,
     delta: float | None = None,
 ) -> Plan:
-    """The mechanisms that fit the request, best first: designed and gradual ones, with and without
-    the allowed delay.
+    """The mechanisms that fit the request, best first: block counters and the paper's gradual ones,
+    with and without the allowed delay.
 
-    "designed" has the least mean squared error, "designed, even" the least variance at the last
-    step, which is the worst. With ``objective="worst"`` "designed" has the least variance at the
-    last step, and "designed, mean" the least mean squared error.
+    "blocks" has levels that people read, among them hours and days, and a total within a few per
+    cent of the best; "blocks for the total" has the least mean squared error of the live total,
+    "blocks for days" sharper days. They need the length of a step, ``tick``. With ``figures``,
+    which maps lengths to the weights of their figures beside the total, "blocks" is for these.
 
-    Losses given (``targets``, ages to losses): each option keeps them, exactly, and the one with
-    the least error comes first. Errors given (``mean_error``, or ``max_error`` with probability ``1
-    - beta``): each option has that error, and the one that has lost least at the horizon comes
-    first. Both given: the options that keep both come first, scaled down to what the error allows,
-    so that they lose no more than necessary; the others say how far they are from it. With a
-    ``delta`` (a small chance that the promise fails, such as 1e-9) the options include a Gaussian
-    counter. Without a horizon the oldest target is the horizon. See :class:`Request` for the exact
-    meaning of each error.
+    Losses given (``loss``, ages to losses): each option keeps them, exactly, and the one with the
+    least error comes first. Errors given (``mean_error``, or ``max_error`` with probability ``1 -
+    beta``): each option has that error, and the one that has lost least at the horizon comes first.
+    Both given: the options that keep both come first, scaled down to what the error allows, so that
+    they lose no more than necessary; the others say how far they are from it. With a ``delta`` (a
+    small chance that the promise fails, such as 1e-9) the options include a Gaussian counter.
+
+    Ages, lengths, ``horizon`` and ``delay`` are durations such as "30d", or numbers of steps;
+    ``tick`` is a duration, or a number of seconds. Without a horizon the oldest age is the horizon.
+    See :class:`Request` for the exact meaning of each error.
 
     >>> import fadecount as fc
-    >>> fc.plan({60: 0.5, 43_200: 2.0, 525_600: 4.0}, horizon=525_600).best.name
-    'designed'
+    >>> year = fc.plan(tick="1m", loss={"1h": 0.5, "30d": 2, "1y": 4})
+    >>> year.best.name, [level.length for level in year.mechanism.levels]
+    ('blocks', [1, 20, 60, 1440, 43200])
     """
-    require_objective(objective)
     request = read_request(
+        loss=loss,
+        tick=tick,
         horizon=horizon,
-        targets=targets,
         mean_error=mean_error,
         max_error=max_error,
         beta=beta,
         delay=delay,
         person=person,
-        tick_seconds=tick_seconds,
-        objective=objective,
+        figures=figures,
         delta=delta,
     )
     candidates = [_option(name, shape, request) for name, shape in _candidates(request)]
     fitting = [option for option in candidates if option is not None]
     options: list[Option] = []
-    for option in sorted(fitting, key=lambda option: _rank(option, request)):
+    for option in sorted(fitting, key=lambda option: _rank(option, fitting, request)):
         if not any(_alike(option, other) for other in options):
             options.append(option)
     if not options:
@@ -159,21 +169,18 @@ def plan(
 
 def _candidates(request: Request) -> Iterator[tuple[str, Shape]]:
     """Shapes that use up the targets, with names."""
-
-    def cost(mechanism: Shape) -> float:
-        return cost_of(mechanism, request.horizon, request.objective)
-
+    horizon, tick = request.horizon, request.tick_seconds
     for delay in dict.fromkeys((0, request.delay)):
         targets = request.targets_with(delay)
         late = f", {delay} late" if delay else ""
-        yield f"designed{late}", design_for(targets, request.objective)
-        other, name = (
-            ("mse", "designed, mean")
-            if request.objective == "worst"
-            else ("worst", "designed, even")
-        )
-        yield f"{name}{late}", design_for(targets, other)
-        best = best_gradual(targets, cost)
+        wishes = {"blocks": None if request.figures is None else dict(request.figures)}
+        if days := in_steps(DAYS, tick, horizon):
+            wishes |= {"blocks for the total": {}, "blocks for days": days}
+        for name, figures in wishes.items():
+            blocks = blocks_for(targets, wish_for(horizon, tick, figures))
+            if blocks is not None:
+                yield f"{name}{late}", blocks
+        best = best_gradual(targets)
         others = (
             gradual(targets, exponent)
             for exponent in (1.0, 2.0)
@@ -183,7 +190,7 @@ def _candidates(request: Request) -> Iterator[tuple[str, Shape]]:
             if shape is not None:
                 yield f"gradual {shape.exponent:g}{late}", shape
         if request.delta is not None:
-            yield f"gaussian{late}", gaussian_design_for(targets, request.objective, request.delta)
+            yield f"gaussian{late}", gaussian_design_for(targets, request.delta)
 
 
 def _option(name: str, shape: Shape, request: Request) -> Option | None:
@@ -196,15 +203,13 @@ def _option(name: str, shape: Shape, request: Request) -> Option | None:
     elif request.wants_error:
         kept = False
     ages = _curve_ages(request)
-    losses = [
-        loss.epsilon for loss in person_losses(mechanism, ages, request.person, mechanism.delay)
-    ]
+    losses = [loss.epsilon for loss in person_losses(mechanism, ages, request.person)]
     curve = tuple(zip(ages, losses, strict=True))
     allowed = dict(request.targets)
     shares = [loss / allowed[age] for age, loss in curve if age in allowed]
     return Option(
         name=name,
-        mechanism=dataclasses.replace(mechanism, planned_tick_seconds=request.tick_seconds),
+        mechanism=_for_tick(mechanism, request.tick_seconds),
         curve=curve,
         forecast=_forecast(mechanism, request),
         share=max(shares, default=None),
@@ -225,13 +230,27 @@ def _alike(option: Option, other: Option) -> bool:
     )
 
 
-def _rank(option: Option, request: Request) -> tuple[bool, float]:
+def _rank(option: Option, options: Sequence[Option], request: Request) -> tuple[float, ...]:
+    """Block counters stand together where their best total does; among them the readable first."""
     if not request.targets:
-        return False, option.curve[-1][1]
+        return (option.curve[-1][1],)
     if not option.meets or not request.wants_error:
-        worst = request.objective == "worst"
-        return not option.meets, option.forecast.horizon if worst else option.forecast.mean
-    return False, math.inf if option.share is None else option.share
+        alike = [each for each in options if each.mechanism.kind == option.mechanism.kind]
+        together = alike if isinstance(option.mechanism, Blocks) else [option]
+        least = min(
+            each.forecast.mean
+            for each in together
+            if each.mechanism.delay == option.mechanism.delay
+        )
+        return not option.meets, least, " for " in option.name, option.forecast.mean
+    return (False, math.inf if option.share is None else option.share)
+
+
+def _for_tick(mechanism: Shape, tick_seconds: float | None) -> Shape:
+    """The mechanism, planned for steps of this length."""
+    if isinstance(mechanism, Blocks):
+        return Blocks(*mechanism.levels, planned_tick_seconds=tick_seconds)
+    return dataclasses.replace(mechanism, planned_tick_seconds=tick_seconds)
 
 
 def _forecast(mechanism: Shape, request: Request) -> Forecast:
@@ -258,16 +277,18 @@ def _curve_ages(request: Request) -> list[int]:
     return sorted({0, request.horizon, *doublings, *(age for age, _ in request.targets)})
 
 
-def person_losses(mechanism: Mechanism, ages: list[int], person: Person, delay: int) -> list[Loss]:
+def person_losses(mechanism: Mechanism, ages: list[int], person: Person) -> list[Loss]:
     """What all contributions of a person during the last ``age`` steps lose together, at most,
     rounded up."""
-    whole = np.array(ages, dtype=np.int64)
+    if isinstance(mechanism, Blocks):
+        return [Loss(lost_millionths(mechanism, age, person) / MILLION) for age in ages]
+    whole, delay = np.array(ages, dtype=np.int64), mechanism.schedule.delay
     if isinstance(mechanism, Gaussian):
         event = person == Person()
         amounts = (
             np.asarray(mechanism.mu(whole))
             if event
-            else [person_mu(mechanism, age, person, delay) for age in ages]
+            else [person_mu(mechanism, age, person) for age in ages]
         )
         return [Loss(float(mu), mechanism.delta) for mu in amounts]
     if person == Person():
@@ -293,10 +314,7 @@ def _reason(request: Request, option: Option, options: Sequence[Option]) -> str:
     parts = [_standing(request, option, options), _character(option)]
     rivals = [other for other in options if isinstance(other.mechanism, Gaussian)]
     if option is options[0] and rivals and option not in rivals:
-        parts.append(
-            "better here than Gaussian noise, which costs more where the loss of the first moments"
-            " is the tight one"
-        )
+        parts.append("better here than Gaussian noise, and its promise never fails")
     if option.mechanism.delay:
         parts.append(f"outputs lag by {_lag(request, option.mechanism.delay)}")
     return "; ".join(part for part in parts if part) + "."
@@ -313,46 +331,68 @@ def _standing(request: Request, option: Option, options: Sequence[Option]) -> st
         if option is best:
             return "loses least by the horizon, of these options, for this error"
         return (
-            f"loses {_compared(option.curve[-1][1], best.curve[-1][1], '')} by the horizon for the"
-            " same error"
+            f"loses {_compared(option.curve[-1][1], best.curve[-1][1], '')} by the horizon than the"
+            " first, for the same error"
         )
     if request.wants_error:
         return (
             f"has the error asked for with {100.0 * (option.share or 0.0):.3g} % of the losses"
             " allowed"
         )
-    if option is best:
+    if option is best and option.forecast.mean == min(each.forecast.mean for each in options):
         return "has the least error of these options under these losses"
-    if request.objective == "worst":
-        return (
-            f"has {_compared(option.forecast.horizon, best.forecast.horizon, ' error')} at the"
-            " horizon compared with the best"
-        )
-    return (
-        f"has {_compared(option.forecast.mean, best.forecast.mean, ' error')} compared with the"
-        " best"
-    )
+    if option is best:
+        return "has nearly the least error of these options, and hours and days that can be read"
+    return f"has {_compared(option.forecast.mean, best.forecast.mean, ' error')} than the first"
 
 
 def _character(option: Option) -> str:
     if isinstance(option.mechanism, Gaussian):
         return f"Gaussian noise, whose promise may fail with probability {option.mechanism.delta:g}"
-    if isinstance(option.mechanism, Designed):
-        chosen = ", chosen for the last step" if "even" in option.name else ""
-        return f"every level has its own budget{chosen}"
+    if isinstance(option.mechanism, Blocks):
+        return f"figures of {len(option.mechanism.levels)} lengths, each with noise of its own"
     return f"one formula, a loss of the order log(age)^{option.mechanism.exponent:g}"
 
 
 def _compared(value: float, least: float, what: str) -> str:
-    """A phrase that says how much larger a value is than the least one."""
+    """A phrase that says how much larger or smaller a value is than that of the first option."""
     more = 100.0 * (value / least - 1.0) if least > 0 else math.inf
-    return f"about as little{what}" if more < 0.05 else f"{more:.3g} % more{what}"
+    if abs(more) < 0.05:
+        return f"no more{what}"
+    return f"{abs(more):.3g} % {'more' if more > 0 else 'less'}{what}"
 
 
 def _lag(request: Request, delay: int) -> str:
     if request.tick_seconds is None:
         return f"{delay} steps"
     return format_duration(delay * request.tick_seconds)
+
+
+# The figures of a block counter
+# ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedFigure:
+    """One stage of a level: a figure of ``length`` steps, published ``lag`` steps after its end,
+    with noise of the standard ``deviation``; an event has lost at most ``loss`` by then."""
+
+    length: int
+    lag: int
+    deviation: float
+    loss: float
+
+
+def published_figures(blocks: Blocks) -> list[PublishedFigure]:
+    """What a block counter publishes, in the order of lengths and lags."""
+    return [
+        PublishedFigure(
+            length=level.length,
+            lag=stage.lag,
+            deviation=math.sqrt(blocks.figure_variance(number, place)),
+            loss=blocks.loss(stage.lag),
+        )
+        for number, level in enumerate(blocks.levels)
+        for place, stage in enumerate(level.stages)
+    ]
 
 
 # The plan file

@@ -13,12 +13,15 @@ period later, and so on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
 from fadecount.checks import LONGEST, require_integer, require_real
+from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import require_keys
 from fadecount.mechanisms.gaussian import require_delta
@@ -156,8 +159,9 @@ class Request:
     ``mean_error`` limits the root of the mean squared error over the horizon; ``max_error`` the
     error of all outputs at once, with probability ``1 - beta``. Both count the noise, not what a
     delay hides. ``delay`` is the longest that outputs may lag. ``tick_seconds`` is the length of a
-    step, for display. ``delta`` is the chance with which a promise may fail; without it only pure
-    losses are planned.
+    step. ``figures`` are lengths and the weights of their figures beside the total (None: hours and
+    days that can be read). ``delta`` is the chance with which a promise may fail; without it only
+    pure losses are planned.
     """
 
     horizon: int
@@ -168,7 +172,7 @@ class Request:
     delay: int = 0
     person: Person = EVENT
     tick_seconds: float | None = None
-    objective: str = "mse"
+    figures: tuple[tuple[int, float], ...] | None = None
     delta: float | None = None
 
     @property
@@ -188,35 +192,42 @@ class Request:
 
 def read_request(
     *,
+    loss: Mapping[Any, float] | None = None,
+    tick: Any = None,
     horizon: Any = None,
-    targets: Mapping[int, float] | None = None,
     mean_error: Any = None,
     max_error: Any = None,
     beta: Any = 0.05,
     delay: Any = 0,
     person: Person | None = None,
-    tick_seconds: Any = None,
-    objective: str = "mse",
+    figures: Mapping[Any, float] | None = None,
     delta: Any = None,
 ) -> Request:
-    """A checked request, or a :class:`ParameterError` in one line."""
-    if targets is None and mean_error is None and max_error is None:
+    """A checked request in steps, or a :class:`ParameterError` in one line."""
+    if loss is None and mean_error is None and max_error is None:
         raise ParameterError(
-            "a plan needs targets, mean_error or max_error; say what may be lost, or how wrong"
+            "a plan needs loss, mean_error or max_error; say what may be lost, or how wrong"
             " counts may be"
         )
+    seconds = parse_duration(tick, name="tick") if isinstance(tick, str) else tick
+    seconds = _positive("tick", seconds, "it is the length of a step, such as 1m")
+    if isinstance(loss, Mapping):
+        loss = _in_steps("loss", loss, seconds)
     if horizon is None:
-        if not isinstance(targets, Mapping) or not targets:
+        if not isinstance(loss, Mapping) or not loss:
             raise ParameterError(
-                "horizon must be given where no target has an age; it is the number of steps to"
+                "horizon must be given where no loss has an age; it is the number of steps to"
                 " plan for"
             )
-        horizon = max(targets)
-    horizon, delay = _span(horizon, delay)
+        horizon = max(loss)
+    horizon, delay = _span(_steps("horizon", horizon, seconds), _steps("delay", delay, seconds))
     pairs: tuple[tuple[int, float], ...] = ()
-    if targets is not None:
-        read = read_targets(targets, horizon=horizon, person=person)
+    if loss is not None:
+        read = read_targets(loss, horizon=horizon, person=person, name="loss")
         pairs = tuple(zip(read.ages, read.losses, strict=True))
+    if isinstance(figures, Mapping):
+        figures = _in_steps("figures", figures, seconds)
+    weights = read_figures(figures, horizon)
     error = "it is an error in counts, such as 100"
     chance = "it is the probability that max_error may fail, such as 0.05"
     return Request(
@@ -227,10 +238,50 @@ def read_request(
         beta=require_real("beta", beta, low=0.0, high=1.0, open_ends=True, remedy=chance),
         delay=delay,
         person=person or EVENT,
-        tick_seconds=_positive("tick_seconds", tick_seconds, "it is the length of a step"),
-        objective=objective,
+        tick_seconds=seconds,
+        figures=None if weights is None else tuple(weights.items()),
         delta=None if delta is None else require_delta(delta),
     )
+
+
+def _in_steps(name: str, values: Mapping[Any, float], tick: float | None) -> dict[Any, float]:
+    """A mapping with durations as steps."""
+    steps = {_steps(name, key, tick): value for key, value in values.items()}
+    if len(steps) < len(values):
+        raise ParameterError(f"{name} must have one value per step; remove the duplicate")
+    return steps
+
+
+def _steps(name: str, value: Any, tick: float | None) -> Any:
+    """A written duration in steps, rounded up, which is the stricter age; others as they are."""
+    if not isinstance(value, str):
+        return value
+    if tick is None:
+        raise bad_parameter(
+            name, value, "a number of steps without a tick", "give tick, such as 1m"
+        )
+    return math.ceil(Fraction(parse_duration(value, name=name)) / Fraction(tick))
+
+
+def read_figures(figures: Any, horizon: int) -> dict[int, float] | None:
+    """Checked weights of figures by their lengths, or a :class:`ParameterError` in one line."""
+    if figures is None:
+        return None
+    if not isinstance(figures, Mapping):
+        remedy = "such as {60: 3, 1440: 5}, or {} for the total alone"
+        raise bad_parameter("figures", figures, "a mapping from lengths to weights", remedy)
+    remedy = "it is the length of a figure in steps"
+    return {
+        require_integer("figures", length, minimum=1, maximum=horizon, remedy=remedy): require_real(
+            f"weight of figures of length {length}",
+            weight,
+            low=0.0,
+            high=1e9,
+            open_ends=True,
+            remedy="3 makes the figure's variance count three times as much as the total's",
+        )
+        for length, weight in figures.items()
+    }
 
 
 def _span(horizon: Any, delay: Any) -> tuple[int, int]:
@@ -254,7 +305,12 @@ def _positive(name: str, value: Any, remedy: str) -> float | None:
 
 
 def read_targets(
-    targets: Any, *, horizon: Any, delay: Any = 0, person: Person | None = None
+    targets: Any,
+    *,
+    horizon: Any,
+    delay: Any = 0,
+    person: Person | None = None,
+    name: str = "targets",
 ) -> Targets:
     """Checked, consistent targets, or a :class:`ParameterError` in one line."""
     horizon, delay = _span(horizon, delay)
@@ -262,22 +318,22 @@ def read_targets(
         raise bad_parameter("person", person, "a Person", "such as Person(events=24, steps=1440)")
     if not isinstance(targets, Mapping) or not targets:
         raise bad_parameter(
-            "targets", targets, "a mapping from ages to losses", "such as {0: 0.1, 1000: 2.0}"
+            name, targets, "a mapping from ages to losses", "such as {0: 0.1, 1000: 2.0}"
         )
     pairs = sorted(_pair(age, loss, horizon) for age, loss in targets.items())
     if len({age for age, _ in pairs}) < len(pairs):
-        raise ParameterError("targets must have one loss per age; remove the duplicate")
+        raise ParameterError(f"{name} must have one loss per age; remove the duplicate")
     for (age, loss), (next_age, next_loss) in pairwise(pairs):
         if next_loss < loss:
             raise ParameterError(
-                f"targets must not decrease with age, got {loss:.12g} at {age} and {next_loss:.12g}"
+                f"{name} must not decrease with age, got {loss:.12g} at {age} and {next_loss:.12g}"
                 f" at {next_age}; what has been lost stays lost, so lower the loss at {age} to at"
                 f" most {next_loss:.12g}"
             )
     if pairs[0][0] < delay:
         age, loss = pairs[0]
         raise ParameterError(
-            f"targets must lie at or past the delay, got age {age} with delay {delay};"
+            f"{name} must lie at or past the delay, got age {age} with delay {delay};"
             f" nothing is lost before age {delay}, so remove it or lower the delay"
         )
     ages, losses = zip(*pairs, strict=True)

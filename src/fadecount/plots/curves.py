@@ -201,9 +201,7 @@ def _curve(made: Plan, option: Option, kind: str, group: int) -> Curve:
     ages = spread_ages(made.request.horizon + 1)
     if made.request.person.steps is not None:  # each age of a person is a long sum
         ages = np.union1d(ages[:: max(1, len(ages) // 100)], ages[-1:])
-    losses = person_losses(
-        option.mechanism, ages.tolist(), made.request.person, option.mechanism.delay
-    )
+    losses = person_losses(option.mechanism, ages.tolist(), made.request.person)
     return Curve(
         label=option.name,
         ages=ages,

@@ -20,6 +20,7 @@ from fadecount.errors import ParameterError
 from fadecount.mechanisms import (
     Mechanism,
     planned_person,
+    publishes_running_totals,
     require_planned_person,
     require_planned_tick,
 )
@@ -65,6 +66,9 @@ not wait for it."""
 
 _JSON = ("application/json",)
 _LINES = ("application/x-ndjson", "application/jsonl")
+_ONLY_TOTALS = (
+    "mechanism must publish running totals only, got blocks; choose another option of the plan"
+)
 _BAD_STREAM = (
     "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters"
     " within their bounds"
@@ -205,6 +209,8 @@ def _retention(given: str | None, description: Description) -> int | None:
 def _description(new: NewStream) -> Description:
     try:
         mechanism = Mechanism.from_json(msgspec.json.encode(_marked(new.mechanism)))
+        if not publishes_running_totals(mechanism):
+            raise bad_request("bad_mechanism", _ONLY_TOTALS)
         if mechanism.schedule.delay > LONGEST_DELAY:
             raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
         ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=new.zone)

@@ -10,7 +10,7 @@ from typing import Any
 from fadecount.checks import require_integer, require_real
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import Mechanism, require_planned_tick
+from fadecount.mechanisms import Mechanism, require_planned_tick, require_running_totals
 from fadecount.spark.job import require_location
 
 
@@ -77,6 +77,7 @@ def require_mechanism(mechanism: Any, tick_seconds: int) -> Mechanism:
             "a fadecount mechanism",
             "such as fadecount.Gradual(epsilon=0.1)",
         )
+    require_running_totals(mechanism)
     if not math.isfinite(mechanism.loss(mechanism.schedule.delay)):
         raise ParameterError(
             "mechanism must have a finite loss, got inf; make the first budget finite"

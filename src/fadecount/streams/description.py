@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from fadecount.errors import ParameterError, StoreError, bad_parameter
-from fadecount.mechanisms import Mechanism, require_planned_tick
+from fadecount.mechanisms import Mechanism, require_planned_tick, require_running_totals
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import ONE_EVENT, Unit
 
@@ -47,6 +47,7 @@ class Description:
                 "a fadecount mechanism",
                 "such as fadecount.Gradual(epsilon=0.1)",
             )
+        require_running_totals(self.mechanism)
         require_planned_tick(self.mechanism, self.ticks.tick_seconds)
         if not isinstance(self.unit, Unit):
             raise bad_parameter(

@@ -1,0 +1,1 @@
+"""Large samples about block counters."""

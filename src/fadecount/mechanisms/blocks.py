@@ -1,0 +1,711 @@
+"""Block counters: counts of nested blocks, each published a public lag after its block's end.
+
+Level ``l`` cuts the steps into blocks of one length: block ``k`` holds the steps ``(k - 1) * length
++ 1 .. k * length``. Every step is in exactly one block of each level. A block's count is published
+once, with a discrete Laplace noise of its own, ``lag`` steps after its end; *later stages* publish
+it again with less noise. The noises of the stages of one block form a chain (see
+:mod:`fadecount.noise.chain`): everything up to a stage reveals as much as that stage alone.
+
+Loss. An event is in one block of each level, and the figures of other blocks do not depend on it.
+So everything published up to age ``d`` loses at most the sum over the levels of the budget of the
+last stage with a lag of at most ``d``. An event at the end of a block of every level attains it.
+
+Ties. A level may be *tied* to the next smaller one if both have the same lag. When a block ``v`` of
+it opens, ``D = Z_v - sum(Z_c)``, its noise less those of its children, is announced: pure noise.
+At its end its figure is ``D`` plus the figures of its children. An event lowers the noise of ``v``
+and of its child by 1 alike, so ``D`` reveals nothing more and the loss stays as it is. Until then
+the part of ``v`` that is covered gets the same part of ``D``, and so its error returns to that of
+``v`` at the end.
+
+Budgets are exact decimals, held as integers in millionths: sums are exact, and a loss is the
+decimal that a person would write. Proofs: docs/blocks.md.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fadecount.checks import (
+    LARGEST_BUDGET,
+    LONGEST,
+    Number,
+    Whole,
+    planned_tick,
+    require_beta,
+    require_horizon,
+    require_integer,
+    require_real,
+    require_resolution,
+    require_whole,
+    shaped,
+)
+from fadecount.errors import ParameterError, bad_parameter
+from fadecount.mechanisms.base import (
+    JSON_VERSION,
+    LARGEST_SENSITIVITY,
+    Mechanism,
+    require_keys,
+    require_window,
+)
+from fadecount.mechanisms.loss import Loss
+from fadecount.mechanisms.noise_law import scale_of, variance_of
+from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.views import Calendar, EqualBlocks, View, chernoff, quantile, view_of
+
+MILLION = 1_000_000
+MOST_LEVELS = 64
+WIDEST_GROUP = 1 << 30
+"""How many blocks of the smallest level of a tied group the largest one may hold."""
+
+
+class Stage(NamedTuple):
+    """One publication of a block's count: how long after the block's end, and its whole budget."""
+
+    lag: int
+    millionths: int
+
+    @property
+    def epsilon(self) -> float:
+        """The budget as the float64 number nearest to the decimal."""
+        return self.millionths / MILLION
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Blocks of ``length`` steps, published ``lag`` steps after their end with the budget
+    ``epsilon``.
+
+    ``tied`` announces, when a block opens, the difference of its noise and those of its children.
+    ``later`` are further stages: pairs of a lag and the whole budget from then on, both growing.
+
+    >>> Level(1440, 0.91, lag=61, tied=True, later=((43201, 2.9),)).stages
+    (Stage(lag=61, millionths=910000), Stage(lag=43201, millionths=2900000))
+    """
+
+    length: int
+    epsilon: float
+    lag: int = 0
+    tied: bool = False
+    later: tuple[tuple[int, float], ...] = ()
+    stages: tuple[Stage, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        length = require_integer(
+            "length", self.length, minimum=1, maximum=LONGEST, remedy="it is a number of steps"
+        )
+        if not isinstance(self.tied, bool | np.bool):
+            raise bad_parameter(
+                "tied", self.tied, "True or False", "True announces differences to the level below"
+            )
+        stages = [Stage(_lag("lag", self.lag), _millionths("epsilon", self.epsilon))]
+        try:
+            later = [(lag, epsilon) for lag, epsilon in self.later]
+        except (TypeError, ValueError):
+            raise bad_parameter(
+                "later", self.later, "pairs of a lag and a budget", "such as ((43201, 2.0),)"
+            ) from None
+        for number, (lag, epsilon) in enumerate(later):
+            name = f"later[{number}]"
+            stage = Stage(_lag(f"{name} lag", lag), _millionths(f"{name} epsilon", epsilon))
+            if stage.lag <= stages[-1].lag:
+                bound = f"above {stages[-1].lag}, the lag of the stage before"
+                raise bad_parameter(f"{name} lag", lag, bound, "later stages are published later")
+            if stage.millionths <= stages[-1].millionths:
+                bound = f"above {stages[-1].epsilon}, the whole budget of the stage before"
+                raise bad_parameter(
+                    f"{name} epsilon", epsilon, bound, "a later stage must be sharper"
+                )
+            stages.append(stage)
+        values: dict[str, Any] = {
+            "length": length,
+            "epsilon": stages[0].epsilon,
+            "lag": stages[0].lag,
+            "tied": bool(self.tied),
+            "later": tuple((stage.lag, stage.epsilon) for stage in stages[1:]),
+            "stages": tuple(stages),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def of_stages(
+        cls, length: int, stages: Sequence[tuple[int, int]], *, tied: bool = False
+    ) -> Level:
+        """The level with these stages: pairs of a lag and a whole budget in millionths."""
+        (lag, first), *rest = [(lag, Fraction(budget, MILLION)) for lag, budget in stages]
+        return cls(length, first, lag=lag, tied=tied, later=tuple(rest))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Blocks(Mechanism):
+    """Nested blocks of several lengths, each published a lag after its end; the live total is a
+    sum over the largest that are out.
+
+    Lengths strictly increase and nest; lags do not fall with the length; the lag of a level's last
+    stage is at most that of the next level. ``loss`` is exact, at every age, position and for ever
+    bounded by the sum of the last budgets. Proof: docs/blocks.md. Test:
+    tests/mechanisms/test_blocks.py.
+
+    >>> import fadecount as fc
+    >>> hours = fc.Level(60, 0.59, lag=61)
+    >>> days = fc.Level(1440, 0.91, lag=61, tied=True)
+    >>> blocks = fc.Blocks(fc.Level(1, 0.22), fc.Level(10, 0.28), hours, days)
+    >>> blocks.loss(60), blocks.loss(61), blocks.loss(10**6)
+    (0.5, 2.0, 2.0)
+    """
+
+    levels: tuple[Level, ...]
+    planned_tick_seconds: float | None = field(compare=False)
+    kind: ClassVar[str] = "blocks"
+
+    def __init__(self, *levels: Level, planned_tick_seconds: float | None = None) -> None:
+        _check_levels(levels)
+        object.__setattr__(self, "levels", levels)
+        object.__setattr__(self, "planned_tick_seconds", planned_tick(planned_tick_seconds))
+
+    def __repr__(self) -> str:
+        return f"Blocks({', '.join(map(repr, self.levels))})"
+
+    @property
+    def schedule(self) -> Schedule:
+        raise ParameterError(
+            "mechanism must publish one running total, got Blocks; count with fadecount.Counter"
+        )
+
+    # Privacy
+    # --------------------------------------------------------------------------------------------
+    def loss_millionths(self, age: ArrayLike) -> Any:
+        """The loss at an age as an exact integer in millionths: an int, or an int64 array."""
+        ages = require_whole("age", age, minimum=0, remedy="it is the number of steps since then")
+        lags, sums = _curve(self)
+        total = sums[np.searchsorted(lags, ages, side="right")]
+        return total if isinstance(ages, np.ndarray) else int(total)
+
+    def _worst_loss(self, age: Whole) -> Number:
+        return _in_units(self.loss_millionths(age))
+
+    def _position_loss(self, age: Whole, position: Whole) -> Number:
+        return _in_units(self._position_millionths(np.asarray(position), np.asarray(age)))
+
+    def _paper_loss(self, age: Whole) -> Number:
+        return self._worst_loss(age)
+
+    def _position_millionths(
+        self, position: NDArray[np.int64], age: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The exact loss of the event at a position (from 1) at an age.
+
+        Untied levels: the budget of the last stage that is out. A tied group: 0 until its smallest
+        block is out. Then that block's noise is shifted, and each tie above must stay as it is:
+        either the larger block is shifted too, or, while it is not out, its last child is shifted
+        back, with the last child of that one if it is open, and so on. The cheaper one counts.
+        """
+        now, total = position + age, np.zeros(np.shape(position), dtype=np.int64)
+        for group in self.groups:
+            levels = [self.levels[number] for number in group]
+            ends = [-(-position // level.length) * level.length for level in levels]
+            shift = np.zeros_like(total)
+            for place in range(len(group) - 1, -1, -1):
+                first = levels[place].stages[0]
+                own = np.full_like(total, first.millionths)
+                for stage in levels[place].stages[1:]:
+                    own = np.where(ends[place] + stage.lag <= now, stage.millionths, own)
+                if place < len(group) - 1:
+                    back = self._shift_back(levels[: place + 1], ends[place + 1], now)
+                    allowed = (ends[place + 1] + first.lag > now) & (ends[place] < ends[place + 1])
+                    shift = np.where(allowed, np.minimum(shift, back), shift)
+                shift = shift + own
+            total += np.where(ends[0] + levels[0].lag <= now, shift, 0)
+        return total
+
+    @staticmethod
+    def _shift_back(
+        levels: list[Level], end: NDArray[np.int64], now: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """The budget of the block of the largest of these levels that ends at ``end``, and of its
+        last child as long as the block above is open."""
+        back, is_open = np.zeros_like(end), np.ones(np.shape(end), dtype=bool)
+        for level in reversed(levels):
+            back = back + np.where(is_open, level.stages[0].millionths, 0)
+            is_open = is_open & (end - level.length < now)
+        return back
+
+    def loss_of(self, positions: ArrayLike, now: int) -> float:
+        """The loss of one person with events at all these positions, given everything published up
+        to step ``now``.
+
+        A position that occurs twice counts twice. Guarantees: the sum of the losses of the single
+        events. That is exact without ties, and an upper bound with them.
+
+        >>> import fadecount as fc
+        >>> fc.Blocks(fc.Level(1, 0.25), fc.Level(4, 0.5)).loss_of([1, 1, 4], now=4)
+        2.25
+        """
+        now = require_integer(
+            "now", now, minimum=1, maximum=LONGEST, remedy="it is the last step seen"
+        )
+        remedy = "the first event of a stream is at position 1"
+        places = (
+            require_whole("positions", positions, minimum=1, remedy=remedy)
+            if np.size(positions)
+            else 0
+        )
+        distinct, times = np.unique(np.asarray(places), return_counts=True)
+        seen = (distinct >= 1) & (distinct <= now)
+        losses = self._position_millionths(distinct[seen], now - distinct[seen])
+        return _total(losses, times[seen]) / MILLION
+
+    def composed_loss(
+        self,
+        age: ArrayLike,
+        *,
+        units: int = 1,
+        sensitivity: int = 1,
+        keys: int = 1,
+        histories: int = 1,
+    ) -> Loss:
+        """The loss of one person with so many ``units`` of each age; see
+        :meth:`Mechanism.composed_loss`. Sums are exact."""
+        losses, times = np.unique(self.loss_millionths(age), return_counts=True)
+        factor = units * sensitivity * keys * histories
+        return Loss(_total(losses, times) * factor / MILLION)
+
+    def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
+        """The same promise for a unit that can change up to ``keys`` counts of a step by up to
+        ``sensitivity`` each: all budgets divided by the product, rounded down to millionths.
+
+        >>> import fadecount as fc
+        >>> fc.Blocks(fc.Level(1, 1.0)).for_sensitivity(3)
+        Blocks(Level(length=1, epsilon=0.333333, lag=0, tied=False, later=()))
+        """
+        remedy = "it is by how much one unit can change the count of a step"
+        divisor = require_integer(
+            "sensitivity", sensitivity, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy
+        ) * require_keys(keys)
+        levels = [
+            Level.of_stages(
+                level.length,
+                [(stage.lag, stage.millionths // divisor) for stage in level.stages],
+                tied=level.tied,
+            )
+            for level in self.levels
+        ]
+        return type(self)(*levels, planned_tick_seconds=self.planned_tick_seconds)
+
+    # Structure
+    # --------------------------------------------------------------------------------------------
+    @property
+    def delay(self) -> int:
+        """The lag of the smallest level: by how many steps the live total is late."""
+        return self.levels[0].lag
+
+    @property
+    def groups(self) -> tuple[range, ...]:
+        """The levels that are tied to each other, smallest first; an untied level is a group of
+        its own."""
+        starts = [number for number, level in enumerate(self.levels) if not level.tied]
+        return tuple(range(first, after) for first, after in pairwise([*starts, len(self.levels)]))
+
+    @property
+    def calendar(self) -> EqualBlocks:
+        """The blocks of a stream that begins with one of each level and cuts none short."""
+        return EqualBlocks(tuple(level.length for level in self.levels))
+
+    def state_rows(self, time: int) -> int:
+        """How many numbers a counter keeps for one count after so many steps, besides the cover:
+        for each level the open count and what its children add up to, the noises and differences of
+        open tied blocks, and the figures under embargo with their jumps."""
+        rows = 0
+        for group in self.groups:
+            for level in (self.levels[number] for number in group):
+                ended, inside = divmod(time, level.length)
+                out = [max(0, time - stage.lag) // level.length for stage in level.stages]
+                rows += 2 + 2 * sum(ended - each for each in out)
+                if len(group) > 1 and inside:
+                    rows += len(level.stages)
+                if level.tied:
+                    rows += ended + (inside > 0) - out[0]
+        return rows
+
+    def stage(self, level: int, stage: int = 0) -> Stage:
+        """The lag and budget of one stage of a level; both are numbered from 0."""
+        remedy = "levels are numbered from 0, the smallest"
+        number = require_integer(
+            "level", level, minimum=0, maximum=len(self.levels) - 1, remedy=remedy
+        )
+        stages = self.levels[number].stages
+        remedy = "stages are numbered from 0, the first"
+        return stages[
+            require_integer("stage", stage, minimum=0, maximum=len(stages) - 1, remedy=remedy)
+        ]
+
+    # Error
+    # --------------------------------------------------------------------------------------------
+    def figure_variance(self, level: int, stage: int = 0, *, resolution_bits: float = 0) -> float:
+        """The variance of the noise in the figures of a level at one of its stages."""
+        return variance_of(self.stage(level, stage).epsilon, require_resolution(resolution_bits))
+
+    def variance(
+        self, step: ArrayLike, *, resolution_bits: float = 0
+    ) -> float | NDArray[np.float64]:
+        """The variance of the noise in the live total after a step; scalar or array."""
+        steps = require_whole("step", step, minimum=1, remedy="the first step is step 1")
+        bits = require_resolution(resolution_bits)
+        at = np.asarray(steps)
+        total = np.zeros(at.shape)
+        reached: Any = 0
+        for level, stage in reversed(_pairs(self)):
+            length, published = self.levels[level].length, self.levels[level].stages[stage]
+            frontier = np.maximum(at - published.lag, 0) // length * length
+            total += (frontier - reached) // length * variance_of(published.epsilon, bits)
+            reached = frontier
+        for smallest, level, _, gain in _ties(self, bits):
+            lag, finest = self.levels[smallest].lag, self.levels[smallest].length
+            length = self.levels[level].length
+            frontier = np.maximum(at - lag, 0) // finest * finest
+            total += ((frontier % length) / length) ** 2 * gain
+        return shaped(total, steps)
+
+    def weights(self, horizon: int) -> tuple[tuple[float, ...], ...]:
+        """For each level and stage the weight of the variance of its figures in :meth:`mse`.
+
+        It is how many of them the live total adds up on average over the steps ``1 .. horizon``,
+        after what ties take off.
+        """
+        horizon = require_horizon(horizon)
+        result = [[0.0] * len(level.stages) for level in self.levels]
+        reached = Fraction(0)
+        for level, stage in reversed(_pairs(self)):
+            length = self.levels[level].length
+            frontier = _mean_frontier(length, self.levels[level].stages[stage].lag, horizon)
+            result[level][stage] += float((frontier - reached) / length)
+            reached = frontier
+        for smallest, level, ratio, _ in _ties(self, 0):
+            finest = self.levels[smallest]
+            part = _mean_square_part(self.levels[level].length, finest.length, finest.lag, horizon)
+            result[level][0] += float(part)
+            result[level - 1][0] -= float(ratio * part)
+        return tuple(map(tuple, result))
+
+    def mse(self, horizon: int, *, resolution_bits: float = 0) -> float:
+        """The mean squared error of the live total over the steps ``1 .. horizon``, in closed form
+        (the bias of what is not published yet is not in it)."""
+        bits = require_resolution(resolution_bits)
+        return math.fsum(
+            weight * variance_of(stage.epsilon, bits)
+            for level, weights in zip(self.levels, self.weights(horizon), strict=True)
+            for stage, weight in zip(level.stages, weights, strict=True)
+        )
+
+    def worst_step(self, horizon: int) -> tuple[int, float]:
+        """The step up to the horizon whose live total has the largest variance, and that variance.
+        Costs about 0.1 microseconds per step."""
+        remedy = "every step is looked at; max_error_bound covers longer horizons"
+        last = require_integer("horizon", horizon, minimum=1, maximum=1 << 28, remedy=remedy)
+        best, largest = 1, -1.0
+        for start in range(1, last + 1, _SCAN):
+            steps = np.arange(start, min(start + _SCAN, last + 1), dtype=np.int64)
+            variances = np.asarray(self.variance(steps))
+            at = int(np.argmax(variances))
+            if variances[at] > largest:
+                best, largest = int(steps[at]), float(variances[at])
+        return best, largest
+
+    # Views
+    # --------------------------------------------------------------------------------------------
+    def view(
+        self,
+        start: int,
+        end: int,
+        *,
+        as_of: int | None = None,
+        calendar: Calendar | None = None,
+    ) -> View:
+        """How to count the steps ``start + 1 .. end`` from what is public after step ``as_of``
+        (``end`` if left out): which figures to add, which differences to share, and the noise in
+        the result. The live total after step ``t`` is ``view(0, t)``.
+
+        >>> import fadecount as fc
+        >>> blocks = fc.Blocks(fc.Level(1, 0.5), fc.Level(4, 0.5, lag=2))
+        >>> [(run.level, run.blocks) for run in blocks.view(0, 9).runs]
+        [(0, 5), (1, 1)]
+        >>> [(run.level, run.blocks) for run in blocks.view(0, 9, as_of=10).runs]
+        [(0, 1), (1, 2)]
+        """
+        first, last = require_window(start, end)
+        remedy = "it is the last step of which everything published is known"
+        now = last if as_of is None else as_of
+        now = require_integer("as_of", now, minimum=1, maximum=LONGEST, remedy=remedy)
+        dates = calendar or self.calendar
+        if dates.frontier(0, first) != first:
+            bound = "the end of a block of the smallest level"
+            raise bad_parameter("start", start, bound, f"such as {dates.frontier(0, first)}")
+        return view_of(self, first, last, now, dates)
+
+    def window_variance(
+        self, start: int, end: int, *, resolution_bits: float = 0, as_of: int | None = None
+    ) -> float:
+        """The variance of the noise in the count of the steps ``start + 1 .. end``, from what is
+        public after step ``as_of`` (``end`` if left out)."""
+        return self.view(start, end, as_of=as_of).variance(require_resolution(resolution_bits))
+
+    def window_interval(
+        self, start: int, end: int, beta: float = 0.05, *, as_of: int | None = None
+    ) -> int:
+        """How far the count of a window may be from the true one at most, except with probability
+        ``beta``; see :meth:`view`. Exact, and it costs no privacy."""
+        return int(self.view(start, end, as_of=as_of).half_width(require_beta(beta)))
+
+    def figure_interval(self, level: int, stage: int = 0, beta: float = 0.05) -> int:
+        """How far a figure may be from the true count at most, except with probability
+        ``beta``."""
+        noise = ((Fraction(1), self.stage(level, stage).epsilon, 1),)
+        return int(quantile(noise, require_beta(beta)))
+
+    def error_bound(
+        self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
+    ) -> float:
+        """A bound on the error of the live total after a step that fails with probability at most
+        ``beta``: the exact quantile, and ``largest_input`` for each step not published yet."""
+        at = require_integer("step", step, minimum=1, maximum=LONGEST, remedy="steps begin at 1")
+        view = self.view(0, at)
+        bits = _grid_bits(resolution_bits)
+        missing = (at - view.end) * _largest(largest_input)
+        return view.half_width(require_beta(beta), bits) + missing
+
+    def max_error_bound(
+        self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
+    ) -> float:
+        """A bound on the errors of the live totals after all steps ``1 .. horizon`` that fails with
+        probability at most ``beta``.
+
+        Union bound and Chernoff's, for the most figures that a total can hold. In an open tied
+        block the noises of ``r`` children have weights ``1 - x`` and ``-x``; by convexity they
+        count at most as ``r / 2`` of weight 1.
+        """
+        horizon, pairs = require_horizon(horizon), _pairs(self)
+        each = require_beta(beta) / horizon
+        unit = math.ldexp(1.0, -_grid_bits(resolution_bits))
+        counts, scales = [], []
+        for (level, stage), above in zip(pairs, [*pairs[1:], None], strict=True):
+            length, published = self.levels[level].length, self.levels[level].stages[stage]
+            most = max(0, horizon - published.lag) // length
+            if above is not None:
+                larger = self.levels[above[0]]
+                further = larger.length + larger.stages[above[1]].lag - published.lag - 1
+                most = min(most, further // length)
+                if larger.tied and above[1] == 0:
+                    most = min(most, larger.length // length // 2 + 2)
+            counts.append(most + (self.levels[level].tied and stage == 0))
+            scales.append(scale_of(published.epsilon * unit, 0))
+        ones = np.ones(len(counts))
+        bound = chernoff(ones, np.array(scales), np.array(counts, dtype=np.float64), each) * unit
+        missing = min(horizon, self.levels[0].lag + self.levels[0].length - 1)
+        roundings = 0.5 * sum(len(group) > 1 for group in self.groups)
+        return bound + roundings * unit + missing * _largest(largest_input)
+
+    # As text
+    # --------------------------------------------------------------------------------------------
+    def to_json(self) -> str:
+        """The mechanism as one line of versioned JSON; budgets are integers in millionths."""
+        levels = [
+            {"length": level.length, "stages": level.stages, "tied": level.tied}
+            for level in self.levels
+        ]
+        fields: dict[str, Any] = {"levels": levels}
+        if self.planned_tick_seconds is not None:
+            fields["planned_tick_seconds"] = self.planned_tick_seconds
+        return json.dumps(
+            {"fadecount": "mechanism", "version": JSON_VERSION, "kind": self.kind, **fields}
+        )
+
+    @classmethod
+    def _from_fields(cls, fields: dict[str, Any]) -> Self:
+        levels, tick = fields.pop("levels"), fields.pop("planned_tick_seconds", None)
+        if fields or not isinstance(levels, list) or len(levels) > MOST_LEVELS:
+            raise TypeError("fields of another mechanism")
+        return cls(*map(_level_from_fields, levels), planned_tick_seconds=tick)
+
+
+def _level_from_fields(fields: Any) -> Level:
+    """A level as JSON has it: plain integers only."""
+    stages = fields["stages"]
+    whole = isinstance(stages, list) and 1 <= len(stages) <= MOST_LEVELS
+    if not whole or fields.keys() != {"length", "stages", "tied"}:
+        raise TypeError("not a level")
+    if any(len(stage) != 2 or {*map(type, stage)} != {int} for stage in stages):
+        raise TypeError("not stages")
+    return Level.of_stages(fields["length"], stages, tied=fields["tied"])
+
+
+_SCAN = 1 << 18
+
+
+def _grid_bits(resolution_bits: float) -> int:
+    """The grid of real inputs; continuous noise has no figures to bound."""
+    bits = require_resolution(resolution_bits)
+    if math.isinf(bits):
+        raise bad_parameter("resolution_bits", bits, "an integer", "0 is the noise of counts")
+    return int(bits)
+
+
+def _largest(largest_input: float) -> float:
+    remedy = "it bounds the inputs not published yet"
+    return require_real("largest_input", largest_input, low=0.0, high=2.0**62, remedy=remedy)
+
+
+def _lag(name: str, value: Any) -> int:
+    remedy = "it is how many steps after its block's end a figure is published"
+    return require_integer(name, value, minimum=0, maximum=LONGEST, remedy=remedy)
+
+
+def _millionths(name: str, value: Any) -> int:
+    """A budget as an exact number of millionths, or a :class:`ParameterError`."""
+    if isinstance(value, Fraction | Decimal | int) and not isinstance(value, bool):
+        exact = Fraction(value) if math.isfinite(value) else Fraction(0)
+    else:
+        remedy = "a smaller budget is more private and noisier"
+        real = require_real(name, value, low=0.0, high=LARGEST_BUDGET, remedy=remedy)
+        exact = Fraction(repr(real))
+    if not Fraction(1, MILLION) <= exact <= int(LARGEST_BUDGET):
+        bound = f"between 0.000001 and {LARGEST_BUDGET:.0f}"
+        raise bad_parameter(name, value, bound, "a smaller budget is more private and noisier")
+    if (exact * MILLION).denominator != 1:
+        lower = math.floor(exact * MILLION) / MILLION
+        raise bad_parameter(
+            name, value, "a multiple of 0.000001", f"round it down to keep a promise, to {lower}"
+        )
+    return int(exact * MILLION)
+
+
+def _check_levels(levels: tuple[Level, ...]) -> None:
+    """Refuse levels that do not nest, are published in the wrong order, or are tied wrongly."""
+    if not 1 <= len(levels) <= MOST_LEVELS:
+        raise bad_parameter(
+            "levels", len(levels), f"1 to {MOST_LEVELS} levels", "such as Level(1, 0.5)"
+        )
+    for number, level in enumerate(levels):
+        if not isinstance(level, Level):
+            raise bad_parameter(
+                f"levels[{number}]", level, "a fadecount.Level", "such as Level(1, 0.5)"
+            )
+    if levels[0].tied:
+        raise bad_parameter(
+            "levels[0] tied", True, "False", "the smallest level has none below it to be tied to"
+        )
+    smallest = levels[0]
+    for number, (below, level) in enumerate(pairwise(levels), start=1):
+        name, last = f"levels[{number}]", below.stages[-1].lag
+        if level.length <= below.length or level.length % below.length:
+            raise bad_parameter(
+                f"{name} length",
+                level.length,
+                f"a larger multiple of {below.length}, the length of the level below",
+                "blocks must nest; a level that sharpens is one level with later stages",
+            )
+        if level.lag < below.lag:
+            bound = f"at least {below.lag}, the lag of the level below"
+            raise bad_parameter(
+                f"{name} lag", level.lag, bound, "lags must not fall with the length"
+            )
+        if level.tied and level.lag != below.lag:
+            bound = f"{below.lag}, the lag of the level below"
+            raise bad_parameter(
+                f"{name} lag", level.lag, bound, "a tie needs one lag; or leave out tied"
+            )
+        if level.lag < last:
+            bound = f"at least {last}, the last lag of the level below"
+            raise bad_parameter(
+                f"{name} lag",
+                level.lag,
+                bound,
+                "move the later stage of the level below, or drop it",
+            )
+        smallest = smallest if level.tied else level
+        if level.length // smallest.length > WIDEST_GROUP:
+            bound = f"at most 2**30 times {smallest.length}, the smallest it is tied to"
+            raise bad_parameter(
+                f"{name} length", level.length, bound, "leave out a tie between them"
+            )
+
+
+@lru_cache(maxsize=64)
+def _curve(blocks: Blocks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The lags at which the loss grows, and the loss in millionths before each and after all."""
+    increments: dict[int, int] = {}
+    for level in blocks.levels:
+        before = 0
+        for stage in level.stages:
+            increments[stage.lag] = increments.get(stage.lag, 0) + stage.millionths - before
+            before = stage.millionths
+    lags = sorted(increments)
+    sums = np.cumsum([0, *(increments[lag] for lag in lags)])
+    return np.array(lags, dtype=np.int64), sums.astype(np.int64)
+
+
+def _total(losses: NDArray[np.int64], times: NDArray[np.int64]) -> int:
+    """The exact sum of losses, each so many times."""
+    return sum(loss * count for loss, count in zip(losses.tolist(), times.tolist(), strict=True))
+
+
+def _in_units(millionths: Any) -> Number:
+    """A loss as the float64 number nearest to the decimal. The noise that runs loses less: its
+    budgets are smaller by a relative 2**-46 (:func:`fadecount.mechanisms.noise_law.scale_of`)."""
+    loss: Number = millionths / MILLION
+    return loss
+
+
+@lru_cache(maxsize=64)
+def _pairs(blocks: Blocks) -> tuple[tuple[int, int], ...]:
+    """All (level, stage) in the order in which they appear: smaller levels and stages first."""
+    return tuple(
+        (level, stage)
+        for level, each in enumerate(blocks.levels)
+        for stage in range(len(each.stages))
+    )
+
+
+@lru_cache(maxsize=64)
+def _ties(blocks: Blocks, bits: float) -> tuple[tuple[int, int, int, float], ...]:
+    """For each tied level: the smallest level of its group, itself, how many children a block has,
+    and its variance less that of the children."""
+    ties = []
+    for group in blocks.groups:
+        for level in group[1:]:
+            above, below = blocks.levels[level], blocks.levels[level - 1]
+            ratio = above.length // below.length
+            gain = variance_of(above.epsilon, bits) - ratio * variance_of(below.epsilon, bits)
+            ties.append((group[0], level, ratio, gain))
+    return tuple(ties)
+
+
+def _mean_frontier(length: int, lag: int, horizon: int) -> Fraction:
+    """The mean over the steps ``1 .. horizon`` of the end of the last block that is published."""
+    whole, rest = divmod(max(0, horizon - lag), length)
+    return Fraction(length * (length * whole * (whole - 1) // 2 + whole * (rest + 1)), horizon)
+
+
+def _mean_square_part(length: int, finest: int, lag: int, horizon: int) -> Fraction:
+    """The mean over the steps ``1 .. horizon`` of the square of the part of the open block that is
+    covered by blocks of the finest length of its group."""
+    ratio = length // finest
+    whole, rest = divmod(max(0, horizon - lag + 1), finest)
+    groups, part = divmod(whole, ratio)
+    squares = groups * _squares(ratio) + _squares(part)
+    return Fraction(finest * squares + rest * part**2, ratio**2 * horizon)
+
+
+def _squares(count: int) -> int:
+    """The sum of the squares of ``0 .. count - 1``."""
+    return (count - 1) * count * (2 * count - 1) // 6

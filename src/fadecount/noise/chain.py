@@ -1,0 +1,109 @@
+"""Chains of discrete Laplace noises: a figure that is published again, each time with less noise.
+
+The noises ``Z_1, .., Z_n`` of one count have falling scales ``s_1 > .. > s_n``, and ``Z_i = Z_(i+1)
++ M_i`` with independent differences. So the values published before stage ``i`` are that stage's
+value plus independent noise: all of them together reveal exactly as much as stage ``i`` alone.
+
+The difference. Let ``p = exp(-1 / s)`` for the coarser scale and ``p'`` for the sharper one. The
+quotient of the two characteristic functions is ``w + (1 - w) f``, where ``f`` is that of the
+coarser law and ``w = (p' / p) ((1 - p) / (1 - p'))**2``: both shares are positive. So ``M`` is 0
+with probability ``w``, and else a draw of the coarser law. For every integer ``m >= 1``
+
+    Pr[|M| >= m] = c p**m    with    c = 2 (1 - w) / (1 + p),
+    1 - w = (1 - p' / p) (1 - p p') / (1 - p')**2.
+
+That is the law of :mod:`fadecount.noise.laplace` with another constant ``c``, and the same exact
+arithmetic draws it from one word: ``|M| = max(0, floor(s (-ln U) + s ln c))``. The bounds there
+hold as they are, because ``c`` is at most the constant there and at least ``2**-62``.
+
+The sharpest noise is drawn first, then the differences towards the coarser ones. The scales are
+float64 numbers taken as exact, in the differences and in the draws alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.noise.laplace import DiscreteLaplace, MoreBits, decimal_context
+from fadecount.noise.source import NoiseSource
+
+_CANCELLED_DIGITS = 60
+"""More than the digits that the differences from 1 of two scales up to 2**40 can lose."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Difference(DiscreteLaplace):
+    """What turns noise of the scale ``sharper`` into noise of the larger ``scale``."""
+
+    sharper: float = 0.0
+
+    @property
+    def tabled(self) -> bool:
+        return False
+
+    def _centre(self, context: Context) -> Decimal:
+        """``ln c``, see the module."""
+        wide = decimal_context(context.prec + _CANCELLED_DIGITS)
+        one = Decimal(1)
+        p, sharp = (
+            wide.exp(wide.divide(Decimal(-1), Decimal.from_float(scale)))
+            for scale in (self.scale, self.sharper)
+        )
+        other = wide.multiply(
+            wide.subtract(one, wide.divide(sharp, p)), wide.subtract(one, wide.multiply(p, sharp))
+        )
+        away = wide.subtract(one, sharp)
+        other = wide.divide(other, wide.multiply(away, away))
+        return wide.ln(wide.divide(wide.multiply(Decimal(2), other), wide.add(one, p)))
+
+    def from_words(
+        self, words: NDArray[np.uint64], more: MoreBits, out: NDArray[np.int64] | None = None
+    ) -> NDArray[np.int64]:
+        # The word's sign is on a magnitude that may be below 0: then the difference is 0.
+        draws = DiscreteLaplace.from_words(self, words, more, out)
+        draws[(draws < 0) != (words & np.uint64(1)).astype(bool)] = 0
+        return draws
+
+
+class Chain:
+    """The noises of the stages of one level's figures, by the names ``(level, stage, block)``."""
+
+    __slots__ = ("_differences", "_level", "sharpest")
+
+    def __init__(self, level: int, scales: Sequence[float]) -> None:
+        """``scales`` are those of the stages, the first and largest one first."""
+        self._level = level
+        self.sharpest = DiscreteLaplace(scales[-1])
+        self._differences = [
+            Difference(coarse, sharper=sharp) for coarse, sharp in pairwise(scales)
+        ]
+
+    def one(self, source: NoiseSource, block: int) -> list[int]:
+        """The noises of one block of a single count, for each stage from the first."""
+        stage, level = len(self._differences), self._level
+        noises = [source.one(self.sharpest, level, stage, block)]
+        if not stage:
+            return noises
+        for difference in reversed(self._differences):
+            stage -= 1
+            noises.append(noises[-1] + source.one(difference, level, stage, block))
+        return noises[::-1]
+
+    def many(self, source: NoiseSource, blocks: range, width: int) -> list[NDArray[np.int64]]:
+        """The noises of many blocks of ``width`` counts, for each stage from the first, in the
+        shape (blocks, width): only to be read."""
+
+        def drawn(law: DiscreteLaplace, stage: int) -> Any:
+            return source.many(law, self._level, range(stage, stage + 1), blocks, width)[0]
+
+        noises = [drawn(self.sharpest, len(self._differences))]
+        for stage in range(len(self._differences) - 1, -1, -1):
+            noises.append(noises[-1] + drawn(self._differences[stage], stage))
+        return noises[::-1]

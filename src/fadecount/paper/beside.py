@@ -1,0 +1,153 @@
+"""Block counters beside the paper's algorithm, all with the same mean squared error.
+
+For each exponent of Table 1 two block counters: one that keeps the shape of the paper's exact loss
+at every age, and one that keeps it from age ``LATER`` on. The planner finds levels and budgets with
+the least error under that curve. Then all budgets are multiplied by one factor, so that the error
+is that of the table. A factor below 1 means that blocks lose less, one above 1 that the paper's
+algorithm does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+import numpy as np
+
+import fadecount as fc
+from fadecount.paper.figures import Losses, PaperFigure
+from fadecount.paper.table import LONG, MSE, SHORT, TableRow, rows
+from fadecount.planning.blocks import Wish, blocks_for, plain_lengths
+from fadecount.planning.request import read_targets
+from fadecount.plots import Curve, spread_ages
+from fadecount.rounding import rounded_up, short_loss
+
+LATER = 10
+_EVERY_AGE = 12
+_PARTS = {SHORT: (1.125, 1.5), LONG: (1.5,)}
+"""Where in an octave of ages a lag may be, so that the search takes seconds."""
+_LAGS = 64
+
+
+@lru_cache(maxsize=16)
+def blocks_like(row: TableRow, first: int) -> tuple[fc.Blocks, float]:
+    """The block counter with the error of the table whose loss is, from age ``first`` on, at most
+    the returned factor times the exact loss of the row's mechanism."""
+    losses = np.asarray(row.computed.loss(np.arange(row.horizon)))
+    starts = _starts(losses, first, row.horizon)
+    ends = [*(start - 1 for start in starts[1:]), row.horizon - 1]
+    # Up to the end of a stretch no more is lost than the curve allows at its start.
+    targets = {end: float(losses[start]) for start, end in zip(starts, ends, strict=True)}
+    wish = Wish(lengths=tuple(plain_lengths(row.horizon)), ties=first > 0, most_lags=(_LAGS, _LAGS))
+    shape = blocks_for(read_targets(targets, horizon=row.horizon), wish)
+    assert shape is not None
+    factor = math.sqrt(shape.mse(row.horizon, resolution_bits=math.inf) / MSE)
+    levels = [
+        fc.Level.of_stages(
+            level.length,
+            [(stage.lag, math.ceil(stage.millionths * factor)) for stage in level.stages],
+            tied=level.tied,
+        )
+        for level in shape.levels
+    ]
+    return fc.Blocks(*levels), factor
+
+
+def _starts(losses: Losses, first: int, horizon: int) -> list[int]:
+    """The ages from ``first`` on at which more may be published: every early one at which the loss
+    rises, then a few in each octave."""
+    octaves = range(_EVERY_AGE.bit_length(), horizon.bit_length())
+    ages = [int(part * 2**octave) - 1 for octave in octaves for part in _PARTS[horizon]]
+    wanted = np.array([*range(first, _EVERY_AGE), *(age for age in ages if age < horizon)])
+    rises = np.searchsorted(losses, losses[wanted] * (1.0 - 1e-12))
+    return sorted({max(first, rise) for rise in rises.tolist()})
+
+
+def beside(horizon: int, name: str, title: str) -> PaperFigure:
+    """The figure of one horizon: for each exponent the paper's exact loss and theorem, and both
+    block counters."""
+    used = rows(horizon, fading=True)
+    designs = {(row, first): blocks_like(row, first) for row in used for first in (0, LATER)}
+    lags = [
+        stage.lag
+        for blocks, _ in designs.values()
+        for each in blocks.levels
+        for stage in each.stages
+    ]
+    jumps = [age for lag in lags for age in (lag - 1, lag) if 0 <= age < horizon]
+    ages = np.union1d(spread_ages(horizon), [*jumps, *shown_ages(horizon)]).astype(np.int64)
+    curves = []
+    for group, row in enumerate(used):
+        lines = [
+            ("exact", "exact", row.computed.loss(ages)),
+            ("theorem", "bound", row.computed.paper_loss(ages)),
+            ("blocks", "paper", designs[row, 0][0].loss(ages)),
+            (f"blocks, age {LATER}+", "baseline", designs[row, LATER][0].loss(ages)),
+        ]
+        curves += [
+            Curve(
+                label=f"λ = {row.exponent:g}, {label}",
+                ages=ages,
+                losses=np.asarray(losses),
+                kind=kind,
+                group=group,
+            )
+            for label, kind, losses in lines
+        ]
+    early, late = (
+        ", ".join(f"{rounded_up(designs[row, first][1], 3)} (λ = {row.exponent:g})" for row in used)
+        for first in (0, LATER)
+    )
+    return PaperFigure(
+        name=name,
+        number="Beside block counters",
+        title=title,
+        horizon=horizon,
+        columns=None,
+        logarithmic=True,
+        sentence=(
+            "Block counters that keep the shape of the paper's exact loss at every age lose at most"
+            f" so many times as much: {early}. Where this is above 1, the paper's algorithm is the"
+            " better one: a curve that is tightest at the first ages suits it. Block counters that"
+            f" keep the shape only from age {LATER} on lose from then on at most {late} times as"
+            f" much, and before it as much as at age {LATER}: more than the paper's algorithm at"
+            " the first ages."
+        ),
+        parameters=(
+            f"T = {horizon:,}, mean squared error {MSE:g} over the first T outputs, continuous"
+            " noise."
+        ),
+        ages=ages,
+        curves=tuple(curves),
+    )
+
+
+def shown_ages(horizon: int) -> list[int]:
+    """The ages of the table."""
+    return sorted({0, 1, 3, LATER, 100, SHORT - 1, horizon - 1})
+
+
+def loss_rows(figure: PaperFigure) -> list[list[str]]:
+    """The losses of all curves of a figure at a few ages, rounded up."""
+    ages = shown_ages(figure.horizon)
+    places = np.searchsorted(figure.ages, ages)
+    return [
+        ["", *(f"age {age:,}" for age in ages)],
+        *(
+            [curve.label, *map(short_loss, curve.losses[places].tolist())]
+            for curve in figure.curves
+        ),
+    ]
+
+
+TABLE_TEXT = "The same losses at a few ages, rounded up."
+BESIDE: dict[str, Callable[[], PaperFigure]] = {
+    name: partial(
+        beside, horizon, name, f"Algorithm 3 and blocks with the same error, {steps} steps"
+    )
+    for name, horizon, steps in (
+        ("blocks_thousand", SHORT, "a thousand"),
+        ("blocks_million", LONG, "a million"),
+    )
+}

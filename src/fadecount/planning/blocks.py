@@ -1,0 +1,252 @@
+"""From a promise and a wish to block counters: lengths, lags, ties, stages and budgets.
+
+Lags are the targets' ages plus one: no others help, since a figure may as well appear as early as
+the promise allows (docs/theory.md). What is spent in the region between two targets counts against
+all later targets. Chains of lengths and their budgets come from :mod:`fadecount.planning.cheapest`.
+
+The promise does not depend on the search: budgets are integers in millionths, and
+:func:`exceeded` computes what every target allows and what is lost by then in exact arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import pairwise
+from operator import itemgetter
+
+import numpy as np
+
+from fadecount.checks import LARGEST_BUDGET
+from fadecount.mechanisms.blocks import Blocks, Level, Stage
+from fadecount.planning.budgets import MILLION, Vector, whole_budgets
+from fadecount.planning.chains import Chain, Graph, Step
+from fadecount.planning.cheapest import Search
+from fadecount.planning.request import Person, Targets
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_CALENDAR = (
+    (1, (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)),
+    (_MINUTE, (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)),
+    (_HOUR, (1, 2, 3, 4, 6, 8, 12)),
+    (_DAY, (1, 2, 3, 5, 6, 7, 10, 14, 15, 28, 30, 60, 90, 91, 180, 182)),
+    (360 * _DAY, (1, 2, 4, 10, 20, 40, 100)),
+    (364 * _DAY, (1,)),
+)
+"""Lengths that people read, as seconds and how many of them."""
+
+READABLE = {_HOUR: 3.0, _DAY: 5.0, 30 * _DAY: 3.0}
+DAYS = {_HOUR: 10.0, _DAY: 40.0, 30 * _DAY: 3.0}
+"""Weights of the noise of figures, by their length in seconds, beside that of the live total: for
+hours and days that can be read and a total within a few per cent of the best, and for days."""
+
+_MOST_LENGTHS = 48
+_MOST_LAGS = 20, 8
+"""How many lengths, and lags without and with ties, a search looks at, so that it takes a moment.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a block counter is to be good at, in steps.
+
+    ``lengths`` are allowed for levels; ``figures`` maps lengths to the weights of their figures'
+    noise beside the total's; lengths ``kept`` are levels in any case. ``most_lags`` says how many
+    lags the search looks at, without and with ties.
+    """
+
+    lengths: tuple[int, ...]
+    figures: Mapping[int, float] = field(default_factory=dict)
+    kept: tuple[int, ...] = ()
+    ties: bool = True
+    most_lags: tuple[int, int] = _MOST_LAGS
+
+
+def wish_for(
+    horizon: int,
+    tick_seconds: float | None = None,
+    figures: Mapping[int, float] | None = None,
+    *,
+    ties: bool = True,
+) -> Wish:
+    """The wish for figures by their length in steps; by default, for a total with readable hours
+    and days, which become levels, if the tick is a part of them, and else for the total alone."""
+    calendar = [] if tick_seconds is None else calendar_lengths(tick_seconds, horizon)
+    kept: list[int] = []
+    if figures is None:
+        figures = in_steps(READABLE, tick_seconds, horizon) if calendar else {}
+        kept = [*in_steps({_HOUR: 1.0, _DAY: 1.0}, tick_seconds, horizon)] if calendar else []
+    lengths = {*(calendar or plain_lengths(horizon)), *figures}
+    if figures and not calendar:
+        least = min(figures)
+        lengths.update(each for each in range(1, min(least, 1 << 16)) if least % each == 0)
+        lengths.update(least * each for each in plain_lengths(max(1, horizon // least)))
+    return Wish(lengths=tuple(sorted(lengths)), figures=figures, kept=tuple(kept), ties=ties)
+
+
+def in_steps(
+    figures: Mapping[int, float], tick_seconds: float | None, horizon: int
+) -> dict[int, float]:
+    """Figures by their length in steps, of those by seconds that are longer than a tick and at most
+    half the horizon."""
+    return {
+        int(seconds // tick_seconds): weight
+        for seconds, weight in figures.items()
+        if tick_seconds is not None
+        and seconds % tick_seconds == 0
+        and tick_seconds < seconds <= horizon * tick_seconds / 2
+    }
+
+
+def calendar_lengths(tick_seconds: float, horizon: int) -> list[int]:
+    """The lengths people read, in ticks; none if the tick is no such length itself."""
+    seconds = {unit * count for unit, counts in _CALENDAR for count in counts}
+    if tick_seconds not in seconds:
+        return []
+    tick = int(tick_seconds)
+    return sorted(each // tick for each in seconds if each % tick == 0 and each <= horizon * tick)
+
+
+def plain_lengths(horizon: int) -> list[int]:
+    """Powers of 2 and three times them, or fewer if the horizon is very long."""
+    powers = [1 << power for power in range(horizon.bit_length())]
+    both = sorted({*powers, *(3 * each for each in powers if 3 * each <= horizon)})
+    return next(
+        each
+        for each in (both, powers, powers[::2])
+        if len(each) <= _MOST_LENGTHS or each[1:2] == [4]
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regions:
+    """The lags at which levels may be published, and the caps that the targets put on spending, in
+    millionths: ``counts[i][r]`` says how often spending with lag ``lags[r]`` counts against
+    ``caps[i]``."""
+
+    lags: tuple[int, ...]
+    counts: tuple[tuple[int, ...], ...]
+    caps: tuple[int, ...]
+
+    @classmethod
+    def of(cls, targets: Targets) -> Regions:
+        """The regions between the targets."""
+        limits = list(_limits(targets))
+        lags = (targets.delay, *(age + 1 for age, _ in limits[:-1]))
+        return cls(
+            lags=lags,
+            counts=tuple(
+                tuple(_times(targets.person, age - lag) for lag in lags) for age, _ in limits
+            ),
+            caps=tuple(
+                min(math.floor(cap * MILLION), int(LARGEST_BUDGET) * MILLION) for _, cap in limits
+            ),
+        )
+
+    def with_fewer(self, most: int) -> Regions:
+        """The same caps with at most so many lags, the first one and others about evenly spaced in
+        their logarithms."""
+        if len(self.lags) <= most:
+            return self
+        spaced = np.geomspace(self.lags[1], self.lags[-1], most - 1)
+        nearest = np.abs(np.log(self.lags[1:]) - np.log(spaced)[:, None]).argmin(axis=1) + 1
+        kept = sorted({0, *nearest.tolist()})
+        return Regions(
+            lags=tuple(self.lags[at] for at in kept),
+            counts=tuple(tuple(row[at] for at in kept) for row in self.counts),
+            caps=self.caps,
+        )
+
+
+def _limits(targets: Targets) -> Iterator[tuple[int, Fraction]]:
+    """The targets that no later one implies, the last one at the horizon; losses are the decimals
+    that people write."""
+    ends = dict(
+        zip(targets.losses, targets.ages, strict=True)
+    )  # of equal losses the last age stays
+    ends[targets.losses[-1]] = max(targets.horizon, targets.ages[-1])
+    return ((age, Fraction(repr(loss))) for loss, age in ends.items() if age >= targets.delay)
+
+
+def _times(person: Person, since: int) -> int:
+    """How many of a person's contributions, under all keys, are at least so many steps old, if the
+    first one is as old as the promise looks back."""
+    if since < 0:
+        return 0
+    periods = 1 if person.steps is None else since // person.steps + 1
+    return person.events * person.keys * periods
+
+
+def blocks_for(targets: Targets, wish: Wish) -> Blocks | None:
+    """The block counter with the least error for the wish that the search finds, at or below all
+    targets in exact arithmetic; None if budgets of a millionth are too large for them."""
+    for each in (wish, replace(wish, figures={}, kept=())):
+        for blocks in _candidates(Regions.of(targets), targets.horizon, each):
+            if exceeded(blocks, targets) is None:
+                return blocks
+    return None
+
+
+def _candidates(every: Regions, horizon: int, wish: Wish) -> Iterator[Blocks]:
+    """The block counters that the search tried, best first."""
+    if min(every.caps) < 1:
+        return
+    seeds: list[Chain] = [(Step(1, 0),)]
+    tried: list[tuple[float, Chain, Vector, Regions]] = []
+    for ties, most in enumerate(wish.most_lags[: 1 + wish.ties]):
+        regions = every.with_fewer(most)
+        graph = Graph(
+            wish.lengths,
+            regions.lags,
+            horizon,
+            ties=bool(ties),
+            figures=wish.figures,
+            kept=wish.kept,
+        )
+        counts = np.array(regions.counts, dtype=np.float64)
+        search = Search(graph, counts, np.array(regions.caps, dtype=np.float64) / MILLION)
+        best = search.run(seeds if regions == every else ())
+        seeds.append(graph.chain(best.path))
+        tried += [
+            (each.error, graph.chain(each.path), each.increments, regions)
+            for each in search.known.values()
+        ]
+    for _, chain, increments, regions in sorted(tried, key=itemgetter(0)):
+        at = [step.region for step in chain]
+        spent = whole_budgets(increments.tolist(), at, regions.counts, regions.caps)
+        if all(each > 0 or step.later for step, each in zip(chain, spent, strict=True)):
+            yield _blocks(chain, spent, regions.lags)
+
+
+def exceeded(blocks: Blocks, targets: Targets) -> int | None:
+    """The first target's age at which more is lost than allowed, in exact arithmetic, or None."""
+    for age, most in _limits(targets):
+        if lost_millionths(blocks, age, targets.person) > most * MILLION:
+            return age
+    return None
+
+
+def lost_millionths(blocks: Blocks, age: int, person: Person) -> int:
+    """What all contributions of a person during the last ``age`` steps lose together, at most:
+    exact for an event."""
+    return sum(
+        _times(person, age - stage.lag) * (stage.millionths - before.millionths)
+        for level in blocks.levels
+        for before, stage in pairwise((Stage(0, 0), *level.stages))
+    )
+
+
+def _blocks(chain: Chain, spent: list[int], lags: tuple[int, ...]) -> Blocks:
+    """The mechanism of a chain with increments in millionths; a stage that would be no sharper than
+    the one before is left out."""
+    stages: dict[int, list[tuple[int, int]]] = {}
+    for step, increment in zip(chain, spent, strict=True):
+        before = stages.setdefault(step.length, [])
+        if increment:
+            before.append((lags[step.region], increment + (before[-1][1] if before else 0)))
+    ties = {step.length for step in chain if step.tied}
+    return Blocks(
+        *(Level.of_stages(each, pairs, tied=each in ties) for each, pairs in stages.items())
+    )

@@ -1,0 +1,298 @@
+"""All lists of levels that a plan chooses from, as the paths of a graph.
+
+A *chain* is a list of steps, smallest first. Each step is a longer level that the one before
+divides, in the same or a later region, perhaps tied to it; or the same level again in a later
+region: a later stage. A region is a lag: figures of region ``r`` appear ``lags[r]`` steps after
+their block's end.
+
+The mean squared error of a chain is the sum over its steps of a weight times the variance of the
+step's noise. The weight depends on the step, on the next one, and on the finest level of its group
+of ties. So where spending has a price in every region, each edge of the graph has a least cost, and
+the cheapest chain is a shortest path. By weak duality *any* prices give a lower bound for the
+errors of all chains with all budgets.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.mechanisms.blocks import WIDEST_GROUP
+from fadecount.planning.budgets import Vector, variance
+
+Indices = NDArray[np.int64]
+
+WIDEST = 64
+"""A level is at most so many times as long as the one before, unless no length is in between."""
+
+_OPENINGS = 3000
+"""How many nodes of paths are opened for one list of paths."""
+
+_BUDGET = np.geomspace(60.0, 1e-7, 4000)
+_SLOPE = variance(_BUDGET) / np.tanh(0.5 * _BUDGET)
+_LEAST = variance(_BUDGET) + _BUDGET * _SLOPE
+"""For prices ``_SLOPE`` of a budget, the budget with the least sum of variance and cost, and that
+sum. It is concave in the price, so that a straight line between two points stays below."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Step:
+    """The first publication of a level, or a later stage of the level before."""
+
+    length: int
+    region: int
+    tied: bool = False
+    later: bool = False
+
+
+Chain = tuple[Step, ...]
+Path = tuple[int, ...]
+"""A chain as the edges of the graph: one per step, to the next step or the end."""
+
+
+def frontier_sum(length: int, lag: int, horizon: int) -> int:
+    """The end of the last block that is out, summed over all steps of the horizon."""
+    blocks, rest = divmod(max(0, horizon - lag), length)
+    return length * (length * blocks * (blocks - 1) // 2 + blocks * (rest + 1))
+
+
+def remainder_sum(length: int, lag: int, horizon: int) -> int:
+    """The number of steps of the open block that are past the lag, summed over all steps of the
+    horizon."""
+    blocks, rest = divmod(max(0, horizon - lag), length)
+    return blocks * (length * (length - 1) // 2) + rest * (rest + 1) // 2
+
+
+def square_part(length: int, finest: int, lag: int, horizon: int) -> float:
+    """The square of the part of a tied block that is counted, averaged over all steps of the
+    horizon; ``finest`` is the length of the smallest level of its group."""
+    parts = length // finest
+    ends, rest = divmod(max(0, horizon - lag + 1), finest)
+    whole, more = divmod(ends, parts)
+    squares = whole * _squares(parts) + _squares(more)
+    return (finest * squares + rest * more**2) / (parts**2 * horizon)
+
+
+def _squares(count: int) -> int:
+    """The sum of the squares of the numbers below ``count``."""
+    return (count - 1) * count * (2 * count - 1) // 6
+
+
+class Graph:
+    """The chains over the allowed lengths and lags, and the weights of their steps.
+
+    Every chain begins with length 1 in the first region. ``figures`` gives extra weight to the
+    noise of a figure of some length: of its own level, or else of the sum of the blocks of the
+    largest level that make it up. Lengths ``kept`` must be levels.
+
+    A node is a step with what its ties depend on: ``(region, finest, length)``, finest < length in
+    a group of ties, or 0 for a later stage, which nothing is tied to. Edges are sorted by tail.
+    """
+
+    def __init__(
+        self,
+        lengths: Iterable[int],
+        lags: Sequence[int],
+        horizon: int,
+        *,
+        ties: bool = True,
+        figures: Mapping[int, float] | None = None,
+        kept: Iterable[int] = (),
+    ) -> None:
+        self.lags, self.horizon = tuple(lags), horizon
+        self.lengths = sorted({1, *(each for each in lengths if each <= horizon - lags[0])})
+        self.multiples = {each: self._multiples(each) for each in self.lengths}
+        forms = [(each, each) for each in self.lengths]
+        if ties:
+            forms += [
+                (a, b)
+                for b in self.lengths
+                for a in self.lengths
+                if a < b <= WIDEST_GROUP * a and not b % a
+            ]
+        forms += [(0, each) for each in self.lengths]
+        regions = range(len(self.lags))
+        self._steps = [(region, *form) for region in regions for form in forms]
+        self._number = {step: number for number, step in enumerate(self._steps)}
+        self.end = len(self._steps)
+        self.region, finest, self.length = np.array(self._steps, dtype=np.int64).T
+        self.tied, self.later = (finest > 0) & (finest < self.length), finest == 0
+        tail, head = self._edges(forms)
+        self._weigh(tail, head, figures or {}, sorted(kept))
+
+    def _multiples(self, length: int) -> list[int]:
+        every = [each for each in self.lengths if each > length and not each % length]
+        return [each for each in every if each <= WIDEST * length] or every[:1]
+
+    def _edges(self, forms: list[tuple[int, int]]) -> tuple[Indices, Indices]:
+        """All edges between nodes as tails and heads, not yet sorted."""
+        index = {form: number for number, form in enumerate(forms)}
+        ups, ties, again = [], [], []
+        for number, (finest, length) in enumerate(forms):
+            ups += [(number, index[each, each]) for each in self.multiples[length]]
+            ties += [
+                (number, index[finest, each])
+                for each in self.multiples[length]
+                if finest and (finest, each) in index
+            ]
+            again.append((number, index[0, length]))
+        up, tie, stage = (
+            np.array(each, dtype=np.int64).reshape(-1, 2) for each in (ups, ties, again)
+        )
+        every = [np.stack([np.arange(self.end), np.full(self.end, self.end)], axis=1)]
+        for region in range(len(self.lags)):
+            every.append(tie + region * len(forms))
+            for after in range(region, len(self.lags)):
+                shift = np.array([region, after]) * len(forms)
+                every.append(up + shift)
+                if after > region:
+                    every.append(stage + shift)
+        tail, head = np.concatenate(every).T
+        return tail, head
+
+    def _weigh(
+        self, tail: Indices, head: Indices, figures: Mapping[int, float], kept: list[int]
+    ) -> None:
+        """Keep the edges that the horizon shows, sorted, and compute their weights."""
+        horizon, lags = self.horizon, self.lags
+        nodes = [(length, lags[region]) for region, _, length in self._steps]
+        sums = [frontier_sum(length, lag, horizon) / horizon for length, lag in nodes]
+        shown = np.array([*sums, 1.0])
+        # How far frontiers are behind, by their lag and by the length of their blocks: apart,
+        # because for long lags the difference of two sums would lose all digits.
+        late = [lag * (2 * horizon - lag + 1) / (2 * horizon) for lag in lags]
+        by_lag = np.append(np.array(late)[self.region], 0.0)
+        by_length = np.array([*(remainder_sum(*each, horizon) / horizon for each in nodes), 0.0])
+        square = np.zeros(self.end + 1)
+        for number in np.flatnonzero(self.tied):
+            region, finest, length = self._steps[number]
+            square[number] = square_part(length, finest, lags[region], horizon)
+        lengths = np.append(self.length, np.iinfo(np.int64).max)
+        keep = (shown[tail] > 0.0) & (shown[head] > 0.0)
+        for length in kept:
+            keep &= (lengths[tail] >= length) | (lengths[head] <= length)
+        key = (tail * (self.end + 1) + head)[keep]
+        self._key = np.sort(key)
+        self.tail, self.head = tail, head = np.divmod(self._key, self.end + 1)
+        below, above, ends = lengths[tail], lengths[head], head == self.end
+        behind = by_lag[head] - by_lag[tail] + (by_length[head] - by_length[tail])
+        weight = np.where(ends, shown[tail], behind) / below + square[tail]
+        tied = np.append(self.tied, False)[head]
+        weight -= np.where(tied, above / below * square[head], 0.0)
+        for length, extra in figures.items():
+            last = (length % below == 0) & ((length % above != 0) | ends) & (above != below)
+            weight += np.where(last, extra * (length / below), 0.0)
+        self.weight = np.maximum(weight, 1e-12)
+        self._first = np.searchsorted(tail, np.arange(self.end + 1))
+        self._alive = np.flatnonzero(np.diff(self._first))
+        stage = np.append(self.later, False)[head]
+        self._next_stage = np.where(stage, np.append(self.region, 0)[head], len(self.lags))
+
+    def costs(self, prices: Vector) -> Vector:
+        """The least cost of every edge: its step's weighted variance and spending, at prices of
+        spending in every region (they do not rise)."""
+        return np.asarray(self.weight * np.interp(self._ratio(prices), _SLOPE, _LEAST, left=0.0))
+
+    def spending(self, path: Path, prices: Vector) -> Vector:
+        """The increments of a path's budgets that cost least at the prices."""
+        edges = list(path)
+        whole = np.interp(self._ratio(prices, edges), _SLOPE, _BUDGET)
+        return np.asarray(whole - np.where(self.later[self.tail[edges]], np.roll(whole, 1), 0.0))
+
+    def _ratio(self, prices: Vector, edges: list[int] | slice = slice(None)) -> Vector:
+        """The price of a unit of variance: a stage's budget is paid until the next stage."""
+        own = prices[self.region[self.tail[edges]]]
+        paid = own - np.append(prices, 0.0)[self._next_stage[edges]]
+        return np.asarray(np.maximum(paid, 0.0) / self.weight[edges])
+
+    def paths(
+        self, costs: Vector, *, below: float = np.inf, most: int = 1, skip: Container[Path] = ()
+    ) -> tuple[list[Path], bool]:
+        """The cheapest paths at the costs of the edges that are not to be skipped, at most so many,
+        and whether there are no others that cost less than ``below``."""
+        rest = self._to_end(costs)
+        heap: list[tuple[float, int, float, int, Path]] = [(float(rest[0]), 0, 0.0, 0, ())]
+        paths: list[Path] = []
+        for opened in range(_OPENINGS):
+            while heap and heap[0][3] == self.end and len(paths) < most:
+                path = heapq.heappop(heap)[4]
+                if path not in skip:
+                    paths.append(path)
+            if len(paths) == most or not heap or heap[0][0] >= below:
+                break
+            _, _, spent, node, path = heapq.heappop(heap)
+            first, last = int(self._first[node]), int(self._first[node + 1])
+            values = spent + costs[first:last]
+            bounds = values + rest[self.head[first:last]]
+            for at in np.flatnonzero(bounds < below).tolist():
+                after = (float(values[at]), int(self.head[first + at]), (*path, first + at))
+                # Of equal bounds the one opened last comes first.
+                heapq.heappush(heap, (float(bounds[at]), -opened, *after))
+        return paths, not heap or heap[0][0] >= below
+
+    def _to_end(self, costs: Vector) -> Vector:
+        """The least cost from every node to the end."""
+        rest = np.full(self.end + 1, np.inf)
+        rest[-1] = 0.0
+        while True:
+            now = np.minimum.reduceat(costs + rest[self.head], self._first[self._alive])
+            if np.array_equal(now, rest[self._alive]):
+                return rest
+            rest[self._alive] = now
+
+    def chain(self, path: Path) -> Chain:
+        """The steps of a path."""
+        nodes = self.tail[list(path)].tolist()
+        return tuple(
+            Step(length, region, 0 < finest < length, finest == 0)
+            for region, finest, length in (self._steps[node] for node in nodes)
+        )
+
+    def path(self, chain: Chain) -> Path | None:
+        """The path of a chain, or None if the chain is none of this graph's."""
+        nodes, finest = [], 0
+        for step in chain:
+            finest = 0 if step.later else finest if step.tied else step.length
+            nodes.append(self._number.get((step.region, finest, step.length), -1))
+        if not nodes or nodes[0] != 0 or min(nodes) < 0:
+            return None
+        keys = np.array(nodes) * (self.end + 1) + np.array([*nodes[1:], self.end])
+        edges = np.minimum(np.searchsorted(self._key, keys), len(self._key) - 1)
+        return tuple(edges.tolist()) if np.array_equal(self._key[edges], keys) else None
+
+    def neighbours(self, path: Path) -> list[Path]:
+        """The paths whose chains differ in one level, one step, or where a region begins."""
+        chain, changed = self.chain(path), dict[Chain, None]()
+        for at, step in enumerate(chain):
+            before, after = chain[:at], chain[at + 1 :]
+            above = next((each.length for each in after if each.length > step.length), 0)
+            last = after[0].region if after else len(self.lags) - 1
+            other = [
+                (*before, *after),
+                (*before, replace(step, tied=not step.tied), *after),
+                tuple(each for each in chain if each.length != step.length),
+            ]
+            for region in range(len(self.lags)):
+                other.append((*before, replace(step, region=region), *after))
+                other.append((*before, *(replace(each, region=region) for each in chain[at:])))
+            for region in range(step.region, last + 1):
+                other.append((*before, step, Step(step.length, region, later=True), *after))
+                for length in self.multiples[step.length]:
+                    if above % length == 0 and length != above:
+                        other.append((*before, step, Step(length, region), *after))
+                        other.append((*before, step, Step(length, region, tied=True), *after))
+            if before and not step.later:
+                other += [
+                    tuple(
+                        replace(each, length=length) if each.length == step.length else each
+                        for each in chain
+                    )
+                    for length in self.multiples[before[-1].length]
+                ]
+            changed.update(dict.fromkeys(other))
+        paths = map(self.path, changed)
+        return [each for each in paths if each is not None and each != path]

@@ -1,0 +1,187 @@
+"""Chains of noises and noise drawn ahead: exact laws of every stage, which accept the true scale
+and reject 2/3 and 3/2 of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from fadecount.noise import (
+    Chain,
+    Difference,
+    DiscreteLaplace,
+    KeyedNoise,
+    Named,
+    Ratchet,
+    SystemNoise,
+)
+from fadecount.noise.generator import words
+from fadecount.noise.laplace import decimal_context
+from fadecount.noise.ratchet import _SeededWords
+from tests.false_alarm import EACH, explained
+from tests.noise.discrete import chance_of
+
+GOLDEN = json.loads(
+    (Path(__file__).parent.parent / "mechanisms" / "blocks_golden.json").read_text()
+)["chain"]
+SCALES = (10.0, 4.0, 1.5, 0.4)
+DRAWS = 60_000
+
+
+def law_of_difference(scale: float, sharper: float, farthest: int) -> NDArray[np.float64]:
+    """Pr[M = 0], Pr[M = 1], ..."""
+    coarse, sharp = math.exp(-1 / scale), math.exp(-1 / sharper)
+    atom = sharp / coarse * ((1 - coarse) / (1 - sharp)) ** 2
+    powers = np.power(coarse, np.arange(farthest + 1), dtype=np.float64)
+    law: NDArray[np.float64] = (1 - atom) * (1 - coarse) / (1 + coarse) * powers
+    law[0] += atom
+    return law
+
+
+class TestChain:
+    def test_golden_differences(self) -> None:
+        for case in GOLDEN:
+            scale, sharper = 1 / case["coarse"], 1 / case["fine"]
+            law = law_of_difference(scale, sharper, 2)
+            assert law == pytest.approx(case["step"], rel=1e-12)
+            constant = float(Difference(scale, sharper=sharper)._centre(decimal_context(50)).exp())
+            p = math.exp(-case["coarse"])
+            assert constant == pytest.approx(2 * case["other"] / (1 + p), rel=1e-12)
+
+    @pytest.mark.parametrize(
+        ("scale", "sharper"), [(2.0, 1.0), (10.0, 9.5), (1.0, 0.05), (1e6, 9e5)]
+    )
+    def test_differences_have_their_law(self, scale: float, sharper: float) -> None:
+        draws = Difference(scale, sharper=sharper).from_words(words(DRAWS), lambda _at, _n: 1 << 63)
+        law = law_of_difference(scale, sharper, 3)
+        seen = np.array([np.sum(np.abs(draws) == each) for each in range(4)])
+        expected = DRAWS * law * np.array([1, 2, 2, 2])
+        few = expected < 50
+        seen, expected = seen[~few], expected[~few]
+        rest = DRAWS - expected.sum()
+        chance = stats.chisquare([*seen, DRAWS - seen.sum()], [*expected, rest]).pvalue
+        assert chance > EACH, explained(f"difference {scale}, {sharper}", chance)
+        assert stats.binomtest(int(np.sum(draws > 0)), int(np.sum(draws != 0))).pvalue > EACH
+
+    def test_every_word_gives_the_integer_of_exact_arithmetic(self) -> None:
+        chance = random.Random(3)
+        with mpmath.workdps(80):
+            for scale, sharper in ((2.0, 1.0), (40.0, 39.99999), (0.3, 0.1), (1e9, 1.0)):
+                law = Difference(scale, sharper=sharper)
+                p, sharp = (mpmath.exp(-1 / mpmath.mpf(each)) for each in (scale, sharper))
+                other = (1 - sharp / p) * (1 - p * sharp) / (1 - sharp) ** 2
+                constant = mpmath.log(2 * other / (1 + p))
+                for _ in range(300):
+                    bits = chance.getrandbits(chance.choice([20, 40, 63])) + 1
+                    sign = chance.getrandbits(1)
+                    bounds = [
+                        max(0, int(mpmath.floor(mpmath.mpf(scale) * (constant - mpmath.log(u)))))
+                        for u in (mpmath.mpf(b) / 2**63 for b in (bits + 1, bits))
+                    ]
+                    word = np.array([bits << 1 | sign], dtype=np.uint64)
+                    draw = int(law.from_words(word, lambda _at, _n: 1 << 63)[0])
+                    assert bounds[0] <= abs(draw) <= bounds[1]
+                    assert draw == 0 or (draw < 0) == bool(sign)
+
+    @pytest.mark.parametrize("single", [True, False])
+    def test_every_stage_has_its_own_scale(self, single: bool) -> None:
+        source, chain = SystemNoise(), Chain(0, SCALES)
+        if single:
+            rows = np.array([chain.one(source, block) for block in range(20_000)]).T
+        else:
+            rows = np.array(chain.many(source, range(DRAWS // 2), 2)).reshape(len(SCALES), -1)
+        for scale, draws in zip(SCALES, rows, strict=True):
+            chance = chance_of(draws, scale)
+            assert chance > EACH, explained(f"stage of scale {scale}", chance)
+            for wrong in (2 / 3, 3 / 2):
+                assert chance_of(draws, wrong * scale) < EACH
+
+    def test_a_stage_is_a_later_one_and_independent_noise(self) -> None:
+        rows = np.array(Chain(0, (3.0, 1.0)).many(SystemNoise(), range(DRAWS), 1))[:, :, 0]
+        difference = rows[0] - rows[1]
+        assert abs(np.corrcoef(difference, rows[1])[0, 1]) < 6.5 / math.sqrt(DRAWS)
+        assert np.corrcoef(rows[0], rows[1])[0, 1] > 0.25
+
+    def test_keyed_noise_by_level_block_stage_and_key(self) -> None:
+        def source(keys: list[str]) -> KeyedNoise:
+            return KeyedNoise.derive(
+                b"s" * 32, epoch="1", stream="visits", mechanism="{}", keys=keys
+            )
+
+        chain = Chain(2, SCALES)
+        both = chain.many(source(["a", "b"]), range(5, 9), 2)
+        alone = chain.many(source(["b"]), range(7, 8), 1)
+        for stage in range(len(SCALES)):
+            assert both[stage][2, 1] == alone[stage][0, 0]
+        assert chain.one(source(["b"]), 7) == [int(rows[0, 0]) for rows in alone]
+        other = Chain(3, SCALES).many(source(["a", "b"]), range(5, 9), 2)
+        assert not all(np.array_equal(one, two) for one, two in zip(both, other, strict=True))
+
+
+class TestRatchet:
+    @pytest.mark.parametrize("scale", [0.3, 4.0, 900.0, 5000.0])
+    @pytest.mark.parametrize("width", [None, 3, 5000])
+    def test_the_law_and_the_sum(self, scale: float, width: int | None) -> None:
+        law, count = DiscreteLaplace(scale), 4 if width == 5000 else 40
+        draws = []
+        for _ in range(4 if width == 5000 else 500):
+            ratchet = Ratchet(law, width)
+            total = ratchet.total(count)
+            noises = [ratchet.next() for _ in range(count)]
+            assert np.array_equal(total, sum(noises))
+            draws.append(np.array(noises).ravel())
+        seen = np.concatenate(draws)
+        chance = chance_of(seen, scale)
+        assert chance > EACH, explained(f"drawn ahead at scale {scale}", chance)
+        for wrong in (2 / 3, 3 / 2):
+            assert chance_of(seen, wrong * scale) < EACH
+
+    @pytest.mark.parametrize("width", [None, 2])
+    def test_a_state_goes_on_and_explains_nothing_before(self, width: int | None) -> None:
+        ratchet = Ratchet(DiscreteLaplace(3.0), width)
+        ratchet.total(50)
+        states, noises = [], []
+        for _ in range(50):
+            noises.append(ratchet.next())
+            states.append(ratchet.state)
+        for at in (0, 7, 15, 16, 31, 48):
+            again = Ratchet(DiscreteLaplace(3.0), width, states[at])
+            assert np.array_equal(again.total(49 - at), sum(noises[at + 1 :]))
+            assert all(np.array_equal(again.next(), noise) for noise in noises[at + 1 :])
+        if width is None:
+            assert all(len(state) <= 32 + 15 * 8 for state in states)
+        else:
+            assert len(set(states)) == 50
+            assert all(len(state) == 32 for state in states)
+
+    def test_further_words_go_on_where_the_first_ones_ended(self) -> None:
+        one, all_at_once = _SeededWords(bytes(32)), _SeededWords(bytes(32))
+        assert [int(one(1)[0]), one.one(0, 0)] == all_at_once(2).tolist()
+
+    def test_no_two_are_alike(self) -> None:
+        law = DiscreteLaplace(100.0)
+        assert len({Ratchet(law, None).state for _ in range(100)}) == 100
+
+    def test_another_state_is_refused(self) -> None:
+        law = DiscreteLaplace(3.0)
+        for state in (b"", bytes(31), bytes(33), bytes(32 + 8 * 16)):
+            with pytest.raises(ValueError):
+                Ratchet(law, None, state)
+        with pytest.raises(ValueError):
+            Ratchet(law, 2, bytes(40))
+
+    def test_named_noises_come_again(self) -> None:
+        source = KeyedNoise.derive(
+            b"s" * 32, epoch="1", stream="visits", mechanism="{}", keys=["a", "b"]
+        )
+        named = Named(source, DiscreteLaplace(3.0), 0, 5, 2)
+        total = named.total(4)
+        assert np.array_equal(total, sum(named.next() for _ in range(4)))

@@ -1,0 +1,308 @@
+"""Planned block counters: never above a target, and as good as the best of their class."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fadecount as fc
+from fadecount.planning.blocks import (
+    DAYS,
+    Regions,
+    Wish,
+    blocks_for,
+    calendar_lengths,
+    exceeded,
+    in_steps,
+    plain_lengths,
+    wish_for,
+)
+from fadecount.planning.budgets import best_budgets, whole_budgets
+from fadecount.planning.chains import Graph, Step
+from fadecount.planning.cheapest import Search
+from fadecount.planning.request import Person, read_targets
+from tests.planning.block_oracles import least_error, scipy_error, small_case, weighted_error
+from tests.planning.oracles import limit_at, random_targets
+
+HERE = Path(__file__).parent
+PLANNED: list[dict[str, Any]] = json.loads((HERE / "planned_blocks.json").read_text())
+EARLIER: list[dict[str, Any]] = json.loads((HERE / "earlier_designs.json").read_text())
+YEAR = {60: 0.5, 43_200: 2.0, 525_600: 4.0}
+
+
+def planned(
+    targets: Mapping[int, float], horizon: int, wish: Wish, person: Person | None = None
+) -> fc.Blocks:
+    blocks = blocks_for(read_targets(targets, horizon=horizon, person=person), wish)
+    assert blocks is not None
+    return blocks
+
+
+def error(blocks: fc.Blocks, horizon: int) -> float:
+    return math.sqrt(blocks.mse(horizon))
+
+
+# Budgets
+# ------------------------------------------------------------------------------------------------
+def test_known_best_budgets() -> None:
+    regions, later = np.array([[0, 0, 1, 1, 2]]), np.zeros((1, 5), dtype=bool)
+    weights, caps = np.array([[4.5, 8.58, 11.5, 45.0, 12.0]]), np.array([0.5, 2.0, 4.0])
+    solved = best_budgets(weights, regions, later, np.tri(3), caps)
+    best = [0.22321394081543464, 0.2767860591845655, 0.5826132530275938, 0.9173867469724339, 2.0]
+    assert solved.increments[0] == pytest.approx(best, rel=1e-7)
+    prices = [1618.4678833585162, 232.49505984972424, 5.704311058356117]
+    assert solved.prices[0] @ np.tri(3) == pytest.approx(prices, rel=1e-6)
+    counts = tuple(map(tuple, np.tri(3, dtype=int).tolist()))
+    whole = whole_budgets(best, [0, 0, 1, 1, 2], counts, [500_000, 2_000_000, 4_000_000])
+    assert whole == [223_213, 276_787, 582_613, 917_387, 2_000_000]
+
+
+def test_regions_whose_cap_is_no_limit_share_a_price() -> None:
+    regions, later = np.array([[0, 1, 2, 0]]), np.zeros((1, 4), dtype=bool)
+    weights, caps = np.array([[1.0, 5.0, 30.0, 0.0]]), np.array([0.5, 0.6, 2.0])
+    solved = best_budgets(weights, regions, later, np.tri(3), caps)
+    best = [0.2214076561063674, 0.37859234389363255, 1.4, 0.0]
+    assert solved.increments[0] == pytest.approx(best, rel=1e-6)
+    prices = [368.53416597342664, 368.53416597342664, 43.13034604414265]
+    assert solved.prices[0] @ np.tri(3) == pytest.approx(prices, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_budgets_are_as_good_as_those_of_scipy(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    steps, targets = int(chance.integers(1, 7)), int(chance.integers(1, 4))
+    regions = np.sort(chance.integers(0, targets, steps))
+    later = np.append(False, (chance.random(steps - 1) < 0.5) & (np.diff(regions) > 0))
+    weights = np.exp(chance.normal(1.0, 1.5, steps))
+    caps = np.cumsum(np.exp(chance.normal(-1.0, 1.0, targets)))
+    counts = np.tri(targets) * (1.0 if seed % 2 else 3.0)
+    solved = best_budgets(weights[None], regions[None], later[None], counts, caps)
+    assert np.all(counts[:, regions] @ solved.increments[0] <= caps)
+    other = scipy_error(weights, regions.tolist(), later.tolist(), counts, caps)
+    assert solved.errors[0] == pytest.approx(other, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_whole_budgets_keep_every_cap(seed: int) -> None:
+    chance = random.Random(seed)
+    regions = sorted(chance.randrange(3) for _ in range(6))
+    counts = [
+        [chance.randint(1, 5) if row >= column else 0 for column in range(3)] for row in range(3)
+    ]
+    caps = [chance.randint(1, 10**7) for _ in range(3)]
+    increments = [chance.uniform(0.0, 2.0) for _ in range(6)]
+    whole = whole_budgets(increments, regions, counts, caps)
+    for row, cap in zip(counts, caps, strict=True):
+        assert sum(row[at] * each for at, each in zip(regions, whole, strict=True)) <= cap
+
+
+# Chains
+# ------------------------------------------------------------------------------------------------
+def test_weights_are_those_of_the_mechanism() -> None:
+    graph = Graph([1, 20, 60, 1440, 43_200], [0, 61, 43_201], 525_600)
+    chain = (
+        Step(1, 0),
+        Step(20, 0, tied=True),
+        Step(20, 1, later=True),
+        Step(60, 1),
+        Step(1440, 1, tied=True),
+        Step(43_200, 1, tied=True),
+        Step(43_200, 2, later=True),
+    )
+    path = graph.path(chain)
+    assert path is not None
+    assert graph.chain(path) == chain
+    blocks = fc.Blocks(
+        fc.Level(1, 0.2),
+        fc.Level(20, 0.3, tied=True, later=((61, 0.4),)),
+        fc.Level(60, 0.5, lag=61),
+        fc.Level(1440, 0.6, lag=61, tied=True),
+        fc.Level(43_200, 0.3, lag=61, tied=True, later=((43_201, 2.0),)),
+    )
+    weights = [each for level in blocks.weights(525_600) for each in level]
+    assert graph.weight[list(path)] == pytest.approx(weights, rel=1e-12)
+
+
+def test_what_is_no_chain_has_no_path() -> None:
+    graph = Graph([1, 2, 3, 6], [0, 11], 100)
+    assert graph.path((Step(2, 0),)) is None
+    assert graph.path((Step(1, 0), Step(5, 0))) is None
+    assert graph.path((Step(1, 0), Step(2, 0), Step(3, 0))) is None
+    assert graph.path((Step(1, 0), Step(2, 1, tied=True))) is None
+    assert graph.path((Step(1, 0), Step(1, 1, later=True), Step(2, 1, tied=True))) is None
+    assert graph.path((Step(1, 0), Step(2, 1), Step(6, 0))) is None
+    assert graph.path(()) is None
+
+
+def test_prices_of_any_kind_bound_the_error_from_below() -> None:
+    targets = read_targets(YEAR, horizon=525_600)
+    regions, wish = Regions.of(targets), wish_for(525_600, 60, {})
+    graph = Graph(wish.lengths, regions.lags, 525_600)
+    search = Search(graph, np.array(regions.counts, dtype=float), np.array(regions.caps) / 1e6)
+    best = search.run()
+    assert search.proved
+    assert 0.999 * best.error < search.bound <= best.error * (1 + 1e-9)
+    assert best.error == min(each.error for each in search.known.values())
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_no_design_of_a_small_class_is_better(seed: int) -> None:
+    targets, wish = small_case(random.Random(seed))
+    least, _ = least_error(targets, wish)
+    blocks = blocks_for(targets, wish)
+    assert blocks is not None
+    assert weighted_error(blocks, targets.horizon, wish) <= 1.001 * least
+
+
+# Known designs
+# ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("case", PLANNED, ids=lambda case: case["name"])
+def test_designs_are_as_good_as_known_ones(case: dict[str, Any]) -> None:
+    targets, horizon = dict(case["targets"]), case["horizon"]
+    lengths = tuple(calendar_lengths(case["tick_seconds"], horizon))
+    for name, ties in (("untied", False), ("tied", True)):
+        wish = Wish(lengths=lengths, ties=ties)
+        assert error(planned(targets, horizon, wish), horizon) <= 1.005 * case[name]
+
+
+def test_a_year_of_minutes() -> None:
+    lengths = tuple(calendar_lengths(60, 525_600))
+    plain = planned(YEAR, 525_600, Wish(lengths=lengths, ties=False))
+    assert error(plain, 525_600) <= 22.5
+    assert error(planned(YEAR, 525_600, Wish(lengths=lengths)), 525_600) <= 17.5
+
+
+def figure_deviation(blocks: fc.Blocks, length: int) -> float:
+    level = [each.length for each in blocks.levels].index(length)
+    return math.sqrt(blocks.figure_variance(level, len(blocks.levels[level].stages) - 1))
+
+
+def test_a_year_that_people_can_read() -> None:
+    blocks = planned(YEAR, 525_600, wish_for(525_600, 60))
+    assert error(blocks, 525_600) <= 18.0
+    assert figure_deviation(blocks, 60) <= 2.6
+    assert figure_deviation(blocks, 1440) <= 2.3
+    assert figure_deviation(blocks, 43_200) <= 0.65
+
+
+def test_a_year_for_days() -> None:
+    blocks = planned(YEAR, 525_600, wish_for(525_600, 60, in_steps(DAYS, 60, 525_600)))
+    assert figure_deviation(blocks, 1440) <= 0.5
+    assert error(blocks, 525_600) <= 19.2
+
+
+@pytest.mark.parametrize("case", PLANNED, ids=lambda case: case["name"])
+def test_hours_and_days_are_levels_and_cost_a_few_per_cent(case: dict[str, Any]) -> None:
+    horizon, tick, targets = case["horizon"], case["tick_seconds"], dict(case["targets"])
+    wish = wish_for(horizon, tick)
+    blocks = planned(targets, horizon, wish)
+    lengths = {level.length for level in blocks.levels}
+    assert {each // tick for each in (3600, 86_400) if tick < each <= horizon * tick / 2} <= lengths
+    assert error(blocks, horizon) <= 1.055 * case["tied"]
+
+
+@pytest.mark.parametrize("case", EARLIER[::10], ids=lambda case: str(case["horizon"]))
+def test_less_error_than_earlier_designs(case: dict[str, Any]) -> None:
+    """The campaign takes all 200 of them."""
+    horizon = case["horizon"]
+    blocks = planned(dict(case["targets"]), horizon, wish_for(horizon))
+    assert error(blocks, horizon) <= case["root_mean_squared_error"]
+
+
+# The promise
+# ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("seed", range(40))
+def test_no_target_is_exceeded(seed: int) -> None:
+    """The campaign takes 500 of them."""
+    chance = random.Random(seed)
+    targets, horizon = random_targets(chance)
+    blocks = planned(targets, horizon, wish_for(horizon, chance.choice([None, 1, 60, 3600])))
+    near = {max(0, min(horizon, age + by)) for age in targets for by in (-1, 0, 1)}
+    for age in {0, horizon, *near}:
+        assert blocks.loss(age) <= limit_at(targets, age)
+
+
+def test_the_check_sees_one_millionth_too_much() -> None:
+    targets = read_targets({60: 0.5, 1000: 2.0}, horizon=1000)
+    early = fc.Level(1, 0.5)
+    assert exceeded(fc.Blocks(early, fc.Level(60, 1.5, lag=61)), targets) is None
+    assert exceeded(fc.Blocks(early, fc.Level(60, 1.500001, lag=61)), targets) == 1000
+    assert exceeded(fc.Blocks(early, fc.Level(60, 0.000001, lag=60)), targets) == 60
+    late = fc.Level(1, 0.5, later=((61, 2.000001),))
+    assert exceeded(fc.Blocks(late), targets) == 1000
+
+
+def test_losses_are_the_decimals_that_people_write() -> None:
+    blocks = planned({0: 0.1, 10: 0.3, 100: 0.7}, 100, wish_for(100))
+    assert [blocks.loss_millionths(age) for age in (0, 10, 100)] == [100_000, 300_000, 700_000]
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_no_person_loses_more_than_the_targets(seed: int) -> None:
+    chance = random.Random(seed)
+    targets, horizon = random_targets(chance, longest=3.0)
+    events, steps = chance.randint(1, 5), chance.choice([None, 1, 2, 7, 50])
+    person = Person(events=events, steps=steps)
+    blocks = planned(targets, horizon, wish_for(horizon), person)
+    for age, limit in targets.items():
+        for first in {1, chance.randint(1, horizon), horizon}:
+            ages = [age] if steps is None else range(age, -1, -steps)
+            crowded = [first + age - each for each in ages for _ in range(events)]
+            assert blocks.loss_of(crowded, now=first + age) <= limit
+
+
+def test_a_delay_is_the_lag_of_the_first_level() -> None:
+    targets = read_targets({10: 0.5, 500: 2.0}, horizon=500, delay=7)
+    blocks = blocks_for(targets, wish_for(500))
+    assert blocks is not None
+    assert blocks.levels[0].lag == 7
+    assert blocks.loss(6) == 0.0
+    assert blocks.loss(10) <= 0.5
+    assert blocks.loss(500) <= 2.0
+
+
+def test_losses_without_any_noise() -> None:
+    blocks = planned({0: 500.0, 1000: 20_000.0}, 1000, wish_for(1000))
+    assert blocks.mse(1000) < 1e-100
+
+
+def test_tiny_losses_have_few_levels_or_none() -> None:
+    blocks = planned({5: 2e-6}, 1000, wish_for(1000))
+    assert 1 <= blocks.loss_millionths(1000) <= 2
+    assert blocks_for(read_targets({5: 9e-7}, horizon=1000), wish_for(1000)) is None
+    assert isinstance(fc.design({5: 9e-7}, horizon=1000), fc.Gradual)
+
+
+def test_the_longest_horizon() -> None:
+    longest = (1 << 60) - 1
+    blocks = planned({60: 0.5, longest: 4.0}, longest, wish_for(longest))
+    assert blocks.loss(60) <= 0.5
+    assert blocks.loss(longest) <= 4.0
+
+
+# Lengths
+# ------------------------------------------------------------------------------------------------
+def test_lengths_that_people_read() -> None:
+    minutes = calendar_lengths(60, 525_600)
+    assert minutes[:13] == [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60, 120]
+    assert {1440, 43_200, 518_400} <= set(minutes)
+    assert calendar_lengths(86_400, 40) == [1, 2, 3, 5, 6, 7, 10, 14, 15, 28, 30]
+    assert calendar_lengths(7.5, 1000) == []
+
+
+def test_lengths_around_figures_without_a_calendar() -> None:
+    wish = wish_for(525_600, figures={60: 3.0, 1440: 5.0})
+    assert {1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30, 60, 120, 1440} <= set(wish.lengths)
+
+
+def test_lengths_without_a_calendar() -> None:
+    assert plain_lengths(12) == [1, 2, 3, 4, 6, 8, 12]
+    assert wish_for(12, 7.5).lengths == (1, 2, 3, 4, 6, 8, 12)
+    assert len(plain_lengths(1 << 59)) <= 60
