@@ -40,7 +40,8 @@ async def sent(writer: asyncio.StreamWriter, data: bytes, seconds: float = 1.0) 
     for answers."""
     writer.write(data)
     with suppress(TimeoutError):
-        await asyncio.wait_for(writer.drain(), seconds)
+        async with asyncio.timeout(seconds):  # wait_for of Python 3.11 may lose a cancellation
+            await writer.drain()
 
 
 async def line_breaks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
