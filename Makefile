@@ -43,6 +43,7 @@ unit: $(VENV)/test programs
 
 bench-peers: $(VENV)/test $(VENV)/peers ## the same, beside every other library that installs
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.promise
 
 audit: $(VENV)/plots ## audit mechanisms as an outsider would, with pictures
 	mkdir -p out/audit

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.mechanisms.gaussian_law import mu_at
 from fadecount.mechanisms.noise_law import variance_of
-from fadecount.planning.blocks import DAYS, READABLE, blocks_for, wish_for
+from fadecount.planning.blocks import blocks_for, wish_for
 from fadecount.planning.request import read_targets
 
 HOUR, DAY, MONTH, YEAR = 60, 1440, 43_200, 525_600
@@ -62,10 +62,18 @@ class Row:
     hour: float | None
     day: float | None
     month: float | None
+    final_month: float | None
+    """The same 30 days, once they are 30 days old."""
 
 
-def _row(name: str, total: float | None, window: Callable[[int, int], float | None]) -> Row:
-    """A row from the variance of the live total and that of windows ``start + 1 .. end``."""
+def _row(
+    name: str,
+    total: float | None,
+    window: Callable[[int, int], float | None],
+    final_month: float | None = None,
+) -> Row:
+    """A row from the variance of the live total and that of windows ``start + 1 .. end``; only
+    what sharpens has another one for the final month."""
     means: dict[str, float | None] = {"total": total}
     for figure, length in FIGURES.items():
         starts = np.linspace(0, (YEAR - 2 * MONTH) // length, 25).astype(int) * length
@@ -73,6 +81,7 @@ def _row(name: str, total: float | None, window: Callable[[int, int], float | No
     minutes = range(7, DAY, 97)
     days = np.linspace(0, YEAR // DAY - 1, 12).astype(int) * DAY
     means["so_far"] = _mean([window(day, day + each) for day in map(int, days) for each in minutes])
+    means["final_month"] = means["month"] if final_month is None else final_month
     return Row(name=name, **{key: None if x is None else math.sqrt(x) for key, x in means.items()})
 
 
@@ -85,10 +94,11 @@ def _mean(values: list[float | None]) -> float | None:
 # ------------------------------------------------------------------------------------------------
 def blocks() -> Iterator[Row]:
     """Ours: for the total alone, for hours, days and months too, and mostly for days."""
-    targets = read_targets(PROMISE, horizon=YEAR)
-    for name, figures in (("the total", {}), ("all", READABLE), ("days", DAYS)):
-        mechanism = blocks_for(targets, wish_for(YEAR, 60, figures))
-        assert mechanism is not None
+    days = {HOUR: 10.0, DAY: 40.0, MONTH: 3.0}
+    wishes: dict[str, dict[int, float] | None] = {"the total": {}, "all": None, "days": days}
+    for name, figures in wishes.items():
+        mechanism = fc.design(PROMISE, horizon=YEAR, tick_seconds=60, figures=figures)
+        assert isinstance(mechanism, fc.Blocks)
         yield _blocks_row(f"blocks, for {name}", mechanism)
 
 
@@ -98,7 +108,8 @@ def _blocks_row(name: str, mechanism: fc.Blocks) -> Row:
         whole = end - start in FIGURES.values()  # read when its figure is out, not before
         return mechanism.window_variance(start, end, as_of=end + (max(lags) if whole else 0))
 
-    return _row(name, mechanism.mse(YEAR), window)
+    final = mechanism.window_variance(MONTH, 2 * MONTH, as_of=3 * MONTH + 1)
+    return _row(name, mechanism.mse(YEAR), window, final)
 
 
 def one_draw() -> Row:
@@ -350,11 +361,13 @@ def main(words: list[str] | None = None) -> int:
         print(text, file=sys.stderr)
 
     rows = [*blocks(), one_draw(), *trees(), *running_totals(), *gaussians(say)]
-    columns = ("total", "so_far", "hour", "day", "month")
-    print(f"{'standard error of':52}" + "".join(f"{each.replace('_', ' '):>9}" for each in columns))
+    columns = ("total", "so_far", "hour", "day", "month", "final_month")
+    print(
+        f"{'standard error of':52}" + "".join(f"{each.replace('_', ' '):>12}" for each in columns)
+    )
     for row in rows:
         cells = [getattr(row, each) for each in columns]
-        shown = "".join("        -" if cell is None else f"{cell:9.2f}" for cell in cells)
+        shown = "".join(f"{'-':>12}" if cell is None else f"{cell:12.2f}" for cell in cells)
         print(f"{row.name:52}{shown}")
     few = short()
     print("\nroot mean squared error of 61 running totals, epsilon 0.5")

@@ -11,6 +11,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.counters import Counter
+from fadecount.counters.grid import LARGEST_SUM, add_up
 from fadecount.counters.state import Parts, SavedState
 from tests.counters.scripted import ScriptedNoise, naive_outputs
 from tests.mechanisms.examples import ALL, SLOTTED
@@ -193,3 +194,16 @@ def test_a_failure_of_the_noise_changes_nothing(mechanism: fc.Mechanism, width: 
         except OSError:
             outputs.append(counter.step(each if width else 1))
     assert np.array_equal(outputs, naive_outputs(mechanism, inputs, width))
+
+
+def test_sums_that_do_not_fit_stay_at_the_limit() -> None:
+    """A sum that wrapped would differ by 2**64 with one event more or less, and no noise hides
+    that."""
+    largest = LARGEST_SUM + 1
+    sums = np.array([0, largest - 3, 5, largest])
+    add_up(sums, np.array([1, 1, 2, 3]), np.array([2, 2, 7, 1 << 40]))
+    np.testing.assert_array_equal(sums, [0, largest, 12, largest])
+    for count in (1023, 1024, 2048, 4096):  # at 2048 the plain sum is negative, at 4096 it is 0
+        sums = np.zeros(1, dtype=np.int64)
+        add_up(sums, np.zeros(count, dtype=np.int64), np.full(count, 1 << 52, dtype=np.int64))
+        assert sums[0] == min(largest, count << 52)

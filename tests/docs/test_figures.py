@@ -28,7 +28,8 @@ def test_the_readme_has_no_figures_of_other_tools() -> None:
 
 
 def test_the_noise_of_the_readme() -> None:
-    mechanism, plan = fc.Gradual(0.125), fc.design({24: 0.5, 720: 1.0, 8760: 2.0}, horizon=8760)
+    mechanism, planned = fc.Gradual(0.125), fc.plan({24: 0.5, 720: 1.0, 8760: 2.0}, tick=3600)
+    plan = next(each.mechanism for each in planned.options if each.name == "gradual 1")
     assert f"right to within {mechanism.window_interval(0, 8760)}." in read("README.md")
     assert f"e^1.75 = {math.ceil(10 * math.exp(mechanism.loss(8760))) / 10}" in read("README.md")
     error, width = plan.mse(8760) ** 0.5, plan.window_interval(0, 336)

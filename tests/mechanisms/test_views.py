@@ -261,6 +261,7 @@ class TestQuantiles:
         assert quantile((), 0.05) == 0
 
     def test_the_bound_holds(self) -> None:
+        assert chernoff([0.0], np.array([2.0]), np.array([1.0]), 0.01) == 0.0
         bound = chernoff(np.array([1.0]), np.array([2.0]), np.array([1.0]), 0.01)
         p = math.exp(-0.5)
         assert 2 * p ** (math.floor(bound) + 1) / (1 + p) < 0.01
