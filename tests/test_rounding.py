@@ -11,13 +11,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fadecount.mechanisms import scale_of
+from fadecount.mechanisms.loss import Loss
 from fadecount.rounding import (
     DUST,
     rounded_up,
     short_loss,
+    shown_chance,
     shown_factor,
     shown_loss,
-    shown_sureness,
 )
 
 LOSSES = st.floats(0.0, 1e6)
@@ -90,7 +91,7 @@ def test_what_follows_from_a_loss_is_never_shown_too_small(loss: float) -> None:
     with localcontext(prec=50):
         factor = Decimal(loss).exp()
         percent = 100 * factor / (1 + factor)
-    sure, change = shown_sureness(loss), shown_factor(loss)
+    sure, change = shown_chance(Loss(loss).certainty), shown_factor(loss)
     if not sure.startswith("over"):
         assert percent <= Decimal(sure.removesuffix(" %")) <= percent + 1
     if change.startswith("10^"):
@@ -104,7 +105,6 @@ def test_what_follows_from_a_loss_is_never_shown_too_small(loss: float) -> None:
     [
         (shown_loss, "unlimited"),
         (short_loss, "inf"),
-        (shown_sureness, "over 99.9 %"),
         (shown_factor, "inf"),
     ],
 )

@@ -34,7 +34,7 @@ def main(out: Path = PICTURE) -> int:
         inside = (batch.ticks >= first) & (batch.ticks < first + len(visits))
         np.add.at(visits, batch.ticks[inside] - first, batch.counts[inside])
 
-    mechanism = fc.design({24: 0.5, 720: 1.0, YEAR: 2.0}, horizon=YEAR)
+    mechanism = fc.Gradual(epsilon=0.1)  # what the plan of the README saves, up to rounding
     released = fc.Counter(mechanism).extend(visits)
     half_width = np.array(
         [mechanism.window_interval(0, step) for step in range(1, len(visits) + 1)]

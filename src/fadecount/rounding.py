@@ -63,16 +63,6 @@ def short_loss(loss: float) -> str:
     return f"{Decimal(rounded_up(loss, 2 - _exponent(loss)).replace(',', '')):.2e}"
 
 
-def shown_sureness(loss: float) -> str:
-    """How sure a fifty-fifty guess can become, and never shown as certain.
-
-    >>> [shown_sureness(each) for each in (0.0, 0.1, 0.58, 4.7, 20.0)]
-    ['50 %', '53 %', '65 %', '99.1 %', 'over 99.9 %']
-    """
-    chance = 1.0 / (1.0 + math.exp(-loss))
-    return shown_chance(max(chance, _ABOVE_HALF) if loss > 0 else chance)
-
-
 def shown_chance(certainty: float) -> str:
     """A chance of at least one half as a percentage, rounded up, and never shown as certain.
 
@@ -97,7 +87,6 @@ def shown_factor(loss: float) -> str:
     return rounded_up(math.exp(loss) * (_SAFE if loss else 1.0), 2)
 
 
-_ABOVE_HALF = math.nextafter(0.5, 1.0)
 _SAFE = 1.0 + 1e-14
 """Far more than the rounding of the few operations before it."""
 

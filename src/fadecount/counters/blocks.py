@@ -160,7 +160,8 @@ class BlockCounter(Counter):
         self._shares: dict[range, Any] = {group: 0 for group in mechanism.groups if group[1:]}
         self._covered = dict.fromkeys(self._shares, -1)
         first, *larger = self._levels
-        simple = first.length == 1 and first.lags == [0] and larger and not larger[0].wide
+        wide = any(self._levels[number].wide for number in first.group)
+        simple = first.length == 1 and first.lags == [0] and larger and not wide
         self._above = larger[0] if simple else None
         self._ahead = [level for level in (larger if simple else self._levels) if level.ahead]
         self._scalar, self._numerator, self._slope, self._whole = width is None, 0, 0, 1
