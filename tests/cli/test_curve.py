@@ -10,7 +10,8 @@ import pytest
 import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.mechanisms.exact_sum import sum_rounded_up
-from fadecount.rounding import shown_factor, shown_loss, shown_sureness
+from fadecount.mechanisms.loss import Loss
+from fadecount.rounding import shown_chance, shown_factor, shown_loss
 
 FADING = ["curve", "--epsilon", "0.1"]
 
@@ -137,7 +138,7 @@ def test_someone_who_comes_every_day(capsys: pytest.CaptureFixture[str]) -> None
     assert main(words) == 0
     words_said = " ".join(capsys.readouterr().out.split())
     assert f"at most ε = {shown_loss(found['loss_now'])} is lost by now" in words_said
-    assert f"at most {shown_sureness(found['loss_now'])} sure by now" in words_said
+    assert f"at most {shown_chance(Loss(found['loss_now']).certainty)} sure by now" in words_said
     assert f"a factor of at most {shown_factor(found['loss_now'])} by now" in words_said
 
 
