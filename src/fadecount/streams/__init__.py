@@ -6,12 +6,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fadecount.streams.chunks import Chunk
     from fadecount.streams.clock import ClockGuard, ClockReading, ClockState
     from fadecount.streams.description import Description
     from fadecount.streams.fence import Fence, FileFence, ServerFence, fence_from
+    from fadecount.streams.figures import Closed, FigureRows
     from fadecount.streams.forks import StreamLoss
     from fadecount.streams.inputs import Batch, Intake, ReadPosition
+    from fadecount.streams.published import Figures, Published
     from fadecount.streams.reader import Reader
     from fadecount.streams.releases import Monotone, Releases
     from fadecount.streams.seal import Plain, Seal, Sealed, seal_from
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     from fadecount.streams.stream import Stream
     from fadecount.streams.ticks import Ticks
     from fadecount.streams.unit import Unit
-    from fadecount.streams.windows import WindowCalendar, Windows
+    from fadecount.streams.windows import WindowCalendar
 
 _NAMES = {
-    "chunks": ("Chunk",),
+    "figures": ("Closed", "FigureRows"),
     "clock": ("ClockGuard", "ClockReading", "ClockState"),
     "description": ("Description",),
     "fence": ("Fence", "FileFence", "ServerFence", "fence_from"),
@@ -35,23 +36,27 @@ _NAMES = {
     "stream": ("Stream",),
     "ticks": ("Ticks",),
     "unit": ("Unit",),
-    "windows": ("WindowCalendar", "Windows"),
+    "published": ("Figures", "Published"),
+    "windows": ("WindowCalendar",),
 }
 """The public names of each module."""
 
 __all__ = [
     "Batch",
-    "Chunk",
     "ClockGuard",
     "ClockReading",
     "ClockState",
+    "Closed",
     "Description",
     "Fence",
+    "FigureRows",
+    "Figures",
     "FileFence",
     "Intake",
     "Monotone",
     "Plain",
     "PostgresStore",
+    "Published",
     "ReadPosition",
     "Reader",
     "Releases",
@@ -65,7 +70,6 @@ __all__ = [
     "Ticks",
     "Unit",
     "WindowCalendar",
-    "Windows",
     "fence_from",
     "seal_from",
 ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fadecount.errors import ClockError
-from fadecount.streams.chunks import Chunk
+from fadecount.streams.figures import Closed
 from fadecount.streams.stream import Stream
 from fadecount.streams.ticks import Ticks
 
@@ -84,7 +84,7 @@ class ClockGuard:
             return ClockReading(state=ClockState.BEHIND, due=None, text=text)
         return ClockReading(state=ClockState.FINE, due=due if due >= open_tick else None)
 
-    def close_due(self, stream: Stream, now: float) -> list[Chunk]:
+    def close_due(self, stream: Stream, now: float) -> list[Closed]:
         """Close the ticks that are over at ``now``, also those missed in a downtime, and return
         their releases.
 

@@ -24,7 +24,8 @@ TABLES: Mapping[str, str] = {
         first_tick BIGINT, last_tick BIGINT, published_tick BIGINT, steps BIGINT NOT NULL,
         width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
         forks TEXT NOT NULL, secret {bytes} NOT NULL, digest {bytes} NOT NULL,
-        retain_seconds BIGINT, kept_tick BIGINT, compacted_tick BIGINT""",
+        midnights TEXT, voids TEXT NOT NULL, retain_seconds BIGINT, kept TEXT NOT NULL,
+        joined TEXT NOT NULL""",
     "deleted": """
         name TEXT PRIMARY KEY, last_tick BIGINT NOT NULL, uid TEXT NOT NULL,
         description TEXT NOT NULL, steps BIGINT NOT NULL, deleted_at BIGINT NOT NULL""",
@@ -32,7 +33,7 @@ TABLES: Mapping[str, str] = {
         token TEXT PRIMARY KEY, role TEXT NOT NULL, stream TEXT, label TEXT NOT NULL,
         created BIGINT NOT NULL, expires BIGINT, digest TEXT NOT NULL""",
     "key_blocks": """
-        stream BIGINT NOT NULL, position BIGINT NOT NULL, names TEXT NOT NULL,
+        stream BIGINT NOT NULL, position BIGINT NOT NULL, names TEXT NOT NULL, step BIGINT NOT NULL,
         PRIMARY KEY (stream, position)""",
     "state": """
         stream BIGINT NOT NULL, kind BIGINT NOT NULL, number BIGINT NOT NULL,
@@ -47,20 +48,33 @@ TABLES: Mapping[str, str] = {
     "positions": """
         stream BIGINT NOT NULL, source TEXT NOT NULL, body {bytes} NOT NULL,
         PRIMARY KEY (stream, source)""",
-    "releases": """
-        stream BIGINT NOT NULL, first_tick BIGINT NOT NULL, ticks BIGINT NOT NULL,
+    "ratchets": """
+        stream BIGINT NOT NULL, kind BIGINT NOT NULL, number BIGINT NOT NULL,
+        body {bytes} NOT NULL, PRIMARY KEY (stream, kind, number)""",
+    "embargo": """
+        stream BIGINT NOT NULL, level BIGINT NOT NULL, stage BIGINT NOT NULL,
+        first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL, public_tick BIGINT NOT NULL,
+        body {bytes} NOT NULL, PRIMARY KEY (stream, level, stage, end_tick)""",
+    "figures": """
+        stream BIGINT NOT NULL, level BIGINT NOT NULL, stage BIGINT NOT NULL,
+        first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL, blocks BIGINT NOT NULL,
         width BIGINT NOT NULL, body {bytes} NOT NULL, digest {bytes} NOT NULL,
-        PRIMARY KEY (stream, first_tick)""",
+        PRIMARY KEY (stream, level, stage, first_tick)""",
 }
 """The columns of each table. ``streams`` holds each stream's status; ``state`` and ``inputs`` hold
-true counts; only ``releases`` is for readers."""
+true counts, ``ratchets`` noise that is drawn ahead, ``embargo`` figures before their time; only
+``figures`` is for readers. Who writes and destroys each row: docs/data.md."""
 
 INDEXES: Mapping[str, str] = {
     "inputs_by_stream": "inputs (stream, id)",
     "seen_by_tick": "seen (stream, tick)",
+    "embargo_by_tick": "embargo (stream, public_tick)",
 }
 
-STREAM_TABLES = ("key_blocks", "state", "inputs", "seen", "persons", "positions", "releases")
+STREAM_TABLES = (
+    *("key_blocks", "state", "ratchets", "inputs", "seen", "persons", "positions", "embargo"),
+    "figures",
+)
 """The tables whose rows belong to a stream, by its number in the column ``stream``."""
 
 

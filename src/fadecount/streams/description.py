@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from fadecount.errors import ParameterError, StoreError, bad_parameter
-from fadecount.mechanisms import Mechanism, require_planned_tick, require_running_totals
+from fadecount.mechanisms import Blocks, Mechanism, require_planned_tick
+from fadecount.streams.calendar import block_lengths
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import ONE_EVENT, Unit
 
@@ -47,12 +48,21 @@ class Description:
                 "a fadecount mechanism",
                 "such as fadecount.Gradual(epsilon=0.1)",
             )
-        require_running_totals(self.mechanism)
         require_planned_tick(self.mechanism, self.ticks.tick_seconds)
+        if isinstance(self.mechanism, Blocks):
+            block_lengths(self.mechanism, self.ticks)
         if not isinstance(self.unit, Unit):
             raise bad_parameter(
                 "unit", self.unit, "a fadecount.streams.Unit", "such as Unit(of='person', events=3)"
             )
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The lengths of the levels as people say them, smallest first: ``1m``, ``1h``, ``1d``.
+        None for running totals."""
+        if not isinstance(self.mechanism, Blocks):
+            return ()
+        return tuple(length.name for length in block_lengths(self.mechanism, self.ticks))
 
     @property
     def sensitivity(self) -> int:

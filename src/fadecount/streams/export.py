@@ -20,14 +20,16 @@ from fadecount.streams.description import Description
 from fadecount.streams.ticks import Ticks, iso_times
 
 if TYPE_CHECKING:
+    from fadecount.streams.published import Figures
     from fadecount.streams.releases import Releases
-    from fadecount.streams.windows import Windows
 
 COLUMNS = ("stream", "start", "key", "value", "low", "high")
-WINDOW_COLUMNS = ("stream", "start", "end", "key", "value", "low", "high", "partial")
+FIGURE_COLUMNS = (
+    *("stream", "start", "end", "key", "value", "low", "high", "status", "published"),
+)
 Table = dict[str, NDArray[Any]]
 """Columns of one length; times are Unix seconds."""
-TIMES = ("start", "end")
+TIMES = ("start", "end", "published")
 SUFFIXES = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 
 
@@ -122,10 +124,9 @@ class ReleaseWriter:
         for piece in pieces:
             self._write(releases_table([piece], keys, self._ticks), self._ticks.zone)
 
-    def write_windows(self, windows: Windows, keys: Sequence[str], zone: str) -> None:
-        """Write the counts of windows, with the ends of the windows and whether they are
-        partial."""
-        self._write(windows_table(windows, keys), zone)
+    def write_figures(self, figures: Figures, keys: Sequence[str], zone: str) -> None:
+        """Write the counts of slots of time, with their ends, status and time of publication."""
+        self._write(figures_table(figures, keys), zone)
 
     def _write(self, table: Table, zone: str) -> None:
         if self._kind == "parquet":
@@ -207,30 +208,31 @@ def releases_table(pieces: Iterable[Releases], keys: Sequence[str], ticks: Ticks
     return dict(zip(COLUMNS[1:], columns, strict=True))
 
 
-def windows_table(
-    windows: Windows, keys: Sequence[str], positions: Sequence[int] | None = None
+def figures_table(
+    figures: Figures, keys: Sequence[str], positions: Sequence[int] | None = None
 ) -> Table:
-    """Windows as columns: start, end, key, value, low, high, partial; without keys that were
-    not declared yet.
+    """Figures as columns: start, end, key, value, low, high, status, published; without keys that
+    were not declared in time.
 
     ``positions`` chooses the keys (default: all of them).
     """
     chosen = [
         at
         for at in (range(len(keys)) if positions is None else positions)
-        if at < windows.values.shape[1]
+        if at < figures.values.shape[1]
     ]
-    width, known = len(chosen), windows.known[:, chosen].ravel()
+    width, known = len(chosen), figures.known[:, chosen].ravel()
     columns = (
-        np.repeat(windows.starts, width),
-        np.repeat(windows.ends, width),
-        np.tile(np.array(keys, dtype=object)[chosen], len(windows)),
-        windows.values[:, chosen].ravel(),
-        windows.low[:, chosen].ravel(),
-        windows.high[:, chosen].ravel(),
-        np.repeat(windows.partial, width),
+        np.repeat(figures.starts, width),
+        np.repeat(figures.ends, width),
+        np.tile(np.array(keys, dtype=object)[chosen], len(figures)),
+        figures.values[:, chosen].ravel(),
+        figures.low[:, chosen].ravel(),
+        figures.high[:, chosen].ravel(),
+        np.repeat(np.array(figures.shown_status, dtype=object), width),
+        np.repeat(figures.published, width),
     )
-    return {name: column[known] for name, column in zip(WINDOW_COLUMNS[1:], columns, strict=True)}
+    return {name: column[known] for name, column in zip(FIGURE_COLUMNS[1:], columns, strict=True)}
 
 
 def table_rows(stream: str, table: Table, zone: str) -> Iterator[tuple[object, ...]]:

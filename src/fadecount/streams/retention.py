@@ -1,21 +1,25 @@
-"""Retention and compaction: old releases are removed after a time, and those that stay are kept in
-fewer rows.
+"""Retention and joining: old figures are removed after a time, others are kept in fewer rows.
 
-Only rows of releases change, in short transactions while a stream runs. What losses and intervals
+Only rows of figures change, in short transactions while a stream runs. What losses and intervals
 depend on stays: the state, the description, when the stream began, how many steps it has, the
 fence. What was published stays published: observers keep it, and every loss counts it. When
-something is removed depends on the clock of the releases alone, never on events.
+something is removed depends on the clock of the stream alone, never on events.
+
+Figures of blocks stay at least until the last stage of the larger block is out that holds them;
+those of the largest blocks stay for ever. So totals, and figures of the larger blocks, stay exact.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fadecount.mechanisms import ANNOUNCED, Blocks
 from fadecount.streams.audit_log import Act
-from fadecount.streams.chunks import CELLS, Chunk, read_chunks, write_chunks
 from fadecount.streams.database import Database
+from fadecount.streams.figures import CELLS, FigureRows, read_figures, write_figures
 from fadecount.streams.status import Status
 
 if TYPE_CHECKING:
@@ -24,97 +28,167 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE = 256
 """Rows that one transaction removes or joins."""
 
-MOST_TICKS = 4096
-"""The most ticks of a joined row: it is read and checked as a whole."""
+MOST_BLOCKS = 4096
+"""The most blocks of a joined row: it is read and checked as a whole."""
 
-FRESH_TICKS = 512
-"""The last ticks of a stream, which are not joined yet."""
+FRESH_BLOCKS = 512
+"""The last figures of a level, which are not joined yet."""
 
 _STEPS = 64
-"""Releases are removed at most so many times per retention period, not at every tick."""
+"""Figures are removed at most so many times per retention period, not at every tick."""
 
 NEEDS_UPKEEP = (
-    "SELECT name FROM streams WHERE retain_seconds IS NOT NULL "
-    "OR published_tick - COALESCE(compacted_tick, kept_tick, first_tick) >= ? ORDER BY name"
+    "SELECT name FROM streams WHERE steps >= ? OR retain_seconds IS NOT NULL ORDER BY name"
 )
 
 
-def first_tick_to_keep(status: Status) -> int | None:
-    """The first tick that the retention of a stream keeps; None if it keeps everything there is.
-    The last tick always stays."""
-    last, kept = status.published_tick, status.kept_from
-    if status.retain_seconds is None or last is None or kept is None or last < kept:
-        return None
-    ticks = status.description.ticks
+def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
+    """For each level the first tick whose figures the retention of a stream keeps; the same as now
+    if it keeps all that is there. The last figure always stays."""
+    now, last = kept_ticks(status), status.published_tick
+    first, ticks = status.first_tick, status.description.ticks
+    if status.retain_seconds is None or last is None or first is None or last < first:
+        return now
     limit = ticks.start_seconds(last + 1) - status.retain_seconds
-    cut = ticks.at(limit)
-    cut = min(last, cut + 1 if ticks.start_seconds(cut) < limit else cut)
+    cut = min(last, max(first, ticks.first_from(limit)))
     pace = max(1, status.retain_seconds // ticks.tick_seconds // _STEPS)
-    return cut if cut - kept >= pace else None
+    mechanism, calendar = status.description.mechanism, status.calendar
+    if not isinstance(mechanism, Blocks) or calendar is None:
+        return (cut,) if cut - now[0] >= pace else now
+    cuts = []
+    for level, kept in enumerate(now):
+        wanted = kept
+        if level + 1 < len(mechanism.levels):
+            out = last + 1 - first - mechanism.levels[level + 1].stages[-1].lag
+            wanted = calendar.frontier(level + 1, min(cut - first, max(0, out)))
+            for void, end in status.voids:  # the children of a void block stand for it
+                if void == level + 1 and end <= wanted:
+                    wanted = calendar.frontier(level + 1, end - 1)
+            wanted += first
+        cuts.append(wanted if wanted - kept >= pace else kept)
+    return tuple(cuts)
 
 
-def remove_some(context: Context, status: Status, cut: int) -> None:
-    """Remove releases before the tick ``cut``, at most ``ROWS_AT_ONCE`` rows of them."""
-    database = context.database
-    rows = database.query(
-        "SELECT first_tick, ticks FROM releases WHERE stream = ? AND first_tick < ? ORDER BY"
-        " first_tick LIMIT ?",
-        (status.id, cut, ROWS_AT_ONCE),
-    )
-    end = int(rows[-1][0] + rows[-1][1]) if rows else cut
-    until = min(cut, end)
+def kept_ticks(status: Status) -> tuple[int, ...]:
+    """For each level the first tick whose figures were not removed."""
+    mechanism = status.description.mechanism
+    levels = len(mechanism.levels) if isinstance(mechanism, Blocks) else 1
+    return status.kept or (status.first_tick or 0,) * levels
+
+
+def remove_some(context: Context, status: Status, cuts: tuple[int, ...]) -> None:
+    """Remove figures before the ticks ``cuts`` of their levels, at most ``ROWS_AT_ONCE`` rows."""
+    database, kept = context.database, list(kept_ticks(status))
+    level = next(number for number, cut in enumerate(cuts) if cut > kept[number])
+    cut, mechanism = cuts[level], status.description.mechanism
     with database.transaction():
-        rest = list(read_chunks(database, status.id, until, end - 1))
-        database.change(
-            "DELETE FROM releases WHERE stream = ? AND first_tick < ?", (status.id, until)
-        )
-        # the part of the last row that stays
-        write_chunks(database, [(status.id, chunk) for chunk in rest])
-        database.change("UPDATE streams SET kept_tick = ? WHERE id = ?", (until, status.id))
-        if until == cut:
+        for number, stage in _stored_with(mechanism, level):
+            rows = database.query(
+                "SELECT first_tick, end_tick FROM figures WHERE stream = ? AND level = ? AND"
+                " stage = ? AND first_tick < ? ORDER BY first_tick LIMIT ?",
+                (status.id, number, stage, cut, ROWS_AT_ONCE),
+            )
+            if len(rows) == ROWS_AT_ONCE:
+                cut = min(cut, int(rows[-1][1]))
+        for number, stage in _stored_with(mechanism, level):
+            crossing = [
+                each
+                for each in read_figures(database, status.id, number, stage, cut - 1, cut)
+                if each.first_tick < cut < each.end_tick
+            ]
+            database.change(
+                "DELETE FROM figures WHERE stream = ? AND level = ? AND stage = ? AND first_tick"
+                " < ?",
+                (status.id, number, stage, cut),
+            )
+            # the part of the last row that stays
+            write_figures(database, [(status.id, _from(each, cut, status)) for each in crossing])
+        kept[level] = cut
+        database.change("UPDATE streams SET kept = ? WHERE id = ?", (json.dumps(kept), status.id))
+        if cut == cuts[level]:
             before = status.description.ticks.shown(cut)
-            context.audit_log.record(Act.RELEASES_REMOVED, status.description.name, before=before)
+            context.audit_log.record(
+                Act.RELEASES_REMOVED, status.description.name, level=level, before=before
+            )
 
 
-def join_some(database: Database, status: Status, compacted: int | None) -> bool:
-    """Join the next rows of consecutive ticks with the same keys into one; whether there may be
-    more to join."""
-    kept, last = status.kept_from, status.published_tick
-    if kept is None or last is None:
-        return False
-    begin = kept if compacted is None else max(compacted, kept)
-    end = last - FRESH_TICKS
-    if end - begin < FRESH_TICKS:
-        return False
-    rows = database.query(
-        "SELECT first_tick, ticks, width FROM releases WHERE stream = ? AND first_tick >= ? AND"
-        " first_tick <= ? ORDER BY first_tick LIMIT ?",
-        (status.id, begin, end, ROWS_AT_ONCE),
+def _stored_with(mechanism: object, level: int) -> list[tuple[int, int]]:
+    """The (level, stage) of the figures that go together with those of a level."""
+    if not isinstance(mechanism, Blocks):
+        return [(0, 0)]
+    stages = [(level, stage) for stage in range(len(mechanism.levels[level].stages))]
+    if level + 1 < len(mechanism.levels) and mechanism.levels[level + 1].tied:
+        stages.append((level + 1, ANNOUNCED))
+    return stages
+
+
+def _from(rows: FigureRows, tick: int, status: Status) -> FigureRows:
+    """The part of some rows from a tick on, at which a block begins."""
+    calendar, first = status.calendar, status.first_tick or 0
+    skip = tick - rows.first_tick
+    if calendar is not None:
+        skip = calendar.count(rows.level, rows.first_tick - first, tick - first)
+    return FigureRows(
+        level=rows.level,
+        stage=rows.stage,
+        first_tick=tick,
+        end_tick=rows.end_tick,
+        values=rows.values[skip:],
     )
-    if not rows:
+
+
+def join_some(database: Database, status: Status) -> bool:
+    """Join the next rows of adjacent blocks with the same keys into one; whether there may be more
+    to join."""
+    ((text,),) = database.query("SELECT joined FROM streams WHERE id = ?", (status.id,))
+    joined = {(level, stage): tick for level, stage, tick in json.loads(text)}
+    mechanism = status.description.mechanism
+    levels = range(len(mechanism.levels) if isinstance(mechanism, Blocks) else 1)
+    for place in {place for level in levels for place in _stored_with(mechanism, level)}:
+        if _join(database, status, place, joined):
+            return True
+    return False
+
+
+def _join(
+    database: Database,
+    status: Status,
+    place: tuple[int, int],
+    joined: dict[tuple[int, int], int],
+) -> bool:
+    rows = database.query(
+        "SELECT first_tick, end_tick, blocks, width FROM figures WHERE stream = ? AND level = ? AND"
+        " stage = ? AND first_tick >= ? ORDER BY first_tick LIMIT ?",
+        (status.id, *place, joined.get(place, status.first_tick or 0), FRESH_BLOCKS + ROWS_AT_ONCE),
+    )
+    rows = rows[:-FRESH_BLOCKS]
+    if len(rows) < 2:
         return False
-    first, ticks, width = rows[0]
-    count, joined = ticks, 1
-    for start, more, keys in rows[1:]:
+    first, end, count, width = rows[0]
+    for start, until, more, keys in rows[1:]:
         if (
-            start != first + count
+            start != end
             or keys != width
-            or count + more > MOST_TICKS
+            or count + more > MOST_BLOCKS
             or (count + more) * width > CELLS
         ):
             break
-        count, joined = count + more, joined + 1
+        end, count = until, count + more
     with database.transaction():
-        if joined > 1:
-            values = [
-                chunk.values for chunk in read_chunks(database, status.id, first, first + count - 1)
-            ]
+        if end != rows[0][1]:
+            parts = list(read_figures(database, status.id, *place, first, end))
             database.change(
-                "DELETE FROM releases WHERE stream = ? AND first_tick >= ? AND first_tick < ?",
-                (status.id, first, first + count),
+                "DELETE FROM figures WHERE stream = ? AND level = ? AND stage = ? AND first_tick"
+                " >= ? AND first_tick < ?",
+                (status.id, *place, first, end),
             )
-            write_chunks(database, [(status.id, Chunk(first, np.concatenate(values)))])
-        database.change(
-            "UPDATE streams SET compacted_tick = ? WHERE id = ?", (first + count, status.id)
-        )
+            values = np.concatenate([each.values for each in parts])
+            level, stage = place
+            whole = FigureRows(
+                level=level, stage=stage, first_tick=first, end_tick=end, values=values
+            )
+            write_figures(database, [(status.id, whole)])
+        joined[place] = end
+        text = json.dumps([(*each, tick) for each, tick in joined.items()])
+        database.change("UPDATE streams SET joined = ? WHERE id = ?", (text, status.id))
     return True

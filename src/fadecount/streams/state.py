@@ -1,5 +1,13 @@
-"""A counter's parts in a store: only what changed is written, and what is read back is checked as a
-whole."""
+"""What a stream counts with, in a store: only what changed is written, and what is read back is
+checked as a whole.
+
+A stream of blocks is a :class:`~fadecount.counters.figures.FigureMaker`: the counts of its open
+blocks are rows of ``state``, and noise that is drawn ahead for ties is in ``ratchets``. Any other
+stream is a :class:`~fadecount.counters.Counter`, whose parts are rows of ``state``.
+
+Backups leave the ratchets out. A stream that comes back without them has lost its noise ahead: its
+open tied blocks are void.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +17,36 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fadecount.counters import Counter
 from fadecount.counters.counter import counter_of, parts_of
-from fadecount.counters.state import Parts, Row
+from fadecount.counters.figures import FigureMaker, OpenBlock
+from fadecount.counters.state import Parts
 from fadecount.errors import StoreError
-from fadecount.noise import NoiseSource
+from fadecount.mechanisms import Blocks, Mechanism
+from fadecount.noise import NoiseSource, Ratchet
 from fadecount.streams.database import Database
+from fadecount.streams.figures import next_public_tick
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys, read_status
 
-TOTAL, TAIL, DELAYED = 0, 1, 2
+TOTAL, TAIL, DELAYED, OPEN = 0, 1, 2, 3
+"""Kinds in ``state``: the sum, the noise of a level, the input of a step that is still delayed; the
+open block of a level."""
+NOISE, CHILDREN = 4, 5
+"""Kinds in ``ratchets``: the noise of the open block of a level; that of its children to come."""
 Name = tuple[int, int]
-"""Kind and number: the level of a tail, the step of a delayed input."""
+"""Kind and number."""
+Machine = Counter | FigureMaker
+_TABLES = dict.fromkeys((TOTAL, TAIL, DELAYED, OPEN), "state") | dict.fromkeys(
+    (NOISE, CHILDREN), "ratchets"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Rows of the table ``state`` to write, and those to remove."""
+    """Rows to write (stream, kind, number, body), and those to remove (stream, kind, number)."""
 
     written: list[tuple[int, int, int, bytes]]
     gone: list[tuple[int, int, int]]
@@ -43,69 +63,123 @@ class StoredState:
         self.keys: tuple[str, ...] = ()
         self._fixed: tuple[object, object, str] = (None, None, "")
         """The description, the keys, and the digest of both."""
+        self.next_public: int | None = None
+        """The end of the tick with which the next figure under embargo becomes public."""
 
-    def load(self, status: Status, source: NoiseSource | None) -> Counter:
-        """The counter as it was committed. Raises if anything is missing, altered or from another
-        commit."""
-        rows = self._database.query(
-            "SELECT kind, number, body FROM state WHERE stream = ?", (self._stream,)
-        )
+    def load(self, status: Status, source: NoiseSource | None) -> Machine:
+        """What was committed. Raises if anything is missing, altered or from another commit.
+
+        A stream of blocks without its ratchets has lost its noise ahead: see :meth:`lacks_noise`.
+        """
+        rows = [
+            row
+            for table in ("state", "ratchets")
+            for row in self._database.query(
+                f"SELECT kind, number, body FROM {table} WHERE stream = ?",  # noqa: S608 - constants
+                (self._stream,),
+            )
+        ]
         self.keys = read_keys(self._database, self._stream)
+        self.next_public = next_public_tick(self._database, self._stream)
         self._bodies, self._digests = {}, {}
         for kind, number, body in rows:
             self._digests[kind, number] = _digest(body)
         if self.digest(status) != status.digest:
             raise StoreError("state is damaged or incomplete; take an intact copy of the store")
         for kind, number, body in rows:
-            row = self._seal.open(body, self._about(kind, number))
-            self._bodies[kind, number] = row + bytes(8 * status.width - len(row))
+            self._bodies[kind, number] = self._seal.open(body, self._about(kind, number))
         try:
-            return counter_of(status.description.mechanism, self._parts(status.steps), source)
+            if isinstance(status.description.mechanism, Blocks):
+                return self._maker(status.description.mechanism, status, source)
+            return counter_of(status.description.mechanism, self._parts(status), source)
         except (KeyError, ValueError) as error:
             raise StoreError(
                 "state does not fit its time; take an intact copy of the store"
             ) from error
 
-    def _parts(self, steps: int) -> Parts:
-        rows = {
-            name: np.frombuffer(body, dtype="<i8").astype(np.int64)
-            for name, body in self._bodies.items()
-        }
+    def _parts(self, status: Status) -> Parts:
+        for name, body in self._bodies.items():  # keys that were declared since
+            self._bodies[name] = body + bytes(8 * status.width - len(body))
+        rows = {name: _numbers(body) for name, body in self._bodies.items()}
         numbers = {
             kind: sorted(number for of, number in rows if of == kind) for kind in (TAIL, DELAYED)
         }
         return Parts(
-            time=steps,
+            time=status.steps,
             total=rows[TOTAL, 0],
             delayed=[rows[DELAYED, number] for number in numbers[DELAYED]],
             tails=[rows[TAIL, number] for number in numbers[TAIL]],
         )
 
-    def changes(self, counter: Counter) -> Changes:
+    def _maker(self, mechanism: Blocks, status: Status, source: NoiseSource | None) -> FigureMaker:
+        blocks = {}
+        for kind, level in sorted(self._bodies):
+            if kind == OPEN:
+                start, end, void, *_ = numbers = _numbers(self._bodies[kind, level])
+                blocks[level] = OpenBlock(
+                    start=int(start), end=int(end), void=bool(void), count=numbers[3:].copy()
+                )
+        calendar = status.calendar or mechanism.calendar
+        maker = FigureMaker(
+            mechanism, calendar, status.width, source, time=status.steps, open_blocks=blocks
+        )
+        if not self._has_ratchets():
+            return maker
+        for group in mechanism.groups:
+            for level in group if len(group) > 1 else ():
+                block = blocks.get(level)
+                if block is None or block.void:
+                    continue
+                if (NOISE, level) in self._bodies:  # none for a child of a void block
+                    noise = _numbers(self._bodies[NOISE, level]).reshape(-1, block.width)
+                    block.noise = [row.copy() for row in noise]
+                if mechanism.levels[level].tied:
+                    block.children = maker.saved_children(
+                        level, self._bodies.get((CHILDREN, level))
+                    )
+        return maker
+
+    def _has_ratchets(self) -> bool:
+        return any(_TABLES[kind] == "ratchets" for kind, _ in self._bodies)
+
+    def lacks_noise(self, maker: FigureMaker) -> bool:
+        """Whether a tied block is open that has neither its noise nor is void."""
+        return any(
+            maker.mechanism.levels[level].tied and not block.void and block.children is None
+            for level, block in maker.open.items()
+        )
+
+    def changes(self, machine: Machine) -> Changes:
         """What changed since the last time. It must be written (:func:`write_state`) with the new
         :meth:`digest`.
 
-        The sum is always written: a write only when it changes would reveal whether events
-        occurred, even under a seal.
+        What counts may have changed is always written: a write only when it changes would reveal
+        whether events occurred, even under a seal.
         """
         new = {
-            name: row.astype("<i8", copy=False).tobytes() for name, row in _named(parts_of(counter))
+            name: row.astype("<i8", copy=False).tobytes() if isinstance(row, np.ndarray) else row
+            for name, row in _named(machine)
         }
+        always = (
+            {(OPEN, level) for level in machine.touched}
+            if isinstance(machine, FigureMaker)
+            else {(TOTAL, 0)}
+        )
         gone = [name for name in self._bodies if name not in new]
         for name in gone:
             del self._digests[name]
         written = []
         for name, row in new.items():
-            if name[0] == TOTAL or self._bodies.get(name) != row:
+            if name in always or self._bodies.get(name) != row:
                 body = self._seal.close(row, self._about(*name))
                 self._digests[name] = _digest(body)
                 written.append((self._stream, *name, body))
         self._bodies = new
         return Changes(written, [(self._stream, *name) for name in gone])
 
-    def save(self, counter: Counter) -> None:
+    def save(self, machine: Machine) -> None:
         """Write what changed; see :meth:`changes`."""
-        write_state(self._database, [self.changes(counter)])
+        write_state(self._database, [self.changes(machine)])
 
     def sign(self, name: str) -> Status:
         """Write the digest of the stream's status, of ``keys`` and of the parts, as they are now,
@@ -122,45 +196,73 @@ class StoredState:
             body = seal.close(row, self._about(*name))
             self._digests[name] = _digest(body)
             self._database.change(
-                "UPDATE state SET body = ? WHERE stream = ? AND kind = ? AND number = ?",
+                f"UPDATE {_TABLES[name[0]]} SET body = ? WHERE stream = ? AND kind = ? AND"  # noqa: S608
+                " number = ?",
                 (body, self._stream, *name),
             )
 
     def digest(self, status: Status) -> bytes:
-        """One digest of what the stream is, its status, its keys and every stored part."""
+        """One digest of what the stream is, its status, its keys and every part in ``state``."""
         description, keys = status.description, self.keys
         if self._fixed[0] is not description or self._fixed[1] is not keys:
             text = json.dumps((description.to_json(), keys)).encode()
             self._fixed = description, keys, _digest(text).hex()
         ticks = (status.first_tick, status.last_tick, status.steps, status.width)
+        blocks = (status.midnights and status.midnights.to_json(), sorted(status.voids))
         whole = hashlib.blake2b(
-            json.dumps((status.uid, self._fixed[2], *ticks)).encode(), digest_size=32
+            json.dumps((status.uid, self._fixed[2], *ticks, *blocks)).encode(), digest_size=32
         )
         for kind, number in sorted(self._digests):
-            whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
+            if _TABLES[kind] == "state":
+                whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
         return whole.digest()
 
     def _about(self, kind: int, number: int) -> str:
         return f"{self._uid}/state/{kind}/{number}"
 
 
+def new_machine(mechanism: Mechanism, width: int, source: NoiseSource | None = None) -> Machine:
+    """What a new stream of so many keys counts with."""
+    if isinstance(mechanism, Blocks):
+        return FigureMaker(mechanism, mechanism.calendar, width, source)
+    return Counter(mechanism, shape=(width,))
+
+
 def write_state(database: Database, changes: Sequence[Changes]) -> None:
     """Write the changed parts of some streams, inside a transaction."""
-    gone = [each for some in changes for each in some.gone]
-    database.change_many("DELETE FROM state WHERE stream = ? AND kind = ? AND number = ?", gone)
-    database.change_many(
-        "INSERT INTO state (stream, kind, number, body) VALUES (?, ?, ?, ?) "
-        "ON CONFLICT (stream, kind, number) DO UPDATE SET body = excluded.body",
-        [each for some in changes for each in some.written],
-    )
+    for table in ("state", "ratchets"):
+        gone = [row for each in changes for row in each.gone if _TABLES[row[1]] == table]
+        written = [row for each in changes for row in each.written if _TABLES[row[1]] == table]
+        database.change_many(
+            f"DELETE FROM {table} WHERE stream = ? AND kind = ? AND number = ?",  # noqa: S608
+            gone,
+        )
+        database.change_many(
+            f"INSERT INTO {table} (stream, kind, number, body) VALUES (?, ?, ?, ?) ON CONFLICT"  # noqa: S608
+            " (stream, kind, number) DO UPDATE SET body = excluded.body",
+            written,
+        )
 
 
-def _named(parts: Parts) -> Iterator[tuple[Name, Row]]:
-    yield (TOTAL, 0), parts.total
-    for level, tail in enumerate(parts.tails):
-        yield (TAIL, level), tail
-    for age, row in enumerate(reversed(parts.delayed)):
-        yield (DELAYED, parts.time - age), row
+def _named(machine: Machine) -> Iterator[tuple[Name, NDArray[np.int64] | bytes]]:
+    if isinstance(machine, Counter):
+        parts = parts_of(machine)
+        yield (TOTAL, 0), parts.total
+        for level, tail in enumerate(parts.tails):
+            yield (TAIL, level), tail
+        for age, row in enumerate(reversed(parts.delayed)):
+            yield (DELAYED, parts.time - age), row
+        return
+    for level, block in machine.open.items():
+        yield (OPEN, level), np.concatenate([[block.start, block.end, block.void], block.count])
+        if block.noise is not None:
+            yield (NOISE, level), np.concatenate(block.noise)
+        if isinstance(block.children, Ratchet):
+            yield (CHILDREN, level), block.children.state
+
+
+def _numbers(body: bytes) -> NDArray[np.int64]:
+    return np.frombuffer(body, dtype="<i8").astype(np.int64)
 
 
 def _digest(body: bytes) -> bytes:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadecount.errors import StoreError
+from fadecount.mechanisms import Blocks
+from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
 from fadecount.streams.database import Database, placeholders
 from fadecount.streams.description import Description
 from fadecount.streams.forks import Forks, StreamLoss
@@ -31,13 +33,26 @@ class Status:
     previous_commit_id: str | None
     forks: Forks
     digest: bytes
+    midnights: Midnights | None = None
+    voids: frozenset[tuple[int, int]] = frozenset()
+    """(level, end) of the blocks whose figures are never made."""
     retain_seconds: int | None = None
-    kept_tick: int | None = None
+    kept: tuple[int, ...] = ()
+    """For each level, the first tick whose figures were not removed; empty if none were."""
 
     @property
     def kept_from(self) -> int | None:
-        """The first tick whose release is still there; None before the stream has begun."""
-        return self.first_tick if self.kept_tick is None else self.kept_tick
+        """The first tick whose smallest figure is still there; None before the stream has
+        begun."""
+        return self.kept[0] if self.kept else self.first_tick
+
+    @property
+    def calendar(self) -> BlockCalendar | None:
+        """The blocks of the stream's levels; None for running totals, and before it has begun."""
+        mechanism = self.description.mechanism
+        if self.first_tick is None or not isinstance(mechanism, Blocks):
+            return None
+        return calendar_of(mechanism, self.description.ticks, self.first_tick, self.midnights)
 
     @property
     def published_steps(self) -> int:
@@ -68,7 +83,7 @@ class Status:
 _NAMES_SHOWN = 20
 _COLUMNS = (
     "id, name, uid, description, first_tick, last_tick, published_tick, steps, width, "
-    "commit_id, previous_commit_id, forks, digest, retain_seconds, kept_tick"
+    "commit_id, previous_commit_id, forks, digest, midnights, voids, retain_seconds, kept"
 )
 
 
@@ -99,7 +114,8 @@ def _statuses(database: Database, condition: str, values: Sequence[Any]) -> list
 
 
 def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
-    first, last, published, steps, width, commit_id, previous, forks, digest, retain, kept = rest
+    first, last, published, steps, width, commit_id, previous, forks, digest, *more = rest
+    midnights, voids, retain, kept = more
     return Status(
         id=number,
         uid=uid,
@@ -113,8 +129,12 @@ def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
         previous_commit_id=previous,
         forks=tuple(map(_integer, json.loads(forks))),
         digest=bytes(digest),
+        midnights=None if midnights is None else Midnights.from_json(midnights),
+        voids=frozenset(
+            (operator.index(level), operator.index(end)) for level, end in json.loads(voids)
+        ),
         retain_seconds=_integer(retain),
-        kept_tick=_integer(kept),
+        kept=tuple(map(operator.index, json.loads(kept))),
     )
 
 
@@ -140,6 +160,7 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
             after.steps,
             after.commit_id,
             after.previous_commit_id,
+            after.midnights and after.midnights.to_json(),
             after.digest,
             before.id,
             before.commit_id,
@@ -149,7 +170,8 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
     ]
     return database.change_many(
         "UPDATE streams SET first_tick = ?, last_tick = ?, published_tick = ?, steps = ?, commit_id"
-        " = ?, previous_commit_id = ?, digest = ? WHERE id = ? AND commit_id = ? AND digest = ?",
+        " = ?, previous_commit_id = ?, midnights = ?, digest = ? WHERE id = ? AND commit_id = ? AND"
+        " digest = ?",
         rows,
     )
 
@@ -176,13 +198,22 @@ def read_keys(database: Database, stream: int) -> tuple[str, ...]:
         ) from error
 
 
-def write_keys(database: Database, stream: int, first: int, names: Sequence[str]) -> None:
-    """Write names from a position on, as one block.
+def key_steps(database: Database, stream: int) -> list[tuple[int, int]]:
+    """(position, step) of the first of the keys that were declared together, and after how many
+    steps that was."""
+    sql = "SELECT position, step FROM key_blocks WHERE stream = ? ORDER BY position"
+    return [(int(position), int(step)) for position, step in database.query(sql, (stream,))]
+
+
+def write_keys(
+    database: Database, stream: int, first: int, names: Sequence[str], step: int = 0
+) -> None:
+    """Write names from a position on, as one block, declared after so many steps.
 
     A block is one row: with a row and an index entry for each name, 10^5 names in no order would
     take seconds.
     """
     database.change(
-        "INSERT INTO key_blocks (stream, position, names) VALUES (?, ?, ?)",
-        (stream, first, json.dumps(names)),
+        "INSERT INTO key_blocks (stream, position, names, step) VALUES (?, ?, ?, ?)",
+        (stream, first, json.dumps(names), step),
     )

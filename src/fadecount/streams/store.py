@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Self
 
 from fadecount.checks import require_integer
-from fadecount.counters import Counter
 from fadecount.errors import ParameterError, StoreError, bad_parameter
 from fadecount.mechanisms import Mechanism
 from fadecount.noise import unpredictable
@@ -27,18 +26,20 @@ from fadecount.streams.fence import (
     recover,
     shared_fate,
 )
+from fadecount.streams.figures import reseal_embargo
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
 from fadecount.streams.reader import Reader
 from fadecount.streams.retention import (
-    FRESH_TICKS,
+    FRESH_BLOCKS,
     NEEDS_UPKEEP,
-    first_tick_to_keep,
+    first_ticks_to_keep,
     join_some,
+    kept_ticks,
     remove_some,
 )
 from fadecount.streams.seal import Plain, Seal
 from fadecount.streams.sqlite import SQLiteDatabase
-from fadecount.streams.state import StoredState
+from fadecount.streams.state import StoredState, new_machine
 from fadecount.streams.status import Status, lock_streams, read_status, stream_names, write_keys
 from fadecount.streams.stream import Context, Stream
 from fadecount.streams.ticks import Ticks
@@ -105,11 +106,10 @@ class Store:
         names = checked_keys(keys)
         _check_retention(description, retain_seconds)
         database, name = self._database, description.name
-        counter = Counter(description.mechanism, shape=(len(names),))
         creation = f"create {name}"
         database.lock(creation, _CREATION_SECONDS)  # another process may be creating the same one
         try:
-            self._create(description, names, counter, start_tick, retain_seconds)
+            self._create(description, names, start_tick, retain_seconds)
         finally:
             database.unlock(creation)
         return self.open(name)
@@ -118,7 +118,6 @@ class Store:
         self,
         description: Description,
         names: Sequence[str],
-        counter: Counter,
         start_tick: int | None,
         retain: int | None,
     ) -> None:
@@ -146,7 +145,10 @@ class Store:
                 "forks": "[]",
                 "secret": new_secret(context.seal, uid),
                 "digest": b"",
+                "voids": "[]",
                 "retain_seconds": retain,
+                "kept": "[]",
+                "joined": "[]",
             }
             database.change(
                 f"INSERT INTO streams ({', '.join(row)}) VALUES ({placeholders(list(row))})",  # noqa: S608
@@ -155,7 +157,7 @@ class Store:
             status = read_status(database, name)
             write_keys(database, status.id, 0, names)
             state = StoredState(database, context.seal, uid, status.id)
-            state.save(counter)
+            state.save(new_machine(description.mechanism, len(names)))
             state.keys = tuple(names)
             state.sign(name)
             context.audit_log.record(Act.STREAM_CREATED, name, keys=len(names))
@@ -299,18 +301,15 @@ class Store:
         """Remove or join some old releases of a stream, in one short transaction; whether there may
         be more to do."""
         status = read_status(self._database, name)
-        cut = first_tick_to_keep(status)
-        if cut is not None:
-            remove_some(self._context, status, cut)
+        cuts = first_ticks_to_keep(status)
+        if cuts != kept_ticks(status):
+            remove_some(self._context, status, cuts)
             return True
-        ((compacted,),) = self._database.query(
-            "SELECT compacted_tick FROM streams WHERE id = ?", (status.id,)
-        )
-        return join_some(self._database, status, compacted)
+        return join_some(self._database, status)
 
     def needing_upkeep(self) -> list[str]:
         """The streams for which :meth:`upkeep` may have something to do."""
-        return [name for (name,) in self._database.query(NEEDS_UPKEEP, (2 * FRESH_TICKS,))]
+        return [name for (name,) in self._database.query(NEEDS_UPKEEP, (2 * FRESH_BLOCKS,))]
 
     def rotate(self, seal: Seal) -> None:
         """Seal all state and accepted inputs with another key (or none), in one transaction. No
@@ -330,6 +329,7 @@ class Store:
                 state.load(status, None)
                 state.reseal(seal)
                 state.sign(status.description.name)
+                reseal_embargo(self._database, context.seal, seal, status)
                 reseal_inputs(self._database, context.seal, seal, status.uid, status.id)
             self._database.change(
                 "UPDATE about SET value = ? WHERE name = 'seal'", (seal.fingerprint,)

@@ -3,6 +3,7 @@ publishes them."""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,15 +14,24 @@ from numpy.typing import NDArray
 
 from fadecount.counters import Counter
 from fadecount.counters.counter import counter_of, parts_of
+from fadecount.counters.figures import FigureMaker, Made
 from fadecount.counters.grid import add_up
 from fadecount.counters.state import widened
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
 from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
-from fadecount.streams.chunks import CELLS, Chunk, write_chunks
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.description import checked_keys
 from fadecount.streams.fence import Fence, publish, recover
+from fadecount.streams.figures import (
+    CELLS,
+    Closed,
+    FigureRows,
+    hold_back,
+    next_public_tick,
+    take_public,
+    write_figures,
+)
 from fadecount.streams.inputs import (
     Intake,
     batches_are_due,
@@ -31,8 +41,9 @@ from fadecount.streams.inputs import (
     take_inputs,
 )
 from fadecount.streams.seal import Seal
-from fadecount.streams.state import StoredState, write_state
+from fadecount.streams.state import Machine, StoredState, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
+from fadecount.streams.ticks import DAY, Ticks
 
 LARGEST_GAP = 50_000_000
 """The most empty ticks that are closed in one call; a wider gap is treated as a wrong clock."""
@@ -64,7 +75,7 @@ class Stream(Intake):
         self._context, self._name = context, name
         self._status: Status
         self._guard = threading.RLock()
-        self._loaded: tuple[Counter, StoredState] | None = None
+        self._loaded: tuple[Machine, StoredState] | None = None
         self._load()
         super().__init__(context.database, context.seal, self._status, context.checkpoint)
 
@@ -87,21 +98,24 @@ class Stream(Intake):
 
     def declare(self, names: Iterable[str]) -> None:
         """Declare more keys, all or none of them. They begin at zero, with noise of the same law as
-        the others."""
+        the others; in a stream of blocks with the next block of each level."""
         with self._guard:
             self._declare(checked_keys(names, frozenset(self.keys)))
 
     def _declare(self, new: Sequence[str]) -> None:
         context = self._context
-        with self._changing() as (counter, state):
+        with self._changing() as (machine, state):
             status, known = self._status, len(state.keys)
             mechanism, name = status.description.mechanism, status.description.name
             with context.database.transaction():
                 self._check_unchanged(status)
-                write_keys(context.database, status.id, known, new)
-                parts = widened(mechanism, parts_of(counter), len(new), context.noise)
-                counter = counter_of(mechanism, parts, context.noise)
-                state.save(counter)
+                write_keys(context.database, status.id, known, new, status.steps)
+                if isinstance(machine, FigureMaker):
+                    machine.width += len(new)
+                else:
+                    parts = widened(mechanism, parts_of(machine), len(new), context.noise)
+                    machine = counter_of(mechanism, parts, context.noise)
+                state.save(machine)
                 state.keys = (*state.keys, *new)
                 keys = len(state.keys)
                 context.database.change(
@@ -110,10 +124,10 @@ class Stream(Intake):
                 status = state.sign(name)
                 context.checkpoint("declare written")
                 context.audit_log.record(Act.KEYS_DECLARED, name, new_keys=len(new), keys=keys)
-            self._loaded, self._status = (counter, state), status
+            self._loaded, self._status = (machine, state), status
             self.positions = {key: at for at, key in enumerate(state.keys)}
 
-    def close_through(self, tick: int, *, largest_gap: int = LARGEST_GAP) -> list[Chunk]:
+    def close_through(self, tick: int, *, largest_gap: int = LARGEST_GAP) -> list[Closed]:
         """Close the open tick and every later one up to ``tick``, and return their releases."""
         self._recover()
         nothing = np.empty((0, self._status.width), dtype=np.int64)
@@ -134,8 +148,8 @@ class Stream(Intake):
         )
         nothing = np.empty((0, self._status.width), dtype=np.int64)
         return sum(
-            len(chunk.values)
-            for chunk in self.release(last, nothing, largest_gap=last - begin + 2, through=last)
+            closed.last_tick - closed.first_tick + 1
+            for closed in self.release(last, nothing, largest_gap=last - begin + 2, through=last)
         )
 
     def release(
@@ -146,7 +160,7 @@ class Stream(Intake):
         largest_gap: int = LARGEST_GAP,
         through: int | None = None,
         noted: int | None = None,
-    ) -> Iterator[Chunk]:
+    ) -> Iterator[Closed]:
         """Close all ticks up to ``through`` (by default the last of ``inputs``, which holds a row
         of counts per tick from ``first_tick`` on). Ticks without a row are empty. Events that were
         added count in the first tick closed here.
@@ -154,7 +168,7 @@ class Stream(Intake):
         ``inputs`` are sums, so the caller is responsible for the unit: no event may add more than
         its amount, and a person no more than :meth:`persons_counted` leaves.
 
-        Each chunk that is yielded is committed and published. Stopping between two of them loses
+        What is yielded is committed and published. Stopping between two of them loses
         nothing. Where persons are protected, ``noted`` is :attr:`persons_noted` from before the
         inputs were capped. If events of persons were accepted since, the cap would not hold, and an
         ``InputError`` is raised.
@@ -183,7 +197,7 @@ class Stream(Intake):
             begin += count
             noted = None if noted is None else 0
 
-    def _close(self, first: int, rows: NDArray[np.int64], noted: int | None) -> Chunk:
+    def _close(self, first: int, rows: NDArray[np.int64], noted: int | None) -> Closed:
         (outcome,) = _close_together([_Closing(self, first, rows)], noted)
         if isinstance(outcome, FenceError):
             raise outcome
@@ -192,7 +206,7 @@ class Stream(Intake):
                 pass
         return outcome
 
-    def leaves_old_rows(self, closed: Chunk) -> bool:
+    def leaves_old_rows(self, closed: Closed) -> bool:
         """Whether there may be something for :meth:`drop_old_rows`, after these ticks were
         closed."""
         description, ticks = self.description, range(closed.first_tick, closed.last_tick + 1)
@@ -219,10 +233,15 @@ class Stream(Intake):
             raise AlreadyReleasedError(
                 f"stream {status.description.name!r} has moved on; close its open tick only"
             )
-        last = first + count - 1
+        first = first if status.first_tick is None else status.first_tick
+        last = first + status.steps + count - 1
+        calendar = replace(status, first_tick=first).calendar
         return replace(
             status,
-            first_tick=first if status.first_tick is None else status.first_tick,
+            first_tick=first,
+            midnights=None
+            if calendar is None
+            else calendar.reaching(status.steps + count).midnights,
             last_tick=last,
             steps=status.steps + count,
             commit_id=unpredictable(16).hex(),
@@ -235,15 +254,15 @@ class Stream(Intake):
             raise _changed(status)
 
     @contextmanager
-    def _changing(self) -> Iterator[tuple[Counter, StoredState]]:
+    def _changing(self) -> Iterator[tuple[Machine, StoredState]]:
         """Yields the counter for a change that is stored; if that fails, the state in memory is
         dropped."""
         with self._guard:
-            counter, state = self._loaded or self._load()
+            machine, state = self._loaded or self._load()
             self._loaded = None
-            yield counter, state
+            yield machine, state
             if self._loaded is None:
-                self._loaded = counter, state
+                self._loaded = machine, state
 
     def _recover(self) -> None:
         """After an error, read the status from the store again before using it."""
@@ -251,13 +270,27 @@ class Stream(Intake):
             if self._loaded is None:
                 self._load()
 
-    def _load(self) -> tuple[Counter, StoredState]:
+    def _load(self) -> tuple[Machine, StoredState]:
         context = self._context
         self._status = status = recover(context, self._name)
         state = StoredState(context.database, context.seal, status.uid, status.id)
-        counter = state.load(status, context.noise)
-        self._loaded = counter, state
-        return counter, state
+        machine = state.load(status, context.noise)
+        if isinstance(machine, FigureMaker) and state.lacks_noise(machine):
+            self._status = self._void(machine, state)
+        self._loaded = machine, state
+        return machine, state
+
+    def _void(self, maker: FigureMaker, state: StoredState) -> Status:
+        """Give up the open tied blocks: the noise that was drawn ahead for them is lost."""
+        context, status = self._context, self._status
+        with context.database.transaction():
+            self._check_unchanged(status)
+            voids = sorted(status.voids | set(maker.destroy_noise_ahead()))
+            context.database.change(
+                "UPDATE streams SET voids = ? WHERE id = ?", (json.dumps(voids), status.id)
+            )
+            state.save(maker)
+            return state.sign(self._name)
 
 
 def _changed(status: Status) -> StoreError:
@@ -266,7 +299,7 @@ def _changed(status: Status) -> StoreError:
     )
 
 
-def close_together(wanted: Sequence[tuple[Stream, int]]) -> list[Chunk | FenceError]:
+def close_together(wanted: Sequence[tuple[Stream, int]]) -> list[Closed | FenceError]:
     """Close the open tick of several streams of one store and every later one up to a given tick
     each, in one transaction.
 
@@ -301,7 +334,7 @@ class _Closing:
 
 def _close_together(
     closings: Sequence[_Closing], noted: int | None = None
-) -> list[Chunk | FenceError]:
+) -> list[Closed | FenceError]:
     """The transaction of a tick, for some streams of one store: draw, store, commit; then move the
     fence; then publish."""
     context = closings[0].stream._context
@@ -321,21 +354,21 @@ def _close_together(
         for each, outcome in zip(closings, outcomes, strict=True):
             if not isinstance(outcome, FenceError):
                 each.stream._status = outcome
-    results: list[Chunk | FenceError] = []
-    for each, (_, chunk), outcome in zip(closings, written, outcomes, strict=True):
+    results: list[Closed | FenceError] = []
+    for each, (_, closed), outcome in zip(closings, written, outcomes, strict=True):
         if isinstance(outcome, FenceError):
             each.stream._loaded = None
-        results.append(outcome if isinstance(outcome, FenceError) else chunk)
+        results.append(outcome if isinstance(outcome, FenceError) else closed)
     return results
 
 
 def _draw_and_store(
     context: Context,
     closings: Sequence[_Closing],
-    loaded: Sequence[tuple[Counter, StoredState]],
+    loaded: Sequence[tuple[Machine, StoredState]],
     noted: int | None,
-) -> list[tuple[Status, Chunk]]:
-    """Inside a transaction: take the inputs, draw noise, write state, releases and status.
+) -> list[tuple[Status, Closed]]:
+    """Inside a transaction: take the inputs, draw noise, write state, figures and status.
 
     A few statements for all streams together. They are in the order of the streams' numbers, in
     which accepting locks rows too.
@@ -353,21 +386,86 @@ def _draw_and_store(
             )
     taken = take_inputs(database, context.seal, before)
     checkpoint("inputs taken")
-    chunks, changes = [], []
-    for each, status, (counter, _) in zip(closings, before, loaded, strict=True):
+    closed, changes = [], []
+    for each, status, (machine, state) in zip(closings, after, loaded, strict=True):
         add_up(each.rows[0], slice(None), taken[status.id])
-        chunks.append(Chunk(each.first, np.asarray(counter.extend(each.rows), dtype=np.int64)))
+        figures = (
+            _totals(machine, each)
+            if isinstance(machine, Counter)
+            else _figures(context, machine, state, status, each)
+        )
+        last = each.first + len(each.rows) - 1
+        closed.append(Closed(first_tick=each.first, last_tick=last, figures=figures))
         checkpoint("noise drawn")
-    for at, (counter, state) in enumerate(loaded):
-        changes.append(state.changes(counter))
+    for at, (machine, state) in enumerate(loaded):
+        changes.append(state.changes(machine))
         after[at] = replace(after[at], digest=state.digest(after[at]))
     write_state(database, changes)
     checkpoint("state written")
     if write_statuses(database, zip(before, after, strict=True)) != len(closings):
         raise _changed(before[0])
-    write_chunks(database, zip((status.id for status in before), chunks, strict=True))
-    checkpoint("releases written")
-    return list(zip(after, chunks, strict=True))
+    write_figures(
+        database,
+        [
+            (status.id, figure)
+            for status, each in zip(before, closed, strict=True)
+            for figure in each.figures
+        ],
+    )
+    checkpoint("figures written")
+    return list(zip(after, closed, strict=True))
+
+
+def _totals(counter: Counter, closing: _Closing) -> tuple[FigureRows, ...]:
+    """The running totals after each of the ticks."""
+    values = np.asarray(counter.extend(closing.rows), dtype=np.int64)
+    first, end = closing.first, closing.first + len(values)
+    return (FigureRows(level=0, stage=0, first_tick=first, end_tick=end, values=values),)
+
+
+def _figures(
+    context: Context, maker: FigureMaker, state: StoredState, after: Status, closing: _Closing
+) -> tuple[FigureRows, ...]:
+    """The figures that become public with the ticks: of blocks that end now, and from the embargo.
+    Those that are not public yet are stored under embargo."""
+    calendar, database = after.calendar, context.database
+    assert calendar is not None
+    maker.calendar = calendar
+    np.minimum(closing.rows, largest_count(after.description.ticks), out=closing.rows)
+    first, end = calendar.first_tick, closing.first + len(closing.rows)
+    public: list[FigureRows] = []
+    if state.next_public is not None and state.next_public <= end:
+        public = take_public(database, context.seal, after, end)
+    waiting: list[tuple[int, FigureRows]] = []
+    for made in maker.close(closing.rows):
+        due = int(np.searchsorted(made.public, end - first, side="right"))
+        if due:
+            public.append(_rows_of(made, slice(0, due), first))
+        waiting += [
+            (first + int(made.public[at]), _rows_of(made, slice(at, at + 1), first))
+            for at in range(due, len(made.ends))
+        ]
+    hold_back(database, context.seal, after, waiting)
+    if waiting or (state.next_public is not None and state.next_public <= end):
+        state.next_public = next_public_tick(database, after.id)
+    return tuple(public)
+
+
+def _rows_of(made: Made, part: slice, first_tick: int) -> FigureRows:
+    starts, ends = made.starts[part], made.ends[part]
+    return FigureRows(
+        level=made.level,
+        stage=made.stage,
+        first_tick=first_tick + int(starts[0]),
+        end_tick=first_tick + int(ends[-1]),
+        values=made.values[part],
+    )
+
+
+def largest_count(ticks: Ticks) -> int:
+    """The most that a tick of a stream of blocks counts under one key: no sum over 200 years can
+    pass 2**61."""
+    return (1 << 61) // (200 * 366 * DAY // ticks.tick_seconds + 1)
 
 
 def _check_inputs(inputs: NDArray[np.int64], width: int) -> None:

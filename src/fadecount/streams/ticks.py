@@ -105,12 +105,17 @@ class Ticks:
             )
         return _EPOCH_TIME + timedelta(seconds=seconds)
 
+    def starts_of(self, ticks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """When ticks begin, in Unix seconds."""
+        if self._local is None:
+            return ticks * self.tick_seconds
+        distinct, inverse = np.unique(ticks, return_inverse=True)
+        seconds = [self.start_seconds(tick) for tick in distinct.tolist()]
+        return np.array(seconds, dtype=np.int64)[inverse]
+
     def starts(self, first: int, count: int) -> NDArray[np.int64]:
         """When so many ticks from ``first`` on begin, in Unix seconds."""
-        if self._local is None:
-            return np.arange(first, first + count, dtype=np.int64) * self.tick_seconds
-        seconds = [self.start_seconds(tick) for tick in range(first, first + count)]
-        return np.array(seconds, dtype=np.int64)
+        return self.starts_of(np.arange(first, first + count, dtype=np.int64))
 
     def shown(self, tick: int) -> str:
         """When a tick begins, as people and files write it: ISO 8601 in UTC."""

@@ -1,0 +1,344 @@
+"""The figures of block counters on any calendar, without live totals: what a durable stream runs.
+
+State between two steps: for each level its open block (:class:`OpenBlock`). When a block ends, the
+figures of all its stages are made, its count is added to the open count of the block above, and
+forgotten. So a block is the sum of its children by construction, and no true count outlives its
+block.
+
+Ties need noise that is drawn ahead: that of an open tied block and of its open child, and a ratchet
+(:mod:`fadecount.noise.ratchet`) for the children to come. It can be destroyed
+(:meth:`FigureMaker.destroy_noise_ahead`): then the open tied blocks are *void*. Their figures are
+never made; those of their children are, with noise of their own.
+
+In a step, in this order: blocks open and announce their differences, the input is counted, blocks
+end. Many steps are taken at once: noises in bulk from the largest level down, then counts from the
+smallest up.
+
+A block has as many counts as there were keys when it opened. A key that is declared later begins
+with the next block of each level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.mechanisms import ANNOUNCED, Blocks, scale_of
+from fadecount.mechanisms.views import Calendar
+from fadecount.noise import Ahead, Chain, Named, NoiseSource, Ratchet, SystemNoise
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenBlock:
+    """A block of the steps ``start + 1 .. end`` that has begun and not ended.
+
+    ``count`` is what was counted so far for each key, without the smaller open blocks in it.
+    ``noise`` (for each stage, of blocks in a tied group) and ``children`` (of tied blocks) are
+    drawn ahead.
+    """
+
+    start: int
+    end: int
+    count: Rows
+    noise: list[Rows] | None = None
+    children: Ahead | None = None
+    void: bool = False
+
+    @property
+    def width(self) -> int:
+        """How many keys there were when the block opened."""
+        return len(self.count)
+
+
+class Made(NamedTuple):
+    """Figures of adjacent blocks of a level, at one stage (or the differences they announced).
+
+    Block ``i`` holds the steps up to ``ends[i]``, from ``starts[i] + 1`` on, and becomes public
+    after step ``public[i]``. ``values`` has the shape (blocks, keys).
+    """
+
+    level: int
+    stage: int
+    starts: Rows
+    ends: Rows
+    public: Rows
+    values: Rows
+
+
+class FigureMaker:
+    """Counts steps into the open blocks of a calendar, and makes the figures of those that end.
+
+    It does not publish: of what it returns, only the part that is public by now may be shown, and
+    nothing before it is stored. Not safe for several threads.
+    """
+
+    def __init__(
+        self,
+        mechanism: Blocks,
+        calendar: Calendar,
+        width: int,
+        source: NoiseSource | None = None,
+        *,
+        time: int = 0,
+        open_blocks: Mapping[int, OpenBlock] | None = None,
+    ) -> None:
+        self.mechanism, self.calendar, self.width = mechanism, calendar, width
+        self.time = time
+        self.open: dict[int, OpenBlock] = dict(open_blocks or {})
+        self.touched: frozenset[int] = frozenset()
+        """The levels whose open block could have got counts in the last call, or opened."""
+        self._source = SystemNoise() if source is None else source
+        self._numbers = range(len(mechanism.levels))
+        self._chains = [
+            Chain(number, [scale_of(stage.epsilon, 0) for stage in level.stages])
+            for number, level in enumerate(mechanism.levels)
+        ]
+
+    def saved_children(self, level: int, state: bytes | None) -> Ahead:
+        """The noises of the children to come of the open block of a tied level, from a saved
+        ratchet; for noise that has names, from the next child's. Another state is refused with a
+        ``ValueError``."""
+        law, width = self._chains[level - 1].sharpest, self.open[level].width
+        if not isinstance(self._source, SystemNoise):
+            begun = self.calendar.end(level - 1, self.time)
+            child = int(self.calendar.count(level - 1, 0, begun)) + 1
+            return Named(self._source, law, level - 1, child, width)
+        if state is None:
+            raise ValueError("the state of a ratchet is missing")
+        return Ratchet(law, width, state)
+
+    def destroy_noise_ahead(self) -> list[tuple[int, int]]:
+        """Forget all noise that is drawn ahead. Returns (level, end) of the blocks that are void
+        from now on: those that had announced a difference."""
+        void = []
+        for number, block in self.open.items():
+            block.noise = block.children = None
+            if self.mechanism.levels[number].tied and not block.void:
+                block.void = True
+                void.append((number, block.end))
+        return void
+
+    def close(self, counts: Rows) -> list[Made]:
+        """Count so many steps, a row of counts (one for each key) for each. Returns the figures of
+        the blocks that ended, and the differences that blocks announced when they opened.
+
+        The counts must be so small that no sum of them can wrap.
+        """
+        made: list[Made] = []
+        if len(counts):
+            after = self.time + len(counts)
+            spans = [self._span(number, after) for number in self._numbers]
+            noises: list[list[Rows]] = [[] for _ in self._numbers]
+            for group in self.mechanism.groups:
+                self._draw(group, spans, noises, made)
+            self._count(counts, spans, noises, made)
+            self.time = after
+        return made
+
+    def _span(self, number: int, after: int) -> _Span:
+        ends = self.calendar.edges(number, self.time, after)
+        starts = ends[ends < after]
+        if number not in self.open:
+            starts = np.concatenate([[self.time], starts])
+        return _Span(self.open.get(number), starts, ends)
+
+    # Noise, from the largest level down
+    # --------------------------------------------------------------------------------------------
+    def _draw(
+        self, group: range, spans: list[_Span], noises: list[list[Rows]], made: list[Made]
+    ) -> None:
+        """Open the blocks of a group, and find the noises of those that end: for each level and
+        stage an array in the shape (blocks, keys)."""
+        if len(group) == 1:  # noise is drawn when a block ends
+            span = spans[group[0]]
+            noises[group[0]] = self._fresh(group[0], span.begin(self.time), len(span.ends))
+            self._open_last(group[0], span)
+            return
+        opened: list[Rows] = []
+        for number in reversed(group):
+            span = spans[number]
+            if number == group[-1]:
+                opened = self._fresh(number, span.starts, len(span.starts))
+            everything = opened
+            if span.before is not None:
+                waiting = span.before.noise or self._fresh(number, span.before.start, 1)
+                everything = [
+                    np.concatenate([self._padded(old), new])
+                    for old, new in zip(waiting, opened, strict=True)
+                ]
+            noises[number] = [rows[: len(span.ends)] for rows in everything]
+            ahead = [rows[-1].copy() for rows in opened] if span.stays_open else None
+            children = None
+            if number > group[0]:
+                below, children = self._tie(number, span, opened[0], spans[number - 1].starts, made)
+                opened = [below]
+            self._open_last(number, span, ahead, children)
+
+    def _tie(
+        self, number: int, span: _Span, own: Rows, below: Rows, made: list[Made]
+    ) -> tuple[Rows, Ahead | None]:
+        """Announce the differences of the tied blocks that open, with the noises ``own``. Returns
+        the noises of their children and of those of an older block that begin at ``below``, and of
+        the children still to come of the block that stays open."""
+        older = 0 if span.before is None else int(np.searchsorted(below, span.before.end))
+        rows, children = [self._next_children(number, span.before, older)], None
+        differences = own.copy()
+        whole = len(span.starts) - span.stays_open
+        if whole:
+            places = np.searchsorted(below, span.starts[:whole])
+            until = len(below)
+            if span.stays_open:
+                until = int(np.searchsorted(below, span.starts[whole]))
+            (some,) = self._fresh(number - 1, below[older : older + 1], until - older)
+            differences[:whole] -= np.add.reduceat(some, places - older, axis=0)
+            rows.append(some)
+        if span.stays_open:
+            start = int(span.starts[-1])
+            end = int(self.calendar.end(number, start + 1))
+            children = self._children(number, start)
+            differences[-1] -= children.total(int(self.calendar.count(number - 1, start, end)))
+            begun = len(below) - int(np.searchsorted(below, start))
+            rows.append(self._rows([children.next() for _ in range(begun)]))
+        if len(span.starts):
+            ends = np.asarray(self.calendar.end(number, span.starts + 1))
+            made.append(Made(number, ANNOUNCED, span.starts, ends, span.starts + 1, differences))
+        return np.concatenate(rows), children
+
+    def _next_children(self, number: int, block: OpenBlock | None, count: int) -> Rows:
+        """The noises of the next children of an open tied block; for a void one, and for keys that
+        it does not have, new ones."""
+        if block is None or not count:
+            return self._rows([])
+        child = int(self.calendar.frontier(number - 1, self.time))
+        fresh = child if block.children is None or block.width < self.width else None
+        rows = self._rows([])
+        if fresh is not None:
+            (rows,) = self._fresh(number - 1, fresh, count)
+            rows = rows.copy()
+        if block.children is not None:
+            ahead = np.array([block.children.next() for _ in range(count)], dtype=np.int64)
+            if fresh is None:
+                return ahead.reshape(count, self.width)
+            rows[:, : block.width] = ahead.reshape(count, block.width)
+        return rows
+
+    def _children(self, number: int, start: int) -> Ahead:
+        """The noises of the children of the tied block that opens at ``start``."""
+        law = self._chains[number - 1].sharpest
+        if isinstance(self._source, SystemNoise):
+            return Ratchet(law, self.width)
+        child = int(self.calendar.count(number - 1, 0, start)) + 1
+        return Named(self._source, law, number - 1, child, self.width)
+
+    def _fresh(self, number: int, first: Any, count: int) -> list[Rows]:
+        """New noises of so many adjacent blocks, the first of which begins at ``first``: for each
+        stage an array in the shape (blocks, keys)."""
+        if not count:
+            return [self._rows([]) for _ in self.mechanism.levels[number].stages]
+        start = int(np.ravel(first)[0])
+        block = int(self.calendar.count(number, 0, start)) + 1
+        return self._chains[number].many(self._source, range(block, block + count), self.width)
+
+    def _rows(self, rows: list[Rows]) -> Rows:
+        return np.array(rows, dtype=np.int64).reshape(-1, self.width)
+
+    def _padded(self, row: Rows) -> Rows:
+        """One row of noise, with room for the keys that its block does not have."""
+        padded = np.zeros((1, self.width), dtype=np.int64)
+        padded[0, : row.shape[-1]] = row
+        return padded
+
+    def _open_last(
+        self,
+        number: int,
+        span: _Span,
+        noise: list[Rows] | None = None,
+        children: Ahead | None = None,
+    ) -> None:
+        """Remember the block that stays open, if it has just opened; without what it counts."""
+        if len(span.ends):
+            self.open.pop(number, None)
+        if span.stays_open:
+            start = int(span.starts[-1])
+            self.open[number] = OpenBlock(
+                start=start,
+                end=int(self.calendar.end(number, start + 1)),
+                count=np.zeros(self.width, dtype=np.int64),
+                noise=noise,
+                children=children,
+            )
+
+    # Counts, from the smallest level up
+    # --------------------------------------------------------------------------------------------
+    def _count(
+        self, counts: Rows, spans: list[_Span], noises: list[list[Rows]], made: list[Made]
+    ) -> None:
+        """Make the figures of the blocks that end, and carry their counts up."""
+        sums = np.zeros((len(counts) + 1, self.width), dtype=np.int64)
+        np.cumsum(counts, axis=0, out=sums[1:])
+        touched = set()
+        held = np.zeros(self.width, dtype=np.int64)  # in the open block of a level before this
+        reached = self.time + len(counts)  # where the last block of the level below ended
+        for number, (span, level) in enumerate(zip(spans, self.mechanism.levels, strict=True)):
+            before, ends, carried = span.before, span.ends, held
+            if before is not None:
+                held = before.count + held[: before.width]
+            if len(ends):
+                totals = sums[ends - self.time]
+                totals[1:] -= totals[:-1].copy()
+                totals[0, : len(held)] += held
+                begins = np.concatenate([[span.begin(self.time)], ends[:-1]])
+                figures = [totals + noise for noise in noises[number]]
+                for stage, values in enumerate(figures):
+                    public = ends + level.stages[stage].lag
+                    whole = Made(number, stage, begins, ends, public, values)
+                    made.extend(_split(whole, before, self.width))
+            if span.stays_open:
+                start = int(span.starts[-1])
+                self.open[number].count = sums[reached - self.time] - sums[start - self.time]
+                touched.add(number)
+            elif before is not None and not len(ends) and reached > self.time:
+                before.count += (carried + sums[reached - self.time])[: before.width]
+                touched.add(number)
+            reached = int(ends[-1]) if len(ends) else self.time
+        self.touched = frozenset(touched)
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """The blocks of a level in some steps: one that was open before, where others begin, and where
+    blocks end."""
+
+    before: OpenBlock | None
+    starts: Rows
+    ends: Rows
+
+    @property
+    def stays_open(self) -> bool:
+        """Whether a block that opens in these steps stays open."""
+        opened = len(self.starts)
+        return opened > 0 and opened + (self.before is not None) > len(self.ends)
+
+    def begin(self, time: int) -> int:
+        """Where the first block begins that is open at or after ``time``."""
+        return time if self.before is None else self.before.start
+
+
+def _split(made: Made, before: OpenBlock | None, width: int) -> list[Made]:
+    """Figures by the number of keys of their blocks, without that of a void block."""
+    if before is None or not (before.void or before.width < width):
+        return [made]
+    first, rest = (
+        Made(made.level, made.stage, *(column[part] for column in made[2:]))
+        for part in (slice(0, 1), slice(1, None))
+    )
+    first = first._replace(values=first.values[:, : before.width])
+    return [
+        each for each in (first, rest) if len(each.ends) and not (each is first and before.void)
+    ]

@@ -1,0 +1,570 @@
+"""What a stream has published, and views of it: figures per hour or day, totals, so far today, any
+window.
+
+Everything here is computed from published figures, so it costs no privacy. It is the same for a
+store and for a stream that is kept nowhere: both give rows of figures (:class:`FigureSource`).
+
+``as_of`` is a tick: everything that was public when that tick began. By default it is the end of
+what is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.errors import RemovedError, StoreError, bad_parameter
+from fadecount.mechanisms import ANNOUNCED, Blocks
+from fadecount.mechanisms.noise_law import half_widths, window_half_widths
+from fadecount.mechanisms.views import Views, views_of
+from fadecount.streams.calendar import BlockCalendar
+from fadecount.streams.description import Description
+from fadecount.streams.figures import FigureRows
+from fadecount.streams.releases import Monotone, Releases
+from fadecount.streams.windows import WindowCalendar, window_ticks
+
+Numbers = NDArray[np.int64]
+BETA = 0.05
+"""Intervals hold the true count with at least 95 %."""
+PROVISIONAL, REVISED, FINAL = 0, 1, 2
+STATUSES = ("provisional", "revised", "final")
+AT_ONCE = 4096
+"""How many windows are computed together."""
+
+
+class FigureSource(Protocol):
+    """Where figures come from."""
+
+    def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Iterator[FigureRows]:
+        """The rows that hold blocks in these ticks, in order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Figures:
+    """Counts of slots of time, in the shape (slots, keys), with their 95 % intervals.
+
+    ``starts`` and ``ends`` are Unix seconds. ``status`` is an index of ``STATUSES``: a value that
+    nothing can change any more is final. ``published`` is when the last part of it became public. A
+    ``partial`` slot is not covered from its beginning to its end. Where ``known`` is false, the
+    key was not declared in time. Values may be negative, since noise is.
+    """
+
+    starts: Numbers
+    ends: Numbers
+    values: Numbers
+    half_widths: Numbers
+    known: NDArray[np.bool_]
+    status: Numbers
+    published: Numbers
+    partial: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def low(self) -> Numbers:
+        """The lower ends of the intervals."""
+        return self.values - self.half_widths
+
+    @property
+    def high(self) -> Numbers:
+        """The upper ends of the intervals."""
+        return self.values + self.half_widths
+
+    @property
+    def shown_status(self) -> list[str]:
+        """The status of each slot, in words; ``so far`` where the slot is not over."""
+        return [
+            "so far" if cut else STATUSES[each]
+            for each, cut in zip(self.status.tolist(), self.partial.tolist(), strict=True)
+        ]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Figures]) -> Figures:
+        """The slots of several tables, one after the other."""
+        names = cls.__slots__
+        return cls(
+            **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What one stream has published: ``steps`` ticks from ``first_tick`` on.
+
+    ``key_steps`` are (position, step) of the first of the keys that were declared together.
+    """
+
+    description: Description
+    keys: tuple[str, ...]
+    first_tick: int
+    steps: int
+    source: FigureSource
+    calendar: BlockCalendar | None = None
+    voids: frozenset[tuple[int, int]] = frozenset()
+    key_steps: Sequence[tuple[int, int]] = ((0, 0),)
+    kept: tuple[int, ...] = ()
+    """For each level the first tick whose figures are still there; empty if all are."""
+
+    # Questions
+    # --------------------------------------------------------------------------------------------
+    def figures(
+        self,
+        per: str,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        as_of: int | None = None,
+        zone: str | None = None,
+    ) -> Figures:
+        """The count of every slot of the length ``per`` (``1h``, ``1d``, ``1w``, ``1mo``) that
+        begins in the ticks from ``since`` to before ``until``.
+
+        A slot that is a block of a level has the published figure, at its latest stage. Any other
+        one is computed from the figures that cover it. The slot that is not over yet is partial.
+        """
+        steps = self._steps(as_of)
+        first = max(self.first_tick, self.first_tick if since is None else since)
+        end = self.first_tick + steps if until is None else min(until, self.first_tick + steps)
+        if first >= end:
+            return self._nothing()
+        level = self._level(per, zone)
+        slots = self._blocks(level, steps) if level is not None else self._slots(per, zone, steps)
+        slots = slots.beginning_in(first - self.first_tick, end - self.first_tick)
+        if level is None:
+            return self._windows(slots, steps)
+        return self._of_level(level, slots, steps)
+
+    def totals(
+        self,
+        ticks: Sequence[int] | Numbers,
+        *,
+        as_published: bool = False,
+        as_of: int | None = None,
+    ) -> Figures:
+        """The total since the stream began up to before each of these ticks: as known now, or as it
+        was published when that tick began."""
+        wanted = np.asarray(ticks, dtype=np.int64)
+        steps = self._steps(as_of)
+        ends = np.minimum(wanted - self.first_tick, steps)
+        if len(wanted) and int(ends.min()) < 0:
+            shown = self.description.ticks.shown
+            raise bad_parameter(
+                "time",
+                shown(int(wanted.min())),
+                f"at or after {shown(self.first_tick)}, where the stream began",
+                "ask for a later time",
+            )
+        slots = self._between(np.zeros_like(ends), ends)
+        return self._windows(slots, ends if as_published else steps)
+
+    def total(self, *, as_of: int | None = None) -> Figures:
+        """The total of everything that is published."""
+        return self.totals([self.first_tick + self._steps(as_of)], as_of=as_of)
+
+    def releases(
+        self,
+        *,
+        since: int | None = None,
+        until: int | None = None,
+        view: Monotone | None = None,
+    ) -> Iterator[Releases]:
+        """The total after each of the ticks from ``since`` to before ``until``, as it was published
+        then, in pieces. ``view`` is applied from the first tick on that is there."""
+        kept = max(self.first_tick, *self.kept[:1], self.first_tick + self._earliest())
+        if kept > self.first_tick and since is not None and since < kept:
+            raise self._removed()
+        first = kept if since is None else max(since, kept)
+        end = self.first_tick + self.steps
+        end = end if until is None else min(until, end)
+        for begin in range(first if view is None else kept, end, AT_ONCE):
+            ticks = np.arange(begin + 1, min(begin + AT_ONCE, end) + 1, dtype=np.int64)
+            totals = self.totals(ticks, as_published=True)
+            shown = totals.values if view is None else view.through(totals.values)
+            skip = max(0, first - begin)
+            if skip < len(shown):
+                yield Releases(
+                    first_tick=begin + skip,
+                    values=shown[skip:],
+                    half_widths=totals.half_widths[skip:, 0],
+                    released=totals.values[skip:],
+                )
+
+    def so_far(self, per: str, *, as_of: int | None = None) -> Figures:
+        """The count of the slot of the length ``per`` that is not over yet: so far today for
+        ``1d``."""
+        end = self.first_tick + self._steps(as_of)
+        return self.figures(per, since=end - 1, until=end, as_of=as_of)
+
+    def window(self, first: int, end: int, *, as_of: int | None = None) -> Figures:
+        """The count of the ticks from ``first`` to before ``end``, of which what is published
+        counts."""
+        steps = self._steps(as_of)
+        start, last = max(0, first - self.first_tick), min(end - self.first_tick, steps)
+        if last < start:
+            return self._nothing()
+        whole = first >= self.first_tick and end - self.first_tick <= steps
+        slots = self._between(np.array([start]), np.array([last]))
+        return self._windows(replace(slots, partial=np.array([not whole])), steps)
+
+    # Slots
+    # --------------------------------------------------------------------------------------------
+    def _steps(self, as_of: int | None) -> int:
+        """How many steps are public as of a tick. One that is not over, or before which figures
+        were removed, is refused."""
+        if as_of is None:
+            return self.steps
+        shown = self.description.ticks.shown
+        earliest, end = self.first_tick + self._earliest(), self.first_tick + self.steps
+        if not earliest <= as_of <= end:
+            bound = f"from {shown(earliest)} to {shown(end)}"
+            remedy = "later figures are not public yet, and of earlier ones some were removed"
+            raise bad_parameter("as_of", shown(as_of), bound, remedy)
+        return as_of - self.first_tick
+
+    def _earliest(self) -> int:
+        """The first step as of which nothing is missing that was public then."""
+        mechanism, earliest = self.description.mechanism, 0
+        for level, tick in enumerate(self.kept):
+            if tick > self.first_tick:
+                lag = 0
+                if isinstance(mechanism, Blocks) and level + 1 < len(mechanism.levels):
+                    lag = mechanism.levels[level + 1].stages[-1].lag
+                earliest = max(earliest, tick - self.first_tick + lag)
+        return earliest
+
+    def _slots(self, per: str, zone: str | None, steps: int) -> _Slots:
+        """The slots of a length, as far as they are public; of running totals with a delay, as far
+        as they are shown."""
+        ticks, delay = self.description.ticks, self._delay
+        calendar = WindowCalendar(per=per, zone=zone or ticks.zone)
+        if steps <= delay:
+            return self._between(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        last = self.first_tick + steps - delay - 1
+        edges, at, partial = window_ticks(ticks, calendar, self.first_tick, last)
+        positions = at - self.first_tick
+        return _Slots(
+            begins=positions[:-1],
+            ends=positions[1:],
+            starts_at=edges[:-1],
+            ends_at=edges[1:],
+            partial=partial,
+        )
+
+    def _blocks(self, level: int, steps: int) -> _Slots:
+        """The blocks of a level, as far as they are public."""
+        calendar = self.calendar
+        assert calendar is not None
+        ends = calendar.edges(level, 0, steps)
+        last = calendar.end(level, steps)
+        begins = np.concatenate([[0], ends])
+        if last == steps:  # no block is open
+            begins = begins[:-1]
+        else:
+            ends = np.append(ends, last)
+        slots = self._between(begins, ends)
+        return replace(slots, ends=np.minimum(ends, steps), partial=ends > steps)
+
+    def _between(self, begins: Numbers, ends: Numbers) -> _Slots:
+        starts_at, ends_at = (
+            self.description.ticks.starts_of(self.first_tick + each) for each in (begins, ends)
+        )
+        partial = np.zeros(len(begins), dtype=np.bool_)
+        return _Slots(
+            begins=begins, ends=ends, starts_at=starts_at, ends_at=ends_at, partial=partial
+        )
+
+    @property
+    def _delay(self) -> int:
+        mechanism = self.description.mechanism
+        return 0 if isinstance(mechanism, Blocks) else mechanism.schedule.delay
+
+    def _level(self, per: str, zone: str | None) -> int | None:
+        """The level whose blocks are the slots of a length, if there is one."""
+        own = self.description.ticks.zone
+        levels = self.description.levels
+        return levels.index(per) if per in levels and zone in (None, own) else None
+
+    def _nothing(self) -> Figures:
+        return no_figures(len(self.keys))
+
+    # Figures of a level
+    # --------------------------------------------------------------------------------------------
+    def _of_level(self, level: int, slots: _Slots, steps: int) -> Figures:
+        """The published figures of these blocks, each at its latest stage; of those that are not
+        out, and of void ones, what can be computed."""
+        mechanism, calendar = self.description.mechanism, self.calendar
+        assert isinstance(mechanism, Blocks)
+        assert calendar is not None
+        stages = mechanism.levels[level].stages
+        if self.kept and len(slots.begins) and slots.begins[0] + self.first_tick < self.kept[level]:
+            slots = slots.beginning_in(self.kept[level] - self.first_tick, steps)
+        ends, width = slots.ends, len(self.keys)
+        values = np.zeros((len(ends), width), dtype=np.int64)
+        known = np.zeros((len(ends), width), dtype=np.bool_)
+        around, status, published = (np.zeros(len(ends), dtype=np.int64) for _ in range(3))
+        out = np.zeros(len(ends), dtype=np.bool_)
+        until = 0
+        for stage in reversed(range(len(stages))):
+            reached = calendar.frontier(level, max(0, steps - stages[stage].lag))
+            low, high = np.searchsorted(ends, [until, reached], side="right").tolist()
+            if low < high:
+                part = slice(low, high)
+                self._fill(level, stage, slots, part, values, known, out)
+                around[part] = mechanism.figure_interval(level, stage)
+                status[part] = (
+                    FINAL if stage == len(stages) - 1 else REVISED if stage else PROVISIONAL
+                )
+                at = self.first_tick + ends[part] + stages[stage].lag
+                published[part] = self.description.ticks.starts_of(at)
+            until = max(until, reached)
+        whole = Figures(
+            starts=slots.starts_at,
+            ends=slots.ends_at,
+            values=values,
+            half_widths=np.where(known, around[:, np.newaxis], 0),
+            known=known,
+            status=status,
+            published=published,
+            partial=slots.partial,
+        )
+        if out.all():
+            return whole
+        others = np.flatnonzero(~out)
+        computed = self._windows(slots.chosen(others), steps)
+        for name in Figures.__slots__:
+            getattr(whole, name)[others] = getattr(computed, name)
+        return whole
+
+    def _fill(
+        self,
+        level: int,
+        stage: int,
+        slots: _Slots,
+        part: slice,
+        values: Numbers,
+        known: NDArray[np.bool_],
+        out: NDArray[np.bool_],
+    ) -> None:
+        """Put the figures of a stage in their places."""
+        first, end = int(slots.begins[part.start]), int(slots.ends[part.stop - 1])
+        for ends, rows in self._read(level, stage, first, end):
+            places = np.searchsorted(slots.ends, ends)
+            values[places, : rows.shape[1]] = rows
+            known[places, : rows.shape[1]] = True
+            out[places] = True
+
+    def _read(
+        self, level: int, stage: int, first: int, end: int
+    ) -> Iterator[tuple[Numbers, Numbers]]:
+        """The figures of the blocks in the positions ``first + 1 .. end``: ends and values."""
+        calendar = self.calendar
+        assert calendar is not None
+        begin = self.first_tick
+        for row in self.source.rows(level, stage, begin + first, begin + end):
+            ends = calendar.edges(level, row.first_tick - begin, row.end_tick - begin)
+            if len(ends) != len(row.values):
+                raise _incomplete()
+            part = slice(*np.searchsorted(ends, [first, end], side="right").tolist())
+            if part.start < part.stop:
+                yield ends[part], row.values[part]
+
+    # Views
+    # --------------------------------------------------------------------------------------------
+    def _windows(self, slots: _Slots, steps: int | Numbers) -> Figures:
+        """The counts of any slots, from what was public after so many steps."""
+        if isinstance(self.description.mechanism, Blocks):
+            parts = [
+                self._from_blocks(
+                    slots.chosen(part), np.broadcast_to(steps, slots.ends.shape)[part]
+                )
+                for part in (
+                    slice(at, at + AT_ONCE) for at in range(0, max(1, len(slots.ends)), AT_ONCE)
+                )
+            ]
+            return Figures.joined(parts)
+        return self._from_totals(slots)
+
+    def _from_blocks(self, slots: _Slots, steps: Numbers) -> Figures:
+        mechanism, calendar = self.description.mechanism, self.calendar
+        assert isinstance(mechanism, Blocks)
+        assert calendar is not None
+        shape = len(slots.ends), len(self.keys)
+        values, around = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots.ends), dtype=np.bool_)
+        partial = slots.partial.copy()
+        groups = [*self.key_steps, (len(self.keys), 0)]
+        for (position, step), (after, _) in pairwise(groups):
+            since = calendar.end(0, step) if step else 0
+            begins = np.maximum(slots.begins, since)
+            views = views_of(
+                mechanism,
+                np.minimum(begins, slots.ends),
+                slots.ends,
+                steps,
+                calendar=calendar,
+                since=since,
+                missing=self.voids,
+            )
+            columns = slice(position, after)
+            values[:, columns] = views.values(_Fetched(self, views, columns))
+            there = since < np.maximum(slots.ends, 1)
+            known[:, columns] = there[:, np.newaxis]
+            around[:, columns] = np.where(there, views.half_widths(BETA), 0)[:, np.newaxis]
+            final &= views.final
+            if not position:
+                partial |= views.reached < slots.ends
+        ticks = self.description.ticks
+        return Figures(
+            starts=slots.starts_at,
+            ends=slots.ends_at,
+            values=values,
+            half_widths=around,
+            known=known,
+            status=np.where(final & ~partial, FINAL, PROVISIONAL),
+            published=ticks.starts_of(self.first_tick + steps),
+            partial=partial,
+        )
+
+    def _from_totals(self, slots: _Slots) -> Figures:
+        """Differences of two running totals; noise that is in both cancels."""
+        mechanism, delay = self.description.mechanism, self._delay
+        begins, ends = (np.where(each > 0, each + delay, 0) for each in (slots.begins, slots.ends))
+        steps, places = np.unique(np.concatenate([begins, ends]), return_inverse=True)
+        totals, widths = self._totals_after(steps)
+        low, high = places[: len(begins)], places[len(begins) :]
+        values, keys = totals[high] - totals[low], np.arange(len(self.keys))
+        known = (keys < widths[high][:, np.newaxis]) & (ends > 0)[:, np.newaxis]
+        around = np.broadcast_to(
+            window_half_widths(mechanism, begins, ends)[:, np.newaxis], values.shape
+        ).copy()
+        late = known & (keys >= widths[low][:, np.newaxis]) & (begins > 0)[:, np.newaxis]
+        for row in np.flatnonzero(late.any(axis=1)).tolist():  # declared inside: nothing cancels
+            around[row, late[row]] = half_widths(mechanism, int(ends[row]), 1)[0]
+        around[~known] = 0
+        ticks = self.description.ticks
+        return Figures(
+            starts=slots.starts_at,
+            ends=slots.ends_at,
+            values=np.where(known, values, 0),
+            half_widths=around,
+            known=known,
+            status=np.where(slots.partial, PROVISIONAL, FINAL),
+            published=ticks.starts_of(self.first_tick + ends),
+            partial=slots.partial,
+        )
+
+    def _totals_after(self, steps: Numbers) -> tuple[Numbers, Numbers]:
+        """The running totals after some steps (rising), and how many keys each has; 0 after step
+        0."""
+        totals = np.zeros((len(steps), len(self.keys)), dtype=np.int64)
+        widths = np.zeros(len(steps), dtype=np.int64)
+        wanted = steps[steps > 0]
+        if not len(wanted):
+            return totals, widths
+        if self.kept and wanted[0] + self.first_tick - 1 < self.kept[0]:
+            raise self._removed()
+        found, skip = 0, len(steps) - len(wanted)
+        first, last = (int(each) + self.first_tick for each in (wanted[0] - 1, wanted[-1]))
+        for row in self.source.rows(0, 0, first, last):
+            begin = row.first_tick - self.first_tick + 1
+            low, high = np.searchsorted(wanted, [begin, begin + len(row.values)]).tolist()
+            some = row.values[wanted[low:high] - begin]
+            totals[skip + low : skip + high, : some.shape[1]] = some
+            widths[skip + low : skip + high] = some.shape[1]
+            found += high - low
+        if found < len(wanted):
+            raise _incomplete()
+        return totals, widths
+
+    def _removed(self) -> RemovedError:
+        shown = self.description.ticks.shown(self.kept[0])
+        return RemovedError(
+            f"figures of stream {self.description.name!r} before {shown} were removed, got an"
+            " earlier time; ask from then on"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Slots:
+    """Slots of time: positions where they begin and end (as far as they are public), when they
+    begin and end in Unix seconds, and which of them are not over or were cut."""
+
+    begins: Numbers
+    ends: Numbers
+    starts_at: Numbers
+    ends_at: Numbers
+    partial: NDArray[np.bool_]
+
+    def chosen(self, part: slice | Numbers) -> _Slots:
+        """Some of them."""
+        return _Slots(**{name: getattr(self, name)[part] for name in self.__slots__})
+
+    def beginning_in(self, first: int, end: int) -> _Slots:
+        """Those that begin in the positions from ``first`` to before ``end``."""
+        return self.chosen(slice(*np.searchsorted(self.begins, [first, end]).tolist()))
+
+
+class _Fetched:
+    """The figures that some views need, for some keys."""
+
+    def __init__(self, published: Published, views: Views, columns: slice) -> None:
+        self._width = columns.stop - columns.start
+        self._columns: dict[tuple[int, int], tuple[Numbers, Numbers, Numbers]] = {}
+        for (level, stage), ranges in views.needs().items():
+            pieces = [
+                piece
+                for first, end in ranges
+                for piece in published._read(level, stage, int(first), int(end))
+            ]
+            ends = np.concatenate([ends for ends, _ in pieces]) if pieces else np.zeros(0, np.int64)
+            values = np.zeros((len(ends), self._width), dtype=np.int64)
+            at = 0
+            for some, rows in pieces:
+                chosen = rows[:, columns]
+                values[at : at + len(some), : chosen.shape[1]] = chosen
+                at += len(some)
+            sums = np.zeros((len(ends) + 1, self._width), dtype=np.int64)
+            np.cumsum(values, axis=0, out=sums[1:])
+            self._columns[level, stage] = ends, values, sums
+
+    def sums(self, level: int, stage: int, ends: Numbers) -> Numbers:
+        known, _, sums = self._columns[level, stage]
+        return sums[np.searchsorted(known, ends, side="right")]
+
+    def at(self, level: int, stage: int, ends: Numbers) -> Numbers:
+        known, values, _ = self._columns[level, stage]
+        places = np.searchsorted(known, ends)
+        if len(ends) and (
+            not len(known) or np.any(known[np.minimum(places, len(known) - 1)] != ends)
+        ):
+            raise _incomplete()
+        return values[places]
+
+    def announced(self, level: int, ends: Numbers) -> Numbers:
+        return self.at(level, ANNOUNCED, ends)
+
+
+def no_figures(width: int) -> Figures:
+    """No slots, of so many keys."""
+    times, numbers = np.zeros(0, dtype=np.int64), np.zeros((0, width), dtype=np.int64)
+    flags = np.zeros((0, width), dtype=np.bool_)
+    return Figures(
+        starts=times,
+        ends=times,
+        values=numbers,
+        half_widths=numbers,
+        known=flags,
+        status=times,
+        published=times,
+        partial=np.zeros(0, dtype=np.bool_),
+    )
+
+
+def _incomplete() -> StoreError:
+    return StoreError("stored figures are incomplete; take an intact copy of the store")
