@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("stream", "start", "key", "value", "low", "high")
 FIGURE_COLUMNS = (
-    *("stream", "start", "end", "key", "value", "low", "high", "status", "published"),
+    *("stream", "start", "end", "key", "value", "low", "high", "status", "partial", "published"),
 )
 Table = dict[str, NDArray[Any]]
 """Columns of one length; times are Unix seconds."""
@@ -211,7 +211,7 @@ def releases_table(pieces: Iterable[Releases], keys: Sequence[str], ticks: Ticks
 def figures_table(
     figures: Figures, keys: Sequence[str], positions: Sequence[int] | None = None
 ) -> Table:
-    """Figures as columns: start, end, key, value, low, high, status, published; without keys that
+    """Figures as columns: start, end, key, value, low, high, status, partial, published; without keys that
     were not declared in time.
 
     ``positions`` chooses the keys (default: all of them).
@@ -230,6 +230,7 @@ def figures_table(
         figures.low[:, chosen].ravel(),
         figures.high[:, chosen].ravel(),
         np.repeat(np.array(figures.shown_status, dtype=object), width),
+        np.repeat(figures.partial, width),
         np.repeat(figures.published, width),
     )
     return {name: column[known] for name, column in zip(FIGURE_COLUMNS[1:], columns, strict=True)}

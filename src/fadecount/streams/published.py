@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.errors import RemovedError, StoreError, bad_parameter
-from fadecount.mechanisms import ANNOUNCED, Blocks
+from fadecount.mechanisms import Blocks
 from fadecount.mechanisms.noise_law import half_widths, window_half_widths
 from fadecount.mechanisms.views import Views, views_of
 from fadecount.streams.calendar import BlockCalendar
@@ -78,11 +78,8 @@ class Figures:
 
     @property
     def shown_status(self) -> list[str]:
-        """The status of each slot, in words; ``so far`` where the slot is not over."""
-        return [
-            "so far" if cut else STATUSES[each]
-            for each, cut in zip(self.status.tolist(), self.partial.tolist(), strict=True)
-        ]
+        """The status of each slot, in words."""
+        return [STATUSES[each] for each in self.status.tolist()]
 
     @classmethod
     def joined(cls, parts: Sequence[Figures]) -> Figures:
@@ -198,8 +195,10 @@ class Published:
     def so_far(self, per: str, *, as_of: int | None = None) -> Figures:
         """The count of the slot of the length ``per`` that is not over yet: so far today for
         ``1d``."""
-        end = self.first_tick + self._steps(as_of)
-        return self.figures(per, since=end - 1, until=end, as_of=as_of)
+        steps = self._steps(as_of)
+        level = self._level(per, None)
+        slots = self._blocks(level, steps) if level is not None else self._slots(per, None, steps)
+        return self._windows(slots.chosen(slice(-1, None)), steps)
 
     def window(self, first: int, end: int, *, as_of: int | None = None) -> Figures:
         """The count of the ticks from ``first`` to before ``end``, of which what is published
@@ -514,7 +513,7 @@ class _Fetched:
     """The figures that some views need, for some keys."""
 
     def __init__(self, published: Published, views: Views, columns: slice) -> None:
-        self._width = columns.stop - columns.start
+        self.keys = columns.stop - columns.start
         self._columns: dict[tuple[int, int], tuple[Numbers, Numbers, Numbers]] = {}
         for (level, stage), ranges in views.needs().items():
             pieces = [
@@ -523,13 +522,13 @@ class _Fetched:
                 for piece in published._read(level, stage, int(first), int(end))
             ]
             ends = np.concatenate([ends for ends, _ in pieces]) if pieces else np.zeros(0, np.int64)
-            values = np.zeros((len(ends), self._width), dtype=np.int64)
+            values = np.zeros((len(ends), self.keys), dtype=np.int64)
             at = 0
             for some, rows in pieces:
                 chosen = rows[:, columns]
                 values[at : at + len(some), : chosen.shape[1]] = chosen
                 at += len(some)
-            sums = np.zeros((len(ends) + 1, self._width), dtype=np.int64)
+            sums = np.zeros((len(ends) + 1, self.keys), dtype=np.int64)
             np.cumsum(values, axis=0, out=sums[1:])
             self._columns[level, stage] = ends, values, sums
 
@@ -545,9 +544,6 @@ class _Fetched:
         ):
             raise _incomplete()
         return values[places]
-
-    def announced(self, level: int, ends: Numbers) -> Numbers:
-        return self.at(level, ANNOUNCED, ends)
 
 
 def no_figures(width: int) -> Figures:
