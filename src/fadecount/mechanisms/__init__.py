@@ -4,6 +4,7 @@ from fadecount.checks import LONGEST
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import Binary
 from fadecount.mechanisms.blocks import Blocks, Level, Stage
+from fadecount.mechanisms.calendars import Calendar, EdgedBlocks, EqualBlocks
 from fadecount.mechanisms.comparison import (
     crossing_age,
     minimum_error,
@@ -26,7 +27,15 @@ from fadecount.mechanisms.plan_file import (
 )
 from fadecount.mechanisms.refresh import Refresh
 from fadecount.mechanisms.schedule import CARRY, Schedule
-from fadecount.mechanisms.views import ANNOUNCED, Figure, View
+from fadecount.mechanisms.views import (
+    ANNOUNCED,
+    Figure,
+    Figures,
+    ListedFigures,
+    View,
+    Views,
+    views_of,
+)
 
 __all__ = [
     "ANNOUNCED",
@@ -34,12 +43,17 @@ __all__ = [
     "LONGEST",
     "Binary",
     "Blocks",
+    "Calendar",
     "Designed",
+    "EdgedBlocks",
+    "EqualBlocks",
     "Figure",
+    "Figures",
     "Gaussian",
     "Gradual",
     "Level",
     "Linear",
+    "ListedFigures",
     "Loss",
     "Mechanism",
     "Memories",
@@ -47,6 +61,7 @@ __all__ = [
     "Schedule",
     "Stage",
     "View",
+    "Views",
     "crossing_age",
     "minimum_error",
     "planned_person",
@@ -58,5 +73,6 @@ __all__ = [
     "require_planned_tick",
     "require_running_totals",
     "scale_of",
+    "views_of",
     "which_loses_less",
 ]

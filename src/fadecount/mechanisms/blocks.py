@@ -58,10 +58,12 @@ from fadecount.mechanisms.base import (
     require_keys,
     require_window,
 )
+from fadecount.mechanisms.calendars import Calendar, EqualBlocks
 from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.noise_law import scale_of, variance_of
 from fadecount.mechanisms.schedule import Schedule
-from fadecount.mechanisms.views import Calendar, EqualBlocks, View, chernoff, quantile, view_of
+from fadecount.mechanisms.views import View, views_of
+from fadecount.mechanisms.weighted_law import chernoff, quantile
 
 MILLION = 1_000_000
 MOST_LEVELS = 64
@@ -451,7 +453,7 @@ class Blocks(Mechanism):
         if dates.frontier(0, first) != first:
             bound = "the end of a block of the smallest level"
             raise bad_parameter("start", start, bound, f"such as {dates.frontier(0, first)}")
-        return view_of(self, first, last, now, dates)
+        return View(views_of(self, first, last, now, calendar=dates))
 
     def window_variance(
         self, start: int, end: int, *, resolution_bits: float = 0, as_of: int | None = None
@@ -510,7 +512,8 @@ class Blocks(Mechanism):
             counts.append(most + (self.levels[level].tied and stage == 0))
             scales.append(scale_of(published.epsilon * unit, 0))
         ones = np.ones(len(counts))
-        bound = chernoff(ones, np.array(scales), np.array(counts, dtype=np.float64), each) * unit
+        widest = chernoff(ones, np.array(scales), np.array(counts, dtype=np.float64), each)
+        bound = float(widest) * unit
         missing = min(horizon, self.levels[0].lag + self.levels[0].length - 1)
         roundings = 0.5 * sum(len(group) > 1 for group in self.groups)
         return bound + roundings * unit + missing * _largest(largest_input)

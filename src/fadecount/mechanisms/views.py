@@ -1,23 +1,18 @@
-"""Views of block counters: the count of any window, from figures that are public at a time.
+"""Views of block counters: the counts of any windows, from figures that are public at a time.
 
-A window is covered by the largest blocks that are out, each at its latest stage. Where an end of
-the window lies inside a tied block ``v``, the difference ``D`` that ``v`` announced is shared: the
-part of ``v`` that lies before that end gets the same part of ``D``. Parts count children, not
-steps, so they hold for unequal children too: ``part(v) = (complete children + part(open child)) /
-children``. The shares of one tied group at one end are added up and rounded once. So the counts of
-adjacent windows inside a tied block add up to that of the block, exactly and in integers.
+A window is covered by the largest blocks that are out, each at its latest stage; a block whose
+figure never comes out is replaced by its children. Where an end of the window lies inside a tied
+block ``v``, the difference ``D`` that ``v`` announced is shared: the part of ``v`` that lies before
+that end gets the same part of ``D``. Parts count children, not steps, so they hold for unequal
+children too: ``part(v) = (complete children + part(open child)) / children``. The shares of one
+tied group at one end are added up and rounded once, in integers. So the counts of adjacent windows
+inside a tied block add up to that of the block, exactly.
 
 The noise in a view is a sum of independent discrete Laplace variables with weights. A block that is
 covered has the weight 1. If a tied block has the difference weight ``W`` (1 if it ends in the
 window, plus its part at the window's end, less its part at the start), its own noise gets ``+W``
-and that of each child ``-W``. So variances are exact.
-
-Quantiles come from Fourier inversion on the grid of the weights' common denominator (see
-:mod:`fadecount.mechanisms.noise_law` for the bounds). If that is finer than 1/64, weights are
-rounded to the nearest 1/64. Larger weights alone would not make a band safe: laws on different
-lattices are not ordered by their peakedness. So what the rounded weights miss, a weighted sum of
-the same variables, gets Chernoff's bound at a thousandth of ``beta``, and both are added (union
-bound).
+and that of each child ``-W``. So variances are exact, and quantiles too where
+:mod:`fadecount.mechanisms.weighted_law` says so.
 
 Shares are rounded half up, so each tied group moves a value by at most one half at each end of the
 window, and this is in every band. The rounding is not symmetric: where the part of a block is
@@ -28,22 +23,33 @@ integers and goes up, and the mean of the live total is higher by about ``1 / (2
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from fadecount.mechanisms.noise_law import scale_of, variance_of
+from fadecount.errors import bad_parameter
+from fadecount.mechanisms.calendars import UNKNOWN, Calendar
+from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.weighted_law import Weighted, quantiles
 
 if TYPE_CHECKING:
     from fadecount.mechanisms.blocks import Blocks
 
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
 ANNOUNCED = -1
 """The stage of a figure that is no count: the difference that a tied block announced."""
+
+_WIDEST_PART = 1 << 31
+"""The denominators of parts stay below it, so that products of two do not wrap."""
+
+_MOST_RANGES = 32
 
 
 class Figure(NamedTuple):
@@ -58,35 +64,430 @@ class Figure(NamedTuple):
     value: Any
 
 
-class Calendar(Protocol):
-    """The blocks of each level: nested, and fixed before they open."""
+# Figures
+# ------------------------------------------------------------------------------------------------
+class Figures(Protocol):
+    """Published figures, as a view reads them: one row for each block, one column for each key."""
 
-    def frontier(self, level: int, step: int) -> int:
-        """The end of the last block of the level that ends at or before the step (0: none)."""
+    @property
+    def keys(self) -> int:
+        """How many columns there are."""
 
-    def end(self, level: int, step: int) -> int:
-        """The end of the block that holds the step; the step itself if it is such an end."""
+    def at(self, level: int, stage: int, ends: Integers) -> Integers:
+        """The figures of the blocks that end at ``ends``, or the differences that they announced
+        (stage ``ANNOUNCED``)."""
 
-    def count(self, level: int, start: int, end: int) -> int:
-        """How many blocks of the level lie between two ends of blocks."""
-
-
-@dataclass(frozen=True, slots=True)
-class EqualBlocks:
-    """Blocks of one length per level, from the first step on."""
-
-    lengths: tuple[int, ...]
-
-    def frontier(self, level: int, step: int) -> int:
-        return max(0, step) // self.lengths[level] * self.lengths[level]
-
-    def end(self, level: int, step: int) -> int:
-        return -(-step // self.lengths[level]) * self.lengths[level]
-
-    def count(self, level: int, start: int, end: int) -> int:
-        return (end - start) // self.lengths[level]
+    def sums(self, level: int, stage: int, ends: Integers) -> Integers:
+        """The sum of the figures of all blocks up to the one that ends at each of ``ends``,
+        counted from anywhere: only differences inside one range of ``Views.needs`` are used."""
 
 
+class ListedFigures:
+    """Figures as a counter returns them."""
+
+    def __init__(self, figures: Iterable[Figure]) -> None:
+        columns: dict[tuple[int, int], dict[int, Any]] = {}
+        self.shape: tuple[int, ...] = ()
+        for level, _, end, stage, value in figures:
+            columns.setdefault((level, stage), {})[end] = value
+            self.shape = np.shape(value)
+        self.keys = math.prod(self.shape)
+        self._columns = {}
+        for name, values in columns.items():
+            ends = np.array(sorted(values), dtype=np.int64)
+            rows = np.array([np.ravel(values[end]) for end in ends.tolist()], dtype=np.int64)
+            sums = np.concatenate([np.zeros_like(rows[:1]), np.cumsum(rows, axis=0)])
+            self._columns[name] = ends, rows, sums
+
+    def at(self, level: int, stage: int, ends: Integers) -> Integers:
+        known, rows, _ = self._columns[level, stage]
+        return rows[np.searchsorted(known, ends)]
+
+    def sums(self, level: int, stage: int, ends: Integers) -> Integers:
+        known, _, sums = self._columns[level, stage]
+        return sums[np.searchsorted(known, ends, side="right")]
+
+
+# Views
+# ------------------------------------------------------------------------------------------------
+class Runs(NamedTuple):
+    """For some of the windows, each at most once, a run of blocks to add up: those of the level
+    with ends in ``(starts, ends]``, at one stage."""
+
+    level: int
+    stage: int
+    windows: Integers
+    starts: Integers
+    ends: Integers
+    blocks: Integers
+
+
+class Shares(NamedTuple):
+    """For every window the block of a tied level that one end of the window lies in, and the part
+    of the block before that end. ``shared`` says where there is such a block and its difference is
+    known; the rest means nothing elsewhere."""
+
+    level: int
+    starts: Integers
+    ends: Integers
+    children: Integers
+    stages: Integers
+    numerators: Integers
+    denominators: Integers
+    shared: Booleans
+
+    def terms(self) -> Iterator[tuple[int, int, Integers]]:
+        """The differences as figures: signs, stages, and the windows that each is for. The noise of
+        a later stage takes the place of that of the first."""
+        if self.shared.any():
+            yield 1, ANNOUNCED, np.flatnonzero(self.shared)
+        for stage in np.unique(self.stages[self.shared & (self.stages > 0)]).tolist():
+            windows = np.flatnonzero(self.shared & (self.stages == stage))
+            yield 1, stage, windows
+            yield -1, 0, windows
+
+    def differences(self, figures: Figures) -> Integers:
+        """The difference for each window and key, 0 where none is shared."""
+        total = np.zeros((len(self.shared), figures.keys), dtype=np.int64)
+        for sign, stage, windows in self.terms():
+            total[windows] += sign * figures.at(self.level, stage, self.ends[windows])
+        return total
+
+
+class Noise(NamedTuple):
+    """For each window (row) how many noise variables of which weight and budget (column) are in its
+    value. Weights are fractions in lowest terms, 0/1 where there is no such variable."""
+
+    budgets: tuple[float, ...]
+    numerators: Integers
+    denominators: Integers
+    counts: Integers
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Views:
+    """The counts of windows, as figures to add and differences to share; see :func:`views_of`."""
+
+    blocks: Blocks
+    calendar: Calendar
+    starts: Integers
+    ends: Integers
+    as_of: Integers
+    since: Integers
+    missing: frozenset[tuple[int, int]]
+
+    @cached_property
+    def _spans(self) -> tuple[Integers, Integers]:
+        begun = self.calendar.end(0, np.maximum(self.starts, self.since))
+        out = np.minimum(self.ends, self.as_of - self.blocks.levels[0].lag)
+        reached = self.calendar.frontier(0, out)
+        some = begun < reached
+        return np.where(some, begun, self.starts), np.where(some, reached, self.starts)
+
+    @property
+    def begun(self) -> Integers:
+        """Where the first block that counts begins: the start, or later if that lies inside a block
+        or before ``since``."""
+        return self._spans[0]
+
+    @property
+    def reached(self) -> Integers:
+        """The step up to which the figures that are out count; the start if none is."""
+        return self._spans[1]
+
+    @cached_property
+    def runs(self) -> tuple[Runs, ...]:
+        """The largest blocks that are out and lie in the windows, at their latest stages."""
+        runs = []
+        for level, pieces in enumerate(self._pieces()):
+            stages = self.blocks.levels[level].stages
+            for windows, low, end in pieces:
+                for stage in range(len(stages) - 1, -1, -1):
+                    out = self.calendar.frontier(level, self.as_of[windows] - stages[stage].lag)
+                    high = np.minimum(end, out)
+                    some = low < high
+                    if some.any():
+                        first, last = low[some], high[some]
+                        count = self.calendar.count(level, first, last)
+                        runs.append(Runs(level, stage, windows[some], first, last, count))
+                    low = np.maximum(low, high)
+        return tuple(runs)
+
+    def _pieces(self) -> list[list[tuple[Integers, Integers, Integers]]]:
+        """For each level which parts of windows its blocks cover: windows, starts and ends."""
+        levels, dates = self.blocks.levels, self.calendar
+        everywhere, (low, high) = np.arange(len(self.starts)), self._spans
+        pieces = []
+        for number in range(len(levels)):
+            inner_low, inner_high = high, high
+            if number + 1 < len(levels):
+                out = np.minimum(high, self.as_of - levels[number + 1].lag)
+                inner_low, inner_high = dates.end(number + 1, low), dates.frontier(number + 1, out)
+                none = inner_low >= inner_high
+                inner_low, inner_high = (np.where(none, high, e) for e in (inner_low, inner_high))
+            pieces.append([(everywhere, low, inner_low), (everywhere, inner_high, high)])
+            low, high = inner_low, inner_high
+        for level, end in sorted(self.missing, reverse=True):  # the largest levels first
+            start = dates.frontier(level, end - 1)
+            for at, (windows, low, high) in enumerate(list(pieces[level])):
+                hit = (low <= start) & (end <= high)
+                if hit.any():
+                    held, ends = windows[hit], np.full_like(high[hit], end)
+                    pieces[level][at] = windows, low, np.where(hit, start, high)
+                    pieces[level].append((held, ends, high[hit]))
+                    pieces[level - 1].append((held, np.full_like(ends, start), ends))
+        return pieces
+
+    @cached_property
+    def shares(self) -> tuple[tuple[tuple[Shares, Shares], ...], ...]:
+        """For each tied group and each tied level of it, the smallest first, the blocks that the
+        windows begin inside of, and those that they end inside of."""
+        shares = []
+        for group in self.blocks.groups:
+            if len(group) > 1:
+                first = self.calendar.end(group[0], self.begun)
+                out = np.minimum(self.reached, self.as_of - self.blocks.levels[group[0]].lag)
+                last = self.calendar.frontier(group[0], out)
+                sides = (self._shares_at(group, at, first < last) for at in (first, last))
+                shares.append(tuple(zip(*sides, strict=True)))
+        return tuple(shares)
+
+    def _shares_at(self, group: range, at: Integers, some: Booleans) -> list[Shares]:
+        shares, below = [], at
+        numerators, denominators = np.zeros_like(at), np.ones_like(at)
+        for level in group[1:]:
+            starts, ends = self.calendar.frontier(level, at), self.calendar.end(level, at)
+            inside = some & (starts < at) & (at < ends) & (ends < UNKNOWN)
+            children = np.where(inside, self.calendar.count(level - 1, starts, ends), 1)
+            complete = np.where(inside, self.calendar.count(level - 1, starts, below), 0)
+            numerators = complete * denominators + numerators
+            denominators = children * denominators
+            if np.any(denominators >= _WIDEST_PART):
+                bound = f"below 2**31 blocks of level {group[0]} in one of level {level}"
+                raise bad_parameter("calendar", int(denominators.max()), bound, "leave out a tie")
+            stages = np.zeros_like(at)
+            for stage in self.blocks.levels[level].stages[1:]:
+                stages += ends + stage.lag <= self.as_of
+            gone = [end for number, end in self.missing if number == level]
+            shared = inside & (starts >= self.since) & ~np.isin(ends, gone)
+            block = level, starts, ends, children, stages
+            shares.append(Shares(*block, numerators, denominators, shared))
+            below = starts
+        return shares
+
+    # Values
+    # --------------------------------------------------------------------------------------------
+    def values(self, figures: Figures) -> Integers:
+        """The count of each window (row) and key (column). It costs no privacy."""
+        total = np.zeros((len(self.starts), figures.keys), dtype=np.int64)
+        for level, stage, windows, starts, ends, _ in self.runs:
+            total[windows] += figures.sums(level, stage, ends) - figures.sums(level, stage, starts)
+        for group in self.shares:
+            for side, sign in ((0, -1), (1, 1)):
+                common = group[-1][side].denominators[:, np.newaxis]
+                rest = np.zeros_like(total)
+                for pair in group:
+                    difference = pair[side].differences(figures)
+                    if side == 0:  # a block that ends in the window is added as a whole
+                        total += np.where(_alike(pair)[:, np.newaxis], 0, difference)
+                    numerators = pair[side].numerators[:, np.newaxis]
+                    denominators = pair[side].denominators[:, np.newaxis]
+                    # numerators * difference / denominators, without a product that wraps
+                    whole, left = np.divmod(difference, denominators)
+                    more, left = np.divmod(numerators * left, denominators)
+                    total += sign * (numerators * whole + more)
+                    rest += left * (common // denominators)
+                total += sign * ((2 * rest + common) // (2 * common))
+        return total
+
+    def needs(self) -> dict[tuple[int, int], Integers]:
+        """By level and stage (or ``ANNOUNCED``) which figures the values are made of: rows ``(low,
+        high)`` for those with ends in ``(low, high]``, apart from each other and at most 32."""
+        spans: dict[tuple[int, int], list[tuple[Integers, Integers]]] = {}
+        for run in self.runs:
+            spans.setdefault((run.level, run.stage), []).append((run.starts, run.ends))
+        for share in (share for group in self.shares for pair in group for share in pair):
+            for _, stage, windows in share.terms():
+                span = share.starts[windows], share.ends[windows]
+                spans.setdefault((share.level, stage), []).append(span)
+        return {
+            name: _ranges(*map(np.concatenate, zip(*s, strict=True))) for name, s in spans.items()
+        }
+
+    @cached_property
+    def final(self) -> Booleans:
+        """Where nothing that is still to come can change the value: everything is out that the same
+        window uses in the end."""
+        levels, dates = self.blocks.levels, self.calendar
+        last = replace(self, as_of=np.full_like(self.as_of, UNKNOWN - 1))
+        out = np.where(dates.end(0, self.ends) < UNKNOWN, 0, UNKNOWN)
+        for run in last.runs:
+            due = run.ends + levels[run.level].stages[run.stage].lag
+            out[run.windows] = np.maximum(out[run.windows], due)
+        for group in last.shares:
+            smallest = group[0][0].level - 1
+            ended = dates.frontier(smallest, last.reached) + levels[smallest].lag
+            for share in (share for pair in group for share in pair):
+                later = levels[share.level].stages[1:]
+                due = np.maximum(ended, share.ends + later[-1].lag) if later else ended
+                out = np.where(share.shared, np.maximum(out, due), out)
+        return out <= self.as_of
+
+    # Noise
+    # --------------------------------------------------------------------------------------------
+    @cached_property
+    def noise(self) -> Noise:
+        """The noise in the values, before shares are rounded."""
+        columns: list[tuple[float, Integers, Integers, Integers]] = []
+        levels, none = self.blocks.levels, np.zeros_like(self.starts)
+
+        def add(level: int, stage: int, weight: Integers, common: Integers, count: Any) -> None:
+            used = (weight != 0) & (count > 0)
+            if used.any() or not columns:
+                shortened = np.gcd(weight, common)
+                numerators = np.where(used, weight // shortened, 0)
+                denominators = np.where(used, common // shortened, 1)
+                budget = levels[level].stages[stage].epsilon
+                columns.append((budget, numerators, denominators, np.where(used, count, 0)))
+
+        covered = {(0, 0): none.copy()} | {(r.level, r.stage): none.copy() for r in self.runs}
+        for run in self.runs:
+            covered[run.level, run.stage][run.windows] += run.blocks
+        for group in self.shares:
+            common = np.lcm(*(share.denominators for share in group[-1]))
+            above = [none, none]
+            for pair, below in zip(group[::-1], (*group[-2::-1], None), strict=True):
+                level, alike, (start, end) = pair[0].level, _alike(pair), pair
+                begun, ended = (
+                    np.where(s.shared, s.numerators * (common // s.denominators), 0) for s in pair
+                )
+                weights = [
+                    np.where(alike, ended - begun, np.where(start.shared, common - begun, 0)),
+                    np.where(alike, ended - begun, ended),
+                ]
+                for side, once in ((0, start.shared & ~alike), (1, end.shared)):
+                    share, weight = pair[side], weights[side]
+                    for stage in range(len(levels[level].stages)):
+                        own = once & (share.stages == stage)
+                        add(level, stage, weight - above[side], common, own)
+                    others = np.where(once, share.children, 0)
+                    if below is not None:  # children that are shared themselves
+                        others -= once & below[side].shared
+                        others -= once & alike & below[1 - side].shared & ~_alike(below)
+                    inside = self._covered(share, once)
+                    if inside.any():
+                        covered[level - 1, 0] -= inside
+                    add(level - 1, 0, common - weight, common, inside)
+                    add(level - 1, 0, -weight, common, others - inside)
+                above = weights
+        for (level, stage), count in covered.items():
+            add(level, stage, none + 1, none + 1, count)
+        budgets, *rest = zip(*columns, strict=True)
+        return Noise(budgets, *(np.stack(each, axis=1) for each in rest))
+
+    def _covered(self, share: Shares, once: Booleans) -> Integers:
+        """How many children of the shared blocks are covered."""
+        total = np.zeros_like(self.starts)
+        for run in self.runs:
+            if run.level == share.level - 1:
+                low = np.maximum(run.starts, share.starts[run.windows])
+                high = np.minimum(run.ends, share.ends[run.windows])
+                count = self.calendar.count(run.level, low, high)
+                total[run.windows] += np.where((low < high) & once[run.windows], count, 0)
+        return total
+
+    @property
+    def roundings(self) -> Integers:
+        """How often shares are rounded; each moves the value by at most one half."""
+        total = np.zeros_like(self.starts)
+        for group in self.shares:
+            for side in (0, 1):
+                total += np.any([pair[side].shared for pair in group], axis=0)
+        return total
+
+    def variances(self, resolution_bits: float = 0) -> NDArray[np.float64]:
+        """The variances of the noise in the values (before shares are rounded)."""
+        budgets, numerators, denominators, counts = self.noise
+        each = np.array([variance_of(budget, resolution_bits) for budget in budgets])
+        variances: NDArray[np.float64] = counts * (numerators / denominators) ** 2 @ each
+        return variances
+
+    def half_widths(self, beta: float, resolution_bits: int = 0) -> Integers:
+        """How far each value may be from the true count, except with probability ``beta``, in units
+        of the grid. Windows with the same noise are computed once."""
+        rows = np.concatenate(self.noise[1:], axis=1)
+        names = [row.tobytes() for row in rows]
+        first = {name: window for window, name in enumerate(names)}
+        unit = math.ldexp(1.0, -resolution_bits)
+        laws = [self.noise_of(window, unit) for window in first.values()]
+        bounds = dict(zip(first, quantiles(laws, beta), strict=True))
+        exact = np.array([bounds[name] for name in names]) + 0.5 * self.roundings
+        widths: Integers = np.floor(exact).astype(np.int64)
+        return widths
+
+    def noise_of(self, window: int, unit: float = 1.0) -> Weighted:
+        """The noise in the value of one window, with budgets for a unit of the grid."""
+        budgets, *rest = self.noise
+        columns = zip(budgets, *(each[window].tolist() for each in rest), strict=True)
+        return tuple(
+            (Fraction(numerator, denominator), budget * unit, count)
+            for budget, numerator, denominator, count in columns
+            if count
+        )
+
+
+def _alike(pair: tuple[Shares, Shares]) -> Booleans:
+    """Where a window begins and ends inside of the same shared block."""
+    start, end = pair
+    alike: Booleans = start.shared & end.shared & (start.ends == end.ends)
+    return alike
+
+
+def _ranges(lows: Integers, highs: Integers) -> Integers:
+    """The union of ranges, with the narrowest gaps closed if it has too many."""
+    order = np.argsort(lows, kind="stable")
+    lows, highs = lows[order], np.maximum.accumulate(highs[order])
+    gaps = lows[1:] - highs[:-1]
+    widest = np.argsort(gaps)[::-1][: _MOST_RANGES - 1]
+    cuts = np.sort(widest[gaps[widest] > 0]) + 1
+    return np.stack([lows[[0, *cuts]], highs[[*(cuts - 1), -1]]], axis=1)
+
+
+def views_of(
+    blocks: Blocks,
+    starts: ArrayLike,
+    ends: ArrayLike,
+    as_of: ArrayLike,
+    *,
+    calendar: Calendar,
+    since: ArrayLike = 0,
+    missing: frozenset[tuple[int, int]] = frozenset(),
+) -> Views:
+    """The views of the steps ``start + 1 .. end`` from what is public after step ``as_of``, for
+    many windows (arrays are broadcast).
+
+    Blocks that begin before the step ``since`` do not count: a key that is declared then begins
+    with the next block of each level. ``missing`` are the (level, end) of blocks whose figure never
+    comes out; their children count instead, and their difference is not shared.
+    """
+    if any(level < 1 for level, _ in missing):
+        remedy = "a block of the smallest level has no children to count instead"
+        raise bad_parameter("missing", min(missing), "blocks of larger levels", remedy)
+    steps = np.broadcast_arrays(*(np.atleast_1d(each) for each in (starts, ends, as_of, since)))
+    begin, end, now, declared = (np.asarray(each, dtype=np.int64) for each in steps)
+    return Views(
+        blocks=blocks,
+        calendar=calendar,
+        starts=begin,
+        ends=end,
+        as_of=now,
+        since=declared,
+        missing=missing,
+    )
+
+
+# One window
+# ------------------------------------------------------------------------------------------------
 class Run(NamedTuple):
     """Adjacent blocks of a level that a view adds up, at one stage."""
 
@@ -97,284 +498,37 @@ class Run(NamedTuple):
     blocks: int
 
 
-class Share(NamedTuple):
-    """The part of a tied block that lies before an end of the window, and the block's latest
-    stage."""
-
-    level: int
-    start: int
-    end: int
-    stage: int
-    part: Fraction
-
-
-Weighted = tuple[tuple[Fraction, float, int], ...]
-"""Noise: for each weight and budget how many variables."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class View:
-    """The count of the steps ``start + 1 .. end``, as figures to add and differences to share.
+    """The count of one window: the first of some :class:`Views`."""
 
-    ``end`` is where the figures that are out reach, at most where the window was asked to end.
-    ``shares`` are grouped: those at the start of the window (to subtract) and at its end (to add),
-    for each tied group; ``whole`` are the blocks whose difference is added as a whole.
-    """
-
-    start: int
-    end: int
-    runs: tuple[Run, ...]
-    whole: tuple[Share, ...]
-    at_start: tuple[tuple[Share, ...], ...]
-    at_end: tuple[tuple[Share, ...], ...]
-    noise: Weighted
+    views: Views
 
     @property
-    def roundings(self) -> int:
-        """How often shares are rounded; each moves the value by at most one half."""
-        groups = (*self.at_start, *self.at_end)
-        return sum(any(share.part.denominator > 1 for share in group) for group in groups)
+    def end(self) -> int:
+        """The step up to which the figures that are out count."""
+        return int(self.views.reached[0])
 
-    def value(self, figures: Mapping[tuple[int, int, int], int], calendar: Calendar) -> int:
-        """The count, from published figures by (level, end, stage). It costs no privacy."""
-        total = 0
-        for level, stage, start, end, _ in self.runs:
-            while start < end:
-                start = calendar.end(level, start + 1)
-                total += figures[level, start, stage]
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """The figures to add."""
+        found = ((run, run.starts, run.ends, run.blocks) for run in self.views.runs)
+        return tuple(Run(r.level, r.stage, *(int(e[0]) for e in rest)) for r, *rest in found)
 
-        def difference(share: Share) -> int:
-            announced = figures[share.level, share.end, ANNOUNCED]
-            if share.stage == 0:
-                return announced
-            first, latest = (figures[share.level, share.end, at] for at in (0, share.stage))
-            return announced + latest - first
+    @property
+    def noise(self) -> Weighted:
+        """The noise in the value, before shares are rounded."""
+        return self.views.noise_of(0)
 
-        total += sum(map(difference, self.whole))
-        for sign, groups in ((1, self.at_end), (-1, self.at_start)):
-            for group in groups:
-                total += sign * rounded(sum(share.part * difference(share) for share in group))
-        return total
+    def value(self, figures: Iterable[Figure]) -> Any:
+        """The count, from published figures; with keys, an array over them. It costs no privacy."""
+        listed = ListedFigures(figures)
+        return self.views.values(listed)[0].reshape(listed.shape)[()]
 
     def variance(self, resolution_bits: float = 0) -> float:
         """The variance of the noise in the value (before shares are rounded)."""
-        return math.fsum(
-            count * float(weight) ** 2 * variance_of(budget, resolution_bits)
-            for weight, budget, count in self.noise
-        )
+        return float(self.views.variances(resolution_bits)[0])
 
     def half_width(self, beta: float, resolution_bits: int = 0) -> float:
         """How far the value may be from the true count, except with probability ``beta``."""
-        unit = math.ldexp(1.0, -resolution_bits)
-        noise = tuple((weight, budget * unit, count) for weight, budget, count in self.noise)
-        return math.floor(quantile(noise, beta) + Fraction(self.roundings, 2)) * unit
-
-
-def rounded(value: Fraction | int) -> int:
-    """The nearest integer, the larger one of two."""
-    return math.floor(value + Fraction(1, 2))
-
-
-def view_of(
-    blocks: Blocks, start: int, end: int, as_of: int, calendar: Calendar | None = None
-) -> View:
-    """The view of the steps ``start + 1 .. end`` from what is public after step ``as_of``.
-
-    ``start`` must be the end of a block of the smallest level, or 0; ``end`` is lowered to the last
-    one that is out.
-    """
-    dates = calendar or blocks.calendar
-    last = dates.frontier(0, min(end, as_of - blocks.levels[0].lag))
-    runs = _cover(blocks, dates, start, last, as_of) if start < last else []
-    whole: list[Share] = []
-    at_start: list[tuple[Share, ...]] = []
-    at_end: list[tuple[Share, ...]] = []
-    noise: Counter[tuple[Fraction, float]] = Counter()
-    used = {run: run.blocks for run in runs}
-    for group in blocks.groups:
-        first = dates.end(group[0], start)
-        reached = dates.frontier(group[0], min(last, as_of - blocks.levels[group[0]].lag))
-        if len(group) == 1 or first >= reached:
-            continue
-        begun = _shares(blocks, dates, group, first, as_of)
-        ending = _shares(blocks, dates, group, reached, as_of)
-        at_start.append(begun)
-        at_end.append(ending)
-        ended = [share for share in begun if share.end <= reached]
-        whole += ended
-        weights: dict[tuple[int, int], Fraction] = {}
-        for sign, shares in ((-1, begun), (1, ending)):
-            for share in shares:
-                place = share.level, share.end
-                weights[place] = weights.get(place, Fraction(0)) + sign * share.part
-        for share in ended:
-            weights[share.level, share.end] += 1
-        for share in {(each.level, each.end): each for each in (*begun, *ending)}.values():
-            _add_noise(blocks, dates, share, group, weights, used, noise)
-    for run, count in used.items():
-        noise[Fraction(1), blocks.stage(run.level, run.stage).epsilon] += count
-    return View(
-        start=start,
-        end=max(start, last),
-        runs=tuple(runs),
-        whole=tuple(whole),
-        at_start=tuple(at_start),
-        at_end=tuple(at_end),
-        noise=tuple(
-            (weight, budget, count) for (weight, budget), count in noise.items() if weight and count
-        ),
-    )
-
-
-def _cover(blocks: Blocks, dates: Calendar, start: int, end: int, as_of: int) -> list[Run]:
-    """The largest blocks that are out and lie in the window, as runs of one level and stage."""
-    runs: list[Run] = []
-    low, high, number = start, end, 0
-    while low < high:
-        inner_low, inner_high = high, high
-        if number + 1 < len(blocks.levels):
-            above = blocks.levels[number + 1]
-            inner_low = dates.end(number + 1, low)
-            inner_high = dates.frontier(number + 1, min(high, as_of - above.lag))
-        if inner_low >= inner_high:
-            inner_low = inner_high = high
-        for first, last in ((low, inner_low), (inner_high, high)):
-            reached = first
-            for stage in range(len(blocks.levels[number].stages) - 1, -1, -1):
-                lag = blocks.levels[number].stages[stage].lag
-                frontier = min(last, dates.frontier(number, as_of - lag))
-                if frontier > reached:
-                    count = dates.count(number, reached, frontier)
-                    runs.append(Run(number, stage, reached, frontier, count))
-                    reached = frontier
-        low, high, number = inner_low, inner_high, number + 1
-    return runs
-
-
-def _shares(
-    blocks: Blocks, dates: Calendar, group: range, end: int, as_of: int
-) -> tuple[Share, ...]:
-    """The tied blocks of a group inside of which a window ends, smallest first, with the parts
-    before it."""
-    shares, part = [], Fraction(0)
-    for level in group[1:]:
-        begin, after = dates.frontier(level, end), dates.end(level, end)
-        if begin < end < after:
-            complete = dates.count(level - 1, begin, dates.frontier(level - 1, end))
-            part = (complete + part) / dates.count(level - 1, begin, after)
-            stages = blocks.levels[level].stages
-            latest = sum(after + stage.lag <= as_of for stage in stages[1:])
-            shares.append(Share(level, begin, after, latest, part))
-    return tuple(shares)
-
-
-def _add_noise(
-    blocks: Blocks,
-    dates: Calendar,
-    share: Share,
-    group: range,
-    weights: Mapping[tuple[int, int], Fraction],
-    used: dict[Run, int],
-    noise: Counter[tuple[Fraction, float]],
-) -> None:
-    """The noises of the children of a tied block that is shared, and its own if it is at the top.
-
-    Children that the view covers are taken off the runs in ``used``, since their weight is not 1.
-    """
-    weight, level = weights[share.level, share.end], share.level
-    if level == group[-1]:
-        noise[weight, blocks.stage(level, share.stage).epsilon] += 1
-    budget = blocks.stage(level - 1).epsilon
-    others = dates.count(level - 1, share.start, share.end)
-    for run in used:
-        low, high = max(run.start, share.start), min(run.end, share.end)
-        if run.level == level - 1 and low < high:
-            covered = dates.count(level - 1, low, high)
-            used[run] -= covered
-            others -= covered
-            noise[1 - weight, budget] += covered
-    for (below, end), part in weights.items():
-        if below == level - 1 and share.start < end <= share.end:
-            others -= 1
-            noise[part - weight, budget] += 1
-    noise[-weight, budget] += others
-
-
-# Quantiles
-# ------------------------------------------------------------------------------------------------
-FINEST_GRID = 64
-_SLACK = 1e-11
-_MISSED = 2.0**-10
-"""The part of ``beta`` for what rounded weights miss."""
-_SMALLEST_EXACT = 1e-6
-_WIDEST = 1 << 12
-
-
-def quantile(noise: Weighted, beta: float) -> float:
-    """A bound that the absolute weighted sum of noise variables exceeds with probability at most
-    ``beta``: the smallest one, if the weights' common denominator is at most 64.
-
-    A ``beta`` below 1e-6, and noise too wide for the grid, get Chernoff's bound, which is larger.
-
-    >>> one = (Fraction(1), 0.5, 1)
-    >>> quantile((one,), 0.05), quantile((one, (Fraction(1), 0.25, 2)), 0.05)
-    (6.0, 17.0)
-    """
-    merged: Counter[tuple[Fraction, float]] = Counter()
-    for weight, budget, count in noise:
-        merged[abs(weight), budget] += count
-    return _quantile(tuple(sorted((w, b, n) for (w, b), n in merged.items())), beta)
-
-
-@lru_cache(maxsize=4096)
-def _quantile(noise: Weighted, beta: float) -> float:
-    if not noise:
-        return 0.0
-    weights = np.array([float(weight) for weight, _, _ in noise])
-    scales = np.array([scale_of(budget, 0) for _, budget, _ in noise])
-    counts = np.array([count for _, _, count in noise], dtype=np.float64)
-    spread = math.sqrt(float((counts * (weights * scales) ** 2).sum()))
-    if beta < _SMALLEST_EXACT or spread > _WIDEST:
-        return chernoff(weights, scales, counts, beta)
-    grid, missed = math.lcm(*(weight.denominator for weight, _, _ in noise)), 0.0
-    if grid > FINEST_GRID:
-        grid, share = FINEST_GRID, _MISSED * beta
-        rest = [float(abs(weight - Fraction(round(weight * grid), grid))) for weight, _, _ in noise]
-        missed, beta = chernoff(rest, scales, counts, share), beta - share
-    units = [round(weight * grid) for weight, _, _ in noise]
-    farthest = chernoff(np.array(units) / grid, scales, counts, 1e-13)
-    size = 1 << math.ceil(math.log2(2.0 * grid * farthest + 16.0))
-    angles = np.arange(size // 2 + 1) * (math.pi / size)
-    logarithm = np.zeros(size // 2 + 1)
-    for unit, scale, count in zip(units, scales.tolist(), counts.tolist(), strict=True):
-        ratio = np.sin(unit * angles) / math.sinh(min(0.5 / scale, 300.0))
-        logarithm -= count * np.log1p(ratio * ratio)
-    law = np.fft.irfft(np.exp(logarithm), size)
-    inside = law[0] + 2.0 * np.concatenate([[0.0], np.cumsum(law[1 : size // 2])])
-    return int(np.argmax(inside >= 1.0 - beta + _SLACK)) / grid + missed
-
-
-def chernoff(
-    weights: Sequence[float] | np.ndarray, scales: np.ndarray, counts: np.ndarray, beta: float
-) -> float:
-    """Chernoff's bound on the absolute weighted sum, at its best exponent (see
-    :func:`fadecount.mechanisms.noise_law.tail_bound`)."""
-    used = np.asarray(weights) > 0.0
-    if not used.any():
-        return 0.0
-    halves, spans, counts = 0.5 * np.asarray(weights)[used], 0.5 / scales[used], counts[used]
-    largest = float(np.min(spans / halves))
-    needed = math.log(2.0 / beta)
-
-    def bound(fraction: float) -> float:
-        exponent = fraction * largest
-        small = exponent * halves
-        ratio = np.exp(small - spans) * np.expm1(-2.0 * small) / np.expm1(-2.0 * spans)
-        return (needed - float(counts @ np.log1p(-ratio * ratio))) / exponent
-
-    low, high, golden = 1e-9, 1.0 - 1e-9, (math.sqrt(5.0) - 1.0) / 2.0
-    for _ in range(48):
-        width = golden * (high - low)
-        lower = bound(high - width) < bound(low + width)
-        low, high = (low, low + width) if lower else (high - width, high)
-    return bound(0.5 * (low + high)) * (1.0 + 1e-12)
+        return math.ldexp(int(self.views.half_widths(beta, resolution_bits)[0]), -resolution_bits)
