@@ -28,7 +28,13 @@ from fadecount.cli.plan import wishes_from
 from fadecount.counters import Counter
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import FadecountError
-from fadecount.mechanisms import Blocks, Mechanism, publishes_running_totals
+from fadecount.mechanisms import (
+    Blocks,
+    ListedFigures,
+    Mechanism,
+    publishes_running_totals,
+    views_of,
+)
 from fadecount.mechanisms.noise_law import window_half_widths
 from fadecount.planning import Option, Plan, person_losses, plan, plan_json
 from fadecount.rounding import shown_loss
@@ -182,11 +188,10 @@ def _option(option: Option, horizon: int, window: int) -> dict[str, Any]:
     last = int(starts[-1])
     if isinstance(mechanism, Blocks):
         published = _published_after(mechanism, window)
-        views = [
-            mechanism.view(start, start + window, as_of=start + window + published)
-            for start in starts.tolist()
-        ]
-        variances, margin = [view.variance() for view in views], int(views[-1].half_width(0.05))
+        stops = starts + window
+        views = views_of(mechanism, starts, stops, stops + published, calendar=mechanism.calendar)
+        now, variances = last + window + published, views.variances().tolist()
+        margin = mechanism.window_interval(last, last + window, 0.05, as_of=now)
     else:
         variances = [mechanism.window_variance(start, start + window) for start in starts.tolist()]
         margin = mechanism.window_interval(last, last + window, 0.05)
@@ -259,7 +264,8 @@ def _simulated(mechanism: Mechanism, horizon: int, tick: int, daily: int) -> tup
             around = window_half_widths(mechanism, starts, stops)
         elif not starts.any():
             values = released[stops]
-            around = np.array([mechanism.window_interval(0, stop) for stop in stops.tolist()])
+            dates = mechanism.calendar
+            around = views_of(mechanism, starts, stops, stops, calendar=dates).half_widths(0.05)
         else:
             values, around = _figures_of(counter, starts, stops)
             starts, stops, shown_from = (
@@ -279,9 +285,7 @@ def _simulated(mechanism: Mechanism, horizon: int, tick: int, daily: int) -> tup
             for begin, stop, value, half, real in zip(*columns, strict=True)
         ]
 
-    # The law of a block counter's total differs from step to step: each band takes milliseconds.
-    most = _POINTS // 2 if isinstance(mechanism, Blocks) else _POINTS
-    shown = np.unique(np.rint(np.linspace(1, ticks, min(most, ticks))).astype(np.int64))
+    shown = np.unique(np.rint(np.linspace(1, ticks, min(_POINTS, ticks))).astype(np.int64))
     edges = np.arange(0, ticks + 1, _window(tick), dtype=np.int64)
     return rows(np.zeros_like(shown), shown, shown - 1), rows(edges[:-1], edges[1:], edges[:-1])
 
@@ -292,14 +296,9 @@ def _figures_of(counter: Counter, starts: Numbers, stops: Numbers) -> tuple[Numb
     blocks = counter.mechanism
     assert isinstance(blocks, Blocks)
     lag = _published_after(blocks, int(stops[0] - starts[0]))
-    values, around = [], []
-    published = {(each.level, each.end, each.stage): each.value for each in counter.figures()}
-    for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-        if stop + lag <= counter.time:
-            view = blocks.view(start, stop, as_of=stop + lag)
-            values.append(view.value(published, blocks.calendar))
-            around.append(int(view.half_width(0.05)))
-    return np.array(values, dtype=np.int64), np.array(around, dtype=np.int64)
+    out = stops + lag <= counter.time
+    views = views_of(blocks, starts[out], stops[out], stops[out] + lag, calendar=blocks.calendar)
+    return views.values(ListedFigures(counter.figures()))[:, 0], views.half_widths(0.05)
 
 
 def _time(tick: int, tick_seconds: int) -> str:
