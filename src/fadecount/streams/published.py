@@ -10,6 +10,7 @@ what is published.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -42,6 +43,25 @@ class FigureSource(Protocol):
 
     def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Iterator[FigureRows]:
         """The rows that hold blocks in these ticks, in order."""
+
+
+class FiguresInMemory:
+    """Figures that are kept nowhere else, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, int], list[FigureRows]] = {}
+
+    def add(self, rows: FigureRows) -> None:
+        """Keep rows; those of a level and stage come in order."""
+        self._rows.setdefault((rows.level, rows.stage), []).append(rows)
+
+    def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Iterator[FigureRows]:
+        rows = self._rows.get((level, stage), [])
+        begin = bisect_right(rows, first_tick, key=lambda row: row.end_tick)
+        for row in rows[begin:]:
+            if row.first_tick >= end_tick:
+                return
+            yield row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,6 +100,10 @@ class Figures:
     def shown_status(self) -> list[str]:
         """The status of each slot, in words."""
         return [STATUSES[each] for each in self.status.tolist()]
+
+    def chosen(self, part: slice) -> Figures:
+        """Some of the slots."""
+        return Figures(**{name: getattr(self, name)[part] for name in self.__slots__})
 
     @classmethod
     def joined(cls, parts: Sequence[Figures]) -> Figures:
