@@ -315,9 +315,7 @@ class TestSums:
         """Adjacent windows inside a tied block share its difference exactly."""
         stream = published(counts, first=FIRST)
         hours = [at("2026-04-03") + 4 * hour for hour in range(25)]
-        parts = [
-            stream.window(low, high).values[0] for low, high in itertools.pairwise(hours)
-        ]
+        parts = [stream.window(low, high).values[0] for low, high in itertools.pairwise(hours)]
         quarters = [
             stream.window(tick, tick + 1).values[0] for tick in range(hours[0], hours[0] + 4)
         ]
