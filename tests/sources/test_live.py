@@ -13,14 +13,7 @@ from typing import Any
 import pytest
 
 from fadecount.errors import InputError, ParameterError
-from fadecount.sources import (
-    GrowingFile,
-    LiveBatch,
-    Reading,
-    Reason,
-    SourceOptions,
-    read_live,
-)
+from fadecount.sources import GrowingFile, LiveBatch, Reading, Reason, SourceOptions, read_live
 
 NOON = 1_700_000_000 // 60 * 60
 FIRST = NOON // 60

@@ -79,7 +79,8 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of all commands. If ``words`` begin with a command, it is the only one, and
-    no other is imported."""
+    no other is imported. If they begin with an option, such as --help, the names of the commands
+    are enough."""
     parser = Parser(
         prog="fadecount",
         description="Running counts with differential privacy that fades on a published schedule.",
@@ -101,8 +102,9 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
             epilog=details.strip("\n"),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.add_arguments(child)
-        child.set_defaults(run=module.run)
+        if not (words and words[0].startswith("-")):
+            module.add_arguments(child)
+            child.set_defaults(run=module.run)
     return parser
 
 

@@ -136,10 +136,7 @@ def read_parquet(
 
 
 def read_frame(
-    frame: Any,
-    options: SourceOptions,
-    report: SourceReport,
-    earlier: Earlier | None = None,
+    frame: Any, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None
 ) -> Iterator[TickBatch]:
     """The counts of a data frame of polars or pandas, from its columns as they are: no text in
     between, except for pandas' columns of objects."""
