@@ -512,7 +512,7 @@ class _LiveRun(Run):
         *,
         finish: bool,
     ) -> None:
-        from fadecount.sources.live import GrowingFile, read_live
+        from fadecount.sources.live import GrowingFile, LiveReading
 
         super().__init__(options, stream)
         self._clock, self._finish = clock, finish
@@ -522,7 +522,7 @@ class _LiveRun(Run):
         self._unstored = False
         self._position = self._restore()
         self._file = None if path is None else GrowingFile(path, options, self._position)
-        self._reading = read_live(
+        self._reading = LiveReading(
             self._file or cast(BinaryIO, source),
             options,
             clock=clock,
