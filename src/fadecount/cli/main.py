@@ -121,14 +121,20 @@ _OPTIONS = {"tick_seconds": "--tick", "grace_seconds": "--grace"}
 
 
 def _named_option(message: str, parser: argparse.ArgumentParser) -> str:
-    """Return an error of the library with the name of the option in place of the parameter's."""
-    name = re.match(r"([a-z_]+) must ", message)
-    if name is None:
-        return message
-    for option in (f"--{name[1].replace('_', '-')}", _OPTIONS.get(name[1])):
-        if option in parser._option_string_actions:
-            return f"{option}{message[name.end(1) :]}"
-    return message
+    """Return an error of the library with the names of options in place of the parameters': the one
+    that it begins with, and those that the remedy at its end gives a value."""
+
+    def option(name: str) -> str | None:
+        wanted = (f"--{name.replace('_', '-')}", _OPTIONS.get(name))
+        return next((each for each in wanted if each in parser._option_string_actions), None)
+
+    what, semicolon, remedy = message.rpartition("; ")
+    begin = re.match(r"[a-z_]+(?= must )", what)
+    if begin is not None:
+        what = (option(begin[0]) or begin[0]) + what[begin.end() :]
+    given = re.compile(r"\b([a-z_]+)=(?=\w)")
+    remedy = given.sub(lambda each: f"{option(each[1])} " if option(each[1]) else each[0], remedy)
+    return f"{what}{semicolon}{remedy}"
 
 
 def main(words: list[str] | None = None) -> int:

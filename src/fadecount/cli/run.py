@@ -112,13 +112,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store | None) -> Run:
     """Open or create the stream, and return the run."""
     from fadecount import runs
-    from fadecount.mechanisms import read_planned_person, require_planned_person
 
     name = arguments.name or _default_name(arguments.input)
-    person = None if arguments.plan is None else read_planned_person(arguments.plan)
-    if person is not None:
-        events = None if options.person is None else options.per_person
-        require_planned_person(person, events, options.keys_per_person)
+    for_persons = arguments.plan is not None and _planned_for_persons(arguments.plan, options)
     given = any(getattr(arguments, each) is not None for each in GIVEN)
     names = [] if store is None else store.names()
     if name not in names and not given and names:
@@ -140,11 +136,22 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
         until=arguments.until,
         follow=arguments.follow,
         finish=store is None,
-        planned_for_persons=person is not None,
+        planned_for_persons=for_persons,
     )
     if store is not None and name not in names and store.fence_warning:
         _say(store.fence_warning)
     return under_way
+
+
+def _planned_for_persons(plan: str, options: SourceOptions) -> bool:
+    """Whether a plan counts the events of a person itself; then the options must keep to it."""
+    from fadecount.mechanisms import read_planned_person, require_planned_person
+
+    person = read_planned_person(plan)
+    if person is not None:
+        events = None if options.person is None else options.per_person
+        require_planned_person(person, events, options.keys_per_person)
+    return person is not None
 
 
 def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
