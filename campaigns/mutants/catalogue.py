@@ -516,7 +516,7 @@ MUTANTS = (
     Mutant(
         "a header taken for a backlog",
         "sources/live.py",
-        "no backlog\n            position = max(position, arrival.position)\n",
+        "no backlog\n                self._position = max(self._position, arrival.position)\n",
         "no backlog\n",
         ("tests/neighbours/test_neighbours.py",),
     ),

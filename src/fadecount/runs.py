@@ -46,7 +46,7 @@ from fadecount.sources import (
 from fadecount.sources.files import Earlier
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.forks import StreamLoss
-from fadecount.streams.releases import Monotone, Releases
+from fadecount.streams.releases import Releases
 
 if TYPE_CHECKING:
     import pandas
@@ -253,10 +253,6 @@ class MemoryStream:
     def position(self, _source: str) -> None:
         """How far earlier runs have read a source: they have read nothing."""
 
-    def released_before(self, _tick: int) -> Iterator[Releases]:
-        """What earlier runs released: nothing."""
-        return iter(())
-
     def add(self, rows: list[Row], _source: str, _position: bytes) -> int:
         """Count rows in the open tick, and return how many count: the others are beyond the cap of
         their person."""
@@ -348,10 +344,6 @@ class StoredStream:
         """How far earlier runs have read a source, as :meth:`add` was told."""
         return self._stream.position(source)
 
-    def released_before(self, tick: int) -> Iterator[Releases]:
-        """Everything that was released before a tick."""
-        return self._reader.releases(self._name, until=tick)
-
     def add(self, rows: list[Row], source: str, position: bytes) -> int:
         """Count rows in the open tick, together with how far their source has been read. Return
         how many count: the others are beyond the cap of their person."""
@@ -395,7 +387,7 @@ class Run(Iterator[Releases]):
     def __init__(self, options: SourceOptions, stream: RunStream) -> None:
         self.options, self.stream = options, stream
         self._releases = self._published()
-        self._stopped = self._viewed = False
+        self._stopped = False
 
     @property
     def report(self) -> SourceReport:
@@ -425,15 +417,6 @@ class Run(Iterator[Releases]):
     def windows(self, *, per: str, since: int, nonnegative: bool = False) -> Windows:
         """The counts of windows of time in what was released from tick ``since`` on."""
         return self.stream.windows(per=per, since=since, nonnegative=nonnegative)
-
-    def seen_through(self, view: Monotone, piece: Releases) -> NDArray[np.int64]:
-        """The values of the next piece through a view. The view first takes everything released
-        before this run."""
-        if not self._viewed:
-            for earlier in self.stream.released_before(piece.first_tick):
-                view.through(earlier.values)
-        self._viewed = True
-        return view.through(piece.values)
 
     def stop(self) -> None:
         """End the run between two ticks; everything up to there is published."""
@@ -529,7 +512,7 @@ class _LiveRun(Run):
         *,
         finish: bool,
     ) -> None:
-        from fadecount.sources.live import GrowingFile, read_live
+        from fadecount.sources.live import GrowingFile, LiveReading
 
         super().__init__(options, stream)
         self._clock, self._finish = clock, finish
@@ -539,7 +522,7 @@ class _LiveRun(Run):
         self._unstored = False
         self._position = self._restore()
         self._file = None if path is None else GrowingFile(path, options, self._position)
-        self._reading = read_live(
+        self._reading = LiveReading(
             self._file or cast(BinaryIO, source),
             options,
             clock=clock,
@@ -628,9 +611,7 @@ class _LiveRun(Run):
 
 
 def _history(
-    source: Source,
-    options: SourceOptions,
-    earlier: Earlier | None = None,
+    source: Source, options: SourceOptions, earlier: Earlier | None = None
 ) -> Reading[TickBatch]:
     if isinstance(source, str | Path):
         return read_file(source, options, earlier=earlier)

@@ -81,10 +81,10 @@ def test_the_files_of_the_page_and_no_others(server: PlanServer) -> None:
     ("query", "name"),
     [
         ("tick=1d", "a plan needs loss"),
-        ("losses=1h", "--loss"),
-        ("losses=1h:x", "--loss"),
+        ("losses=1h", "could not convert"),
+        ("losses=1h:x", "could not convert"),
         ("losses=1d:4,1y:1", "loss must not decrease"),
-        ("losses=1y:1&person=x", "--per-person"),
+        ("losses=1y:1&person=x", "person must be"),
         ("losses=1y:1&daily=many", "invalid literal"),
         ("losses=1y:1&delta=x", "could not convert"),
     ],

@@ -122,7 +122,7 @@ def test_what_a_plan_assumes_of_persons(tmp_path: Path) -> None:
             require_planned_person(planned, per_tick, keys)
     with pytest.raises(
         ParameterError,
-        match=r"limited to 3 per tick under each of 4 keys.*assumes; .* --keys-per-person 4,",
+        match=r"limited to 3 per tick under each of 4 keys.*assumes; .* keys_per_person=4,",
     ):
         require_planned_person(PlannedPerson(3, 1, 4), 3, 5)
 

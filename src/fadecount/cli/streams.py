@@ -20,21 +20,20 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 from fadecount.cli._options import (
     FILE_NAME,
-    add_monotone_option,
+    JSON_OPTION,
+    add_options,
     add_store_options,
     add_visit_options,
     add_window_options,
     check_window_options,
-    monotone_view,
     open_reader,
     open_store,
     parse_time,
@@ -46,24 +45,11 @@ from fadecount.errors import LockedError, ParameterError, bad_parameter
 from fadecount.rounding import rounded_up, shown_factor, shown_loss
 
 if TYPE_CHECKING:
-    from fadecount.plots import Panel
     from fadecount.streams import Reader, Store, Ticks, Windows
     from fadecount.streams.status import Status
 
 MOST_PANELS = 24
 _YEAR = UNITS["y"]
-_ACTIONS = {
-    "list": "the streams of a store",
-    "show": "one stream, or what has been lost about an event or about visits",
-    "curve": "what is lost about an event, by its age",
-    "export": "write published releases to a file",
-    "plot": "draw the totals, or the counts per hour, day, ..., with intervals of 95 percent",
-    "catch-up": "release all ticks that are over, after the clock seemed to be too far ahead",
-    "accept-history": "let a stream go on after an old backup or a lost fence; every loss grows",
-    "retain": "keep releases for a time and remove older ones; observers keep what they saw",
-    "delete": "remove a stream; what observers have seen, they keep",
-    "rotate": "seal the state of a store with another key",
-}
 _CONFIRMED = {
     "catch-up": "the clock of this machine is right; released ticks cannot be taken back",
     "accept-history": "other histories make every loss of the stream larger, for ever",
@@ -75,85 +61,56 @@ _CONFIRMED = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
     made = {}
-    for name, text in _ACTIONS.items():
+    for name, action in _ACTIONS.items():
+        text = action.__doc__
         one = made[name] = actions.add_parser(name, help=text, description=text)
         if name not in ("list", "rotate"):
             one.add_argument("name", metavar="NAME", help="name of the stream")
         add_store_options(one)
         if name in ("list", "show", "curve"):
-            one.add_argument("--json", action="store_true", help="figures as JSON")
+            add_options(one, JSON_OPTION)
         if name in _CONFIRMED:
-            one.add_argument("--yes", action="store_true", help=_CONFIRMED[name])
-    made["show"].add_argument(
-        "--item",
-        metavar="TIME",
-        help="a moment: what has been lost about an event then, now and in a year",
-    )
+            add_options(one, ("--yes", None, _CONFIRMED[name], bool))
+    item = "a moment: what has been lost about an event then, now and in a year"
+    add_options(made["show"], ("--item", "TIME", item, str))
     add_visit_options(made["show"], "what is lost, by now")
     for name in ("export", "plot"):
-        for option, text in (("--since", "at this time or later"), ("--until", "before this time")):
-            made[name].add_argument(option, metavar="TIME", help=f"only ticks that begin {text}")
-        add_window_options(made[name])
-        made[name].add_argument(
-            "--zone", help="with --per: where days begin (default: the stream's zone)"
+        add_options(
+            made[name],
+            ("--since", "TIME", "only ticks that begin at this time or later", str),
+            ("--until", "TIME", "only ticks that begin before this time", str),
+            ("--zone", None, "with --per: where days begin (default: the stream's zone)", str),
         )
-    made["plot"].add_argument(
-        "--key", action="append", help="only this key; repeatable (default: up to 24 keys)"
+        add_window_options(made[name])
+    picture = "the picture: .png, .svg, .pdf or .html, by its ending"
+    add_options(
+        made["plot"], ("--key", None, "only this key; repeatable (default: up to 24 keys)", list)
     )
-    made["plot"].add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        required=True,
-        help="the picture: .png, .svg, .pdf or .html, by its ending",
+    made["plot"].add_argument("-o", "--output", metavar="FILE", required=True, help=picture)
+    add_options(
+        made["export"],
+        ("--output", "FILE", ".csv, .jsonl or .parquet (default: -)", "-"),
+        ("--force", None, "replace the file that is there", bool),
+        ("--monotone", None, "a view that never falls, computed from the releases alone", bool),
     )
-    made["export"].add_argument(
-        "--output", metavar="FILE", default="-", help=".csv, .jsonl or .parquet (default: -)"
-    )
-    made["export"].add_argument(
-        "--force", action="store_true", help="replace the file that is there"
-    )
-    add_monotone_option(made["export"])
-    made["retain"].add_argument(
-        "--for",
-        dest="span",
-        metavar="LENGTH",
-        required=True,
-        help="how long releases are kept: 90d, 1y, ..., or ever",
-    )
-    made["accept-history"].add_argument(
-        "--other-histories",
-        metavar="N",
-        type=int,
-        required=True,
-        help="how many other histories of the stream were published, all in all",
-    )
-    made["rotate"].add_argument(
-        "--new-key-file", metavar="FILE", help="the new key (default: no key, state is not sealed)"
-    )
+    text = "how long releases are kept: 90d, 1y, ..., or ever"
+    made["retain"].add_argument("--for", dest="span", metavar="LENGTH", required=True, help=text)
+    others = "how many other histories of the stream were published, all in all"
+    add_options(made["accept-history"], ("--other-histories", "N", others, int), required=True)
+    new = "the new key (default: no key, state is not sealed)"
+    add_options(made["rotate"], ("--new-key-file", "FILE", new, str))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    action = {
-        "list": _list,
-        "show": _show,
-        "curve": _curve,
-        "export": _export,
-        "plot": _plot,
-        "catch-up": _catch_up,
-        "accept-history": _accept_history,
-        "retain": _retain,
-        "delete": _delete,
-        "rotate": _rotate,
-    }
     if arguments.action in _CONFIRMED and not arguments.yes:
         raise ParameterError(f"--yes must be given: {_CONFIRMED[arguments.action]}")
     place_store(arguments, keep=True)
-    action[arguments.action](arguments)
+    _ACTIONS[arguments.action](arguments)
     return 0
 
 
 def _list(arguments: argparse.Namespace) -> None:
+    """List the streams of a store."""
     with open_reader(arguments) as reader:
         statuses = [reader.status(name) for name in reader.names()]
         deleted = reader.deleted()
@@ -172,6 +129,7 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> None:
+    """Show one stream, or what has been lost about an event or about visits."""
     with open_reader(arguments) as reader:
         status = reader.status(arguments.name)
         if arguments.visits is not None:
@@ -270,6 +228,7 @@ def _due(status: Status) -> int:
 
 
 def _curve(arguments: argparse.Namespace) -> None:
+    """Show what is lost about an event, by its age."""
     with open_reader(arguments) as reader:
         status = reader.status(arguments.name)
     tick = status.description.ticks.tick_seconds
@@ -288,9 +247,13 @@ def _curve(arguments: argparse.Namespace) -> None:
 
 
 def _export(arguments: argparse.Namespace) -> None:
+    """Write published releases to a file."""
+    from fadecount.streams import Monotone
     from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, ReleaseWriter
 
     check_window_options(arguments)
+    if arguments.per is not None and arguments.monotone:
+        raise ParameterError("--monotone must be left out with --per; windows have --nonnegative")
     with open_reader(arguments) as reader:
         description, keys = reader.status(arguments.name).description, reader.keys(arguments.name)
         since, until = _span(arguments, description.ticks)
@@ -302,7 +265,7 @@ def _export(arguments: argparse.Namespace) -> None:
                 zone = arguments.zone or description.ticks.zone
                 writer.write_windows(_windows(reader, arguments, since, until), keys, zone)
                 return
-            view = None if arguments.monotone is None else monotone_view(arguments.monotone)
+            view = Monotone() if arguments.monotone else None
             writer.write(reader.releases(arguments.name, since=since, until=until, view=view), keys)
 
 
@@ -331,7 +294,9 @@ def _windows(
 
 
 def _plot(arguments: argparse.Namespace) -> None:
+    """Draw the totals, or the counts per hour, day, ..., with intervals of 95 percent."""
     from fadecount.plots import draw_panels, new_figure, save_figure
+    from fadecount.streams.export import releases_table, windows_table
 
     check_window_options(arguments)
     with open_reader(arguments) as reader:
@@ -346,55 +311,21 @@ def _plot(arguments: argparse.Namespace) -> None:
                 f"--key must choose at most {MOST_PANELS} keys to draw, the stream has {len(keys)};"
                 " repeat --key"
             )
-        panels = _panels(reader, arguments, ticks, keys, wanted)
-    if not panels or not len(panels[0].times):
+        since, until = _span(arguments, ticks)
+        if arguments.per is None:
+            releases = reader.releases(arguments.name, since=since, until=until)
+            table = releases_table(releases, keys, ticks)
+        else:
+            table = windows_table(_windows(reader, arguments, since, until), keys)
+    if not {*wanted} & {*table["key"]}:
         raise ParameterError(
             f"stream {arguments.name!r} has released nothing in that time; there is nothing to draw"
         )
-    figure = new_figure(7.2, max(3.6, 2.2 * -(-len(panels) // (1 if len(panels) < 4 else 2))))
+    figure = new_figure(7.2, max(3.6, 2.2 * -(-len(wanted) // (1 if len(wanted) < 4 else 2))))
     what = "running total" if arguments.per is None else f"per {arguments.per}"
-    draw_panels(
-        figure,
-        panels,
-        bars=arguments.per is not None,
-        zone=arguments.zone or ticks.zone,
-        title=f"{arguments.name}: {what}",
-    )
+    zone, title = arguments.zone or ticks.zone, f"{arguments.name}: {what}"
+    draw_panels(figure, table, wanted, bars=arguments.per is not None, zone=zone, title=title)
     save_figure(figure, arguments.output)
-
-
-def _panels(
-    reader: Reader,
-    arguments: argparse.Namespace,
-    ticks: Ticks,
-    keys: tuple[str, ...],
-    wanted: list[str],
-) -> list[Panel]:
-    from fadecount.plots import Panel
-    from fadecount.streams.export import releases_table, windows_table
-
-    zone, (since, until) = ZoneInfo(arguments.zone or ticks.zone), _span(arguments, ticks)
-    if arguments.per is None:
-        releases = reader.releases(arguments.name, since=since, until=until)
-        table = releases_table(releases, keys, ticks)
-    else:
-        table = windows_table(_windows(reader, arguments, since, until), keys)
-    panels = []
-    for key in wanted:
-        here = table["key"] == key
-        panels.append(
-            Panel(
-                key=key,
-                times=[
-                    datetime.fromtimestamp(each, zone) for each in table["start"][here].tolist()
-                ],
-                values=table["value"][here],
-                low=table["low"][here],
-                high=table["high"][here],
-                partial=table["partial"][here] if "partial" in table else None,
-            )
-        )
-    return panels
 
 
 @contextmanager
@@ -411,6 +342,7 @@ def _administered(arguments: argparse.Namespace) -> Iterator[Store]:
 
 
 def _catch_up(arguments: argparse.Namespace) -> None:
+    """Release all ticks that are over, after the clock seemed to be too far ahead."""
     open_reader(arguments).close()  # only a store that exists
     with open_store(arguments) as store:
         closed = store.open(arguments.name).catch_up(time.time())
@@ -418,6 +350,7 @@ def _catch_up(arguments: argparse.Namespace) -> None:
 
 
 def _accept_history(arguments: argparse.Namespace) -> None:
+    """Let a stream go on after an old backup or a lost fence; every loss grows."""
     with open_reader(arguments) as reader:
         before = reader.status(arguments.name).loss
         with _administered(arguments) as store:
@@ -432,6 +365,7 @@ def _accept_history(arguments: argparse.Namespace) -> None:
 
 
 def _retain(arguments: argparse.Namespace) -> None:
+    """Keep releases for a time and remove older ones; observers keep what they saw."""
     seconds = None if arguments.span == "ever" else parse_duration(arguments.span, name="--for")
     with open_reader(arguments) as reader:
         with _administered(arguments) as store:
@@ -446,6 +380,7 @@ def _retain(arguments: argparse.Namespace) -> None:
 
 
 def _delete(arguments: argparse.Namespace) -> None:
+    """Remove a stream; what observers have seen, they keep."""
     open_reader(arguments).close()
     with _administered(arguments) as store:
         store.delete(arguments.name)
@@ -457,9 +392,25 @@ def _delete(arguments: argparse.Namespace) -> None:
 
 
 def _rotate(arguments: argparse.Namespace) -> None:
+    """Seal the state of a store with another key."""
     from fadecount.streams import Plain, seal_from
 
     open_reader(arguments).close()
     new = Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file)
     with open_store(arguments) as store:
         store.rotate(new)
+
+
+_ACTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "list": _list,
+    "show": _show,
+    "curve": _curve,
+    "export": _export,
+    "plot": _plot,
+    "catch-up": _catch_up,
+    "accept-history": _accept_history,
+    "retain": _retain,
+    "delete": _delete,
+    "rotate": _rotate,
+}
+"""The actions, in the order of a stream's life; the docstring of each is its help."""

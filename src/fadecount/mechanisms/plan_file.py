@@ -86,14 +86,14 @@ def require_planned_person(planned: PlannedPerson, per_tick: int | None, keys: i
     if per_tick is None or per_tick * steps > events or keys > most_keys:
         most = events // steps
         under, option = (
-            (f" under each of {most_keys} keys", f" --keys-per-person {most_keys}")
+            (f" under each of {most_keys} keys", f", keys_per_person={most_keys}")
             if most_keys > 1
             else ("", "")
         )
         assumed = "" if steps == 1 else f" ({events:,} in any {steps:,} ticks)"
         raise ParameterError(
             f"persons must be limited to {most} per tick{under}, as the plan assumes{assumed}; "
-            f"give --person COLUMN --per-person {most}/tick{option}, or plan for single events"
+            f"give person=COLUMN, per_person={most}{option}, or plan for single events"
         )
 
 

@@ -29,7 +29,7 @@ def wanted_parts(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if ALIASES.get(name, name) not in PARTS:
             raise bad_parameter(
-                "--only",
+                "only",
                 name,
                 f"one of {', '.join((*ALIASES, *PARTS))}",
                 "separate several with commas",
@@ -42,7 +42,7 @@ def fair_runs(runs: int) -> int:
     remedy = (
         "it is how often each mechanism is run with real noise, at least 200 for a fair interval"
     )
-    return require_integer("--runs", runs, minimum=FEWEST_RUNS, maximum=10**6, remedy=remedy)
+    return require_integer("runs", runs, minimum=FEWEST_RUNS, maximum=10**6, remedy=remedy)
 
 
 def work(parts: Sequence[str], runs: int) -> float:
@@ -62,11 +62,11 @@ def prepare_folder(path: Path, *, force: bool) -> None:
         occupied = any(path.iterdir())
     except OSError as error:
         raise ParameterError(
-            f"--out must be a writable folder, got {str(path)!r} ({error.strerror}); choose another"
+            f"out must be a writable folder, got {str(path)!r} ({error.strerror}); choose another"
         ) from error
     if occupied and not force:
         raise ParameterError(
-            f"--out must be an empty folder, got {str(path)!r}; choose another, or give --force to"
+            f"out must be an empty folder, got {str(path)!r}; choose another, or give force to"
             " write into it"
         )
 

@@ -24,11 +24,12 @@ from fadecount.sources.options import SourceOptions
 from fadecount.sources.rows import Reason
 
 if TYPE_CHECKING:
-    from fadecount.sources.live import GrowingFile, LiveBatch, read_live
+    from fadecount.sources.live import GrowingFile, LiveBatch, LiveReading
 
 __all__ = [
     "GrowingFile",
     "LiveBatch",
+    "LiveReading",
     "Reading",
     "Reason",
     "SourceOptions",
@@ -38,14 +39,13 @@ __all__ = [
     "read_file",
     "read_frame",
     "read_history",
-    "read_live",
     "require_file",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """Import a name of ``live`` when it is first used: a file needs none of them."""
-    if name not in ("GrowingFile", "LiveBatch", "read_live"):
+    if name not in ("GrowingFile", "LiveBatch", "LiveReading"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from fadecount.sources import live
 

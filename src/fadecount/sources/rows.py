@@ -253,7 +253,7 @@ def time_reader(options: SourceOptions) -> Callable[[str], int | None]:
 
     def read(text: str) -> int | None:
         if unit in ("auto", "iso") and text[4:5] == "-":
-            seconds = _read_iso(text, zone)
+            seconds = read_iso(text, zone)
         else:
             seconds = None if unit == "iso" else _read_number(text, unit)
         return seconds if seconds is not None and EARLIEST <= seconds <= LATEST else None
@@ -287,7 +287,8 @@ def _day(text: str) -> int | None:
         return None
 
 
-def _read_iso(text: str, zone: str) -> int | None:
+def read_iso(text: str, zone: str) -> int | None:
+    """Unix seconds of a time in ISO 8601; without an offset it is in ``zone``."""
     if _iso.fullmatch(text) is None:
         return None
     day = _day(text[:10])
@@ -327,7 +328,7 @@ def _read_number(text: str, unit: str) -> int | None:
     return None
 
 
-WHOLE_PATTERN = r"^[0-9]{1,18}(?:\.0{1,9})?$"
+WHOLE_PATTERN = r"^([0-9]{1,18})(?:\.0{1,9})?$"
 NEGATIVE_PATTERN = r"^-[0-9]{1,18}(?:\.[0-9]{1,9})?$"
 _whole = re.compile(WHOLE_PATTERN.removeprefix("^").removesuffix("$"))
 _negative = re.compile(NEGATIVE_PATTERN.removeprefix("^").removesuffix("$"))
@@ -390,7 +391,7 @@ class RowJudge:
 def read_amount(text: str, max_amount: int) -> int | Reason:
     """A whole number from 0 to ``max_amount`` (``3`` or ``3.0``), or the reason why the text is not
     one."""
-    if _whole.fullmatch(text) is None:
+    whole = _whole.fullmatch(text)
+    if whole is None:
         return Reason.NEGATIVE if _negative.fullmatch(text) is not None else Reason.AMOUNT
-    amount = int(text.partition(".")[0])
-    return amount if amount <= max_amount else Reason.ABOVE
+    return amount if (amount := int(whole[1])) <= max_amount else Reason.ABOVE
