@@ -9,12 +9,11 @@ if TYPE_CHECKING:
     from fadecount.streams.clock import ClockGuard, ClockReading, ClockState
     from fadecount.streams.description import Description
     from fadecount.streams.fence import Fence, FileFence, ServerFence, fence_from
-    from fadecount.streams.figures import Closed, FigureRows
     from fadecount.streams.forks import StreamLoss
     from fadecount.streams.inputs import Batch, Intake, ReadPosition
+    from fadecount.streams.machine import Closed, FigureRows
     from fadecount.streams.published import Figures, Published
     from fadecount.streams.reader import Reader
-    from fadecount.streams.releases import Monotone, Releases
     from fadecount.streams.seal import Plain, Seal, Sealed, seal_from
     from fadecount.streams.store import PostgresStore, SQLiteStore, Store
     from fadecount.streams.stream import Stream
@@ -23,14 +22,13 @@ if TYPE_CHECKING:
     from fadecount.streams.windows import WindowCalendar
 
 _NAMES = {
-    "figures": ("Closed", "FigureRows"),
+    "machine": ("Closed", "FigureRows"),
     "clock": ("ClockGuard", "ClockReading", "ClockState"),
     "description": ("Description",),
     "fence": ("Fence", "FileFence", "ServerFence", "fence_from"),
     "forks": ("StreamLoss",),
     "inputs": ("Batch", "Intake", "ReadPosition"),
     "reader": ("Reader",),
-    "releases": ("Monotone", "Releases"),
     "seal": ("Plain", "Seal", "Sealed", "seal_from"),
     "store": ("PostgresStore", "SQLiteStore", "Store"),
     "stream": ("Stream",),
@@ -53,13 +51,11 @@ __all__ = [
     "Figures",
     "FileFence",
     "Intake",
-    "Monotone",
     "Plain",
     "PostgresStore",
     "Published",
     "ReadPosition",
     "Reader",
-    "Releases",
     "SQLiteStore",
     "Seal",
     "Sealed",

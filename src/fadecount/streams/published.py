@@ -25,8 +25,7 @@ from fadecount.mechanisms.noise_law import half_widths, window_half_widths
 from fadecount.mechanisms.views import Views, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
-from fadecount.streams.figures import FigureRows
-from fadecount.streams.releases import Monotone, Releases
+from fadecount.streams.machine import FigureRows
 from fadecount.streams.windows import WindowCalendar, window_ticks
 
 Numbers = NDArray[np.int64]
@@ -188,33 +187,18 @@ class Published:
         """The total of everything that is published."""
         return self.totals([self.first_tick + self._steps(as_of)], as_of=as_of)
 
-    def releases(
-        self,
-        *,
-        since: int | None = None,
-        until: int | None = None,
-        view: Monotone | None = None,
-    ) -> Iterator[Releases]:
+    def running(self, *, since: int | None = None, until: int | None = None) -> Iterator[Figures]:
         """The total after each of the ticks from ``since`` to before ``until``, as it was published
-        then, in pieces. ``view`` is applied from the first tick on that is there."""
-        kept = max(self.first_tick, *self.kept[:1], self.first_tick + self._earliest())
+        then, in pieces. A ``since`` before figures that were removed raises a ``RemovedError``."""
+        kept = self.first_tick + self._earliest()
         if kept > self.first_tick and since is not None and since < kept:
             raise self._removed()
         first = kept if since is None else max(since, kept)
         end = self.first_tick + self.steps
         end = end if until is None else min(until, end)
-        for begin in range(first if view is None else kept, end, AT_ONCE):
+        for begin in range(first, end, AT_ONCE):
             ticks = np.arange(begin + 1, min(begin + AT_ONCE, end) + 1, dtype=np.int64)
-            totals = self.totals(ticks, as_published=True)
-            shown = totals.values if view is None else view.through(totals.values)
-            skip = max(0, first - begin)
-            if skip < len(shown):
-                yield Releases(
-                    first_tick=begin + skip,
-                    values=shown[skip:],
-                    half_widths=totals.half_widths[skip:, 0],
-                    released=totals.values[skip:],
-                )
+            yield self.totals(ticks, as_published=True)
 
     def so_far(self, per: str, *, as_of: int | None = None) -> Figures:
         """The count of the slot of the length ``per`` that is not over yet: so far today for
@@ -234,6 +218,13 @@ class Published:
         whole = first >= self.first_tick and end - self.first_tick <= steps
         slots = self._between(np.array([start]), np.array([last]))
         return self._windows(replace(slots, partial=np.array([not whole])), steps)
+
+    @property
+    def default_per(self) -> str:
+        """What people read first: days, or the largest blocks below a day; the running totals of
+        other mechanisms."""
+        levels = self.description.levels
+        return default_per(levels)
 
     # Slots
     # --------------------------------------------------------------------------------------------
@@ -568,6 +559,36 @@ class _Fetched:
         ):
             raise _incomplete()
         return values[places]
+
+
+def default_per(levels: Sequence[str]) -> str:
+    """The levels that people read first: days, or the largest blocks below a day. Without levels,
+    running totals.
+
+    >>> default_per(["1m", "1h", "1d", "1mo"]), default_per(["1m", "1h"]), default_per([])
+    ('1d', '1h', 'total')
+    """
+    if not levels:
+        return "total"
+    below = [level for level in levels if not level.endswith(("mo", "y"))]
+    return "1d" if "1d" in levels else (below or list(levels))[-1]
+
+
+def loss_steps(description: Description) -> list[tuple[int, str]]:
+    """The ages in ticks at which the loss of a stream grows, with what causes it; of a smooth curve
+    some ages."""
+    mechanism = description.mechanism
+    if not isinstance(mechanism, Blocks):
+        return [(0, "running totals")] + [(4**power, "running totals") for power in range(13)]
+    causes: dict[int, list[str]] = {}
+    for level, name in zip(mechanism.levels, description.levels, strict=True):
+        for number, stage in enumerate(level.stages):
+            final = number == len(level.stages) - 1
+            which = (
+                "" if len(level.stages) == 1 else " (final)" if final else f" (stage {number + 1})"
+            )
+            causes.setdefault(stage.lag, []).append(f"figures per {name}{which}")
+    return [(lag, ", ".join(names)) for lag, names in sorted(causes.items())]
 
 
 def no_figures(width: int) -> Figures:

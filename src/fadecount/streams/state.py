@@ -24,10 +24,11 @@ from fadecount.counters.counter import counter_of, parts_of
 from fadecount.counters.figures import FigureMaker, OpenBlock
 from fadecount.counters.state import Parts
 from fadecount.errors import StoreError
-from fadecount.mechanisms import Blocks, Mechanism
+from fadecount.mechanisms import Blocks
 from fadecount.noise import NoiseSource, Ratchet
 from fadecount.streams.database import Database
 from fadecount.streams.figures import next_public_tick
+from fadecount.streams.machine import Machine
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys, read_status
 
@@ -38,7 +39,6 @@ NOISE, CHILDREN = 4, 5
 """Kinds in ``ratchets``: the noise of the open block of a level; that of its children to come."""
 Name = tuple[int, int]
 """Kind and number."""
-Machine = Counter | FigureMaker
 _TABLES = dict.fromkeys((TOTAL, TAIL, DELAYED, OPEN), "state") | dict.fromkeys(
     (NOISE, CHILDREN), "ratchets"
 )
@@ -219,13 +219,6 @@ class StoredState:
 
     def _about(self, kind: int, number: int) -> str:
         return f"{self._uid}/state/{kind}/{number}"
-
-
-def new_machine(mechanism: Mechanism, width: int, source: NoiseSource | None = None) -> Machine:
-    """What a new stream of so many keys counts with."""
-    if isinstance(mechanism, Blocks):
-        return FigureMaker(mechanism, mechanism.calendar, width, source)
-    return Counter(mechanism, shape=(width,))
 
 
 def write_state(database: Database, changes: Sequence[Changes]) -> None:

@@ -1,0 +1,96 @@
+"""What a stream counts with, and what it publishes with each tick."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.counters import Counter
+from fadecount.counters.figures import FigureMaker, Made
+from fadecount.mechanisms import Blocks, Mechanism
+from fadecount.noise import NoiseSource
+from fadecount.streams.calendar import BlockCalendar
+from fadecount.streams.ticks import DAY, Ticks
+
+Machine = Counter | FigureMaker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureRows:
+    """The figures of the adjacent blocks of a level, at a stage, that lie in the ticks from
+    ``first_tick`` to before ``end_tick``: values in the shape (blocks, keys of that time)."""
+
+    level: int
+    stage: int
+    first_tick: int
+    end_tick: int
+    values: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """Ticks of a stream that were closed, and what was published with them."""
+
+    first_tick: int
+    last_tick: int
+    figures: tuple[FigureRows, ...]
+
+    @property
+    def values(self) -> NDArray[np.int64]:
+        """The running totals after each tick, in the shape (ticks, keys)."""
+        (totals,) = self.figures
+        return totals.values
+
+
+def new_machine(mechanism: Mechanism, width: int, source: NoiseSource | None = None) -> Machine:
+    """What a new stream of so many keys counts with."""
+    if isinstance(mechanism, Blocks):
+        return FigureMaker(mechanism, mechanism.calendar, width, source)
+    return Counter(mechanism, shape=(width,))
+
+
+def count_ticks(
+    machine: Machine,
+    rows: NDArray[np.int64],
+    first_tick: int,
+    ticks: Ticks,
+    calendar: BlockCalendar | None,
+) -> tuple[list[FigureRows], list[tuple[int, FigureRows]]]:
+    """Count a row for each tick from ``first_tick`` on. Returns the figures that become public with
+    these ticks, and those that do later, one block each, with the tick before which they do."""
+    end = first_tick + len(rows)
+    if isinstance(machine, Counter):
+        values = np.asarray(machine.extend(rows), dtype=np.int64)
+        totals = FigureRows(level=0, stage=0, first_tick=first_tick, end_tick=end, values=values)
+        return [totals], []
+    assert calendar is not None
+    machine.calendar = calendar
+    begin, public, waiting = calendar.first_tick, [], []
+    for made in machine.close(np.minimum(rows, largest_count(ticks))):
+        due = int(np.searchsorted(made.public, end - begin, side="right"))
+        if due:
+            public.append(_rows_of(made, slice(0, due), begin))
+        waiting += [
+            (begin + int(made.public[at]), _rows_of(made, slice(at, at + 1), begin))
+            for at in range(due, len(made.ends))
+        ]
+    return public, waiting
+
+
+def _rows_of(made: Made, part: slice, first_tick: int) -> FigureRows:
+    starts, ends = made.starts[part], made.ends[part]
+    return FigureRows(
+        level=made.level,
+        stage=made.stage,
+        first_tick=first_tick + int(starts[0]),
+        end_tick=first_tick + int(ends[-1]),
+        values=made.values[part],
+    )
+
+
+def largest_count(ticks: Ticks) -> int:
+    """The most that a tick of a stream of blocks counts under one key: no sum over 200 years can
+    pass 2**61."""
+    return (1 << 61) // (200 * 366 * DAY // ticks.tick_seconds + 1)
