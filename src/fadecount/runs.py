@@ -32,10 +32,12 @@ from fadecount.errors import ClockError, ParameterError, bad_parameter
 from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.rounding import shown_loss
 from fadecount.sources import (
+    LiveReading,
     Reading,
     SourceOptions,
     SourceReport,
     TickBatch,
+    live,
     read_file,
     read_frame,
     read_history,
@@ -503,8 +505,6 @@ class _LiveRun(Run):
         *,
         finish: bool,
     ) -> None:
-        from fadecount.sources.live import GrowingFile, LiveReading
-
         super().__init__(options, stream)
         self._clock, self._finish = clock, finish
         path = Path(source) if isinstance(source, str | Path) else None
@@ -512,7 +512,7 @@ class _LiveRun(Run):
         self._waiting: dict[int, list[Row]] = {}
         self._unstored = False
         self._position = self._restore()
-        self._file = None if path is None else GrowingFile(path, options, self._position)
+        self._file = None if path is None else live.GrowingFile(path, options, self._position)
         self._reading = LiveReading(
             self._file or cast(BinaryIO, source),
             options,

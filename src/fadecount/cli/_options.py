@@ -243,32 +243,12 @@ def default_horizon(tick_seconds: int | None) -> int:
     )
 
 
-MOST_VISITS = 1_000_000
-
-
 def add_visit_options(parser: argparse._ActionsContainer, text: str) -> None:
-    """``--visits 1/day --for 30d``; :func:`visits_from` reads them."""
+    """``--visits 1/day --for 30d``; :func:`~fadecount.cli._output.visits_loss` reads them."""
     text = f"someone who comes so often, such as 1/day: {text}"
     add_options(parser, ("--visits", "N/TIME", text, str))
     text = "with --visits: for so long (30d)"
     parser.add_argument("--for", dest="span", metavar="LENGTH", default="30d", help=text)
-
-
-def visits_from(
-    arguments: argparse.Namespace, tick_seconds: int | None
-) -> tuple[int, int, int, int]:
-    """Return the visits as at most so many events, in every so many steps, for so many steps, of
-    so many seconds."""
-    if tick_seconds is None:
-        raise ParameterError("--tick must be given with --visits; visits are a matter of days")
-    person = person_from(arguments.visits, tick_seconds, name="--visits")
-    length = -(-parse_duration(arguments.span, name="--for") // tick_seconds)
-    assert person is not None
-    every = 1 if person.per_step else person.steps or length
-    if person.events * -(-length // every) > MOST_VISITS:
-        bound, remedy = f"at most {MOST_VISITS:,} visits in all", "choose fewer, or a shorter --for"
-        raise bad_parameter("--visits", arguments.visits, bound, remedy)
-    return person.events, every, length, tick_seconds
 
 
 def add_window_options(parser: argparse._ActionsContainer) -> None:

@@ -20,7 +20,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol, Self
 from zoneinfo import ZoneInfo
 
 from fadecount.errors import InputError
@@ -28,52 +28,35 @@ from fadecount.sources.options import SourceOptions
 
 
 class Reason(IntEnum):
-    """Why a row cannot be counted. A row is judged in this order, and the first reason is the one
-    reported."""
+    """Why a row cannot be counted, as a number and in words. A row is judged in this order, and the
+    first reason is the one reported."""
 
-    OVERLONG = 1
-    BINARY = 2
-    ENCODING = 3
-    QUOTES = 4
-    FIELDS = 5
-    OBJECT = 6
-    TIME = 7
-    FUTURE = 8
-    KEY = 9
-    AMOUNT = 10
-    NEGATIVE = 11
-    ABOVE = 12
-    PERSON = 13
-    BEFORE = 14
-    AFTER = 15
+    text: str
 
-    @property
-    def text(self) -> str:
-        """The reason in words."""
-        return _TEXTS[self]
+    def __new__(cls, number: int, text: str = "") -> Self:
+        reason = int.__new__(cls, number)
+        reason._value_, reason.text = number, text
+        return reason
+
+    OVERLONG = 1, "the line is too long (max_line_bytes)"
+    BINARY = 2, "the line holds a NUL byte, so it is not text"
+    ENCODING = 3, "the line is not valid UTF-8"
+    QUOTES = 4, "a quote is not closed on its line, or stands inside an unquoted field"
+    FIELDS = 5, "the line has more or fewer fields than the header"
+    OBJECT = 6, "the line is not a JSON object"
+    TIME = 7, "the time is missing or cannot be read"
+    FUTURE = 8, "the time lies too far in the future"
+    KEY = 9, "the key is not declared; the option other counts such rows together"
+    AMOUNT = 10, "the amount is not a whole number"
+    NEGATIVE = 11, "the amount is negative"
+    ABOVE = 12, "the amount is above max_amount"
+    PERSON = 13, "the person is missing"
+    BEFORE = 14, "the time is before the first tick that is counted"
+    AFTER = 15, "the time is after the last tick that is counted"
 
 
 OUTSIDE = (Reason.BEFORE, Reason.AFTER)
 """Reasons that are not errors in a row."""
-
-_TEXTS = {
-    Reason.OVERLONG: "the line is too long (max_line_bytes)",
-    Reason.BINARY: "the line holds a NUL byte, so it is not text",
-    Reason.ENCODING: "the line is not valid UTF-8",
-    Reason.QUOTES: "a quote is not closed on its line, or stands inside an unquoted field",
-    Reason.FIELDS: "the line has more or fewer fields than the header",
-    Reason.OBJECT: "the line is not a JSON object",
-    Reason.TIME: "the time is missing or cannot be read",
-    Reason.FUTURE: "the time lies too far in the future",
-    Reason.KEY: "the key is not declared; the option other counts such rows together",
-    Reason.AMOUNT: "the amount is not a whole number",
-    Reason.NEGATIVE: "the amount is negative",
-    Reason.ABOVE: "the amount is above max_amount",
-    Reason.PERSON: "the person is missing",
-    Reason.BEFORE: "the time is before the first tick that is counted",
-    Reason.AFTER: "the time is after the last tick that is counted",
-}
-
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
