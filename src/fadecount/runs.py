@@ -204,16 +204,16 @@ def count(
     >>> fc.count(visits, options, per="1h", mechanism=hours)["value"].to_list()
     [2, 0, 1]
     """
-    from fadecount.streams.export import published_tables, to_frame
+    from fadecount.streams.export import joined_table, published_tables, to_frame
 
     under_way = run(
         frame, options, store=store, name=name, mechanism=mechanism, start=start, until=until
     )
     for _ in under_way:
         pass
-    tables = list(published_tables(under_way.published, under_way.stream.keys, per=per))
-    whole = {column: np.concatenate([table[column] for table in tables]) for column in tables[0]}
-    return cast("polars.DataFrame | pandas.DataFrame", to_frame(whole, options.ticks.zone))
+    tables = published_tables(under_way.published, under_way.stream.keys, per=per)
+    frame = to_frame(joined_table(tables), options.ticks.zone)
+    return cast("polars.DataFrame | pandas.DataFrame", frame)
 
 
 class MemoryStream:

@@ -251,19 +251,10 @@ def add_visit_options(parser: argparse._ActionsContainer, text: str) -> None:
     parser.add_argument("--for", dest="span", metavar="LENGTH", default="30d", help=text)
 
 
-def add_window_options(parser: argparse._ActionsContainer) -> None:
-    text = "counts of windows instead of totals: 1h, 1d, 1w, 1mo, ... (may be negative: noise is)"
-    add_options(
-        parser,
-        ("--per", "LENGTH", text, str),
-        ("--nonnegative", None, "with --per: the nearest view without negative windows", bool),
-    )
-
-
-def check_window_options(arguments: argparse.Namespace) -> None:
-    """Refuse options that do not go together."""
-    if arguments.nonnegative and arguments.per is None:
-        raise ParameterError("--per must be given with --nonnegative; totals are never cut")
+def add_per_option(parser: argparse._ActionsContainer) -> None:
+    """``--per``: the slots that figures are about."""
+    text = "figures per 1h, 1d, 1w, 1mo, ..., or total (default: days of blocks, else totals)"
+    add_options(parser, ("--per", "LENGTH", text, str))
 
 
 FILE_NAME = "streams.db"

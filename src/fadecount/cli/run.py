@@ -1,4 +1,4 @@
-"""Count the events of a file or pipe privately, and release the running counts.
+"""Count the events of a file or pipe privately, and publish figures of them.
 
 A file, or a pipe with --time, is read to its end. With --follow, or a pipe
 without --time, ticks are released as they pass by the clock. Rows that cannot
@@ -35,9 +35,8 @@ from fadecount.cli._options import (
     add_event_options,
     add_mechanism_options,
     add_options,
+    add_per_option,
     add_store_options,
-    add_window_options,
-    check_window_options,
     is_stored,
     mechanism_from,
     open_store,
@@ -78,29 +77,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--start", "TIME", start, str),
         ("--until", "TIME", until, str),
     )
-    add_window_options(group)
+    add_per_option(group)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, check_output
+    from fadecount.streams.export import TOTAL, check_output
 
     options = source_options(arguments)
     if arguments.check:
         return _check(arguments, options)
-    columns = COLUMNS if arguments.per is None else WINDOW_COLUMNS
-    how = {"force": arguments.force, "append": arguments.append, "columns": columns}
+    how = {"force": arguments.force, "append": arguments.append}
     source = None if arguments.input == "-" else arguments.input
     check_output(arguments.output, source=source, **how)
-    check_window_options(arguments)
-    if arguments.per is not None:
+    if arguments.per not in (None, TOTAL):
         from fadecount.streams.windows import WindowCalendar
 
         WindowCalendar(per=arguments.per, zone=options.zone)
-        if arguments.follow or arguments.time is None:
-            raise ParameterError(
-                "--per must be given with a history; for a live stream, use fadecount streams"
-                " export --per"
-            )
     for option in ("start", "until"):
         if (text := getattr(arguments, option)) is not None:
             setattr(arguments, option, parse_time(text, options.zone, name=f"--{option}"))
@@ -166,9 +158,15 @@ def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
 
 def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any]) -> int:
     """Write what is released, until the source ends or the user interrupts, and report."""
-    from fadecount.streams.export import ReleaseWriter
+    from fadecount.streams.export import TOTAL, FigureWriter, figures_table, published_tables
+    from fadecount.streams.published import default_per, require_level
 
     stream, kept = under_way.stream, is_stored(arguments)
+    live, per = arguments.follow or arguments.time is None, arguments.per
+    if live:
+        per = per or default_per(stream.description.levels)
+        if per != TOTAL:
+            require_level(stream.description, per)
     releasing = stopped = False
 
     def stop(_number: int, _frame: object) -> None:
@@ -183,23 +181,24 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
     try:
         with waiting("reading"):
             expected = under_way.ticks_expected
-            if arguments.per is not None:
-                under_way.check_windows(arguments.per)
         releasing = True
         with (
-            ReleaseWriter(arguments.output, stream.description, kept=kept, **how) as writer,
+            FigureWriter(arguments.output, stream.description, kept=kept, **how) as writer,
             progress("releasing", total=expected) as advance,
         ):
-            for piece in under_way:
-                first, end = piece.first_tick if first is None else first, piece.last_tick + 1
-                if arguments.per is None:
-                    writer.write([piece], stream.keys)
-                advance(len(piece.values))
-            if arguments.per is not None and first is not None:
-                windows = under_way.windows(
-                    per=arguments.per, since=first, nonnegative=arguments.nonnegative
-                )
-                writer.write_windows(windows, stream.keys, stream.description.ticks.zone)
+            for closed in under_way:
+                first, end = closed.first_tick if first is None else first, closed.last_tick + 1
+                if live and under_way.published is not None:
+                    for figures in under_way.published.published_with(
+                        closed.first_tick, closed.last_tick, per=per
+                    ):
+                        writer.write(figures_table(figures, stream.keys))
+                advance(end - closed.first_tick)
+            if not live:
+                for table in published_tables(
+                    under_way.published, stream.keys, per=per, since=first
+                ):
+                    writer.write(table)
     finally:
         signal.signal(signal.SIGINT, before)
     for line in under_way.report.lines():

@@ -30,10 +30,9 @@ from fadecount.cli._options import (
     FILE_NAME,
     JSON_OPTION,
     add_options,
+    add_per_option,
     add_store_options,
     add_visit_options,
-    add_window_options,
-    check_window_options,
     open_reader,
     open_store,
     parse_time,
@@ -45,7 +44,8 @@ from fadecount.errors import LockedError, ParameterError, bad_parameter
 from fadecount.rounding import rounded_up, shown_factor, shown_loss
 
 if TYPE_CHECKING:
-    from fadecount.streams import Reader, Store, Ticks, Windows
+    from fadecount.streams import Reader, Store, Ticks
+    from fadecount.streams.export import Table
     from fadecount.streams.status import Status
 
 MOST_PANELS = 24
@@ -77,11 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("export", "plot"):
         add_options(
             made[name],
-            ("--since", "TIME", "only ticks that begin at this time or later", str),
-            ("--until", "TIME", "only ticks that begin before this time", str),
-            ("--zone", None, "with --per: where days begin (default: the stream's zone)", str),
+            ("--since", "TIME", "only what begins at this time or later", str),
+            ("--until", "TIME", "only what begins before this time", str),
+            ("--as-of", "TIME", "as it was published at that time (default: as known now)", str),
+            ("--zone", None, "where days begin (default: the stream's zone)", str),
         )
-        add_window_options(made[name])
+        add_per_option(made[name])
     picture = "the picture: .png, .svg, .pdf or .html, by its ending"
     add_options(
         made["plot"], ("--key", None, "only this key; repeatable (default: up to 24 keys)", list)
@@ -91,7 +92,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         made["export"],
         ("--output", "FILE", ".csv, .jsonl or .parquet (default: -)", "-"),
         ("--force", None, "replace the file that is there", bool),
-        ("--monotone", None, "a view that never falls, computed from the releases alone", bool),
     )
     text = "how long releases are kept: 90d, 1y, ..., or ever"
     made["retain"].add_argument("--for", dest="span", metavar="LENGTH", required=True, help=text)
@@ -228,45 +228,58 @@ def _due(status: Status) -> int:
 
 
 def _curve(arguments: argparse.Namespace) -> None:
-    """Show what is lost about an event, by its age."""
+    """Show what is lost about an event, by its age, and what causes each step."""
+    from fadecount.streams.published import loss_steps
+
     with open_reader(arguments) as reader:
         status = reader.status(arguments.name)
     tick = status.description.ticks.tick_seconds
-    lengths = [UNITS[unit] for unit in ("h", "d", "w", "mo", "y")]
-    ages = sorted({0, *(max(1, length // tick) for length in lengths), 10 * _YEAR // tick})
-    losses = {age: status.loss.at_age(age, due=_due(status)).epsilon for age in ages}
+    rows: list[dict[str, Any]] = [
+        {
+            "age": age,
+            "time": format_duration(age * tick),
+            "loss": status.loss.at_age(age, due=_due(status)).epsilon,
+            "cause": cause,
+        }
+        for age, cause in loss_steps(status.description)
+    ]
     if arguments.json:
-        rows = [
-            {"age": age, "time": format_duration(age * tick), "loss": loss}
-            for age, loss in losses.items()
-        ]
         print(json_text(rows))
         return
-    for age, loss in losses.items():
-        print(f"{age_name(age, tick):>24}  at most {rounded_up(loss, 4)}")
+    for row in rows:
+        shown = f"{age_name(row['age'], tick):>24}  at most {rounded_up(row['loss'], 4)}"
+        print(f"{shown}  {row['cause']}")
 
 
 def _export(arguments: argparse.Namespace) -> None:
-    """Write published releases to a file."""
-    from fadecount.streams import Monotone
-    from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, ReleaseWriter
+    """Write published figures to a file."""
+    from fadecount.streams.export import FigureWriter
 
-    check_window_options(arguments)
-    if arguments.per is not None and arguments.monotone:
-        raise ParameterError("--monotone must be left out with --per; windows have --nonnegative")
     with open_reader(arguments) as reader:
-        description, keys = reader.status(arguments.name).description, reader.keys(arguments.name)
-        since, until = _span(arguments, description.ticks)
-        columns = COLUMNS if arguments.per is None else WINDOW_COLUMNS
-        with ReleaseWriter(
-            arguments.output, description, force=arguments.force, columns=columns
-        ) as writer:
-            if arguments.per is not None:
-                zone = arguments.zone or description.ticks.zone
-                writer.write_windows(_windows(reader, arguments, since, until), keys, zone)
-                return
-            view = Monotone() if arguments.monotone else None
-            writer.write(reader.releases(arguments.name, since=since, until=until, view=view), keys)
+        description = reader.status(arguments.name).description
+        with FigureWriter(arguments.output, description, force=arguments.force) as writer:
+            for table in _tables(reader, arguments):
+                writer.write(table, arguments.zone)
+
+
+def _tables(reader: Reader, arguments: argparse.Namespace) -> Iterator[Table]:
+    """The figures that the options ask for."""
+    from fadecount.streams.export import published_tables
+
+    ticks, keys = reader.status(arguments.name).description.ticks, reader.keys(arguments.name)
+    since, until = _span(arguments, ticks)
+    as_of = arguments.as_of
+    if as_of is not None:
+        as_of = ticks.first_from(parse_time(as_of, ticks.zone, name="--as-of").timestamp())
+    return published_tables(
+        reader.stream(arguments.name),
+        keys,
+        per=arguments.per,
+        since=since,
+        until=until,
+        as_of=as_of,
+        zone=arguments.zone,
+    )
 
 
 def _span(arguments: argparse.Namespace, ticks: Ticks) -> tuple[int | None, int | None]:
@@ -280,25 +293,12 @@ def _span(arguments: argparse.Namespace, ticks: Ticks) -> tuple[int | None, int 
     return since, until
 
 
-def _windows(
-    reader: Reader, arguments: argparse.Namespace, since: int | None, until: int | None
-) -> Windows:
-    return reader.windows(
-        arguments.name,
-        per=arguments.per,
-        zone=arguments.zone,
-        since=since,
-        until=until,
-        nonnegative=arguments.nonnegative,
-    )
-
-
 def _plot(arguments: argparse.Namespace) -> None:
     """Draw the totals, or the counts per hour, day, ..., with intervals of 95 percent."""
     from fadecount.plots import draw_panels, new_figure, save_figure
-    from fadecount.streams.export import releases_table, windows_table
+    from fadecount.streams.export import TOTAL, joined_table
+    from fadecount.streams.published import default_per
 
-    check_window_options(arguments)
     with open_reader(arguments) as reader:
         ticks, keys = reader.status(arguments.name).description.ticks, reader.keys(arguments.name)
         wanted = arguments.key or list(keys)
@@ -311,20 +311,18 @@ def _plot(arguments: argparse.Namespace) -> None:
                 f"--key must choose at most {MOST_PANELS} keys to draw, the stream has {len(keys)};"
                 " repeat --key"
             )
-        since, until = _span(arguments, ticks)
-        if arguments.per is None:
-            releases = reader.releases(arguments.name, since=since, until=until)
-            table = releases_table(releases, keys, ticks)
-        else:
-            table = windows_table(_windows(reader, arguments, since, until), keys)
+        tables = _tables(reader, arguments)
+        levels = reader.status(arguments.name).description.levels
+        table = joined_table(tables)
+    per = arguments.per or default_per(levels)
     if not {*wanted} & {*table["key"]}:
         raise ParameterError(
             f"stream {arguments.name!r} has released nothing in that time; there is nothing to draw"
         )
     figure = new_figure(7.2, max(3.6, 2.2 * -(-len(wanted) // (1 if len(wanted) < 4 else 2))))
-    what = "running total" if arguments.per is None else f"per {arguments.per}"
+    what = "running total" if per == TOTAL else f"per {per}"
     zone, title = arguments.zone or ticks.zone, f"{arguments.name}: {what}"
-    draw_panels(figure, table, wanted, bars=arguments.per is not None, zone=zone, title=title)
+    draw_panels(figure, table, wanted, bars=per != TOTAL, zone=zone, title=title)
     save_figure(figure, arguments.output)
 
 
@@ -373,10 +371,14 @@ def _retain(arguments: argparse.Namespace) -> None:
             while store.upkeep(arguments.name):
                 pass
         status = reader.status(arguments.name)
-    tick, kept = status.kept_tick, "ever" if seconds is None else format_duration(seconds)
-    start = "" if tick is None else status.description.ticks.local(tick)
-    removed = f"; those before {start} are removed" if start else ""
-    print(f"{arguments.name}: releases are kept for {kept}{removed}")
+    kept = "ever" if seconds is None else format_duration(seconds)
+    names = [f" per {level}" for level in status.description.levels] or [""]
+    removed = [
+        f"those{name} before {status.description.ticks.local(tick)} are removed"
+        for name, tick in zip(names, status.kept, strict=False)
+        if tick != status.first_tick
+    ]
+    print("; ".join([f"{arguments.name}: figures are kept for {kept}", *removed]))
 
 
 def _delete(arguments: argparse.Namespace) -> None:

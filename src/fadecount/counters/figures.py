@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.mechanisms import ANNOUNCED, Blocks, scale_of
-from fadecount.mechanisms.views import Calendar
+from fadecount.mechanisms.calendars import Calendar
 from fadecount.noise import Ahead, Chain, Named, NoiseSource, Ratchet, SystemNoise
 
 Rows = NDArray[np.int64]

@@ -80,22 +80,21 @@ def draw_panels(
     title: str = "",
     unit: str = "events",
 ) -> None:
-    """Draw one small picture per key, on one axis of time: running totals with a band, or windows
+    """Draw one small picture per key, on one axis of time: running totals with a band, or figures
     as ``bars`` with whiskers.
 
-    ``table`` has the columns of :func:`fadecount.streams.export.releases_table` or
-    ``windows_table``: key, start in Unix seconds, value, low, high, and ``partial`` for windows
-    that are cut. If there are more points than can be seen, an even selection is drawn. More than
-    a few hundred windows become a line with a band.
+    ``table`` has the columns of :func:`fadecount.streams.export.figures_table`. Figures that are
+    not final are hatched, and slots that are not over are pale. If there are more points than can
+    be seen, an even selection is drawn. More than a few hundred figures become a line with a band.
     """
     columns = 1 if len(keys) < 4 else 2
     rows = -(-len(keys) // columns)
     panels = [{name: each[table["key"] == key] for name, each in table.items()} for key in keys]
-    bars = bars and len(panels[0]["start"]) <= MOST_BARS
+    totals, bars = not bars, bars and len(panels[0]["start"]) <= MOST_BARS
     with matplotlib.rc_context(RC):
         grid = figure.subplots(rows, columns, sharex=True, squeeze=False)
         for axes, key, panel in zip(grid.flat, keys, panels, strict=False):
-            _draw_panel(axes, panel, bars=bars)
+            _draw_panel(axes, panel, totals=totals, bars=bars)
             # Two marks are enough: with five, three days would need marks between hours and days,
             # and there are none.
             most = 6 if columns > 1 else 9
@@ -115,24 +114,35 @@ def draw_panels(
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
 
 
-def _draw_panel(axes: Axes, panel: dict[str, NDArray[Any]], *, bars: bool) -> None:
+def _draw_panel(axes: Axes, panel: dict[str, NDArray[Any]], *, totals: bool, bars: bool) -> None:
     stride = max(1, -(-len(panel["start"]) // MOST_POINTS))
-    values, low, high = (panel[name][::stride] for name in ("value", "low", "high"))
-    times = panel["start"][::stride] / 86_400  # days since 1970, as matplotlib counts them
+    panel = {name: column[::stride] for name, column in panel.items()}
+    values, low, high = (panel[name] for name in ("value", "low", "high"))
+    # days since 1970, as matplotlib counts them
+    times = panel["end" if totals else "start"] / 86_400
+    axes.xaxis_date()
     if not bars:
         axes.fill_between(
             times, low, high, color=BAND_COLOUR, linewidth=0, label="95 % interval", zorder=1
         )
-        axes.plot(times, values, color=RELEASED_COLOUR, linewidth=1.3, label="released", zorder=3)
-        axes.xaxis_date()
+        axes.plot(times, values, color=RELEASED_COLOUR, linewidth=1.3, label="published", zorder=3)
         return
-    width = 0.8 * float(np.min(np.diff(times))) if len(times) > 1 else 0.8
-    cut = panel.get("partial", np.zeros(len(times), dtype=np.bool_))
-    for chosen, alpha, label in ((~cut, 1.0, "released"), (cut, 0.45, "not a whole window")):
+    widths = 0.8 * (panel["end"] - panel["start"]) / 86_400
+    cut, final = panel["partial"], panel["status"] == "final"
+    for chosen, label, look in (
+        (~cut & final, "final", {}),
+        (~cut & ~final, "provisional or revised", {"hatch": "////", "edgecolor": "white"}),
+        (cut, "so far, or not from its beginning", {"alpha": 0.45}),
+    ):
         if chosen.any():
-            look: dict[str, Any] = {"align": "edge", "color": RELEASED_COLOUR, "alpha": alpha}
-            axes.bar(times[chosen], values[chosen], width, label=label, zorder=2, **look)
+            axes.bar(
+                *(times[chosen], values[chosen], widths[chosen]),
+                align="edge",
+                color=RELEASED_COLOUR,
+                label=label,
+                zorder=2,
+                **look,
+            )
     whiskers: dict[str, Any] = {"color": TRUE_COLOUR, "linewidth": 1.0, "zorder": 3}
-    axes.vlines(times + width / 2, low, high, label="95 % interval", **whiskers)
+    axes.vlines(times + widths / 2, low, high, label="95 % interval", **whiskers)
     axes.axhline(0.0, color=TRUE_COLOUR, linewidth=0.7, zorder=1)
-    axes.xaxis_date()

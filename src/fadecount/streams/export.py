@@ -269,6 +269,12 @@ def figures_table(
     return {name: column[known] for name, column in zip(COLUMNS[1:], columns, strict=True)}
 
 
+def joined_table(tables: Iterable[Table]) -> Table:
+    """The rows of some tables with the same columns, of which there is at least one."""
+    parts = list(tables)
+    return {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
+
+
 def table_rows(stream: str, table: Table, zone: str) -> Iterator[tuple[object, ...]]:
     """The rows of a table, each after the name of its stream, with times as text in a zone."""
     columns = [

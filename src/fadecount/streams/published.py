@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.durations import UNITS
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import Blocks
 from fadecount.mechanisms.noise_law import half_widths, window_half_widths
@@ -219,12 +220,32 @@ class Published:
         slots = self._between(np.array([start]), np.array([last]))
         return self._windows(replace(slots, partial=np.array([not whole])), steps)
 
+    def published_with(self, first: int, last: int, *, per: str | None = None) -> Iterator[Figures]:
+        """What the ticks from ``first`` to ``last`` published: figures of the level ``per``, each
+        at the stage that came out then, or totals."""
+        per = per or self.default_per
+        if per == default_per(()):
+            yield from self.running(since=first, until=last + 1)
+            return
+        level = require_level(self.description, per)
+        mechanism, calendar, begin = self.description.mechanism, self.calendar, self.first_tick
+        assert isinstance(mechanism, Blocks)
+        assert calendar is not None
+        steps = last + 1 - begin
+        slots = self._blocks(level, steps)
+        for stage in mechanism.levels[level].stages:
+            out = [
+                calendar.frontier(level, max(0, each - stage.lag))
+                for each in (first - begin, steps)
+            ]
+            part = slice(*np.searchsorted(slots.ends, out, side="right").tolist())
+            yield self._of_level(level, slots.chosen(part), steps)
+
     @property
     def default_per(self) -> str:
         """What people read first: days, or the largest blocks below a day; the running totals of
         other mechanisms."""
-        levels = self.description.levels
-        return default_per(levels)
+        return default_per(self.description.levels)
 
     # Slots
     # --------------------------------------------------------------------------------------------
@@ -574,12 +595,24 @@ def default_per(levels: Sequence[str]) -> str:
     return "1d" if "1d" in levels else (below or list(levels))[-1]
 
 
+def require_level(description: Description, per: str) -> int:
+    """The level of a length, or a refusal that names those that the stream publishes."""
+    if per in description.levels:
+        return description.levels.index(per)
+    names = ", ".join(description.levels) or default_per(())
+    remedy = "other slots are computed from them: ask when the run is over"
+    raise bad_parameter("per", per, f"{names}, which the stream publishes", remedy)
+
+
 def loss_steps(description: Description) -> list[tuple[int, str]]:
     """The ages in ticks at which the loss of a stream grows, with what causes it; of a smooth curve
     some ages."""
     mechanism = description.mechanism
     if not isinstance(mechanism, Blocks):
-        return [(0, "running totals")] + [(4**power, "running totals") for power in range(13)]
+        seconds = description.ticks.tick_seconds
+        lengths = [UNITS[unit] for unit in ("h", "d", "w", "mo", "y")] + [10 * UNITS["y"]]
+        ages = sorted({0, *(max(1, length // seconds) for length in lengths)})
+        return [(age, "totals") for age in ages]
     causes: dict[int, list[str]] = {}
     for level, name in zip(mechanism.levels, description.levels, strict=True):
         for number, stage in enumerate(level.stages):

@@ -8,8 +8,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-import numpy as np
-
 from fadecount.streams.database import Database, require_format
 from fadecount.streams.figures import read_figures
 from fadecount.streams.machine import FigureRows
@@ -128,14 +126,11 @@ class Reader:
         """What a stream has published as a data frame with real timestamps in the stream's zone:
         polars, or pandas where only that is there. See
         :func:`fadecount.streams.export.published_tables` for ``per`` and the columns."""
-        from fadecount.streams.export import published_tables, to_frame
+        from fadecount.streams.export import joined_table, published_tables, to_frame
 
         ticks, keys = self.status(name).description.ticks, self.keys(name)
-        tables = list(published_tables(self.stream(name), keys, per=per, zone=zone))
-        whole = {
-            column: np.concatenate([table[column] for table in tables]) for column in tables[0]
-        }
-        return to_frame(whole, zone or ticks.zone)
+        tables = published_tables(self.stream(name), keys, per=per, zone=zone)
+        return to_frame(joined_table(tables), zone or ticks.zone)
 
     def deleted(self) -> list[tuple[str, int, int]]:
         """(name, steps released, Unix seconds of the deletion) of every deleted stream that had
