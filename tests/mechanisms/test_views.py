@@ -452,6 +452,20 @@ def test_a_window_beyond_the_known_blocks_is_not_final() -> None:
     assert views.final.tolist() == [True, False]
 
 
+def test_a_share_that_grows_when_a_lost_block_is_due_is_not_final() -> None:
+    """Steps 3 and 4 are out, their block never will be; a half of the larger one is over only when
+    its figure would be."""
+    blocks = fc.Blocks(
+        fc.Level(1, 0.5), fc.Level(2, 0.5, lag=5), fc.Level(8, 0.5, lag=5, tied=True)
+    )
+    lost = frozenset({(1, 4)})
+    views = views_of(blocks, 0, 4, [6, 7, 8, 9], calendar=blocks.calendar, missing=lost)
+    assert views.final.tolist() == [False, False, False, True]
+    (((_, end),),) = views.shares
+    assert end.shared.tolist() == [False, True, True, True]
+    assert end.numerators.tolist() == [0, 1, 1, 2]
+
+
 def test_the_values_of_keys() -> None:
     counter = fc.Counter(READABLE, shape=(3,))
     totals = counter.extend(np.ones((200, 3), dtype=np.int64))

@@ -104,17 +104,17 @@ class Noise(NamedTuple):
     counts: Integers
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Views:
     """The counts of windows, as figures to add and differences to share; see :func:`views_of`."""
 
     blocks: Blocks
     calendar: Calendar
+    missing: frozenset[tuple[int, int]]
     starts: Integers
     ends: Integers
     as_of: Integers
     since: Integers
-    missing: frozenset[tuple[int, int]]
 
     @cached_property
     def _spans(self) -> tuple[Integers, Integers]:
@@ -414,17 +414,8 @@ def views_of(
     if any(level < 1 for level, _ in missing):
         remedy = "a block of the smallest level has no children to count instead"
         raise bad_parameter("missing", min(missing), "blocks of larger levels", remedy)
-    steps = np.broadcast_arrays(*(np.atleast_1d(each) for each in (starts, ends, as_of, since)))
-    begin, end, now, declared = (np.asarray(each, dtype=np.int64) for each in steps)
-    return Views(
-        blocks=blocks,
-        calendar=calendar,
-        starts=begin,
-        ends=end,
-        as_of=now,
-        since=declared,
-        missing=missing,
-    )
+    steps = [np.atleast_1d(np.asarray(e, dtype=np.int64)) for e in (starts, ends, as_of, since)]
+    return Views(blocks, calendar, missing, *np.broadcast_arrays(*steps))
 
 
 # One window

@@ -123,12 +123,12 @@ def _inverted(
     pairs, which = np.unique([units.ravel(), scales.ravel()], axis=1, return_inverse=True)
     times = np.zeros((len(units), pairs.shape[1]))
     np.add.at(times, (np.arange(len(units)).repeat(units.shape[1]), which), counts.ravel())
-    spans = np.sinh(np.minimum(0.5 / pairs[1], 300.0))[:, np.newaxis]
-    kept = []
+    steps, spans = pairs[0].astype(np.int64), np.sinh(np.minimum(0.5 / pairs[1], 300.0))
+    squares, kept = np.sin(np.arange(size) * (math.pi / size)) ** 2, []
     for first in range(0, size // 2 + 1, _COLUMNS):
         turns = np.arange(first, min(first + _COLUMNS, size // 2 + 1))
-        ratios = np.sin(np.outer(pairs[0], turns * (math.pi / size))) / spans
-        logarithms = times @ np.log1p(ratios * ratios)
+        ratios = squares[np.outer(steps, turns) % size] / spans[:, np.newaxis] ** 2
+        logarithms = times @ np.log1p(ratios)
         rows, columns = np.nonzero(logarithms < _NEGLIGIBLE)
         kept.append((rows, turns[columns], np.exp(-logarithms[rows, columns])))
     rows, turns, factors = (np.concatenate(each) for each in zip(*kept, strict=True))
@@ -149,6 +149,8 @@ def chernoff(weights: ArrayLike, scales: Numbers, counts: Numbers, beta: float) 
     :func:`fadecount.mechanisms.noise_law.tail_bound`); for one row of weights, or for each."""
     halves, spans = 0.5 * np.asarray(weights, dtype=np.float64), 0.5 / scales
     used = (halves > 0.0).any(axis=-1)
+    if not used.any():
+        return 0.0 * used
     largest = np.where(halves > 0.0, spans, np.inf) / np.where(halves > 0.0, halves, 1.0)
     largest = np.where(used, largest.min(axis=-1), 1.0)
     needed = math.log(2.0 / beta)
@@ -162,7 +164,7 @@ def chernoff(weights: ArrayLike, scales: Numbers, counts: Numbers, beta: float) 
 
     golden = (math.sqrt(5.0) - 1.0) / 2.0
     low, high = np.full_like(largest, 1e-9), np.full_like(largest, 1.0 - 1e-9)
-    for _ in range(48):
+    for _ in range(32):
         width = golden * (high - low)
         lower = bound(high - width) < bound(low + width)
         low, high = np.where(lower, low, high - width), np.where(lower, low + width, high)
