@@ -846,8 +846,22 @@ MUTANTS = (
     Mutant(
         "a cover that counts blocks twice",
         "mechanisms/views.py",
-        "for first, last in ((low, inner_low), (inner_high, high)):",
-        "for first, last in ((low, inner_low), (inner_low, high)):",
+        "[(everywhere, low, inner_low), (everywhere, inner_high, high)]",
+        "[(everywhere, low, inner_low), (everywhere, inner_low, high)]",
+        ("tests/mechanisms/test_views.py",),
+    ),
+    Mutant(
+        "a difference shared with a key that was declared later",
+        "mechanisms/views.py",
+        "inside & (starts >= self.since) & ~np.isin(ends, gone)",
+        "inside & ~np.isin(ends, gone)",
+        ("tests/mechanisms/test_views.py",),
+    ),
+    Mutant(
+        "the difference of a block that never came out",
+        "mechanisms/views.py",
+        "inside & (starts >= self.since) & ~np.isin(ends, gone)",
+        "inside & (starts >= self.since)",
         ("tests/mechanisms/test_views.py",),
     ),
     Mutant(

@@ -96,8 +96,7 @@ class TestDefinition:
             assert outputs.tolist() == totals
             assert seen == figures
             assert counter.time == steps
-            by_key = {(level, end, stage): value for level, _, end, stage, value in figures}
-            assert mechanism.view(0, steps).value(by_key, mechanism.calendar) == totals[-1]
+            assert mechanism.view(0, steps).value(map(Figure._make, figures)) == totals[-1]
 
     def test_keys_are_counters_of_their_own(self) -> None:
         chance = random.Random(52)
@@ -208,13 +207,17 @@ class TestSystemNoise:
             check_ties(SMALL, values, steps)
             keys = range(1) if width is None else range(min(width, 3))
             for key in keys:
-                own = {
-                    name: int(value if width is None else value[key])
-                    for name, value in values.items()
-                }
+                own = [
+                    each if width is None else each._replace(value=int(each.value[key]))
+                    for each in figures
+                ]
                 for step in chance.sample(range(1, steps + 1), 25):
-                    public = {n: v for n, v in own.items() if published_at(SMALL, *n) <= step}
-                    total = SMALL.view(0, step).value(public, SMALL.calendar)
+                    public = [
+                        each
+                        for each in own
+                        if published_at(SMALL, each.level, each.end, each.stage) <= step
+                    ]
+                    total = SMALL.view(0, step).value(public)
                     assert total == (outputs[step - 1] if width is None else outputs[step - 1, key])
 
     def test_a_saved_state_in_the_middle_of_every_block(self) -> None:
@@ -249,7 +252,7 @@ class TestSystemNoise:
             # a mean of 40,000 products: its deviation is below 1.3 % of the spread; 6.5 of them
             assert np.all(np.abs(covariances - expected) < 0.085 * spread)
             # shares are rounded half up: a mean that is higher by up to 1/4 for each tied group
-            biases = np.array([SMALL.view(0, step).roundings / 4 for step in seen])
+            biases = np.array([SMALL.view(0, step).views.roundings[0] / 4 for step in seen])
             error = 6.5 * np.sqrt(np.diag(expected) / KEYS)
             means = rows.mean(axis=1)
             assert np.all(means > -error) and np.all(means < biases + error)

@@ -11,6 +11,7 @@ from fadecount.mechanisms.comparison import (
     refresh_with_error_of,
     which_loses_less,
 )
+from fadecount.mechanisms.figures import ANNOUNCED, Figure, Figures, ListedFigures
 from fadecount.mechanisms.gaussian import Gaussian
 from fadecount.mechanisms.level_budgets import Designed, Gradual, Linear
 from fadecount.mechanisms.loss import Loss
@@ -27,15 +28,7 @@ from fadecount.mechanisms.plan_file import (
 )
 from fadecount.mechanisms.refresh import Refresh
 from fadecount.mechanisms.schedule import CARRY, Schedule
-from fadecount.mechanisms.views import (
-    ANNOUNCED,
-    Figure,
-    Figures,
-    ListedFigures,
-    View,
-    Views,
-    views_of,
-)
+from fadecount.mechanisms.views import View, Views, views_of
 
 __all__ = [
     "ANNOUNCED",
