@@ -32,7 +32,7 @@ from fadecount.checks import (
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.exact_sum import sum_rounded_up
 from fadecount.mechanisms.loss import Loss
-from fadecount.mechanisms.noise_law import quantile_of, tail_bound, variance_of
+from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.schedule import Schedule
 
 JSON_VERSION = 1
@@ -198,23 +198,14 @@ class Mechanism(ABC):
         ``resolution_bits`` is that of the counter; ``math.inf`` gives the continuous noise of the
         paper.
         """
-        steps = require_step(step)
-        bits = require_resolution(resolution_bits)
-        if not isinstance(steps, np.ndarray):
-            return sum(variance_of(budget, bits) for budget in self.schedule.budgets_in_use(steps))
-        distinct, inverse = np.unique(steps, return_inverse=True)
-        values = [
-            sum(variance_of(budget, bits) for budget in self.schedule.budgets_in_use(int(one)))
-            for one in distinct
-        ]
-        return np.array(values, dtype=np.float64)[inverse].reshape(steps.shape)
+        steps, bits = require_step(step), require_resolution(resolution_bits)
+        return shaped(self.noise.variance(self.shown(steps), bits), steps)
 
     def mse(self, horizon: int, *, resolution_bits: float = 0) -> float:
         """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the
         delay's bias is not in it)."""
-        return self.schedule.mean_variance(
-            require_horizon(horizon), require_resolution(resolution_bits)
-        )
+        shown, bits = int(self.shown(require_horizon(horizon))), require_resolution(resolution_bits)
+        return self.noise.mean_variance(shown, bits) * (shown / horizon) if shown else 0.0
 
     def window_variance(self, start: int, end: int, *, resolution_bits: float = 0) -> float:
         """The variance of the noise in the difference of the outputs of two steps, ``start < end``;
@@ -229,11 +220,8 @@ class Mechanism(ABC):
         >>> round(hourly.variance(1_000_000)), round(hourly.window_variance(999_999, 1_000_000))
         (157, 110)
         """
-        first, last = require_window(start, end)
-        bits = require_resolution(resolution_bits)
-        return sum(
-            variance_of(budget, bits) for budget in self.schedule.budgets_between(first, last)
-        )
+        first, last = (int(self.shown(each)) for each in require_window(start, end))
+        return self.noise.window_variance(first, last, require_resolution(resolution_bits))
 
     def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
         """How far the difference of the outputs of two steps is from the true one at most, except
@@ -242,9 +230,8 @@ class Mechanism(ABC):
         Exact: the quantile of the law of the noise that does not cancel (docs/windows.md). It costs
         no privacy.
         """
-        return quantile_of(
-            self.schedule.budgets_between(*require_window(start, end)), require_beta(beta)
-        )
+        first, last = self.shown(np.array(require_window(start, end))).reshape(2, 1)
+        return int(self.noise.window_half_widths(first, last, require_beta(beta))[0])
 
     def error_bound(
         self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
@@ -255,34 +242,34 @@ class Mechanism(ABC):
         each of them. An input that is not on the grid of ``resolution_bits`` is rounded to it,
         which adds up to half a grid step each.
         """
-        step = require_one_step(step)
-        used = self.schedule.budgets_in_use(step)
-        return self._bound(
-            used, min(step, self.schedule.delay), require_beta(beta), largest_input, resolution_bits
-        )
+        step, bits = require_one_step(step), require_resolution(resolution_bits)
+        noise = self.noise.farthest(int(self.shown(step)), require_beta(beta), bits)
+        return noise + self._missing(step, largest_input)
 
     def max_error_bound(
         self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
     ) -> float:
         """A bound on the errors of all outputs ``1 .. horizon`` that fails with probability at most
         ``beta`` (union bound)."""
-        horizon = require_horizon(horizon)
-        used = self.schedule.budgets_ever_in_use(horizon) if horizon > self.schedule.delay else []
+        horizon, bits = require_horizon(horizon), require_resolution(resolution_bits)
         each = require_beta(beta) / horizon
-        return self._bound(
-            used, min(horizon, self.schedule.delay), each, largest_input, resolution_bits
-        )
+        noise = self.noise.farthest_ever(int(self.shown(horizon)), each, bits)
+        return noise + self._missing(horizon, largest_input)
 
-    def _bound(
-        self,
-        used: list[float],
-        missing: int,
-        beta: float,
-        largest_input: float,
-        resolution_bits: float,
-    ) -> float:
-        largest = require_largest_input(largest_input)
-        return tail_bound(used, beta, require_resolution(resolution_bits)) + missing * largest
+    def _missing(self, step: int, largest_input: float) -> float:
+        """How much the inputs still delayed can add up to."""
+        remedy = "it bounds the inputs still delayed"
+        largest = require_real("largest_input", largest_input, low=0.0, high=2.0**62, remedy=remedy)
+        return min(step, self.schedule.delay) * largest
+
+    @property
+    def noise(self) -> Schedule | Memories:
+        """What computes errors, by shown steps: slots, or decaying sums."""
+        return self.schedule.memories or self.schedule
+
+    def shown(self, steps: ArrayLike) -> NDArray[np.int64]:
+        """The last input that the output of each step shows: 0 while the delay lasts."""
+        return np.maximum(np.asarray(steps, dtype=np.int64) - self.schedule.delay, 0)
 
     # As a picture
     # --------------------------------------------------------------------------------------------
@@ -399,11 +386,6 @@ def require_positions(positions: ArrayLike, now: int) -> tuple[NDArray[np.int64]
 def require_sensitivity(sensitivity: int, largest: int) -> int:
     remedy = "it is by how much one unit can change the count of a step"
     return require_integer("sensitivity", sensitivity, minimum=1, maximum=largest, remedy=remedy)
-
-
-def require_largest_input(value: float) -> float:
-    remedy = "it bounds the inputs still delayed"
-    return require_real("largest_input", value, low=0.0, high=2.0**62, remedy=remedy)
 
 
 def require_mse(mse: float) -> float:

@@ -23,7 +23,7 @@ from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.exact_sum import times
-from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.schedule import Schedule, bit_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +109,6 @@ def nodes_seen(step: Whole, last: Whole, levels: int) -> Whole:
         ends: Any = ((before >> level) + 1) << level
         seen = seen + (((before >> level) & 1 == 0) & (ends <= last))
     return seen
-
-
-def bit_length(number: Whole) -> Whole:
-    """How many nodes ``[1, 2**l]`` have ended at a step: the length of its binary form."""
-    if not isinstance(number, np.ndarray):
-        return int(number).bit_length()
-    length = np.zeros_like(number)
-    for bit in range(int(np.max(number, initial=0)).bit_length()):
-        length += (number >> bit) > 0
-    return length
 
 
 def most_nodes_seen(earliest: int, window: int) -> int:

@@ -39,7 +39,7 @@ def smallest_meeting(
             return False  # a factor outside the range of budgets is no answer
 
     high = math.sqrt(unit / mse)
-    for attempt in (1.0, 1.0 + 1e-15, 1.0 + 1e-12, 0.1, 0.01, 0.001, 1e-4, 1e-5):
+    for attempt in (1.0, 1.0 + 1e-15, 1.0 + 1e-12, 1.2, 0.1, 0.01, 0.001, 1e-4, 1e-5):
         if meets(high * attempt):
             high *= attempt
             break

@@ -18,11 +18,9 @@ from fadecount.checks import (
     Number,
     Whole,
     planned_tick,
-    require_beta,
     require_horizon,
     require_integer,
     require_real,
-    require_resolution,
     shaped,
 )
 from fadecount.errors import bad_parameter
@@ -31,14 +29,10 @@ from fadecount.mechanisms.base import (
     require_age,
     require_delay,
     require_keys,
-    require_largest_input,
-    require_mse,
-    require_one_step,
     require_positions,
     require_sensitivity,
-    require_step,
-    require_window,
 )
+from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.gaussian_law import epsilon_at
 from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.memories import (
@@ -51,7 +45,6 @@ from fadecount.mechanisms.memories import (
     memories_of,
     resolved,
 )
-from fadecount.mechanisms.noise_law import window_half_widths
 from fadecount.mechanisms.schedule import Schedule
 
 SMALLEST_SIGMA, LARGEST_SIGMA = 0.5, 2.0**32
@@ -142,16 +135,14 @@ class Gaussian(Mechanism):
         if factor == keys == 1:
             return self
         ages = self.delay + np.array([0, *(1 << np.arange(31))])
-        found, worst = self._like(self.sigma * factor * root), math.inf
+        found, worst = replace(self, sigma=self.sigma * factor * root), math.inf
         while worst > 1.0:
             worst = _ratio(
                 np.asarray(found._mu(ages, float(factor))) * root * _UP, np.asarray(self._mu(ages))
             )
-            found = self._like(found.sigma * worst * (1.0 + 1e-9)) if worst > 1.0 else found
+            if worst > 1.0:
+                found = replace(self, sigma=found.sigma * worst * (1.0 + 1e-9))
         return found
-
-    def _like(self, sigma: float) -> Self:
-        return replace(self, sigma=sigma)
 
     def composed_loss(
         self,
@@ -265,70 +256,6 @@ class Gaussian(Mechanism):
         positions; see ``mu_of``."""
         return float(epsilon_at(self.mu_of(positions, now), self.delta))
 
-    # Error
-    # --------------------------------------------------------------------------------------------
-    def variance(
-        self, step: ArrayLike, *, resolution_bits: float = 0
-    ) -> float | NDArray[np.float64]:
-        """The variance of the noise in the output of a step (from 1), in squared counts; see
-        ``Mechanism``."""
-        steps = require_step(step)
-        shown = np.maximum(np.asarray(steps) - self.delay, 0)
-        whole = self.sigma**2 * self._memories.response.variance(shown) + _rounding(resolution_bits)
-        return shaped(np.where(shown > 0, whole, 0.0), steps)
-
-    def mse(self, horizon: int, *, resolution_bits: float = 0) -> float:
-        """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the
-        delay's bias is not in it)."""
-        shown = require_horizon(horizon) - self.delay
-        if shown <= 0:
-            return 0.0
-        mean = self.sigma**2 * self._memories.response.mean_variance(shown) + _rounding(
-            resolution_bits
-        )
-        return mean * (shown / horizon)
-
-    def window_variance(self, start: int, end: int, *, resolution_bits: float = 0) -> float:
-        """The variance of the noise in the difference of the outputs of two steps; see
-        ``Mechanism``."""
-        first, last = (max(0, each - self.delay) for each in require_window(start, end))
-        rounding = _rounding(resolution_bits) * ((first > 0) + (last > 0))
-        return (
-            self.sigma**2 * float(self._memories.response.window_variance(first, last)) + rounding
-        )
-
-    def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
-        """How far the difference of the outputs of two steps is from the true one at most, except
-        with probability ``beta``."""
-        steps = np.array([require_window(start, end)], dtype=np.int64)
-        return int(window_half_widths(self, steps[:, 0], steps[:, 1], beta=require_beta(beta))[0])
-
-    def error_bound(
-        self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
-    ) -> float:
-        """A bound on the error of one output that fails with probability at most ``beta``; see
-        ``Mechanism``."""
-        step = require_one_step(step)
-        return self._error(step, require_beta(beta), largest_input, resolution_bits)
-
-    def max_error_bound(
-        self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
-    ) -> float:
-        """A bound on the errors of all outputs ``1 .. horizon`` that fails with probability at most
-        ``beta`` (union bound)."""
-        horizon = require_horizon(horizon)
-        return self._error(horizon, require_beta(beta) / horizon, largest_input, resolution_bits)
-
-    def _error(self, step: int, beta: float, largest_input: float, resolution_bits: float) -> float:
-        largest = require_largest_input(largest_input)
-        bits = require_resolution(resolution_bits)
-        shown = max(0, step - self.delay)
-        missing = min(step, self.delay) * largest
-        if not shown:
-            return missing
-        half = 0.0 if math.isinf(bits) else math.ldexp(0.5, -int(bits))
-        return self._memories.farthest(shown, beta) + half + missing
-
     # Ways to one
     # --------------------------------------------------------------------------------------------
     @classmethod
@@ -408,42 +335,14 @@ class Gaussian(Mechanism):
             raise bad_parameter(
                 "weights", weights, "given together with half_lives", "give both, or a growth alone"
             )
-        mse = require_mse(mse)
-        horizon = require_horizon(horizon)
         if half_lives is None or weights is None:
-            shape = cls.gradual(
-                1.0, growth=growth, horizon=max(16, horizon), delta=delta, delay=delay
-            )
+            family = max(16, require_horizon(horizon))
+            shape = cls.gradual(1.0, growth=growth, horizon=family, delta=delta, delay=delay)
         else:
             shape = cls(sigma=1.0, half_lives=half_lives, weights=weights, delta=delta, delay=delay)
-        unit = shape.mse(horizon, resolution_bits=math.inf)
-        if unit == 0.0:
-            raise bad_parameter(
-                "horizon",
-                horizon,
-                "greater than the delay",
-                "outputs within the delay hold no noise to calibrate",
-            )
-        rounding = _rounding(resolution_bits) * (1.0 - delay / horizon)
-        if mse <= rounding:
-            raise bad_parameter(
-                "mse",
-                mse,
-                f"above {rounding:.6g}, what rounding causes",
-                "use resolution_bits, or a larger error",
-            )
-        sigma = math.sqrt((mse - rounding) / unit)
-        if not SMALLEST_SIGMA <= sigma <= LARGEST_SIGMA:
-            raise bad_parameter(
-                "mse",
-                mse,
-                "within reach of the sigma allowed",
-                "sigma is between 0.5 and 2**32 counts",
-            )
-        found = shape._like(sigma)
-        while found.mse(horizon, resolution_bits=resolution_bits) > mse:
-            found = shape._like(math.nextafter(found.sigma, 0.0))
-        return found
+        return smallest_meeting(
+            lambda factor: replace(shape, sigma=1.0 / factor), mse, horizon, resolution_bits
+        )
 
 
 def require_delta(value: float) -> float:
@@ -530,12 +429,6 @@ def _ratio(values: NDArray[np.float64], others: NDArray[np.float64]) -> float:
     """The largest quotient where both are numbers."""
     usable = np.isfinite(others) & (others > 0.0)
     return float(np.max(values[usable] / others[usable], initial=0.0))
-
-
-def _rounding(resolution_bits: float) -> float:
-    """The variance that rounding to whole counts, or to the grid, adds."""
-    bits = require_resolution(resolution_bits)
-    return 0.0 if math.isinf(bits) else math.ldexp(1.0 / 12.0, -2 * int(bits))
 
 
 @lru_cache(maxsize=256)

@@ -46,10 +46,9 @@ from fadecount.checks import (
 )
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import Mechanism, require_delay
-from fadecount.mechanisms.binary_tree import bit_length
 from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.exact_sum import INFINITE, ExactSum
-from fadecount.mechanisms.schedule import LEVELS, Schedule
+from fadecount.mechanisms.schedule import LEVELS, Schedule, bit_length
 
 
 class LevelMechanism(Mechanism):

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -397,38 +398,56 @@ class Memories:
         added: Reals = 2.0 * error / unit * np.sqrt(np.asarray(age, dtype=np.float64) + 1.0) * _SAFE
         return added
 
-    def farthest(self, steps: int, beta: float) -> float:
-        """A bound that the noise after ``steps`` steps, before rounding, exceeds with probability
-        at most ``beta``."""
-        return float(self._farthest(steps, beta))
+    # The error, by shown steps; 0 is the empty output before the first one.
+    # --------------------------------------------------------------------------------------------
+    def variance(self, shown: Integers, bits: float) -> Reals:
+        """The variance of the noise in the output of each step, in squared counts."""
+        whole = self._square * self.response.variance(shown) + _rounding(bits)
+        return np.where(shown > 0, whole, 0.0)
 
-    def half_widths(self, steps: Integers, beta: float) -> Integers:
-        """For each number of steps, a whole number that the error of an output exceeds with
-        probability at most ``beta``."""
-        return np.where(
-            steps > 0, np.ceil(self._farthest(np.maximum(steps, 1), beta) - 0.5), 0.0
-        ).astype(np.int64)
+    def mean_variance(self, shown: int, bits: float) -> float:
+        """The variance of the noise, averaged over the steps ``1 .. shown``."""
+        return self._square * self.response.mean_variance(shown) + _rounding(bits)
 
-    def window_half_widths(self, starts: Integers, ends: Integers, beta: float) -> Integers:
-        """For each pair of steps, a whole number that the error of the difference exceeds with
-        probability at most ``beta``.
+    def window_variance(self, first: int, last: int, bits: float) -> float:
+        """The variance of the noise in the difference of the outputs of two steps."""
+        rounding = _rounding(bits) * ((first > 0) + (last > 0))
+        return self._square * float(self.response.window_variance(first, last)) + rounding
 
-        Each output is rounded to a whole count, which moves the difference by at most 1.
-        """
-        variances = self.response.window_variance(starts, ends)
+    def farthest(self, shown: int, beta: float, bits: float) -> float:
+        """A bound that the noise in the output of a step exceeds with probability at most
+        ``beta``."""
+        half = 0.0 if math.isinf(bits) else math.ldexp(0.5, -int(bits))
+        return self._quantile(self.response.variance(shown), beta) + half if shown else 0.0
+
+    def farthest_ever(self, shown: int, beta: float, bits: float) -> float:
+        """The same for the noise of any step up to this one: it never becomes less."""
+        return self.farthest(shown, beta, bits)
+
+    def half_widths(self, shown: Integers, beta: float) -> Integers:
+        """For each step, how far its output is from the true count at most, except with probability
+        ``beta``."""
+        farthest = self._quantile(self.response.variance(shown), beta)
+        return np.where(shown > 0, np.ceil(farthest - 0.5), 0.0).astype(np.int64)
+
+    def window_half_widths(self, firsts: Integers, lasts: Integers, beta: float) -> Integers:
+        """The same for differences of outputs. Each output is rounded to a whole count, which moves
+        the difference by at most 1."""
+        variances = self.response.window_variance(firsts, lasts)
         farthest = self._quantile(variances, beta, outputs=2) + 1.0
-        return np.where(ends > 0, np.floor(farthest), 0.0).astype(np.int64)
+        return np.where(lasts > 0, np.floor(farthest), 0.0).astype(np.int64)
 
-    def _farthest(self, steps: int | Integers, beta: float) -> Reals:
-        return self._quantile(self.response.variance(steps), beta, outputs=1)
-
-    def _quantile(self, variances: Reals, beta: float, *, outputs: int) -> Reals:
+    def _quantile(self, variances: Reals, beta: float, *, outputs: int = 1) -> Any:
         """A normal quantile, with what rounded weights (2**-9) and, in each output, floors (four
         units a term) can add."""
         unit = math.ldexp(1.0, -self.unit_bits)
         spread = self.deviation * unit * np.sqrt(variances) * (1.0 + 2.0**-9)
-        floors = 4.0 * outputs * (self.rows + 1) * unit
-        return np.asarray(spread * normal_quantile(0.5 * beta) + floors)
+        return spread * normal_quantile(0.5 * beta) + 4.0 * outputs * (self.rows + 1) * unit
+
+    @property
+    def _square(self) -> float:
+        """The variance of fresh noise, in squared counts."""
+        return math.ldexp(self.deviation, -self.unit_bits) ** 2
 
     @cached_property
     def _growth_errors(self) -> tuple[float, ...]:
@@ -447,6 +466,11 @@ class Memories:
         """One minus the relative amount that rounded weights can add to the noise that hides an
         input."""
         return (1.0 - self._weight_error) * (1.0 - 1e-12)
+
+
+def _rounding(bits: float) -> float:
+    """The variance that rounding to whole counts, or to the grid, adds."""
+    return 0.0 if math.isinf(bits) else math.ldexp(1.0 / 12.0, -2 * int(bits))
 
 
 def _closed(errors: Reals, share: Reals) -> Reals:

@@ -19,10 +19,10 @@ from fadecount.checks import (
     require_real,
 )
 from fadecount.mechanisms.base import Mechanism
-from fadecount.mechanisms.binary_tree import bit_length, most_nodes_seen, node_budget, nodes_seen
+from fadecount.mechanisms.binary_tree import most_nodes_seen, node_budget, nodes_seen
 from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.exact_sum import ExactSum, times
-from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.schedule import Schedule, bit_length
 
 
 @dataclass(frozen=True, slots=True)
