@@ -7,6 +7,7 @@ schedule and its loss; everything else is derived from these here.
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import math
 from abc import ABC, abstractmethod
@@ -29,11 +30,13 @@ from fadecount.checks import (
     require_whole,
     shaped,
 )
+from fadecount.durations import format_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.exact_sum import sum_rounded_up
 from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.schedule import Schedule
+from fadecount.rounding import short_loss
 
 JSON_VERSION = 1
 LARGEST_SENSITIVITY, LARGEST_KEYS = 1 << 51, 1_000_000
@@ -177,15 +180,20 @@ class Mechanism(ABC):
         Gradual(epsilon=0.25, exponent=2.0, delay=0)
         """
         divisor = require_sensitivity(sensitivity, LARGEST_SENSITIVITY) * require_keys(keys)
-        found, lowered = self, 0
+        found, factor = self, 1.0 / divisor
         while divisor > 1 and not _fits(found.schedule, self.schedule, divisor):
-            assert dataclasses.is_dataclass(self)
-            smaller: dict[str, Any] = {
-                name: _divided(getattr(self, name), divisor, lowered)
-                for name in self._budget_fields
-            }
-            found, lowered = dataclasses.replace(self, **smaller), lowered + 1
+            found, factor = self.scaled(factor), math.nextafter(factor, 0.0)
         return found
+
+    def scaled(self, factor: float) -> Self:
+        """The mechanism with all budgets, and so all losses, multiplied by a factor."""
+        assert dataclasses.is_dataclass(self)
+        budgets: dict[str, Any] = {}
+        for name in self._budget_fields:
+            value = getattr(self, name)
+            several = isinstance(value, tuple)
+            budgets[name] = tuple(factor * each for each in value) if several else factor * value
+        return dataclasses.replace(self, **budgets)
 
     # Error
     # --------------------------------------------------------------------------------------------
@@ -271,17 +279,24 @@ class Mechanism(ABC):
         """The last input that the output of each step shows: 0 while the delay lasts."""
         return np.maximum(np.asarray(steps, dtype=np.int64) - self.schedule.delay, 0)
 
-    # As a picture
-    # --------------------------------------------------------------------------------------------
-    def _repr_html_(self) -> str:
-        """For notebooks: the parameters, and the loss by age as a picture and in figures, rounded
-        up."""
-        from fadecount.mechanisms.picture import loss_picture
-
-        return loss_picture(self)
-
     # As text
     # --------------------------------------------------------------------------------------------
+    def _repr_html_(self) -> str:
+        """For notebooks: the parameters, and a table of losses by age, rounded up."""
+        oldest, tick = getattr(self, "horizon", LONGEST) - 1, self.planned_tick_seconds
+        rows = ""
+        for age in (0, *(10**power for power in range(7))):
+            steps = f"{age:,} step{'' if age == 1 else 's'}" if age else "0 (at once)"
+            if age and tick is not None:
+                steps += f" ({format_duration(max(1, round(age * tick)))})"
+            if age <= oldest:
+                rows += f"<tr><td>{steps}</td><td>{short_loss(self.loss(age))}</td></tr>"
+        return (
+            f"<figure><figcaption><code>{html.escape(repr(self))}</code></figcaption><table><thead>"
+            "<tr><th>age of an event</th><th>privacy loss (ε), at most</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table></figure>"
+        )
+
     def to_json(self) -> str:
         """The mechanism as one line of versioned JSON that :meth:`from_json` reads back, equal to
         the last bit."""
@@ -305,44 +320,27 @@ class Mechanism(ABC):
         """
         try:
             fields = json.loads(text)
-            marker, version, kind = (
-                fields.pop("fadecount"),
-                fields.pop("version"),
-                fields.pop("kind"),
-            )
+            marker, version, kind = (fields.pop(name) for name in ("fadecount", "version", "kind"))
             fields.pop("plan", None)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ParameterError(
                 "mechanism JSON must hold fadecount, version and kind; write it with to_json()"
             ) from error
-        if (
-            marker != "mechanism"
-            or type(version) is not int
-            or version < 1
-            or not isinstance(kind, str)
-        ):
+        if marker != "mechanism" or type(version) is not int or version < 1:
             raise ParameterError(
                 'mechanism JSON must say "fadecount": "mechanism"; write it with to_json()'
             )
         if version > JSON_VERSION:
-            raise bad_parameter(
-                "mechanism version",
-                version,
-                f"at most {JSON_VERSION}",
-                "upgrade fadecount to read it",
-            )
-        if kind not in Mechanism._kinds:
-            raise bad_parameter(
-                "mechanism kind",
-                kind,
-                f"one of {', '.join(sorted(Mechanism._kinds))}",
-                "check the spelling",
-            )
+            bound = f"at most {JSON_VERSION}"
+            raise bad_parameter("mechanism version", version, bound, "upgrade fadecount to read it")
+        if not isinstance(kind, str) or kind not in Mechanism._kinds:
+            bound = f"one of {', '.join(sorted(Mechanism._kinds))}"
+            raise bad_parameter("mechanism kind", kind, bound, "check the spelling")
         try:
             return Mechanism._kinds[kind]._from_fields(fields)
         except (TypeError, KeyError) as error:
             raise ParameterError(
-                f"mechanism JSON does not fit kind {kind!r}; write it with to_json()"
+                f"mechanism JSON must fit kind {kind!r}; write it with to_json()"
             ) from error
 
     @classmethod
@@ -418,17 +416,6 @@ def _fits(schedule: Schedule, whole: Schedule, divisor: int) -> bool:
     return all(
         math.isinf(large) or Fraction(small) * divisor <= Fraction(large) for small, large in pairs
     )
-
-
-def _divided(value: Any, divisor: int, lowered: int) -> Any:
-    """The quotient rounded down, then lowered by ``lowered`` float64 steps."""
-    if isinstance(value, tuple):
-        return tuple(_divided(each, divisor, lowered) for each in value)
-    quotient = value / divisor
-    down = lowered + (math.isfinite(value) and Fraction(quotient) * divisor > Fraction(value))
-    for _ in range(down):
-        quotient = math.nextafter(quotient, 0.0)
-    return quotient if math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

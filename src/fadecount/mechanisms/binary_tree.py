@@ -89,9 +89,8 @@ class Binary(Mechanism):
     def for_mse(cls, mse: float, *, horizon: int, resolution_bits: float = 0) -> Self:
         """The most private one for this many steps whose mean squared error over them is at most
         ``mse``."""
-        return smallest_meeting(
-            lambda factor: cls(epsilon=factor, horizon=horizon), mse, horizon, resolution_bits
-        )
+        shape = cls(epsilon=1.0, horizon=horizon)
+        return smallest_meeting(shape, mse, horizon, resolution_bits)
 
 
 def node_budget(epsilon: float, levels: int) -> float:

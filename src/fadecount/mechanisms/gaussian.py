@@ -340,9 +340,11 @@ class Gaussian(Mechanism):
             shape = cls.gradual(1.0, growth=growth, horizon=family, delta=delta, delay=delay)
         else:
             shape = cls(sigma=1.0, half_lives=half_lives, weights=weights, delta=delta, delay=delay)
-        return smallest_meeting(
-            lambda factor: replace(shape, sigma=1.0 / factor), mse, horizon, resolution_bits
-        )
+        return smallest_meeting(shape, mse, horizon, resolution_bits)
+
+    def scaled(self, factor: float) -> Self:
+        """The same weights with a deviation divided by a factor."""
+        return replace(self, sigma=self.sigma / factor)
 
 
 def require_delta(value: float) -> float:

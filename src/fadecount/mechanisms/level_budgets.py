@@ -29,7 +29,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from decimal import ROUND_HALF_EVEN, Context, Decimal
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
@@ -49,6 +48,8 @@ from fadecount.mechanisms.base import Mechanism, require_delay
 from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.exact_sum import INFINITE, ExactSum
 from fadecount.mechanisms.schedule import LEVELS, Schedule, bit_length
+
+_EXACT = Context(prec=60, rounding=ROUND_HALF_EVEN)
 
 
 class LevelMechanism(Mechanism):
@@ -157,12 +158,8 @@ class Gradual(LevelMechanism):
     ) -> Self:
         """The most private one (smallest epsilon) whose mean squared error over the horizon is at
         most ``mse``."""
-
-        def build(factor: float) -> Any:
-            return cls(epsilon=factor, exponent=exponent, delay=delay)
-
-        result: Self = smallest_meeting(build, mse, horizon, resolution_bits)
-        return result
+        shape = cls(epsilon=1.0, exponent=exponent, delay=delay)
+        return smallest_meeting(shape, mse, horizon, resolution_bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +196,7 @@ class Linear(LevelMechanism):
     @classmethod
     def for_mse(cls, mse: float, *, horizon: int, resolution_bits: float = 0) -> Self:
         """The most private one whose mean squared error over the horizon is at most ``mse``."""
-        return smallest_meeting(lambda factor: cls(epsilon=factor), mse, horizon, resolution_bits)
+        return smallest_meeting(cls(epsilon=1.0), mse, horizon, resolution_bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,13 +252,8 @@ class Designed(LevelMechanism):
     ) -> Self:
         """The most private one whose budgets are in the given proportion and whose error over the
         horizon is at most ``mse``."""
-        shape = cls(budgets=budgets, delay=delay).budgets
-
-        def build(factor: float) -> Any:
-            return cls(budgets=tuple(factor * each for each in shape), delay=delay)
-
-        result: Self = smallest_meeting(build, mse, horizon, resolution_bits)
-        return result
+        shape = cls(budgets=budgets, delay=delay)
+        return smallest_meeting(shape, mse, horizon, resolution_bits)
 
 
 @lru_cache(maxsize=256)
@@ -371,26 +363,11 @@ def _not(condition: Any) -> Any:
 
 
 @lru_cache(maxsize=1 << 14)
-def rounded_power(base: int, exponent: float, *, digits: int = 40) -> float:
-    """``base**exponent`` rounded to the nearest float64: the same number on every machine, which
-    ``math.pow`` does not promise.
-
-    A rational power is computed exactly. Any other is irrational, so it lies strictly between two
-    neighbouring candidates, and arithmetic with enough digits tells which is nearer.
+def rounded_power(base: int, exponent: float) -> float:
+    """``base**exponent`` in 60 digits, then as a float64 number: the same one on every machine,
+    which ``math.pow`` does not promise.
 
     >>> rounded_power(4, -0.5), rounded_power(9, 1.5), rounded_power(3, 0.25)
     (0.5, 27.0, 1.3160740129524924)
     """
-    while not exponent.is_integer() and math.isqrt(base) ** 2 == base:
-        base, exponent = math.isqrt(base), 2.0 * exponent
-    if exponent.is_integer():
-        return float(Fraction(base) ** int(exponent))
-    while True:
-        context = Context(prec=digits, rounding=ROUND_HALF_EVEN)
-        power = context.exp(context.multiply(context.ln(Decimal(base)), Decimal(exponent)))
-        # Three roundings; the exponent is below 300.
-        slack = context.multiply(power, Decimal(1).scaleb(4 - digits))
-        low, high = float(context.subtract(power, slack)), float(context.add(power, slack))
-        if low == high:
-            return low
-        digits *= 2
+    return float(_EXACT.power(Decimal(base), Decimal(exponent)))

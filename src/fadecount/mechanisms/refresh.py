@@ -198,9 +198,5 @@ class Refresh(Mechanism):
             high=1e6,
             remedy="it is epsilon_past / epsilon_current, such as 0.1",
         )
-
-        def build(factor: float) -> Any:
-            return cls(window=window, epsilon_current=factor, epsilon_past=share * factor)
-
-        result: Self = smallest_meeting(build, mse, horizon, resolution_bits)
-        return result
+        shape = cls(window=window, epsilon_current=1.0, epsilon_past=share)
+        return smallest_meeting(shape, mse, horizon, resolution_bits)
