@@ -92,6 +92,22 @@ def test_calibration_refuses_what_cannot_be(kind: str, options: dict[str, Any]) 
     refuse("mse", lambda: call(1e-29, horizon=HORIZON, resolution_bits=math.inf, **options))
 
 
+@pytest.mark.parametrize("bits", [0, 10, math.inf])
+def test_block_counters_are_calibrated_to_the_last_millionth(bits: float) -> None:
+    hours, days = fc.Level(6, 0.3, lag=2), fc.Level(24, 0.2, lag=2, tied=True, later=((50, 0.5),))
+    one = fc.Blocks.for_mse(
+        TARGET, fc.Level(1, 0.25), hours, days, horizon=HORIZON, resolution_bits=bits
+    )
+    assert one.mse(HORIZON, resolution_bits=bits) <= TARGET
+    assert one.scaled(1 - 1e-5).mse(HORIZON, resolution_bits=bits) > TARGET
+    for level, shape in zip(one.levels[1:], (hours, days), strict=True):
+        for stage, before in zip(level.stages, shape.stages, strict=True):
+            ratio = stage.millionths / before.millionths
+            assert ratio == pytest.approx(one.levels[0].epsilon / 0.25, rel=1e-4)
+    refuse("mse", lambda: fc.Blocks.for_mse(1e29, hours, horizon=HORIZON))
+    refuse("horizon", lambda: fc.Blocks.for_mse(TARGET, hours, horizon=7))
+
+
 def test_calibration_where_noise_can_vanish() -> None:
     """A discrete variable of a large budget is 0 nearly always, far below what continuous noise
     would need."""

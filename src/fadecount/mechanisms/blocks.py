@@ -58,6 +58,7 @@ from fadecount.mechanisms.base import (
     require_keys,
     require_window,
 )
+from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.noise_law import scale_of, variance_of
 from fadecount.mechanisms.schedule import Schedule
@@ -293,15 +294,26 @@ class Blocks(Mechanism):
         divisor = require_integer(
             "sensitivity", sensitivity, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy
         ) * require_keys(keys)
+        return self.scaled(Fraction(1, divisor))
+
+    def scaled(self, factor: float | Fraction) -> Self:
+        """The same levels with all budgets multiplied by a factor and rounded down to millionths,
+        exactly."""
         levels = [
             Level.of_stages(
                 level.length,
-                [(stage.lag, stage.millionths // divisor) for stage in level.stages],
+                [(lag, math.floor(budget * Fraction(factor))) for lag, budget in level.stages],
                 tied=level.tied,
             )
             for level in self.levels
         ]
         return type(self)(*levels, planned_tick_seconds=self.planned_tick_seconds)
+
+    @classmethod
+    def for_mse(cls, mse: float, *levels: Level, horizon: int, resolution_bits: float = 0) -> Self:
+        """The most private one whose budgets are in the proportion of these levels, up to rounding,
+        and whose mean squared error over the horizon is at most ``mse``."""
+        return smallest_meeting(cls(*levels), mse, horizon, resolution_bits)
 
     # Structure
     # --------------------------------------------------------------------------------------------

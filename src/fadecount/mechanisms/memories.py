@@ -366,9 +366,9 @@ class Memories:
         inputs), from the ideal one.
 
         Returns what must be added to the ideal length ``size * sqrt(c_0**2 + ... + c_age**2)``,
-        before division by ``shrink``, for the integers that run: the smaller of two bounds
-        (docs/gaussian.md). Infinite where neither closes, at ages beyond about 2**30 with
-        half-lives of that size and large weight.
+        before division by ``shrink``, for the integers that run (docs/gaussian.md). Infinite where
+        the bound does not close, at ages beyond about 2**30 with half-lives of that size and large
+        weight.
         """
         unit = 2.0**self.unit_bits
         floors = 1.0 + self.rows / 64.0
@@ -385,15 +385,13 @@ class Memories:
         sums = np.asarray(self.response.readout(age)) * _SAFE
         reach = float(self.response.reach.sum()) * _SAFE
         grown = (1.0 + reach) * max(self._growth_errors, default=0.0) * sums / kept
-        error = np.minimum(
-            _closed(
-                floors + read_error * unit * size * (1.0 + sums * self._weight_error / kept),
-                2.0 * read_error * sums / kept,
-            ),
-            _closed(
-                floors + read_error * unit * size * (1.0 + grown),
-                read_error * (reach + 2.0 * grown),
-            ),
+        share = read_error * (reach + 2.0 * grown)
+        error = np.where(
+            share < 1.0,
+            (floors + read_error * unit * size * (1.0 + grown))
+            / np.where(share < 1.0, 1.0 - share, 1.0)
+            * _SAFE,
+            math.inf,
         )
         added: Reals = 2.0 * error / unit * np.sqrt(np.asarray(age, dtype=np.float64) + 1.0) * _SAFE
         return added
@@ -471,11 +469,6 @@ class Memories:
 def _rounding(bits: float) -> float:
     """The variance that rounding to whole counts, or to the grid, adds."""
     return 0.0 if math.isinf(bits) else math.ldexp(1.0 / 12.0, -2 * int(bits))
-
-
-def _closed(errors: Reals, share: Reals) -> Reals:
-    """The largest x with ``x <= errors + share * x``; infinite where there is none."""
-    return np.where(share < 1.0, errors / np.where(share < 1.0, 1.0 - share, 1.0) * _SAFE, math.inf)
 
 
 def resolved(weights: tuple[float, ...]) -> tuple[float, ...]:
