@@ -85,27 +85,6 @@ ROUNDS: dict[str, fc.Mechanism] = {
 }
 """Rounds of every length, with a carry cheaper and dearer than the nodes of the tree."""
 
-CALIBRATIONS: dict[str, list[dict[str, object]]] = {
-    "gradual": [
-        {"exponent": 1.0},
-        {"exponent": 2.0, "delay": 7},
-        {"exponent": 0.0},
-    ],
-    "designed": [
-        {},
-        {"budgets": (1.0, INF, 0.3), "delay": 2},
-    ],
-    "linear": [{}],
-    "refresh": [{"window": 12}, {"window": 31, "ratio": 0.2}, {"window": 1000}],
-    "binary": [{}],
-    "gaussian": [
-        {},
-        {"growth": 1.0, "delay": 2},
-        {"half_lives": (20, 1), "weights": (0.01, 0.29, 0.7)},
-    ],
-}
-"""Ways to call ``for_mse`` of each kind."""
-
 _NO_NUMBER = (
     math.nan,
     INF,

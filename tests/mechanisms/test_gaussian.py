@@ -453,9 +453,7 @@ def test_ready_made_ones() -> None:
     refuse("growth", lambda: fc.Gaussian.gradual(5.0, growth=-0.6))
     refuse("growth", lambda: fc.Gaussian.bounded(5.0, growth=0.0))
     refuse("horizon", lambda: fc.Gaussian.gradual(5.0, horizon=0))
-    refuse("weights", lambda: fc.Gaussian.for_mse(100.0, horizon=10, half_lives=(1,)))
-    refuse("mse", lambda: fc.Gaussian.for_mse(0.05, horizon=10))
-    refuse("horizon", lambda: fc.Gaussian.for_mse(100.0, horizon=10, delay=10))
+    refuse("mse", lambda: fc.Gaussian.gradual(1.0).for_mse(0.05, horizon=10))
     refuse(
         "sigma", lambda: fc.Gaussian(sigma=2.0**32, half_lives=(1 << 40, 1), weights=(0, 0.5, 0.5))
     )

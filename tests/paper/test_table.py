@@ -44,13 +44,8 @@ def test_printed_pairs_meet_the_error_but_are_not_the_minimum(
     assert isinstance(best, fc.Refresh)
     ratio = best.epsilon_past / best.epsilon_current
     for factor in (0.97, 1.03):
-        other = fc.Refresh.for_mse(
-            MSE,
-            horizon=row.horizon,
-            window=row.window,
-            ratio=factor * ratio,
-            resolution_bits=math.inf,
-        )
+        shape = fc.Refresh(row.window, 1.0, factor * ratio)
+        other = shape.for_mse(MSE, horizon=row.horizon, resolution_bits=math.inf)
         assert row.objective(other) > row.objective(best)
 
 

@@ -180,9 +180,8 @@ def _both(
         epsilon_current=current,
         epsilon_past=share * current if past is None else past,
     )
-    return refresh, fading or fc.Gradual.for_mse(
-        refresh.mse(horizon), horizon=horizon, exponent=arguments.exponent, delay=arguments.delay
-    )
+    shape = fc.Gradual(1.0, exponent=arguments.exponent, delay=arguments.delay)
+    return refresh, fading or shape.for_mse(refresh.mse(horizon), horizon=horizon)
 
 
 def _given(arguments: argparse.Namespace, tick: int | None) -> fc.Mechanism | None:

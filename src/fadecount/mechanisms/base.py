@@ -76,9 +76,9 @@ class Mechanism(ABC):
     def _position_loss(self, age: Whole, position: Whole) -> Number:
         """The loss at an age of the item at a position; both of one shape."""
 
-    @abstractmethod
     def _paper_loss(self, age: Whole) -> Number:
-        """The published bound at an age."""
+        """The published bound at an age; the loss itself where the paper has none."""
+        return self._worst_loss(age)
 
     @property
     def planned_tick_seconds(self) -> float | None:
@@ -194,6 +194,44 @@ class Mechanism(ABC):
             several = isinstance(value, tuple)
             budgets[name] = tuple(factor * each for each in value) if several else factor * value
         return dataclasses.replace(self, **budgets)
+
+    def for_mse(self, mse: float, *, horizon: int, resolution_bits: float = 0) -> Self:
+        """The most private mechanism in this proportion of budgets whose mean squared error over
+        the horizon is at most ``mse``: scaled by the smallest factor that meets it.
+
+        With continuous noise the error falls as ``1 / factor**2``, which gives the starting point.
+        Discrete noise has less variance, so bisection looks below it, down to the last bit;
+        rounding Gaussian noise adds a little.
+
+        >>> import fadecount as fc
+        >>> round(fc.Gradual(1.0, exponent=2.0).for_mse(1000, horizon=10**6).epsilon, 4)
+        0.0564
+        """
+        remedy = "it is a squared error in counts, such as 1000"
+        mse = require_real("mse", mse, low=0.0, high=1e30, open_ends=True, remedy=remedy)
+        unit = self.mse(horizon, resolution_bits=math.inf)
+        if unit == 0.0:
+            remedy = "outputs within the delay hold no noise to calibrate"
+            raise bad_parameter("horizon", horizon, "greater than the delay", remedy)
+
+        def meets(factor: float) -> bool:
+            try:
+                return self.scaled(factor).mse(horizon, resolution_bits=resolution_bits) <= mse
+            except ParameterError:
+                return False  # a factor outside the range of budgets is no answer
+
+        start = math.sqrt(unit / mse)
+        attempts = (1.0, 1.0 + 1e-15, 1.0 + 1e-12, 1.2, 0.1, 0.01, 0.001, 1e-4, 1e-5)
+        high = next((start * each for each in attempts if meets(start * each)), None)
+        if high is None:
+            remedy = "a larger error needs a smaller budget, and back"
+            raise bad_parameter("mse", mse, "within reach of the budgets allowed", remedy)
+        low = 0.5 * high
+        while meets(low):
+            low *= 0.5
+        while low < (middle := 0.5 * (low + high)) < high:
+            low, high = (low, middle) if meets(middle) else (middle, high)
+        return self.scaled(high)
 
     # Error
     # --------------------------------------------------------------------------------------------
@@ -384,11 +422,6 @@ def require_positions(positions: ArrayLike, now: int) -> tuple[NDArray[np.int64]
 def require_sensitivity(sensitivity: int, largest: int) -> int:
     remedy = "it is by how much one unit can change the count of a step"
     return require_integer("sensitivity", sensitivity, minimum=1, maximum=largest, remedy=remedy)
-
-
-def require_mse(mse: float) -> float:
-    remedy = "it is a squared error in counts, such as 1000"
-    return require_real("mse", mse, low=0.0, high=1e30, open_ends=True, remedy=remedy)
 
 
 def require_keys(value: int) -> int:

@@ -14,14 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, nextafter
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fadecount.checks import LONGEST, Number, Whole, require_budget, require_integer
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import Mechanism
-from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.exact_sum import times
 from fadecount.mechanisms.schedule import Schedule, bit_length
 
@@ -84,13 +83,6 @@ class Binary(Mechanism):
 
     def _paper_loss(self, age: Whole) -> Number:
         return np.asarray(self.epsilon + 0.0 * age, dtype=np.float64)
-
-    @classmethod
-    def for_mse(cls, mse: float, *, horizon: int, resolution_bits: float = 0) -> Self:
-        """The most private one for this many steps whose mean squared error over them is at most
-        ``mse``."""
-        shape = cls(epsilon=1.0, horizon=horizon)
-        return smallest_meeting(shape, mse, horizon, resolution_bits)
 
 
 def node_budget(epsilon: float, levels: int) -> float:

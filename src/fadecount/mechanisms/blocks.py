@@ -58,7 +58,6 @@ from fadecount.mechanisms.base import (
     require_keys,
     require_window,
 )
-from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.noise_law import scale_of, variance_of
 from fadecount.mechanisms.schedule import Schedule
@@ -199,9 +198,6 @@ class Blocks(Mechanism):
     def _position_loss(self, age: Whole, position: Whole) -> Number:
         return _in_units(self._position_millionths(np.asarray(position), np.asarray(age)))
 
-    def _paper_loss(self, age: Whole) -> Number:
-        return self._worst_loss(age)
-
     def _position_millionths(
         self, position: NDArray[np.int64], age: NDArray[np.int64]
     ) -> NDArray[np.int64]:
@@ -308,12 +304,6 @@ class Blocks(Mechanism):
             for level in self.levels
         ]
         return type(self)(*levels, planned_tick_seconds=self.planned_tick_seconds)
-
-    @classmethod
-    def for_mse(cls, mse: float, *levels: Level, horizon: int, resolution_bits: float = 0) -> Self:
-        """The most private one whose budgets are in the proportion of these levels, up to rounding,
-        and whose mean squared error over the horizon is at most ``mse``."""
-        return smallest_meeting(cls(*levels), mse, horizon, resolution_bits)
 
     # Structure
     # --------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from fadecount.checks import (
     Number,
     Whole,
     planned_tick,
-    require_horizon,
     require_integer,
     require_real,
     shaped,
@@ -32,7 +31,6 @@ from fadecount.mechanisms.base import (
     require_positions,
     require_sensitivity,
 )
-from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.gaussian_law import epsilon_at
 from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.memories import (
@@ -216,9 +214,6 @@ class Gaussian(Mechanism):
     def _position_loss(self, age: Whole, position: Whole) -> Number:  # noqa: ARG002 - it is the same everywhere
         return self._worst_loss(age)
 
-    def _paper_loss(self, age: Whole) -> Number:
-        return self._worst_loss(age)
-
     def mu_of(self, positions: ArrayLike, now: int) -> float:
         """The ``mu`` of one person who contributed at all these positions, given all outputs up to
         step ``now``.
@@ -315,32 +310,6 @@ class Gaussian(Mechanism):
             "growth", growth, low=-4.0, high=-0.5, open_ends=True, remedy="-0.6 is a good balance"
         )
         return cls(sigma=sigma, delta=delta, delay=delay, **_family(growth, horizon, endless=True))
-
-    @classmethod
-    def for_mse(
-        cls,
-        mse: float,
-        *,
-        horizon: int,
-        half_lives: Sequence[float] | None = None,
-        weights: Sequence[float] | None = None,
-        growth: float = 0.0,
-        delta: float = 1e-9,
-        delay: int = 0,
-        resolution_bits: float = 0,
-    ) -> Self:
-        """The most private one of given half-lives and weights (or of a growth) whose error over
-        the horizon is ``mse``."""
-        if (half_lives is None) != (weights is None):
-            raise bad_parameter(
-                "weights", weights, "given together with half_lives", "give both, or a growth alone"
-            )
-        if half_lives is None or weights is None:
-            family = max(16, require_horizon(horizon))
-            shape = cls.gradual(1.0, growth=growth, horizon=family, delta=delta, delay=delay)
-        else:
-            shape = cls(sigma=1.0, half_lives=half_lives, weights=weights, delta=delta, delay=delay)
-        return smallest_meeting(shape, mse, horizon, resolution_bits)
 
     def scaled(self, factor: float) -> Self:
         """The same weights with a deviation divided by a factor."""

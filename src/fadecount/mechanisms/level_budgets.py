@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,7 +45,6 @@ from fadecount.checks import (
 )
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import Mechanism, require_delay
-from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.exact_sum import INFINITE, ExactSum
 from fadecount.mechanisms.schedule import LEVELS, Schedule, bit_length
 
@@ -146,21 +145,6 @@ class Gradual(LevelMechanism):
         bound = np.where(shown >= 0, self.epsilon * 2.0 * (1.0 + grown) * (1.0 + 1e-14), 0.0)
         return bound if bound.ndim else float(bound)
 
-    @classmethod
-    def for_mse(
-        cls,
-        mse: float,
-        *,
-        horizon: int,
-        exponent: float = 1.0,
-        delay: int = 0,
-        resolution_bits: float = 0,
-    ) -> Self:
-        """The most private one (smallest epsilon) whose mean squared error over the horizon is at
-        most ``mse``."""
-        shape = cls(epsilon=1.0, exponent=exponent, delay=delay)
-        return smallest_meeting(shape, mse, horizon, resolution_bits)
-
 
 @dataclass(frozen=True, slots=True)
 class Linear(LevelMechanism):
@@ -192,11 +176,6 @@ class Linear(LevelMechanism):
 
     def _paper_loss(self, age: Whole) -> Number:
         return self._worst_loss(age)
-
-    @classmethod
-    def for_mse(cls, mse: float, *, horizon: int, resolution_bits: float = 0) -> Self:
-        """The most private one whose mean squared error over the horizon is at most ``mse``."""
-        return smallest_meeting(cls(epsilon=1.0), mse, horizon, resolution_bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,21 +218,6 @@ class Designed(LevelMechanism):
 
     def _level_budget(self, level: int) -> float:
         return self.budgets[min(level, len(self.budgets) - 1)]
-
-    @classmethod
-    def for_mse(
-        cls,
-        mse: float,
-        *,
-        horizon: int,
-        budgets: Sequence[float] = (1.0,),
-        delay: int = 0,
-        resolution_bits: float = 0,
-    ) -> Self:
-        """The most private one whose budgets are in the given proportion and whose error over the
-        horizon is at most ``mse``."""
-        shape = cls(budgets=budgets, delay=delay)
-        return smallest_meeting(shape, mse, horizon, resolution_bits)
 
 
 @lru_cache(maxsize=256)

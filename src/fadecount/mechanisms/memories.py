@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -143,78 +143,51 @@ def _mean_geometric(rates: Reals, horizon: float) -> Reals:
 def response(epochs: tuple[tuple[int, int], ...], weights: tuple[float, ...]) -> Response:
     """The closed forms for half-lives (longest first, as epochs and shifts) and weights (first the
     one that never decays)."""
-    context = _EXACT
-    log_two = context.ln(Decimal(2))
-    poles = [
-        context.divide(context.multiply(log_two, Decimal(shift)), Decimal(epoch))
-        for epoch, shift in epochs
-    ]
-    exact = [Decimal.from_float(weight) for weight in weights]
-    kept = [context.exp(context.minus(pole)) for pole in poles]
-    decays: list[Decimal] = []
-    low = Decimal(0)
-    for pole in poles:
-        if not decays and weights[0] == 0.0:
-            decays.append(Decimal(0))
-        else:
-            decays.append(_zero(low, pole, kept, exact))
-        low = pole
-    parts = [_part(at, decays, poles) for at in range(len(poles))]
-    total = Decimal(0)
-    for decay, pole in zip(decays, poles, strict=True):
-        total = context.add(total, context.subtract(decay, pole))
-    reach = []
-    for pole, weight in zip(poles, exact[1:], strict=True):
-        bound = Decimal(1)
-        for decay, part in zip(decays, parts, strict=True):
-            if decay:  # a zero at 1 is cancelled by the factor 1 - x
-                bound = context.add(
-                    bound, context.divide(part, _abs(_one_less_exp(context.subtract(decay, pole))))
-                )
-        reach.append(float(context.multiply(weight, bound)) * _SAFE)
+    with localcontext(_EXACT):
+        poles = [Decimal(2).ln() * shift / epoch for epoch, shift in epochs]
+        exact = [Decimal(weight) for weight in weights]
+        lows = [Decimal(0), *poles[:-1]]
+        decays = [_zero(low, pole, poles, exact) for low, pole in zip(lows, poles, strict=True)]
+        if not weights[0]:
+            decays[0] = Decimal(0)
+        parts = [_part(at, decays, poles) for at in range(len(poles))]
+        # A zero at 1 is cancelled by the factor 1 - x.
+        pairs = [(decay, part) for decay, part in zip(decays, parts, strict=True) if decay]
+        reach = [
+            weight * (1 + sum(part / abs(1 - (decay - pole).exp()) for decay, part in pairs))
+            for pole, weight in zip(poles, exact[1:], strict=True)
+        ]
+        first = (sum(decays, Decimal(0)) - sum(poles)).exp()
     return Response(
         np.array([0.0, *map(float, poles)]),
         np.array(weights),
         np.array([float(each) for each in decays]),
         np.array([float(each) for each in parts]),
-        float(context.exp(total)),
-        np.array(reach),
+        float(first),
+        np.array([float(each) * _SAFE for each in reach]),
     )
 
 
-def _zero(low: Decimal, high: Decimal, kept: list[Decimal], weights: list[Decimal]) -> Decimal:
+def _zero(low: Decimal, high: Decimal, poles: list[Decimal], weights: list[Decimal]) -> Decimal:
     """The rate between two poles at which ``w_0 + sum of w_i (1 - x) / (1 - p_i x)`` vanishes for
     ``x = exp(rate)``: it falls."""
-    context = _EXACT
-    width = context.subtract(high, low)
+    kept, width = [(-pole).exp() for pole in poles], high - low
     for _ in range(180):
-        width = context.divide(width, Decimal(2))
-        middle = context.add(low, width)
-        x = context.exp(middle)
-        numerator, value = context.subtract(Decimal(1), x), weights[0]
-        for p, weight in zip(kept, weights[1:], strict=True):
-            below = context.subtract(Decimal(1), context.multiply(p, x))
-            value = context.add(value, context.divide(context.multiply(weight, numerator), below))
-        low = middle if value > 0 else low
+        width /= 2
+        x = (low + width).exp()
+        terms = (weight / (1 - p * x) for p, weight in zip(kept, weights[1:], strict=True))
+        low = low + width if weights[0] + (1 - x) * sum(terms) > 0 else low
     return low
 
 
 def _part(at: int, decays: list[Decimal], poles: list[Decimal]) -> Decimal:
     """The residue of ``C(x) = product of (1 - p_j x) / (1 - q_j x)`` at one of its poles."""
-    context, found = _EXACT, Decimal(1)
+    found = Decimal(1)
     for other, (decay, pole) in enumerate(zip(decays, poles, strict=True)):
-        found = context.multiply(found, _one_less_exp(context.subtract(decays[at], pole)))
+        found *= 1 - (decays[at] - pole).exp()
         if other != at:
-            found = context.divide(found, _one_less_exp(context.subtract(decays[at], decay)))
+            found /= 1 - (decays[at] - decay).exp()
     return found
-
-
-def _one_less_exp(rate: Decimal) -> Decimal:
-    return _EXACT.subtract(Decimal(1), _EXACT.exp(rate))
-
-
-def _abs(value: Decimal) -> Decimal:
-    return _EXACT.abs(value)
 
 
 @dataclass(frozen=True)
@@ -366,9 +339,9 @@ class Memories:
         inputs), from the ideal one.
 
         Returns what must be added to the ideal length ``size * sqrt(c_0**2 + ... + c_age**2)``,
-        before division by ``shrink``, for the integers that run (docs/gaussian.md). Infinite where
-        the bound does not close, at ages beyond about 2**30 with half-lives of that size and large
-        weight.
+        before division by ``shrink``, for the integers that run: the smaller of two bounds
+        (docs/gaussian.md). Infinite where neither closes, at ages beyond about 2**30 with
+        half-lives of that size and large weight.
         """
         unit = 2.0**self.unit_bits
         floors = 1.0 + self.rows / 64.0
@@ -385,13 +358,15 @@ class Memories:
         sums = np.asarray(self.response.readout(age)) * _SAFE
         reach = float(self.response.reach.sum()) * _SAFE
         grown = (1.0 + reach) * max(self._growth_errors, default=0.0) * sums / kept
-        share = read_error * (reach + 2.0 * grown)
-        error = np.where(
-            share < 1.0,
-            (floors + read_error * unit * size * (1.0 + grown))
-            / np.where(share < 1.0, 1.0 - share, 1.0)
-            * _SAFE,
-            math.inf,
+        error = np.minimum(
+            _closed(
+                floors + read_error * unit * size * (1.0 + sums * self._weight_error / kept),
+                2.0 * read_error * sums / kept,
+            ),
+            _closed(
+                floors + read_error * unit * size * (1.0 + grown),
+                read_error * (reach + 2.0 * grown),
+            ),
         )
         added: Reals = 2.0 * error / unit * np.sqrt(np.asarray(age, dtype=np.float64) + 1.0) * _SAFE
         return added
@@ -469,6 +444,11 @@ class Memories:
 def _rounding(bits: float) -> float:
     """The variance that rounding to whole counts, or to the grid, adds."""
     return 0.0 if math.isinf(bits) else math.ldexp(1.0 / 12.0, -2 * int(bits))
+
+
+def _closed(errors: Reals, share: Reals) -> Reals:
+    """The largest x with ``x <= errors + share * x``; infinite where there is none."""
+    return np.where(share < 1.0, errors / np.where(share < 1.0, 1.0 - share, 1.0) * _SAFE, math.inf)
 
 
 def resolved(weights: tuple[float, ...]) -> tuple[float, ...]:

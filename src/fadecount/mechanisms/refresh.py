@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,11 +16,9 @@ from fadecount.checks import (
     require_budget,
     require_horizon,
     require_integer,
-    require_real,
 )
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import most_nodes_seen, node_budget, nodes_seen
-from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.exact_sum import ExactSum, times
 from fadecount.mechanisms.schedule import Schedule, bit_length
 
@@ -174,29 +172,3 @@ class Refresh(Mechanism):
             - past
         )
         return (past / (tree * (rounds - 1))) ** (1.0 / 3.0) if rounds > 1 else 1.0
-
-    @classmethod
-    def for_mse(
-        cls,
-        mse: float,
-        *,
-        horizon: int,
-        window: int,
-        ratio: float | None = None,
-        resolution_bits: float = 0,
-    ) -> Self:
-        """The most private one whose mean squared error over the horizon is at most ``mse``.
-
-        ``ratio`` is ``epsilon_past / epsilon_current``, by default :meth:`best_ratio`.
-        """
-        if ratio is None:
-            ratio = cls.best_ratio(window=window, horizon=horizon)
-        share = require_real(
-            "ratio",
-            ratio,
-            low=1e-6,
-            high=1e6,
-            remedy="it is epsilon_past / epsilon_current, such as 0.1",
-        )
-        shape = cls(window=window, epsilon_current=1.0, epsilon_past=share)
-        return smallest_meeting(shape, mse, horizon, resolution_bits)

@@ -42,7 +42,7 @@ def blocks_like(row: TableRow, first: int) -> tuple[fc.Blocks, float]:
     wish = Wish(lengths=tuple(plain_lengths(row.horizon)), ties=first > 0, most_lags=(_LAGS, _LAGS))
     shape = blocks_for(read_targets(targets, horizon=row.horizon), wish)
     assert shape is not None
-    blocks = fc.Blocks.for_mse(MSE, *shape.levels, horizon=row.horizon, resolution_bits=math.inf)
+    blocks = shape.for_mse(MSE, horizon=row.horizon, resolution_bits=math.inf)
     factor = max(
         stage.millionths / before.millionths
         for level, old in zip(blocks.levels, shape.levels, strict=True)
