@@ -42,7 +42,7 @@ EXAMPLES: dict[str, list[fc.Mechanism]] = {
             sigma=3.0, half_lives=(50, 2.5, 0.75), weights=(0.0, 0.1, 0.3, 0.6), delta=1e-6, delay=7
         ),
         fc.Gaussian.gradual(4.0, growth=0.5),
-        fc.Gaussian.bounded(2.0, delay=1),
+        fc.Gaussian.gradual(2.0, growth=-0.6, delay=1),
     ],
 }
 """By kind. A new mechanism is tested by everything below as soon as it has an example here."""

@@ -11,6 +11,7 @@ import html
 import json
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, ClassVar, Self, overload
 
@@ -422,6 +423,12 @@ def require_positions(positions: ArrayLike, now: int) -> tuple[NDArray[np.int64]
 def require_sensitivity(sensitivity: int, largest: int) -> int:
     remedy = "it is by how much one unit can change the count of a step"
     return require_integer("sensitivity", sensitivity, minimum=1, maximum=largest, remedy=remedy)
+
+
+def require_sequence(name: str, values: Any, remedy: str) -> Iterable[Any]:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise bad_parameter(name, values, "a sequence of numbers", remedy)
+    return values
 
 
 def require_keys(value: int) -> int:

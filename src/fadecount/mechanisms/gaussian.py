@@ -30,6 +30,7 @@ from fadecount.mechanisms.base import (
     require_keys,
     require_positions,
     require_sensitivity,
+    require_sequence,
 )
 from fadecount.mechanisms.gaussian_law import epsilon_at
 from fadecount.mechanisms.loss import Loss
@@ -133,14 +134,15 @@ class Gaussian(Mechanism):
         if factor == keys == 1:
             return self
         ages = self.delay + np.array([0, *(1 << np.arange(31))])
-        found, worst = replace(self, sigma=self.sigma * factor * root), math.inf
-        while worst > 1.0:
-            worst = _ratio(
-                np.asarray(found._mu(ages, float(factor))) * root * _UP, np.asarray(self._mu(ages))
-            )
-            if worst > 1.0:
-                found = replace(self, sigma=found.sigma * worst * (1.0 + 1e-9))
-        return found
+        promised = np.asarray(self._mu(ages))
+        usable = np.isfinite(promised) & (promised > 0.0)
+        found = self.scaled(1.0 / (factor * root))
+        while True:
+            wider = np.asarray(found._mu(ages, float(factor))) * root * _UP
+            worst = float(np.max(wider[usable] / promised[usable], initial=0.0))
+            if worst <= 1.0:
+                return found
+            found = found.scaled(1.0 / (worst * (1.0 + 1e-9)))
 
     def composed_loss(
         self,
@@ -264,52 +266,37 @@ class Gaussian(Mechanism):
         delay: int = 0,
     ) -> Self:
         """A ready-made mechanism for streams of any length: half-lives 1, 16, 256, ... up to the
-        horizon.
+        horizon, with weights in proportion to ``4**-i (1 + i ln 16)**-growth``.
 
         ``growth`` 0 has the best balance of error and loss. With a larger growth the loss is
         smaller when an item is young and grows faster, as the square root of ``log(age)**(1 + 2
-        growth)``. Below -1/2 see :meth:`bounded`.
+        growth)``. Below -1/2 (-0.6 is a good balance) a part of the noise never decays, and the
+        ideal loss is bounded over all ages, while the error grows; the loss of the integers is
+        within a few percent of it up to the horizon.
 
         >>> import fadecount as fc
         >>> mechanism = fc.Gaussian.gradual(13.5065)
         >>> [round(mechanism.loss(age), 2) for age in (0, 10, 1000, 10**6 - 1)]
         [0.39, 0.52, 0.7, 0.93]
-        """
-        growth = require_real(
-            "growth",
-            growth,
-            low=-0.5,
-            high=4.0,
-            remedy="0 is the best balance; 1/2 and 1 favour young items",
-        )
-        return cls(sigma=sigma, delta=delta, delay=delay, **_family(growth, horizon, endless=False))
-
-    @classmethod
-    def bounded(
-        cls,
-        sigma: float,
-        *,
-        growth: float = -0.6,
-        horizon: int = 1 << 28,
-        delta: float = 1e-9,
-        delay: int = 0,
-    ) -> Self:
-        """A mechanism whose loss stays bounded on an unbounded stream, with a state of a few
-        numbers; its error grows instead.
-
-        Half-lives 1, 16, 256, ... up to the horizon, and a part that never decays. The ideal loss
-        is bounded over all ages; the loss of the integers is within a few percent of it up to the
-        horizon (``mu`` has the exact figures).
-
-        >>> import fadecount as fc
-        >>> mechanism = fc.Gaussian.bounded(20.0)
-        >>> [round(mechanism.loss(age), 2) for age in (0, 10**3, 10**6, 10**8)]
+        >>> bounded = fc.Gaussian.gradual(20.0, growth=-0.6)
+        >>> [round(bounded.loss(age), 2) for age in (0, 10**3, 10**6, 10**8)]
         [0.26, 0.32, 0.34, 0.35]
         """
-        growth = require_real(
-            "growth", growth, low=-4.0, high=-0.5, open_ends=True, remedy="-0.6 is a good balance"
+        remedy = "0 is the best balance; 1/2 and 1 favour young items"
+        growth = require_real("growth", growth, low=-4.0, high=4.0, remedy=remedy)
+        remedy = "it is the number of steps up to which the loss follows the family"
+        horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST, remedy=remedy)
+        count = min(11, 1 + (horizon.bit_length() + 2) // 4)
+        parts = [4.0**-level * (1.0 + level * math.log(16.0)) ** -growth for level in range(60)]
+        beyond = math.fsum(parts[count:]) if growth < -0.5 else 0.0
+        total = math.fsum(parts[:count]) + beyond
+        return cls(
+            sigma=sigma,
+            half_lives=[16**level for level in reversed(range(count))],
+            weights=[each / total for each in (beyond, *reversed(parts[:count]))],
+            delta=delta,
+            delay=delay,
         )
-        return cls(sigma=sigma, delta=delta, delay=delay, **_family(growth, horizon, endless=True))
 
     def scaled(self, factor: float) -> Self:
         """The same weights with a deviation divided by a factor."""
@@ -327,10 +314,8 @@ def require_delta(value: float) -> float:
 
 def _half_lives(values: Any) -> tuple[float, ...]:
     remedy = "give whole steps (or such divided by 2, 3 or 4), longest first"
-    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
-        raise bad_parameter("half_lives", values, "a sequence of numbers", remedy)
     found = []
-    for at, each in enumerate(values):
+    for at, each in enumerate(require_sequence("half_lives", values, remedy)):
         name = f"half_lives[{at}]"
         number = require_real(
             name, each, low=1.0 / LARGEST_SHIFT, high=float(LONGEST_HALF_LIFE), remedy=remedy
@@ -351,13 +336,11 @@ def _weights(values: Any, half_lives: int) -> tuple[float, ...]:
         "give what is kept for ever (0 for nothing), then one weight per half-life; they add up"
         " to 1"
     )
-    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
-        raise bad_parameter("weights", values, "a sequence of numbers", remedy)
     found = tuple(
         require_real(
             f"weights[{at}]", each, low=0.0 if at == 0 else 2.0**-43, high=1.0, remedy=remedy
         )
-        for at, each in enumerate(values)
+        for at, each in enumerate(require_sequence("weights", values, remedy))
     )
     if len(found) != half_lives + 1:
         raise bad_parameter(
@@ -374,32 +357,6 @@ def _weights(values: Any, half_lives: int) -> tuple[float, ...]:
             remedy,
         )
     return exact
-
-
-def _family(growth: float, horizon: int, *, endless: bool) -> dict[str, Any]:
-    """Half-lives 16**i, weights in proportion to ``4**-i (1 + i ln 16)**-growth``; later ones never
-    decay, or are left out."""
-    remedy = "it is the number of steps up to which the loss follows the family"
-    horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST, remedy=remedy)
-    count = min(11, 1 + (horizon.bit_length() + 2) // 4)
-
-    def weight(level: int) -> float:
-        return float(4.0**-level * (1.0 + level * math.log(16.0)) ** -growth)
-
-    inside = [weight(level) for level in range(count)]
-    beyond = math.fsum(weight(level) for level in range(count, 60)) if endless else 0.0
-    total = math.fsum(inside) + beyond
-    weights = [beyond / total, *(each / total for each in inside[::-1])]
-    return {
-        "half_lives": tuple(16**level for level in range(count - 1, -1, -1)),
-        "weights": tuple(weights),
-    }
-
-
-def _ratio(values: NDArray[np.float64], others: NDArray[np.float64]) -> float:
-    """The largest quotient where both are numbers."""
-    usable = np.isfinite(others) & (others > 0.0)
-    return float(np.max(values[usable] / others[usable], initial=0.0))
 
 
 @lru_cache(maxsize=256)

@@ -44,7 +44,7 @@ from fadecount.checks import (
     require_real,
 )
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms.base import Mechanism, require_delay
+from fadecount.mechanisms.base import Mechanism, require_delay, require_sequence
 from fadecount.mechanisms.exact_sum import INFINITE, ExactSum
 from fadecount.mechanisms.schedule import LEVELS, Schedule, bit_length
 
@@ -204,11 +204,9 @@ class Designed(LevelMechanism):
 
     def __post_init__(self) -> None:
         remedy = "give one budget per level, lowest first; the last one continues upward"
-        if isinstance(self.budgets, str | bytes) or not hasattr(self.budgets, "__iter__"):
-            raise bad_parameter("budgets", self.budgets, "a sequence of numbers", remedy)
         budgets = tuple(
             require_budget(f"budgets[{at}]", each, infinite=True)
-            for at, each in enumerate(self.budgets)
+            for at, each in enumerate(require_sequence("budgets", self.budgets, remedy))
         )
         if not 1 <= len(budgets) <= LEVELS:
             raise bad_parameter("number of budgets", len(budgets), f"from 1 to {LEVELS}", remedy)
