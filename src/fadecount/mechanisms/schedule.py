@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.checks import Whole
+from fadecount.checks import LONGEST, Whole
 from fadecount.intervals import steps_in_use
 from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import quantile_of, tail_bound, variance_of
@@ -145,13 +145,16 @@ class Schedule:
     def window_half_widths(self, firsts: Steps, lasts: Steps, beta: float) -> Steps:
         """The same for differences of outputs.
 
-        Without rounds the law of a difference depends on three lengths only, so that each is
-        computed once.
+        There are few laws, so that each is computed once: without rounds a difference depends on
+        three lengths only.
         """
         kinds = np.arange(len(lasts))
         if not self.alternating:
             bits = [np.asarray(bit_length(each)) for each in (firsts, lasts, firsts ^ lasts)]
             kinds = (bits[0] << 12) + (bits[1] << 6) + bits[2]
+        elif not firsts.any():  # how many variables are in use, and whether one of them is a carry
+            rounds, clocks = np.divmod(np.maximum(lasts, 1) - 1, self.round_length or LONGEST)
+            kinds = 2 * np.bitwise_count((clocks + 1) * (lasts > 0)).astype(np.int64) + (rounds > 0)
         _, places, inverse = np.unique(kinds, return_index=True, return_inverse=True)
         widths = [
             quantile_of(self.budgets_between(first, last), beta)
