@@ -232,7 +232,7 @@ MUTANTS = (
     Mutant(
         "loss rounded down",
         "mechanisms/exact_sum.py",
-        "_where(self.low > 0, _next_up(self.high), self.high)",
+        "np.where(self.low > 0, np.nextafter(self.high, np.inf), self.high)",
         "self.high",
         LOSS,
     ),

@@ -36,7 +36,7 @@ from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.exact_sum import sum_rounded_up
 from fadecount.mechanisms.loss import Loss
 from fadecount.mechanisms.memories import Memories
-from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.schedule import Schedule, Steps
 from fadecount.rounding import short_loss
 
 JSON_VERSION = 1
@@ -70,14 +70,14 @@ class Mechanism(ABC):
         """When which noise is drawn."""
 
     @abstractmethod
-    def _worst_loss(self, age: Whole) -> Number:
+    def _worst_loss(self, age: Steps) -> Number:
         """The loss at an age, for the worst position."""
 
     @abstractmethod
-    def _position_loss(self, age: Whole, position: Whole) -> Number:
+    def _position_loss(self, age: Steps, position: Steps) -> Number:
         """The loss at an age of the item at a position; both of one shape."""
 
-    def _paper_loss(self, age: Whole) -> Number:
+    def _paper_loss(self, age: Steps) -> Number:
         """The published bound at an age; the loss itself where the paper has none."""
         return self._worst_loss(age)
 
@@ -107,11 +107,11 @@ class Mechanism(ABC):
         """
         ages = require_age(age)
         if position is None:
-            return shaped(self._worst_loss(ages), ages)
+            return shaped(self._worst_loss(np.asarray(ages)), ages)
         places = require_whole("position", position, minimum=1, remedy=_FIRST)
-        if isinstance(ages, np.ndarray) or isinstance(places, np.ndarray):
-            ages, places = broadcast(ages, places)
-        return shaped(self._position_loss(ages, places), ages)
+        several = isinstance(ages, np.ndarray) or isinstance(places, np.ndarray)
+        age_each, place_each = broadcast(ages, places)
+        return shaped(self._position_loss(age_each, place_each), age_each if several else 0)
 
     @overload
     def paper_loss(self, age: int) -> float: ...
@@ -120,7 +120,7 @@ class Mechanism(ABC):
     def paper_loss(self, age: ArrayLike) -> float | NDArray[np.float64]:
         """The published upper bound on the loss at an age: never below :meth:`loss`."""
         ages = require_age(age)
-        return shaped(self._paper_loss(ages), ages)
+        return shaped(self._paper_loss(np.asarray(ages)), ages)
 
     def loss_of(self, positions: ArrayLike, now: int) -> float:
         """The loss of one person who contributed at all these positions, given all outputs up to

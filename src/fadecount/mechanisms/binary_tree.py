@@ -22,7 +22,7 @@ from fadecount.checks import LONGEST, Number, Whole, require_budget, require_int
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.exact_sum import times
-from fadecount.mechanisms.schedule import Schedule, bit_length
+from fadecount.mechanisms.schedule import Schedule, Steps, bit_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class Binary(Mechanism):
             budgets=(self._share,) * self._levels, alternating=True, horizon=self.horizon
         )
 
-    def _worst_loss(self, age: Whole) -> Number:
+    def _worst_loss(self, age: Steps) -> Number:
         return times(np.minimum(bit_length(age + 1), self._levels), self._share).rounded_up()
 
-    def _position_loss(self, age: Whole, position: Whole) -> Number:
+    def _position_loss(self, age: Steps, position: Steps) -> Number:
         if np.max(position, initial=1) > self.horizon:
             raise bad_parameter(
                 "position",
@@ -81,7 +81,7 @@ class Binary(Mechanism):
         last = np.minimum(position + age, self.horizon)
         return times(nodes_seen(position, last, self._levels), self._share).rounded_up()
 
-    def _paper_loss(self, age: Whole) -> Number:
+    def _paper_loss(self, age: Steps) -> Number:
         return np.asarray(self.epsilon + 0.0 * age, dtype=np.float64)
 
 

@@ -44,7 +44,7 @@ from fadecount.mechanisms.memories import (
     memories_of,
     resolved,
 )
-from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.schedule import Schedule, Steps
 
 SMALLEST_SIGMA, LARGEST_SIGMA = 0.5, 2.0**32
 SMALLEST_DELTA = 1e-300
@@ -209,11 +209,11 @@ class Gaussian(Mechanism):
             np.asarray(age) >= self.delay, length / (self.sigma * memories.shrink) * _UP, 0.0
         )
 
-    def _worst_loss(self, age: Whole) -> Number:
+    def _worst_loss(self, age: Steps) -> Number:
         found: Number = epsilon_at(self._mu(age), self.delta)
         return found
 
-    def _position_loss(self, age: Whole, position: Whole) -> Number:  # noqa: ARG002 - it is the same everywhere
+    def _position_loss(self, age: Steps, position: Steps) -> Number:  # noqa: ARG002 - it is the same everywhere
         return self._worst_loss(age)
 
     def mu_of(self, positions: ArrayLike, now: int) -> float:

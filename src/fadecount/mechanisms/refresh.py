@@ -12,7 +12,6 @@ import numpy as np
 from fadecount.checks import (
     LONGEST,
     Number,
-    Whole,
     require_budget,
     require_horizon,
     require_integer,
@@ -20,7 +19,7 @@ from fadecount.checks import (
 from fadecount.mechanisms.base import Mechanism
 from fadecount.mechanisms.binary_tree import most_nodes_seen, node_budget, nodes_seen
 from fadecount.mechanisms.exact_sum import ExactSum, times
-from fadecount.mechanisms.schedule import Schedule, bit_length
+from fadecount.mechanisms.schedule import Schedule, Steps, bit_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class Refresh(Mechanism):
             return times(np.asarray(count * self._levels), self._share)
         return times(np.asarray(count), self.epsilon_past)
 
-    def _worst_loss(self, age: Whole) -> Number:
+    def _worst_loss(self, age: Steps) -> Number:
         """At age ``a * window + b``: the best of both cases below for ``b``, plus a whole round for
         each of ``a - 1``."""
         rounds, rest = age // self.window, age % self.window
@@ -122,7 +121,7 @@ class Refresh(Mechanism):
                     worst = worst.maximum(seen + rounds)
         return worst
 
-    def _position_loss(self, age: Whole, position: Whole) -> Number:
+    def _position_loss(self, age: Steps, position: Steps) -> Number:
         earlier, step = (position - 1) // self.window, (position - 1) % self.window + 1
         last: Any = np.minimum(step + age, self.window)
         seen: Any = nodes_seen(step, last, self._levels)
@@ -138,7 +137,7 @@ class Refresh(Mechanism):
         part = part.where(np.asarray(begun > 0), ExactSum(0.0))
         return (own + part + self._whole_rounds(np.maximum(begun - 1, 0))).rounded_up()
 
-    def _paper_loss(self, age: Whole) -> Number:
+    def _paper_loss(self, age: Steps) -> Number:
         """The worst position of the paper's account: every node that holds the item and has ended,
         and one past budget a round.
 

@@ -32,14 +32,8 @@ def excess(limits: Sequence[Limit], budgets: Sequence[float]) -> Fraction:
     continued = [*budgets, *[budgets[-1]] * (LEVELS - len(budgets))]
     reaches = sorted({reach for limit in limits for reach, _ in limit.parts})
     ages = np.array(reaches, dtype=np.int64) - 1
-    few = len(ages) < 30
-    exact = (
-        [worst_case(continued, int(age)) for age in ages] if few else worst_case(continued, ages)
-    )
-    sums = exact_sums(
-        dict(zip(reaches, np.asarray(exact).tolist(), strict=True)),
-        [limit.parts for limit in limits],
-    )
+    losses = dict(zip(reaches, worst_case(continued, ages).tolist(), strict=True))
+    sums = exact_sums(losses, [limit.parts for limit in limits])
     return max(each / Fraction(limit.most) for each, limit in zip(sums, limits, strict=True))
 
 
