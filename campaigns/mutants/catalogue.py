@@ -232,7 +232,7 @@ MUTANTS = (
     Mutant(
         "loss rounded down",
         "mechanisms/exact_sum.py",
-        "_where(self.low > 0, _next_up(self.high), self.high)",
+        "np.where(self.low > 0, np.nextafter(self.high, np.inf), self.high)",
         "self.high",
         LOSS,
     ),
@@ -884,6 +884,28 @@ MUTANTS = (
         "above.open = above.open + count",
         "above.open = above.open",
         BLOCK_COUNTERS,
+    ),
+    Mutant(
+        "budgets of blocks rounded up for a larger unit",
+        "mechanisms/blocks.py",
+        "math.floor(budget * Fraction(factor))",
+        "math.ceil(budget * Fraction(factor))",
+        BLOCK_LOSS,
+    ),
+    # Budgets scaled for a larger unit or an error
+    Mutant(
+        "a larger unit's budgets rounded to the nearest",
+        "mechanisms/base.py",
+        "while divisor > 1 and not _fits(found.schedule, self.schedule, divisor):",
+        "while divisor > 1 and found is self:",
+        ("tests/mechanisms/test_sensitivity.py",),
+    ),
+    Mutant(
+        "an error above the one asked for",
+        "mechanisms/base.py",
+        "mse(horizon, resolution_bits=resolution_bits) <= mse",
+        "mse(horizon, resolution_bits=resolution_bits) <= 1.001 * mse",
+        ("tests/mechanisms/test_error.py",),
     ),
     # Planned block counters
     Mutant(

@@ -200,9 +200,6 @@ class Blocks(Mechanism):
     def _position_loss(self, age: Whole, position: Whole) -> Number:
         return _in_units(self._position_millionths(np.asarray(position), np.asarray(age)))
 
-    def _paper_loss(self, age: Whole) -> Number:
-        return self._worst_loss(age)
-
     def _position_millionths(
         self, position: NDArray[np.int64], age: NDArray[np.int64]
     ) -> NDArray[np.int64]:
@@ -295,10 +292,15 @@ class Blocks(Mechanism):
         divisor = require_integer(
             "sensitivity", sensitivity, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy
         ) * require_keys(keys)
+        return self.scaled(Fraction(1, divisor))
+
+    def scaled(self, factor: float | Fraction) -> Self:
+        """The same levels with all budgets multiplied by a factor and rounded down to millionths,
+        exactly."""
         levels = [
             Level.of_stages(
                 level.length,
-                [(stage.lag, stage.millionths // divisor) for stage in level.stages],
+                [(lag, math.floor(budget * Fraction(factor))) for lag, budget in level.stages],
                 tied=level.tied,
             )
             for level in self.levels

@@ -42,16 +42,13 @@ def blocks_like(row: TableRow, first: int) -> tuple[fc.Blocks, float]:
     wish = Wish(lengths=tuple(plain_lengths(row.horizon)), ties=first > 0, most_lags=(_LAGS, _LAGS))
     shape = blocks_for(read_targets(targets, horizon=row.horizon), wish)
     assert shape is not None
-    factor = math.sqrt(shape.mse(row.horizon, resolution_bits=math.inf) / MSE)
-    levels = [
-        fc.Level.of_stages(
-            level.length,
-            [(stage.lag, math.ceil(stage.millionths * factor)) for stage in level.stages],
-            tied=level.tied,
-        )
-        for level in shape.levels
-    ]
-    return fc.Blocks(*levels), factor
+    blocks = shape.for_mse(MSE, horizon=row.horizon, resolution_bits=math.inf)
+    factor = max(
+        stage.millionths / before.millionths
+        for level, old in zip(blocks.levels, shape.levels, strict=True)
+        for stage, before in zip(level.stages, old.stages, strict=True)
+    )
+    return blocks, factor
 
 
 def _starts(losses: Losses, first: int, horizon: int) -> list[int]:

@@ -13,8 +13,9 @@ from fadecount.checks import require_integer
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.paper import measured
 from fadecount.paper.beside import BESIDE, TABLE_TEXT, loss_rows
-from fadecount.paper.figures import ALIASES, FIGURES, page_pictures, write_csv, write_figure
+from fadecount.paper.figures import ALIASES, FIGURES, drawn, write_csv, write_figure
 from fadecount.paper.report import Section, measured_section, page, table_section
+from fadecount.plots import svg_text
 
 PARTS = (*FIGURES, "table1", "measured", *BESIDE)
 """Everything there is to make: in the paper's order, and then what is not in the paper."""
@@ -97,10 +98,8 @@ def reproduce(
                 section = measured_section(collect())
             else:
                 section = table_section() if part == "table1" else _figure_section(folder, part)
-            for name, records in zip(
-                section.files, section.records, strict=False
-            ):  # a figure has written its own
-                write_csv(folder / name, [str(cell) for cell in records[0]], records[1:])
+            if part in ("table1", "measured"):
+                write_csv(folder / section.files[0], section.table)
             sections.append(section)
             advance(_FIGURE_WORK)
     report = folder / "report.html"
@@ -111,13 +110,12 @@ def reproduce(
 def _figure_section(folder: Path, name: str) -> Section:
     figure = (FIGURES | BESIDE)[name]()
     write_figure(folder, figure)
-    tables = [loss_rows(figure)] if name in BESIDE else []
     return Section(
         name=name,
         heading=f"{figure.number}: {figure.title}",
-        text=[figure.sentence, *(TABLE_TEXT for _ in tables)],
-        tables=tables,
-        pictures=page_pictures(figure),
+        text=[figure.sentence, *([TABLE_TEXT] if name in BESIDE else [])],
+        table=loss_rows(figure) if name in BESIDE else [],
+        picture=svg_text(drawn(figure)),
         parameters=figure.parameters,
         files=[f"{name}.{suffix}" for suffix in ("png", "svg", "csv")],
     )

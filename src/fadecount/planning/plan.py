@@ -31,7 +31,6 @@ from fadecount.planning.certify import (
     gradual,
     least_factor,
     meets,
-    scaled,
 )
 from fadecount.planning.gaussian_design import gaussian_design_for, person_mu
 from fadecount.planning.request import Person, Request, read_request
@@ -199,7 +198,7 @@ def _option(name: str, shape: Shape, request: Request) -> Option | None:
         factor = least_factor(shape, request)
         if factor is None:
             return None
-        mechanism = scaled(shape, factor)
+        mechanism = shape.scaled(factor)
     elif request.wants_error:
         kept = False
     ages = _curve_ages(request)
