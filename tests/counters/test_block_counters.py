@@ -354,9 +354,10 @@ class TestStates:
             {"ratchets": ()},
             {"ratchets": ratchets[:1]},
             {"ratchets": (*ratchets, ratchets[0])},
-            {"ratchets": (ratchets[0][:31], ratchets[1])},
+            {"ratchets": (ratchets[0][:-1], ratchets[1])},
             {"ratchets": (ratchets[0] + b"x", ratchets[1])},
-            {"ratchets": (ratchets[0] + bytes(8 * 16), ratchets[1])},
+            {"ratchets": (ratchets[0] + bytes(8), ratchets[1])},
+            {"ratchets": (ratchets[0][8:], ratchets[1])},
             {"tails": tails[:-1]},
             {"tails": [row | 1 << 62 for row in tails]},
             {"time": 12},
@@ -378,15 +379,32 @@ class TestStates:
 
     def test_used_noises_leave_no_trace(self) -> None:
         """The state after a child has begun gives the noises of later ones only."""
-        counter = fc.Counter(SMALL)
+        counter = fc.Counter(fc.Blocks(fc.Level(1, 0.5), fc.Level(100, 0.5, tied=True)))
         counter.extend([0] * 37)
         assert isinstance(counter, BlockCounter)
-        children = counter._levels[4].children
+        children = counter._levels[1].children
         assert isinstance(children, Ratchet)
         before = children.state
         counter.extend([0] * 30)
         assert before[:32] not in counter.save()
         assert before[:32].hex().encode() not in counter.save()
+
+    @pytest.mark.parametrize("name", ["step", "extend"])
+    def test_a_list_holds_the_noises_to_come_alone(self, name: str) -> None:
+        """With a scale of 10**12, no two noises are alike."""
+        mechanism = fc.Blocks(fc.Level(1, 1e-6), fc.Level(20, 1e-6, tied=True))
+        counter = fc.Counter(mechanism, resolution_bits=20)
+        to_come: list[int] = []
+        for step in range(60):
+            counter.step(0.0) if name == "step" else counter.extend([0.0])
+            noise = next(each.value for each in counter.figures() if each[0::3] == (0, 0))
+            assert not to_come or int(noise * 2**20) == to_come.pop()
+            saved = SavedState.from_bytes(counter.save()).parts.ratchets
+            assert len(saved) == (step % 20 < 19)
+            listed = np.frombuffer(b"".join(saved), dtype="<i8").tolist()
+            assert listed == to_come or (step % 20 == 0 and len(listed) == 19)
+            assert int(noise * 2**20) not in listed
+            to_come = listed
 
 
 class TestBadInput:
