@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns.blocks.__main__ import BANDS, coverage
 from numpy.typing import NDArray
 
 import fadecount as fc
@@ -43,6 +44,7 @@ SMALL = fc.Blocks(
     fc.Level(60, 0.5, lag=7, tied=True, later=((20, 1.5),)),
 )
 KEYS = 40_000
+SIGMAS = 4.5
 
 
 class GivenNoise(NamedNoise):
@@ -276,6 +278,15 @@ class TestSystemNoise:
                 assert np.var(figure.value) == pytest.approx(true, rel=0.08)
                 for wrong in (2 / 3, 3 / 2):
                     assert abs(np.var(figure.value) / variance_of(budget * wrong, 0) - 1) > 0.2
+
+    @pytest.mark.parametrize("name", BANDS)
+    def test_bands_hold_the_truth_as_often_as_they_say(self, name: str) -> None:
+        """A short version of ``python -m campaigns.blocks``; two totals of a key have noise in
+        common, so that half of them would tell as much."""
+        mechanism, last, most = BANDS[name]
+        share, _ = coverage(mechanism, min(last, 5000), keys=400, seed=5, totals=50)
+        slack = SIGMAS * math.sqrt(0.95 * 0.05 / 10_000)
+        assert 0.95 - slack <= share <= most - 0.005 + slack
 
     def test_real_inputs(self) -> None:
         counter = fc.Counter(SMALL, resolution_bits=4)
