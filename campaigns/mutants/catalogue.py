@@ -867,8 +867,8 @@ MUTANTS = (
     Mutant(
         "children drawn again after a saved state",
         BLOCKS,
-        "Ratchet(law, width, None if saved is None else next(saved))",
-        "Ratchet(law, width, None if saved is None else next(saved) and None)",
+        "state = None if saved is None else next(saved)",
+        "state = None if saved is None else next(saved) and None",
         BLOCK_COUNTERS,
     ),
     Mutant(
@@ -876,6 +876,20 @@ MUTANTS = (
         "noise/ratchet.py",
         "return waiting.pop()",
         "return waiting[-1]",
+        ("tests/noise/test_chain.py",),
+    ),
+    Mutant(
+        "listed noise that stays",
+        "noise/ratchet.py",
+        "self.next: Callable[[], int] = noises.pop",
+        "self.next: Callable[[], int] = lambda: noises[-1]",
+        ("tests/noise/test_chain.py",),
+    ),
+    Mutant(
+        "noise given to two blocks",
+        "noise/source.py",
+        "del block[-count:]",
+        "del block[: -len(block)]",
         ("tests/noise/test_chain.py",),
     ),
     Mutant(

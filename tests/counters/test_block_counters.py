@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns.blocks.__main__ import BANDS, coverage
 from numpy.typing import NDArray
 
 import fadecount as fc
@@ -43,6 +44,7 @@ SMALL = fc.Blocks(
     fc.Level(60, 0.5, lag=7, tied=True, later=((20, 1.5),)),
 )
 KEYS = 40_000
+SIGMAS = 4.5
 
 
 class GivenNoise(NamedNoise):
@@ -280,6 +282,15 @@ class TestSystemNoise:
                 for wrong in (2 / 3, 3 / 2):
                     assert abs(np.var(figure.value) / variance_of(budget * wrong, 0) - 1) > 0.2
 
+    @pytest.mark.parametrize("name", BANDS)
+    def test_bands_hold_the_truth_as_often_as_they_say(self, name: str) -> None:
+        """A short version of ``python -m campaigns.blocks``; two totals of a key have noise in
+        common, so that half of them would tell as much."""
+        mechanism, last, most = BANDS[name]
+        share, _ = coverage(mechanism, min(last, 5000), keys=400, seed=5, totals=50)
+        slack = SIGMAS * math.sqrt(0.95 * 0.05 / 10_000)
+        assert 0.95 - slack <= share <= most - 0.005 + slack
+
     def test_real_inputs(self) -> None:
         counter = fc.Counter(SMALL, resolution_bits=4)
         outputs = [counter.step(0.5), *counter.extend([0.25, 1.0]).tolist()]
@@ -357,9 +368,10 @@ class TestStates:
             {"ratchets": ()},
             {"ratchets": ratchets[:1]},
             {"ratchets": (*ratchets, ratchets[0])},
-            {"ratchets": (ratchets[0][:31], ratchets[1])},
+            {"ratchets": (ratchets[0][:-1], ratchets[1])},
             {"ratchets": (ratchets[0] + b"x", ratchets[1])},
-            {"ratchets": (ratchets[0] + bytes(8 * 16), ratchets[1])},
+            {"ratchets": (ratchets[0] + bytes(8), ratchets[1])},
+            {"ratchets": (ratchets[0][8:], ratchets[1])},
             {"tails": tails[:-1]},
             {"tails": [row | 1 << 62 for row in tails]},
             {"time": 12},
@@ -381,15 +393,32 @@ class TestStates:
 
     def test_used_noises_leave_no_trace(self) -> None:
         """The state after a child has begun gives the noises of later ones only."""
-        counter = fc.Counter(SMALL)
+        counter = fc.Counter(fc.Blocks(fc.Level(1, 0.5), fc.Level(100, 0.5, tied=True)))
         counter.extend([0] * 37)
         assert isinstance(counter, BlockCounter)
-        children = counter._levels[4].children
+        children = counter._levels[1].children
         assert isinstance(children, Ratchet)
         before = children.state
         counter.extend([0] * 30)
         assert before[:32] not in counter.save()
         assert before[:32].hex().encode() not in counter.save()
+
+    @pytest.mark.parametrize("name", ["step", "extend"])
+    def test_a_list_holds_the_noises_to_come_alone(self, name: str) -> None:
+        """With a scale of 10**12, no two noises are alike."""
+        mechanism = fc.Blocks(fc.Level(1, 1e-6), fc.Level(20, 1e-6, tied=True))
+        counter = fc.Counter(mechanism, resolution_bits=20)
+        to_come: list[int] = []
+        for step in range(60):
+            counter.step(0.0) if name == "step" else counter.extend([0.0])
+            noise = next(each.value for each in counter.figures() if each[0::3] == (0, 0))
+            assert not to_come or int(noise * 2**20) == to_come.pop()
+            saved = SavedState.from_bytes(counter.save()).parts.ratchets
+            assert len(saved) == (step % 20 < 19)
+            listed = np.frombuffer(b"".join(saved), dtype="<i8").tolist()
+            assert listed == to_come or (step % 20 == 0 and len(listed) == 19)
+            assert int(noise * 2**20) not in listed
+            to_come = listed
 
 
 class TestBadInput:

@@ -41,8 +41,7 @@ def test_blocks_keep_the_curve_at_the_same_error(horizon: int, exponent: int, fi
     assert np.all(np.asarray(blocks.loss(ages)) <= factor * allowed * (1.0 + 1e-3))
     assert blocks.mse(horizon, resolution_bits=math.inf) == pytest.approx(MSE, rel=1e-3)
     golden = FACTORS[horizon, exponent, first]
-    far = 0.12 if horizon == LONG and first else 0.025
-    assert 0.975 * golden < factor < (1.0 + far) * golden
+    assert 0.975 * golden < factor < 1.02 * golden
     assert (factor > 1.0) == (exponent > 1 and first == 0)
 
 
