@@ -15,7 +15,6 @@ examples:
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 from typing import Any
 
@@ -44,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
     from fadecount.audit import audit
     from fadecount.mechanisms import read_mechanism
 
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
             "mechanism": json.loads(mechanism.to_json()),
             "false_alarm": arguments.false_alarm,
             "refuted": refuted,
-            "findings": [{**dataclasses.asdict(one), "refuted": one.refuted} for one in findings],
+            "findings": [{**asdict(one), "refuted": one.refuted} for one in findings],
         }
         print(json_text(about))
     else:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import pkgutil
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -48,7 +48,7 @@ first steps, with a file visits.csv that has a column "at":
 
 def command_names() -> list[str]:
     """Return the name of every command, in alphabetical order."""
-    names = sorted(module.name for module in pkgutil.iter_modules(cli.__path__))
+    names = sorted(file.stem for file in Path(cli.__path__[0]).glob("*.py"))
     return [name for name in names if name != "main" and not name.startswith("_")]
 
 

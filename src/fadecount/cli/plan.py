@@ -22,7 +22,6 @@ examples:
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import textwrap
 from collections.abc import Iterator
 from operator import itemgetter
@@ -164,12 +163,14 @@ def _wishes(arguments: argparse.Namespace, tick: int | None) -> dict[str, Any]:
 
 
 def _person(arguments: argparse.Namespace, tick: int | None) -> Person | None:
+    from dataclasses import replace
+
     person = person_from(arguments.per_person, tick, name="--per-person")
     if arguments.keys_per_person == 1:
         return person
     if person is None:
         raise ParameterError("--per-person must be given with --keys-per-person; such as 1/tick")
-    return dataclasses.replace(person, keys=arguments.keys_per_person)
+    return replace(person, keys=arguments.keys_per_person)
 
 
 def _limit_from(text: str) -> tuple[int | str, float]:

@@ -150,7 +150,7 @@ function alternatives() {
   if (before) byId("options").querySelector("input:checked").focus();
 }
 
-/* Wishes from the address: so a plan can be shared, and `fadecount plan --open` can begin with its options. */
+/* Wishes from the address: so a plan can be shared, and survives a reload. */
 function fromAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
   const choose = (id, value) => { if ([...byId(id).options].some((each) => each.value === value)) byId(id).value = value; };
