@@ -176,11 +176,12 @@ class BlockCalendar:
 
     def end(self, level: int, position: Any) -> Any:
         """The end of the block that holds the step before a position; the position itself if a
-        block ends there."""
+        block ends there, or the stream begins."""
         ticks = self.first_tick + np.asarray(position)
         number = self._number(level, ticks)
         begin = self._begin(level, number)
-        end = np.where(begin == ticks, ticks, self._begin(level, number + 1))
+        ends_here = (begin == ticks) | (ticks == self.first_tick)
+        end = np.where(ends_here, ticks, self._begin(level, number + 1))
         return _like(end - self.first_tick, position)
 
     def count(self, level: int, start: Any, end: Any) -> Any:

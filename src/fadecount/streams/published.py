@@ -126,7 +126,7 @@ class Published:
         one is computed from the figures that cover it. The slot that is not over yet is partial.
         """
         steps = self._steps(as_of)
-        first = max(self.first_tick, self.first_tick if since is None else since)
+        first = self._first_kept() if since is None else max(self.first_tick, since)
         end = self.first_tick + steps if until is None else min(until, self.first_tick + steps)
         if first >= end:
             return self._nothing()
@@ -157,8 +157,9 @@ class Published:
                 f"at or after {shown(self.first_tick)}, where the stream began",
                 "ask for a later time",
             )
-        slots = self._between(np.zeros_like(ends), ends)
-        return self._windows(slots, ends if as_published else steps)
+        public = ends if as_published else steps
+        shown = np.maximum(0, np.minimum(ends, public - self._delay))
+        return self._windows(self._between(np.zeros_like(ends), shown), public)
 
     def total(self, *, as_of: int | None = None) -> Figures:
         """The total of everything that is published."""
@@ -179,17 +180,22 @@ class Published:
         first = kept if since is None else max(since, kept)
         end = self.first_tick + self.steps
         end = end if until is None else min(until, end)
-        for begin in range(first if view is None else kept, end, AT_ONCE):
-            ticks = np.arange(begin + 1, min(begin + AT_ONCE, end) + 1, dtype=np.int64)
-            totals = self.totals(ticks, as_published=True)
-            shown = totals.values if view is None else view.through(totals.values)
+        begin = first if view is None else kept
+        declared = {position: self.first_tick + step for position, step in self.key_steps}
+        cuts = {*range(begin, end, AT_ONCE), *(each for each in declared.values() if each > begin)}
+        for begin, stop in pairwise([*sorted(cut for cut in cuts if cut < end), end]):
+            later = (position for position, tick in declared.items() if tick > begin)
+            width = min(later, default=len(self.keys))
+            totals = self.totals(np.arange(begin + 1, stop + 1), as_published=True)
+            released = totals.values[:, :width]
+            shown = released if view is None else view.through(released)
             skip = max(0, first - begin)
             if skip < len(shown):
                 yield Releases(
                     first_tick=begin + skip,
                     values=shown[skip:],
                     half_widths=totals.half_widths[skip:, 0],
-                    released=totals.values[skip:],
+                    released=released[skip:],
                 )
 
     def so_far(self, per: str, *, as_of: int | None = None) -> Figures:
@@ -225,6 +231,13 @@ class Published:
             remedy = "later figures are not public yet, and of earlier ones some were removed"
             raise bad_parameter("as_of", shown(as_of), bound, remedy)
         return as_of - self.first_tick
+
+    def _first_kept(self) -> int:
+        """The first tick at which a slot can begin; before it figures were removed."""
+        if not self.kept or isinstance(self.description.mechanism, Blocks):
+            return self.first_tick
+        # the total before it is needed, which a delay shows later
+        return max(self.first_tick, self.kept[0] + 1 - self._delay)
 
     def _earliest(self) -> int:
         """The first step as of which nothing is missing that was public then."""
@@ -439,9 +452,8 @@ class Published:
         low, high = places[: len(begins)], places[len(begins) :]
         values, keys = totals[high] - totals[low], np.arange(len(self.keys))
         known = (keys < widths[high][:, np.newaxis]) & (ends > 0)[:, np.newaxis]
-        around = np.broadcast_to(
-            window_half_widths(mechanism, begins, ends)[:, np.newaxis], values.shape
-        ).copy()
+        around, some = np.zeros_like(values), ends > 0  # nothing is shown before a delay is over
+        around[some] = window_half_widths(mechanism, begins[some], ends[some])[:, np.newaxis]
         late = known & (keys >= widths[low][:, np.newaxis]) & (begins > 0)[:, np.newaxis]
         for row in np.flatnonzero(late.any(axis=1)).tolist():  # declared inside: nothing cancels
             around[row, late[row]] = half_widths(mechanism, int(ends[row]), 1)[0]
