@@ -36,7 +36,7 @@ STEPS = (
     "inputs taken",
     "noise drawn",
     "state written",
-    "releases written",
+    "figures written",
     "before commit",
     "committed",
     "fence written",
@@ -204,7 +204,7 @@ class _Sender:
         last = (self._stream.open_tick or 0) + ticks - 1
         self._journal.write("closing", last=last)
         values = [
-            row for chunk in self._stream.close_through(last) for row in chunk.values.tolist()
+            row for closed in self._stream.close_through(last) for row in closed.values.tolist()
         ]
         self._journal.write("closed", steps=self._stream.status.steps, values=values)
 

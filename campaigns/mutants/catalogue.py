@@ -494,9 +494,9 @@ MUTANTS = (
     ),
     Mutant(
         "the end of a range is in it",
-        "streams/reader.py",
-        "min(until - 1, status.published_tick)",
-        "min(until, status.published_tick)",
+        "streams/published.py",
+        "end = end if until is None else min(until, end)",
+        "end = end if until is None else min(until + 1, end)",
         ("tests/streams/test_reader.py",),
     ),
     Mutant(

@@ -24,9 +24,9 @@ def test_ticks_are_closed_by_the_clock(tick_seconds: int) -> None:
         stream = store.create(description)
         assert stream.catch_up(NOW) == 0, "a stream that has not begun has nothing to catch up with"
         begin = ticks.at(NOW)
-        assert [chunk.last_tick for chunk in GUARD.close_due(stream, NOW)] == [begin - 1]
+        assert [closed.last_tick for closed in GUARD.close_due(stream, NOW)] == [begin - 1]
         assert GUARD.close_due(stream, NOW) == []
-        assert [chunk.last_tick for chunk in GUARD.close_due(stream, NOW + 3 * tick_seconds)] == [
+        assert [closed.last_tick for closed in GUARD.close_due(stream, NOW + 3 * tick_seconds)] == [
             begin + 2
         ]
         steps = stream.status.steps

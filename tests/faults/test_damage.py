@@ -82,7 +82,7 @@ def test_every_byte_of_small_tables_counts(intact: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 0.9, 0.999])
 def test_a_truncated_file_is_refused(intact: Path, tmp_path: Path, share: float) -> None:
     path = copied(intact, tmp_path / "v")
-    content = path.read_bytes()
+    content = path.read_bytes().rstrip(b"\0")  # what is cut off holds something
     path.write_bytes(content[: int(share * len(content))])
     assert not outcome(tmp_path / "v")
 

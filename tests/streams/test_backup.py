@@ -208,7 +208,8 @@ def test_a_damaged_or_short_backup_is_refused(tmp_path: Path) -> None:
     back_up(tmp_path)
     content = (tmp_path / "counts.db").read_bytes()
     header = content[:16] + bytes(84) + content[100:]
-    for bad in (b"", content[:-1], content[: len(content) // 2], content[100:], header):
+    short = content.rstrip(b"\0")[:-1]  # what is cut off holds something
+    for bad in (b"", short, content[: len(content) // 2], content[100:], header):
         (tmp_path / "bad").write_bytes(bad)
         with pytest.raises(StoreError) as refused:
             restore(tmp_path, "none", "bad")

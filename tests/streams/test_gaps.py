@@ -1,4 +1,4 @@
-"""Long gaps and bad arrays: what is released in chunks, and what is refused."""
+"""Long gaps and bad arrays: what is released in pieces, and what is refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import pytest
 
 import fadecount as fc
 from fadecount.errors import ClockError, InputError
-from fadecount.streams import Description, Reader, Store, Stream, Ticks, chunks
+from fadecount.streams import Description, Reader, Store, Stream, Ticks
+from fadecount.streams.figures import CELLS
 from tests.streams.backends import BriefStore
 from tests.streams.scripted import NamedNoise
 
@@ -35,16 +36,16 @@ def test_bad_arrays_and_gaps_are_refused_and_nothing_is_released() -> None:
 
 
 def test_a_gap_of_ten_million_ticks_is_released_and_can_be_read() -> None:
-    """Through extend, in chunks: every tick has its own release."""
+    """Through extend, in pieces: every tick has its own release."""
     store, stream = create(1)
     store._context.noise = None
     with store:
         stream = store.open("doors")
         stream.close_through(0)
         ticks = 0
-        for chunk in stream.release(10_000_000, np.ones((1, 1), dtype=np.int64)):
-            assert len(chunk.values) <= chunks.CELLS
-            ticks += len(chunk.values)
+        for closed in stream.release(10_000_000, np.ones((1, 1), dtype=np.int64)):
+            assert len(closed.values) <= CELLS
+            ticks += len(closed.values)
         assert ticks == 10_000_000
         (piece,) = Reader(store._database).releases("doors", since=9_999_990, until=10_000_000)
         assert piece.values.shape == (10, 1)

@@ -28,7 +28,7 @@ from fadecount.streams import (
     Unit,
     inputs,
 )
-from fadecount.streams.chunks import Chunk
+from fadecount.streams.figures import Closed
 from fadecount.streams.inputs import person_digest
 from fadecount.streams.stream import close_together
 from tests.streams.backends import Backend, BriefStore, SQLiteBackend
@@ -596,8 +596,8 @@ def test_old_batch_ids_are_dropped_in_short_steps_apart_from_the_closing(
         stream.close_through(0)
         stream.add_many([Batch(counts={"a": 1}, id="new")])
         seen = noted_calls(store, monkeypatch)
-        (chunk,) = close_together([(stream, 30)])
-        assert isinstance(chunk, Chunk) and stream.leaves_old_rows(chunk)
+        (closed,) = close_together([(stream, 30)])
+        assert isinstance(closed, Closed) and stream.leaves_old_rows(closed)
         assert not any("seen" in sql for sql in seen)
         stream.add_many([Batch(counts={"a": 1}, id="last")])
         assert [stream.drop_old_rows() for _ in range(4)] == [True, True, False, False]
@@ -623,8 +623,8 @@ def test_persons_of_a_closed_tick_are_dropped_in_short_steps_apart_from_the_clos
         assert stream.persons_counted([]).tolist() == []
         before = stream.persons_noted
         seen = noted_calls(store, monkeypatch)
-        (chunk,) = close_together([(stream, 0)])
-        assert isinstance(chunk, Chunk) and stream.leaves_old_rows(chunk)
+        (closed,) = close_together([(stream, 0)])
+        assert isinstance(closed, Closed) and stream.leaves_old_rows(closed)
         assert not any("persons" in sql for sql in seen)
         assert (before, stream.persons_noted) == (24, 0)
         np.testing.assert_array_equal(stream.persons_counted(["person 1"]), [0])

@@ -13,7 +13,7 @@ from fadecount.errors import ParameterError, RemovedError
 from fadecount.streams import Description, Monotone, Reader, Store, Ticks
 from fadecount.streams import retention as module
 from fadecount.streams.audit_log import Act
-from fadecount.streams.chunks import read_chunks
+from fadecount.streams.figures import read_figures
 from tests.streams.backends import Backend, SQLiteBackend, entries_of
 
 HOUR = 60
@@ -57,7 +57,7 @@ def test_what_is_old_is_removed_and_losses_stay(backend: Backend) -> None:
         reader = store.reader()
         assert reader.status("doors").kept_from == 501 and reader.status("doors").first_tick == 1
         assert released(reader) == {tick: row for tick, row in before.items() if tick >= 501}
-        assert store._database.query("SELECT MIN(first_tick), SUM(ticks) FROM releases") == [
+        assert store._database.query("SELECT MIN(first_tick), SUM(blocks) FROM figures") == [
             (501, 100)
         ]
         assert (
@@ -67,7 +67,7 @@ def test_what_is_old_is_removed_and_losses_stay(backend: Backend) -> None:
         assert store.audit_log is not None
         acts = [(entry.act, entry.details) for entry in entries_of(store.audit_log)]
         assert (Act.RETENTION_SET, {"seconds": 6000}) in acts
-        assert (Act.RELEASES_REMOVED, {"before": "1970-01-01T08:21:00Z"}) in acts
+        assert (Act.RELEASES_REMOVED, {"level": 0, "before": "1970-01-01T08:21:00Z"}) in acts
         stream.close_through(601)
         assert sorted(released(reader))[-1] == 601
         store.retain("doors", None)
@@ -83,11 +83,11 @@ def test_readers_of_removed_ranges_get_a_clear_answer(backend: Backend) -> None:
         stream = store.create(describe(mechanism=fc.Gradual(epsilon=2.0**14)), start_tick=0)
         for first in (0, 100, 200):
             list(stream.release(first, np.ones((100, 1), dtype=np.int64)))
-        whole = store.reader().windows("doors", per="1h")
+        whole = store.reader().figures("doors", per="1h")
         store.retain("doors", 90 * 60)
         keep_up(store)
         reader = store.reader()
-        assert reader.status("doors").kept_tick == 210
+        assert reader.status("doors").kept == (210,)
         for since in (0, 209):
             with pytest.raises(
                 RemovedError, match=r"before 1970-01-01T03:30:00Z were removed"
@@ -95,13 +95,13 @@ def test_readers_of_removed_ranges_get_a_clear_answer(backend: Backend) -> None:
                 list(reader.releases("doors", since=since))
             assert "\n" not in str(refused.value)
         assert min(released(reader, since=210)) == 210
-        found = reader.windows("doors", per="1h")
-        assert (found.partial.tolist(), found.values[:, 0].tolist()) == ([True, False], [29, 60])
+        found = reader.figures("doors", per="1h")
+        assert (found.partial.tolist(), found.values[:, 0].tolist()) == ([False], [60])
         assert np.array_equal(found.half_widths[-1:], whole.half_widths[-1:]), (
             "the interval of a whole window is the same"
         )
         with pytest.raises(RemovedError):
-            reader.windows("doors", per="1h", until=180)
+            reader.figures("doors", per="1h", since=180)
         view = [
             row
             for piece in reader.releases("doors", view=Monotone())
@@ -119,15 +119,15 @@ def test_windows_with_a_delay_need_a_kept_release_before_them(tmp_path: Path) ->
             list(stream.release(first, np.ones((100, 1), dtype=np.int64)))
         store.retain("doors", 100 * 60)
         keep_up(store)
-        found = store.reader().windows(
+        found = store.reader().figures(
             "doors", per="1h"
         )  # releases 200 .. 299 show the counts up to tick 269
-        assert found.partial.tolist() == [True, False, True]
-        assert found.values[:, 0].tolist() == [180 - 171, 60, 30]
+        assert found.partial.tolist() == [False, True]
+        assert found.values[:, 0].tolist() == [60, 30]
 
 
 def test_rows_are_joined_and_values_stay(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("FRESH_TICKS", 20), ("ROWS_AT_ONCE", 16), ("MOST_TICKS", 50)):
+    for name, value in (("FRESH_BLOCKS", 20), ("ROWS_AT_ONCE", 16), ("MOST_BLOCKS", 50)):
         monkeypatch.setattr(module, name, value)
     with backend.open() as store:
         stream = store.create(describe(), keys=["a"], start_tick=1)
@@ -139,9 +139,9 @@ def test_rows_are_joined_and_values_stay(backend: Backend, monkeypatch: pytest.M
         before = released(store.reader())
         assert keep_up(store) > 1
         assert released(store.reader()) == before
-        ((rows,),) = store._database.query("SELECT COUNT(*) FROM releases")
+        ((rows,),) = store._database.query("SELECT COUNT(*) FROM figures")
         assert rows < 60
-        assert store._database.query("SELECT COUNT(DISTINCT width) FROM releases") == [(2,)]
+        assert store._database.query("SELECT COUNT(DISTINCT width) FROM figures") == [(2,)]
         assert keep_up(store) == 0
         stream.close_through(200)
         store.retain("doors", 30 * 60)
@@ -154,22 +154,20 @@ def test_rows_are_joined_and_values_stay(backend: Backend, monkeypatch: pytest.M
 def test_a_reader_is_not_disturbed_by_rows_that_are_joined_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "FRESH_TICKS", 10)
+    monkeypatch.setattr(module, "FRESH_BLOCKS", 10)
     with SQLiteBackend(tmp_path).open() as store:
         stream = store.create(describe(), start_tick=0)
         for tick in range(200):
             stream.close_through(tick)
         before = released(store.reader())
-        chunks = read_chunks(store._database, stream.status.id, 0, 199)
+        rows = read_figures(store._database, stream.status.id, 0, 0, 0, 200)
         found = {}
-        for number, chunk in enumerate(chunks):
-            found.update(
-                {chunk.first_tick + at: row for at, row in enumerate(chunk.values.tolist())}
-            )
+        for number, each in enumerate(rows):
+            found.update({each.first_tick + at: row for at, row in enumerate(each.values.tolist())})
             if number == 70:
                 keep_up(store)
         assert found == before
-        assert store._database.query("SELECT COUNT(*) FROM releases")[0][0] < 50
+        assert store._database.query("SELECT COUNT(*) FROM figures")[0][0] < 50
 
 
 def test_the_command_sets_and_applies_it(

@@ -74,8 +74,8 @@ def test_the_ticks_of_several_streams_are_closed_in_one_transaction(backend: Bac
         store._context.checkpoint = noted = Stopping()
         streams = made(store)
         noted.seen.clear()
-        chunks = close_together([(each, 100 + at) for at, each in enumerate(streams)])
-        assert [len(chunk.values) for chunk in chunks if not isinstance(chunk, FenceError)] == [
+        closed = close_together([(each, 100 + at) for at, each in enumerate(streams)])
+        assert [len(each.values) for each in closed if not isinstance(each, FenceError)] == [
             1,
             2,
             3,
@@ -92,7 +92,7 @@ def test_the_ticks_of_several_streams_are_closed_in_one_transaction(backend: Bac
         assert [each.open_tick for each in streams] == [101, 102, 103]
 
 
-@pytest.mark.parametrize("step", ["noise drawn", "releases written", "before commit"])
+@pytest.mark.parametrize("step", ["noise drawn", "figures written", "before commit"])
 def test_an_end_before_the_commit_closes_nothing(backend: Backend, step: str) -> None:
     with backend.open() as store:
         store._context.checkpoint = stopping = Stopping(step)

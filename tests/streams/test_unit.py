@@ -154,8 +154,26 @@ def test_a_promise_holds_for_a_person_with_several_keys(
     )
 
 
-def test_a_stream_refuses_block_counters_in_one_line() -> None:
-    blocks = fc.Blocks(fc.Level(1, 0.5), fc.Level(24, 0.5, tied=True))
-    with pytest.raises(ParameterError, match="must publish running totals only, got Blocks") as one:
-        Description(name="visits", mechanism=blocks, ticks=Ticks(tick_seconds=3600))
-    assert "choose another option of the plan" in str(one.value) and "\n" not in str(one.value)
+@pytest.mark.parametrize(
+    ("blocks", "ticks", "said"),
+    [
+        (
+            fc.Blocks(fc.Level(1, 0.5), fc.Level(7, 0.5)),
+            Ticks(tick_seconds=86_400),
+            "level must be",
+        ),
+        (fc.Blocks(fc.Level(1, 0.5), fc.Level(7, 0.5)), Ticks(tick_seconds=3600), "level must be"),
+        (fc.Blocks(fc.Level(1, 0.5), fc.Level(2, 0.5)), Ticks(tick_seconds=7000), "level must be"),
+        (
+            fc.Blocks(fc.Level(1, 0.5), fc.Level(24, 0.5)),
+            Ticks(tick_seconds=3600, zone="Asia/Kolkata"),
+            "zone must be one whose days begin with a tick of 3600 s, got 'Asia/Kolkata'",
+        ),
+    ],
+)
+def test_a_stream_refuses_levels_that_its_calendar_does_not_have(
+    blocks: fc.Blocks, ticks: Ticks, said: str
+) -> None:
+    with pytest.raises(ParameterError, match=said) as one:
+        Description(name="visits", mechanism=blocks, ticks=ticks)
+    assert "; " in str(one.value) and "\n" not in str(one.value)

@@ -1,5 +1,4 @@
-"""Counts of windows of time, from releases alone: edges, sums, delays, keys, and the view without
-negative numbers."""
+"""Counts of windows of time from running totals alone: edges, sums, delays, keys."""
 
 from __future__ import annotations
 
@@ -69,7 +68,7 @@ def totals(reader: Reader) -> np.ndarray:
 def test_windows_add_up_to_the_totals_exactly(per: str) -> None:
     first = moment("2026-02-20T05:00") // HOUR
     _, reader = filled(np.random.default_rng(3).integers(0, 9, (24 * 60, 2)), first=first)
-    windows, shown = reader.windows("s", per=per), totals(reader)
+    windows, shown = reader.figures("s", per=per), totals(reader)
     assert np.array_equal(np.cumsum(windows.values, axis=0)[-1], shown[-1])
     ends = np.minimum(windows.ends // HOUR - first, len(shown)) - 1
     assert np.array_equal(np.cumsum(windows.values, axis=0), shown[ends])
@@ -84,9 +83,9 @@ def test_days_of_a_zone_have_23_and_25_hours() -> None:
         _, reader = filled(
             np.ones((hours, 1)), first=first, zone=BERLIN, mechanism=fc.Gradual(epsilon=60.0)
         )
-        windows = reader.windows("s", per="1d")
+        windows = reader.figures("s", per="1d")
         assert (windows.values.tolist(), windows.partial.tolist()) == ([[hours]], [False])
-        assert reader.windows("s", per="1d", zone="UTC").partial.any()
+        assert reader.figures("s", per="1d", zone="UTC").partial.any()
 
 
 def test_windows_of_whole_day_ticks() -> None:
@@ -98,7 +97,7 @@ def test_windows_of_whole_day_ticks() -> None:
         zone=BERLIN,
         mechanism=fc.Gradual(epsilon=60.0),
     )
-    windows = reader.windows("s", per="1mo")
+    windows = reader.figures("s", per="1mo")
     assert (windows.values.ravel().tolist(), windows.partial.tolist()) == ([31, 30], [False, False])
 
 
@@ -107,7 +106,7 @@ def test_a_delay_moves_no_event_into_another_window() -> None:
     first = moment("2026-03-01") // HOUR
     counts = np.arange(48)[:, np.newaxis]
     _, reader = filled(counts, first=first, mechanism=mechanism)
-    windows = reader.windows("s", per="1d")
+    windows = reader.figures("s", per="1d")
     assert windows.values.ravel().tolist() == [sum(range(24)), sum(range(24, 43))]
     assert windows.partial.tolist() == [False, True], "the last five hours are not shown yet"
 
@@ -119,7 +118,7 @@ def test_keys_declared_later_have_the_error_of_their_total() -> None:
     begin = stream.open_tick
     assert begin is not None
     list(stream.release(begin, np.ones((30, 2), dtype=np.int64)))
-    windows = reader.windows("s", per="1d")
+    windows = reader.figures("s", per="1d")
     mechanism = stream.description.mechanism
     assert windows.known.tolist() == [[True, False], [True, True], [True, True]]
     assert windows.half_widths[1].tolist() == [
@@ -143,20 +142,21 @@ def test_keys_declared_later_have_the_error_of_their_total() -> None:
 def test_windows_that_do_not_fit_are_refused(per: str, zone: str | None) -> None:
     _, reader = filled(np.ones((60, 1)), first=moment("2026-03-01") // HOUR)
     with pytest.raises(ParameterError, match=r"^(per|zone) must be .*; "):
-        reader.windows("s", per=per, zone=zone)
+        reader.figures("s", per=per, zone=zone)
 
 
-def test_a_window_that_since_cuts_is_whole_and_one_that_until_cuts_is_partial() -> None:
+def test_a_range_holds_the_windows_that_begin_in_it_and_they_are_whole() -> None:
     _, reader = filled(np.ones((72, 1)), first=moment("2026-03-01") // HOUR)
     first = moment("2026-03-01") // HOUR
-    found = reader.windows("s", per="1d", since=first + 30, until=first + 60)
+    found = reader.figures("s", per="1d", since=first + 24, until=first + 49)
     assert (found.partial.tolist(), (found.starts // HOUR - first).tolist()) == (
-        [False, True],
+        [False, False],
         [24, 48],
     )
-    whole = reader.windows("s", per="1d")
-    assert found.values[0].tolist() == whole.values[1].tolist()
-    assert len(reader.windows("s", per="1d", since=first + 72)) == 0
+    whole = reader.figures("s", per="1d")
+    assert found.values.tolist() == whole.values[1:].tolist()
+    assert len(reader.figures("s", per="1d", since=first + 25, until=first + 48)) == 0
+    assert len(reader.figures("s", per="1d", since=first + 72)) == 0
 
 
 def test_windows_of_nothing() -> None:
@@ -165,38 +165,13 @@ def test_windows_of_nothing() -> None:
             Description(name="s", mechanism=fc.Linear(epsilon=1.0), ticks=Ticks(tick_seconds=60)),
             keys=["a", "b"],
         )
-        assert len(store.reader().windows("s", per="1d")) == 0
+        assert len(store.reader().figures("s", per="1d")) == 0
     _, reader = filled(np.ones((3, 1)), first=0)
-    assert len(reader.windows("s", per="1h", since=10)) == 0
-    assert len(reader.windows("s", per="1h", since=1, until=2)) == 1
-    assert len(reader.windows("s", per="1h", since=1, until=1)) == 0
+    assert len(reader.figures("s", per="1h", since=10)) == 0
+    assert len(reader.figures("s", per="1h", since=1, until=2)) == 1
+    assert len(reader.figures("s", per="1h", since=1, until=1)) == 0
     with pytest.raises(ParameterError, match="at most"):
         WindowCalendar(per="1s").edges(0, 10**10)
-
-
-def test_the_view_without_negative_windows_adds_up_and_is_nearer_to_the_truth() -> None:
-    """On a year of hours with nights (as real counts have), the squared error of totals and of days
-    falls."""
-    chance = np.random.default_rng(11)
-    hours = np.arange(24 * 120)
-    rate = 4.0 * np.clip(np.sin((hours % 24 - 6) * np.pi / 12), 0, None)
-    counts = chance.poisson(rate)[:, np.newaxis]
-    _, reader = filled(
-        counts, first=moment("2026-01-01") // HOUR, mechanism=fc.Gradual(epsilon=0.05)
-    )
-    plain, view = reader.windows("s", per="1h"), reader.windows("s", per="1h", nonnegative=True)
-    assert (plain.values < 0).mean() > 0.1
-    assert view.values.min() >= 0 and view.low.min() >= 0
-    shown = np.cumsum(view.values, axis=0)
-    assert np.all(np.diff(shown, axis=0) >= 0)
-    true = np.cumsum(counts, axis=0)
-    for truth, one, other in (
-        (true, np.cumsum(plain.values, axis=0), shown),
-        (counts, plain.values, view.values),
-    ):
-        assert np.mean((other - truth) ** 2.0) < np.mean((one - truth) ** 2.0)
-    again = reader.windows("s", per="1h")
-    assert np.array_equal(again.values, plain.values), "the view is never fed back"
 
 
 def test_frames_have_real_times_in_the_zone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +181,9 @@ def test_frames_have_real_times_in_the_zone(monkeypatch: pytest.MonkeyPatch) -> 
     assert frame.columns == ["start", "key", "value", "low", "high"]
     assert frame.schema["start"] == polars.Datetime("us", BERLIN)
     days = reader.frame("s", per="1d")
-    assert days.columns == ["start", "end", "key", "value", "low", "high", "partial"]
+    columns = ["start", "end", "key", "value", "low", "high", "status", "partial", "published"]
+    assert days.columns == columns
+    assert days["status"].to_list() == ["final"] * 4 + ["provisional"] * 2
     assert days["start"].to_list()[0] == datetime(2026, 3, 1, tzinfo=ZoneInfo(BERLIN))
     assert days["partial"].to_list() == [False] * 4 + [True] * 2
     import fadecount.streams.export as export
@@ -273,7 +250,9 @@ def test_exported_windows(
             "value",
             "low",
             "high",
+            "status",
             "partial",
+            "published",
         ]
         found = [(row["start"], row["key"], row["value"]) for row in objects]
     assert found == [

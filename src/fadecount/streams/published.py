@@ -150,7 +150,7 @@ class Published:
         one is computed from the figures that cover it. The slot that is not over yet is partial.
         """
         steps = self._steps(as_of)
-        first = max(self.first_tick, self.first_tick if since is None else since)
+        first = self._first_kept() if since is None else max(self.first_tick, since)
         end = self.first_tick + steps if until is None else min(until, self.first_tick + steps)
         if first >= end:
             return self._nothing()
@@ -181,8 +181,9 @@ class Published:
                 f"at or after {shown(self.first_tick)}, where the stream began",
                 "ask for a later time",
             )
-        slots = self._between(np.zeros_like(ends), ends)
-        return self._windows(slots, ends if as_published else steps)
+        public = ends if as_published else steps
+        shown = np.maximum(0, np.minimum(ends, public - self._delay))
+        return self._windows(self._between(np.zeros_like(ends), shown), public)
 
     def total(self, *, as_of: int | None = None) -> Figures:
         """The total of everything that is published."""
@@ -261,6 +262,13 @@ class Published:
             remedy = "later figures are not public yet, and of earlier ones some were removed"
             raise bad_parameter("as_of", shown(as_of), bound, remedy)
         return as_of - self.first_tick
+
+    def _first_kept(self) -> int:
+        """The first tick at which a slot can begin; before it figures were removed."""
+        if not self.kept or isinstance(self.description.mechanism, Blocks):
+            return self.first_tick
+        # the total before it is needed, which a delay shows later
+        return max(self.first_tick, self.kept[0] + 1 - self._delay)
 
     def _earliest(self) -> int:
         """The first step as of which nothing is missing that was public then."""
@@ -475,9 +483,8 @@ class Published:
         low, high = places[: len(begins)], places[len(begins) :]
         values, keys = totals[high] - totals[low], np.arange(len(self.keys))
         known = (keys < widths[high][:, np.newaxis]) & (ends > 0)[:, np.newaxis]
-        around = np.broadcast_to(
-            window_half_widths(mechanism, begins, ends)[:, np.newaxis], values.shape
-        ).copy()
+        around, some = np.zeros_like(values), ends > 0  # nothing is shown before a delay is over
+        around[some] = window_half_widths(mechanism, begins[some], ends[some])[:, np.newaxis]
         late = known & (keys >= widths[low][:, np.newaxis]) & (begins > 0)[:, np.newaxis]
         for row in np.flatnonzero(late.any(axis=1)).tolist():  # declared inside: nothing cancels
             around[row, late[row]] = half_widths(mechanism, int(ends[row]), 1)[0]

@@ -120,6 +120,14 @@ class Reader:
             return no_figures(self.status(name).width)
         return published.figures(per, since=since, until=until, as_of=as_of, zone=zone)
 
+    def totals(
+        self, name: str, *, since: int | None = None, until: int | None = None
+    ) -> Iterator[Figures]:
+        """The total of a stream after each tick, as it was published then: see
+        :meth:`Published.running`."""
+        published = self.stream(name)
+        return iter(()) if published is None else published.running(since=since, until=until)
+
     def frame(
         self, name: str, *, per: str | None = None, zone: str | None = None
     ) -> polars.DataFrame | pandas.DataFrame:

@@ -16,6 +16,7 @@ from fadecount.noise import unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import FORMAT, STREAM_TABLES, placeholders, require_format
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
+from fadecount.streams.embargo import reseal_embargo
 from fadecount.streams.fence import (
     Fence,
     FileFence,
@@ -26,7 +27,6 @@ from fadecount.streams.fence import (
     recover,
     shared_fate,
 )
-from fadecount.streams.figures import reseal_embargo
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
 from fadecount.streams.machine import new_machine
 from fadecount.streams.reader import Reader

@@ -21,14 +21,9 @@ from fadecount.noise import NoiseSource, unpredictable
 from fadecount.streams.audit_log import Act, AuditLog
 from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.description import checked_keys
+from fadecount.streams.embargo import hold_back, next_public_tick, take_public
 from fadecount.streams.fence import Fence, publish, recover
-from fadecount.streams.figures import (
-    CELLS,
-    hold_back,
-    next_public_tick,
-    take_public,
-    write_figures,
-)
+from fadecount.streams.figures import CELLS, write_figures
 from fadecount.streams.inputs import (
     Intake,
     batches_are_due,

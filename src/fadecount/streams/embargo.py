@@ -1,0 +1,74 @@
+"""The embargo: figures that were made when their block ended, and are not public yet.
+
+A figure waits in the table ``embargo``, sealed, which no reader selects from. The transaction that
+closes the tick of its public time moves it to ``figures``; it is visible when that tick is
+published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fadecount.streams.database import Database
+from fadecount.streams.machine import FigureRows
+from fadecount.streams.seal import Seal
+from fadecount.streams.status import Status
+
+
+def hold_back(
+    database: Database, seal: Seal, status: Status, waiting: Sequence[tuple[int, FigureRows]]
+) -> None:
+    """Store figures that are not public yet, each with the tick before which it must be closed, one
+    block in a row. Sealed, and of a size that depends on the number of keys alone."""
+    rows = []
+    for public_tick, each in waiting:
+        body = each.values.astype("<i8", copy=False).tobytes()
+        about = _about(status.uid, each.level, each.stage, each.end_tick)
+        place = (status.id, each.level, each.stage, each.first_tick, each.end_tick, public_tick)
+        rows.append((*place, seal.close(body, about)))
+    database.change_many(
+        "INSERT INTO embargo (stream, level, stage, first_tick, end_tick, public_tick, body)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        rows,
+    )
+
+
+def next_public_tick(database: Database, stream: int) -> int | None:
+    """The end of the tick with which the next figure under embargo becomes public."""
+    ((tick,),) = database.query("SELECT MIN(public_tick) FROM embargo WHERE stream = ?", (stream,))
+    return None if tick is None else int(tick)
+
+
+def take_public(database: Database, seal: Seal, status: Status, end: int) -> list[FigureRows]:
+    """Take the figures out of the embargo that become public with the ticks before ``end``."""
+    rows = database.query(
+        "DELETE FROM embargo WHERE stream = ? AND public_tick <= ? RETURNING level, stage,"
+        " first_tick, end_tick, body",
+        (status.id, end),
+    )
+    taken = []
+    for level, stage, first, until, body in sorted(rows, key=lambda row: row[:3]):
+        opened = seal.open(bytes(body), _about(status.uid, level, stage, until))
+        values = np.frombuffer(opened, dtype="<i8").astype(np.int64).reshape(1, -1)
+        taken.append(
+            FigureRows(level=level, stage=stage, first_tick=first, end_tick=until, values=values)
+        )
+    return taken
+
+
+def reseal_embargo(database: Database, old: Seal, new: Seal, status: Status) -> None:
+    """Seal the figures under embargo of a stream with another key."""
+    sql = "SELECT level, stage, end_tick, body FROM embargo WHERE stream = ?"
+    for level, stage, end, body in database.query(sql, (status.id,)):
+        about = _about(status.uid, level, stage, end)
+        database.change(
+            "UPDATE embargo SET body = ? WHERE stream = ? AND level = ? AND stage = ? AND"
+            " end_tick = ?",
+            (new.close(old.open(bytes(body), about), about), status.id, level, stage, end),
+        )
+
+
+def _about(uid: str, level: int, stage: int, end: int) -> str:
+    return f"{uid}/embargo/{level}/{stage}/{end}"
