@@ -156,7 +156,7 @@ def publish(kind: str, scene: Scene, folder: Path) -> Published:
         )
     with SQLiteStore(folder / "state" / "streams.db", fence=FileFence(folder / "fence")) as store:
         reader = store.reader()
-        found = list(reader.releases("s"))
+        found = list(reader.totals("s"))
         keys = tuple(reader.keys("s"))
     return Published(
         keys=keys,
