@@ -46,7 +46,9 @@ class Reader:
     @classmethod
     def of_file(cls, path: str | Path) -> Reader:
         """A reader of an SQLite store."""
-        return cls(_current(SQLiteDatabase(path, writes=False)))
+        database = SQLiteDatabase(path, writes=False)
+        database.restrict()
+        return cls(_current(database))
 
     @classmethod
     def of_server(cls, url: str) -> Reader:
