@@ -154,8 +154,12 @@ def add_up(sums: NDArray[np.int64], places: Any, counts: NDArray[np.int64]) -> N
     """Add counts from 0 on to the sums at these places (an index of ``sums``), each sum up to
     ``LARGEST_SUM`` + 1: a counter then refuses it. Nothing wraps."""
     rough = sums.astype(np.float64)
-    np.add.at(rough, places, counts.astype(np.float64))
-    np.add.at(sums, places, counts)  # may wrap where the rough sum is too large
+    if isinstance(places, slice):
+        rough[places] += counts
+        sums[places] += counts
+    else:
+        np.add.at(rough, places, counts.astype(np.float64))
+        np.add.at(sums, places, counts)  # may wrap where the rough sum is too large
     most = LARGEST_SUM + 1
     sums[:] = np.where(rough < 1.5 * most, np.minimum(sums, most), most)
 
