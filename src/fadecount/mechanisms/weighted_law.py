@@ -37,7 +37,7 @@ _SMALLEST_EXACT = 1e-6
 _WIDEST = 1 << 12
 _MOST_KNOWN = 1 << 12
 _NEGLIGIBLE = 60.0
-_ROOM = 1 << 23
+_ROOM = 1 << 22
 """How many factors of the transforms are looked at in one go."""
 _COLUMNS = 1 << 11
 
@@ -118,7 +118,7 @@ def _inverted(
 
     The law modulo ``size`` is a sum of as many cosines, and that of ``-q .. q`` one of Dirichlet
     kernels. Wide noise has few factors above exp(-60); the others are left out, and ``q`` is found
-    by bisection.
+    by bisection. Both sums are off by less than 1e-13: their terms are below 20 in all.
     """
     pairs, which = np.unique([units.ravel(), scales.ravel()], axis=1, return_inverse=True)
     times = np.zeros((len(units), pairs.shape[1]))
