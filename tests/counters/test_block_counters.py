@@ -44,7 +44,8 @@ SMALL = fc.Blocks(
     fc.Level(60, 0.5, lag=7, tied=True, later=((20, 1.5),)),
 )
 KEYS = 40_000
-SIGMAS = 4.5
+SIGMAS = 6.2
+"""As rare as one decision in ``tests.false_alarm``."""
 
 
 class GivenNoise(NamedNoise):

@@ -30,9 +30,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadecount.checks import LONGEST, require_integer
+from fadecount.checks import LONGEST
 from fadecount.counters.counter import Counter
-from fadecount.counters.grid import LARGEST_RESOLUTION, Grid
+from fadecount.counters.grid import Grid
 from fadecount.counters.state import Parts, SavedState, damaged
 from fadecount.errors import ParameterError, SumOverflowError
 from fadecount.mechanisms import ANNOUNCED, Blocks, Figure, scale_of
@@ -140,14 +140,6 @@ class BlockCounter(Counter):
     def _prepare(
         self, mechanism: Any, width: int | None, resolution_bits: int | None, source: NoiseSource
     ) -> None:
-        if resolution_bits is not None:
-            resolution_bits = require_integer(
-                "resolution_bits",
-                resolution_bits,
-                minimum=0,
-                maximum=LARGEST_RESOLUTION,
-                remedy="inputs are rounded to multiples of 2**-resolution_bits",
-            )
         self._grid = Grid(resolution_bits, width)
         self._mechanism, self._source = mechanism, source
         self._time, self._total, self._bound = 0, self._zeros(), 0

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.checks import require_integer
 from fadecount.errors import InputError, SumOverflowError
 
 LARGEST_RESOLUTION = 20
@@ -36,6 +37,16 @@ class Grid:
     room for noise too."""
 
     def __post_init__(self) -> None:
+        if self.resolution_bits is not None:
+            remedy = "inputs are rounded to multiples of 2**-resolution_bits"
+            bits = require_integer(
+                "resolution_bits",
+                self.resolution_bits,
+                minimum=0,
+                maximum=LARGEST_RESOLUTION,
+                remedy=remedy,
+            )
+            object.__setattr__(self, "resolution_bits", bits)
         object.__setattr__(self, "bits", self.resolution_bits or 0)
         object.__setattr__(self, "plain", self.resolution_bits is None and self.width is None)
         largest = LARGEST_SUM if self.resolution_bits is None else 1 << 52

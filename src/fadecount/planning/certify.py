@@ -59,7 +59,7 @@ _NARROW = 1e-7
 def best_gradual(targets: Targets) -> Gradual | None:
     """The gradual curve under the targets with the least mean squared error, over exponents from 0
     to 8; None if none can be drawn."""
-    limits, errors = targets.limits(fine=True), {}
+    limits, errors = targets.limits(), {}
     for exponent in EXPONENTS:
         shape = _unscaled(targets, exponent)
         with contextlib.suppress(ParameterError):
@@ -73,7 +73,7 @@ def best_gradual(targets: Targets) -> Gradual | None:
 def gradual(targets: Targets, exponent: float) -> Gradual | None:
     """The gradual curve of an exponent with the largest budgets, up to rounding, that keep all
     targets exactly, or None if they cannot be drawn."""
-    limits, shape = targets.limits(fine=True), _unscaled(targets, exponent)
+    limits, shape = targets.limits(), _unscaled(targets, exponent)
     factor, slip = 1.0 / float(excess(limits, shape.schedule.budgets)), 2.0**-52
     while slip < 0.5:
         try:

@@ -293,7 +293,7 @@ def person_losses(mechanism: Mechanism, ages: list[int], person: Person) -> list
     if person == Person():
         return [Loss(float(loss)) for loss in np.asarray(mechanism.loss(whole))]
     every = [
-        list(person.parts(age - delay + 1, fine=True, per_key=person.keys)) if age >= delay else []
+        list(person.parts(age - delay + 1, per_key=person.keys)) if age >= delay else []
         for age in ages
     ]
     reaches = sorted({reach for parts in every for reach, _ in parts})
