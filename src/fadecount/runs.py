@@ -46,8 +46,9 @@ from fadecount.sources import (
 from fadecount.sources.files import Earlier
 from fadecount.streams.calendar import BlockCalendar, calendar_of
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
+from fadecount.streams.figures import Closed
 from fadecount.streams.forks import StreamLoss
-from fadecount.streams.machine import Closed, count_ticks, new_machine
+from fadecount.streams.machine import count_ticks, new_machine
 from fadecount.streams.published import FiguresInMemory, Published
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from fadecount.streams.clock import ClockGuard, ClockReading, ClockState
     from fadecount.streams.description import Description
     from fadecount.streams.fence import Fence, FileFence, ServerFence, fence_from
+    from fadecount.streams.figures import Closed, FigureRows
     from fadecount.streams.forks import StreamLoss
     from fadecount.streams.inputs import Batch, Intake, ReadPosition
-    from fadecount.streams.machine import Closed, FigureRows
     from fadecount.streams.published import Figures, Published
     from fadecount.streams.reader import Reader
     from fadecount.streams.seal import Plain, Seal, Sealed, seal_from
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fadecount.streams.windows import WindowCalendar
 
 _NAMES = {
-    "machine": ("Closed", "FigureRows"),
+    "figures": ("Closed", "FigureRows"),
     "clock": ("ClockGuard", "ClockReading", "ClockState"),
     "description": ("Description",),
     "fence": ("Fence", "FileFence", "ServerFence", "fence_from"),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fadecount.errors import ClockError
-from fadecount.streams.machine import Closed
+from fadecount.streams.figures import Closed
 from fadecount.streams.stream import Stream
 from fadecount.streams.ticks import Ticks
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fadecount.streams.database import Database
-from fadecount.streams.machine import FigureRows
+from fadecount.streams.figures import FigureRows
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status
 

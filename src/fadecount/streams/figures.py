@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.errors import StoreError
 from fadecount.streams.database import Database
-from fadecount.streams.machine import FigureRows
 
 CELLS = 1 << 17
 """The largest number of values in one row: 1 MiB. A run can be stopped between two rows."""
@@ -30,6 +30,33 @@ _NEXT_ROWS = (
 )
 """Begins with the row that holds the tick wanted next: rows before it may have been joined since
 the last query."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureRows:
+    """The figures of the adjacent blocks of a level, at a stage, that lie in the ticks from
+    ``first_tick`` to before ``end_tick``: values in the shape (blocks, keys of that time)."""
+
+    level: int
+    stage: int
+    first_tick: int
+    end_tick: int
+    values: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """Ticks of a stream that were closed, and what was published with them."""
+
+    first_tick: int
+    last_tick: int
+    figures: tuple[FigureRows, ...]
+
+    @property
+    def values(self) -> NDArray[np.int64]:
+        """The running totals after each tick, in the shape (ticks, keys)."""
+        (totals,) = self.figures
+        return totals.values
 
 
 def write_figures(database: Database, figures: Iterable[tuple[int, FigureRows]]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,36 +10,10 @@ from fadecount.counters.figures import FigureMaker, Made
 from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.noise import NoiseSource
 from fadecount.streams.calendar import BlockCalendar
+from fadecount.streams.figures import FigureRows
 from fadecount.streams.ticks import DAY, Ticks
 
 Machine = Counter | FigureMaker
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FigureRows:
-    """The figures of the adjacent blocks of a level, at a stage, that lie in the ticks from
-    ``first_tick`` to before ``end_tick``: values in the shape (blocks, keys of that time)."""
-
-    level: int
-    stage: int
-    first_tick: int
-    end_tick: int
-    values: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Closed:
-    """Ticks of a stream that were closed, and what was published with them."""
-
-    first_tick: int
-    last_tick: int
-    figures: tuple[FigureRows, ...]
-
-    @property
-    def values(self) -> NDArray[np.int64]:
-        """The running totals after each tick, in the shape (ticks, keys)."""
-        (totals,) = self.figures
-        return totals.values
 
 
 def new_machine(mechanism: Mechanism, width: int, source: NoiseSource | None = None) -> Machine:

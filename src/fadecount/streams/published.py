@@ -26,7 +26,7 @@ from fadecount.mechanisms.noise_law import half_widths, window_half_widths
 from fadecount.mechanisms.views import Views, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
-from fadecount.streams.machine import FigureRows
+from fadecount.streams.figures import FigureRows
 from fadecount.streams.windows import WindowCalendar, window_ticks
 
 Numbers = NDArray[np.int64]

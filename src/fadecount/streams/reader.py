@@ -9,8 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from fadecount.streams.database import Database, require_format
-from fadecount.streams.figures import read_figures
-from fadecount.streams.machine import FigureRows
+from fadecount.streams.figures import FigureRows, read_figures
 from fadecount.streams.published import Figures, Published, no_figures
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.status import (

@@ -19,8 +19,7 @@ import numpy as np
 from fadecount.mechanisms import ANNOUNCED, Blocks
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Database
-from fadecount.streams.figures import CELLS, read_figures, write_figures
-from fadecount.streams.machine import FigureRows
+from fadecount.streams.figures import CELLS, FigureRows, read_figures, write_figures
 from fadecount.streams.status import Status
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from fadecount.streams.database import Checkpoints, Database
 from fadecount.streams.description import checked_keys
 from fadecount.streams.embargo import hold_back, next_public_tick, take_public
 from fadecount.streams.fence import Fence, publish, recover
-from fadecount.streams.figures import CELLS, write_figures
+from fadecount.streams.figures import CELLS, Closed, FigureRows, write_figures
 from fadecount.streams.inputs import (
     Intake,
     batches_are_due,
@@ -32,7 +32,7 @@ from fadecount.streams.inputs import (
     persons_noted,
     take_inputs,
 )
-from fadecount.streams.machine import Closed, FigureRows, Machine, count_ticks
+from fadecount.streams.machine import Machine, count_ticks
 from fadecount.streams.seal import Seal
 from fadecount.streams.state import StoredState, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
