@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
 
 
 class Clock:
@@ -37,12 +36,3 @@ class FastClock(Clock):
     def skip(self, seconds: float) -> None:
         """Jump ahead."""
         self._start += seconds
-
-
-def utc_text(seconds: float) -> str:
-    """A time as it is shown.
-
-    >>> utc_text(0)
-    '1970-01-01T00:00:00Z'
-    """
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

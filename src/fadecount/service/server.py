@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +21,6 @@ from starlette.types import ASGIApp
 
 from fadecount.errors import StoreError
 from fadecount.service.app import Service
-from fadecount.service.http import allowed_hosts
 from fadecount.service.protocol import guarded
 from fadecount.service.settings import BACKLOG, Limits, Settings, room_for
 
@@ -115,7 +114,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.asked = asyncio.get_running_loop().time()
         self.notifier.stopping()
-        self.service.changes.close()
+        self.service.pool.end_live()
         await super().shutdown(sockets)
 
 
@@ -128,7 +127,7 @@ def serve(
     it had been killed. A store survives that.
     """
     listening = _listen(host, port)
-    hosts = settings.hosts | allowed_hosts(host, listening.getsockname()[1])
+    hosts = allowed_hosts(host, listening.getsockname()[1], settings.hosts)
     room = room_for(settings.limits.connections)
     if room < settings.limits.connections:
         log.warning("the system allows too few open files: at most %d connections", room)
@@ -137,6 +136,21 @@ def serve(
         return runner.run(
             _serve(replace(settings, hosts=hosts, limits=limits), listening, announce)
         )
+
+
+def allowed_hosts(host: str, port: int, extra: Iterable[str] = ()) -> frozenset[str]:
+    """The accepted Host headers: the listening address, the loopback names, those the operator
+    adds; with and without port.
+
+    >>> sorted(allowed_hosts("::1", 8000, ("counts.example.org", "localhost:8080")))[:3]
+    ['127.0.0.1', '127.0.0.1:8000', '[::1]']
+    """
+    own = {f"[{host}]" if ":" in host else host, "localhost", "127.0.0.1", "[::1]"} - {
+        "0.0.0.0",  # noqa: S104 - not names
+        "[::]",
+        "",
+    }
+    return frozenset(name for each in own | set(extra) for name in (each, f"{each}:{port}"))
 
 
 async def _serve(
