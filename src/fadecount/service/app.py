@@ -37,13 +37,14 @@ class Service:
         self.metrics = metrics = Metrics()
         self.access = Access(public=settings.public)
         self.pool = ReaderPool(lambda: open_reader(settings.storage))
+        is_shared = settings.storage.database is not None
         self.writer = Writer(
-            lambda: Leader(open_store(settings.storage), settings.clock),
+            lambda: Leader(open_store(settings.storage), settings.clock, is_shared=is_shared),
             settings.clock,
             metrics,
             settings.limits,
             on_change=self.pool.changed,
-            reconnects=settings.storage.database is not None,
+            reconnects=is_shared,
         )
         self._parsers = ThreadPoolExecutor(2, thread_name_prefix="fadecount parser")
         self.reading = ReadContext(

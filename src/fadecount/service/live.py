@@ -14,10 +14,9 @@ from functools import partial
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from fadecount.errors import ParameterError
 from fadecount.service.http import Call
 from fadecount.service.parsing import Time
-from fadecount.service.problems import Problem, bad_request, unavailable
+from fadecount.service.problems import Problem, refusing, unavailable
 from fadecount.service.read_routes import ReadContext, read_tick
 from fadecount.service.reader_pool import PublicStream
 from fadecount.service.tokens import Grant
@@ -103,8 +102,5 @@ def _last_seen(call: Call, ticks: Ticks) -> int | None:
     text = call.headers.get("last-event-id")
     if not text:
         return None
-    try:
+    with refusing("bad_event_id", "Last-Event-ID must be one that this service sent"):
         return ticks.at(msgspec.convert(text, Time).timestamp())
-    except (ParameterError, ValueError, OverflowError, OSError):
-        detail = "Last-Event-ID must be one that this service sent"
-        raise bad_request("bad_event_id", detail) from None

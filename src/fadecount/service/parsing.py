@@ -22,8 +22,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from fadecount.durations import parse_duration
-from fadecount.errors import ParameterError
-from fadecount.service.problems import Problem, bad_request
+from fadecount.service.problems import Problem, bad_request, refusing
 
 MOST_COUNT = 1_000_000
 """The largest count of one entry: it would take 10**12 of them to come near the end of 64 bits."""
@@ -320,8 +319,5 @@ def parameter_schemas(kind: type[Query]) -> dict[str, dict[str, Any]]:
 
 def length_of(text: str, name: str) -> int:
     """A duration in seconds, or a Problem with status 400."""
-    try:
+    with refusing("bad_query", f"{name} must be a duration, such as 90s, 1h or 30d"):
         return parse_duration(text)
-    except ParameterError:
-        detail = f"{name} must be a duration, such as 90s, 1h or 30d"
-        raise bad_request("bad_duration", detail) from None

@@ -14,7 +14,6 @@ from functools import partial
 from urllib.parse import parse_qsl, urlencode
 
 from fadecount.durations import UNITS, parse_duration
-from fadecount.errors import ParameterError
 from fadecount.service.answers import (
     CountedWindow,
     PrivacyCurve,
@@ -39,7 +38,7 @@ from fadecount.service.parsing import (
     WindowsQuery,
     length_of,
 )
-from fadecount.service.problems import bad_request, not_found
+from fadecount.service.problems import bad_request, not_found, refusing
 from fadecount.service.reader_pool import PublicStream, ReaderPool
 from fadecount.service.stream_info import StreamInfo, stream_info
 from fadecount.service.tokens import Access
@@ -236,10 +235,8 @@ def _position(stream: PublicStream, query: RangeQuery) -> int | None:
 
 def _first_from(stream: PublicStream, moment: datetime, name: str) -> int:
     """The first tick that begins at or after a time."""
-    try:
+    with refusing("bad_query", f"{name} must lie between the years 6 and 9987"):
         return stream.ticks.first_from(moment.timestamp())
-    except (ParameterError, OverflowError, ValueError, OSError):
-        raise bad_request("bad_query", f"{name} must lie between the years 6 and 9987") from None
 
 
 def _range(stream: PublicStream, query: RangeQuery) -> range:
@@ -300,7 +297,7 @@ def _windows(stream: PublicStream, call: Call, as_csv: bool, reader: Reader) -> 
         )
     windows = None
     if ticks:
-        try:
+        with refusing("bad_query", WHOLE_TICKS):
             windows = reader.windows(
                 stream.name,
                 per=query.per,
@@ -308,8 +305,6 @@ def _windows(stream: PublicStream, call: Call, as_csv: bool, reader: Reader) -> 
                 until=ticks.stop,
                 nonnegative=query.nonnegative,
             )
-        except ParameterError:
-            raise bad_request("bad_query", WHOLE_TICKS) from None
     if as_csv:
         lines = () if windows is None else windows_table(windows, stream.keys, positions)
         rows = table_rows(stream.name, lines, stream.ticks.zone) if lines else ()
@@ -319,11 +314,8 @@ def _windows(stream: PublicStream, call: Call, as_csv: bool, reader: Reader) -> 
 
 
 def _window_seconds(stream: PublicStream, per: str) -> int:
-    try:
+    with refusing("bad_query", "per must be the length of a window, such as 1h, 1d, 1w or 1mo"):
         WindowCalendar(per=per, zone=stream.ticks.zone)
-    except ParameterError:
-        detail = "per must be the length of a window, such as 1h, 1d, 1w or 1mo"
-        raise bad_request("bad_query", detail) from None
     seconds = parse_duration(per)
     if seconds < stream.ticks.tick_seconds:
         raise bad_request("bad_query", WHOLE_TICKS)

@@ -18,23 +18,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 
 from fadecount.noise.entropy import unpredictable
-from fadecount.service import live, operations
+from fadecount.service import answers, live, operations, parsing
 from fadecount.service import read_routes as read
 from fadecount.service import write_routes as write
-from fadecount.service.answers import (
-    Accepted,
-    Changed,
-    Created,
-    NewTokenAnswer,
-    PrivacyCurve,
-    PrivacyLosses,
-    ReleasedTick,
-    ReleasePage,
-    RevokedToken,
-    StreamPage,
-    TokenList,
-    WindowPage,
-)
 from fadecount.service.http import (
     PIECE_BYTES,
     SECURITY_HEADERS,
@@ -44,21 +30,7 @@ from fadecount.service.http import (
     ClientGone,
     problem_answer,
 )
-from fadecount.service.parsing import (
-    LONGEST_ID,
-    Event,
-    Events,
-    NewKeys,
-    NewRetention,
-    NewStream,
-    NewToken,
-    PrivacyQuery,
-    Query,
-    ReleasesQuery,
-    StreamsQuery,
-    WindowsQuery,
-    parse_query,
-)
+from fadecount.service.parsing import LONGEST_ID, Query, parse_query
 from fadecount.service.problems import (
     Problem,
     bad_request,
@@ -112,9 +84,9 @@ class Route:
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
 
-READER, WRITER, ADMIN = Role.READER, Role.WRITER, Role.ADMIN
+WRITER, ADMIN = Role.WRITER, Role.ADMIN
 STREAM, TEXT, HTML, JSON = "/v1/streams/{name}", "text/plain", "text/html", "application/json"
-CURVE = (PrivacyCurve, PrivacyLosses)
+CURVE = (answers.PrivacyCurve, answers.PrivacyLosses)
 LAST_EVENT_ID = {"type": "string", "description": "the start of the last tick that was seen"}
 IDEMPOTENCY_KEY = {
     "type": "string",
@@ -125,36 +97,38 @@ IDEMPOTENCY_KEY = {
 }
 # fmt: off
 READING = (
-    Route("GET", "/v1/streams", read.list_streams, StreamPage, query=StreamsQuery,
-          some_stream=True),
+    Route("GET", "/v1/streams", read.list_streams, answers.StreamPage, some_stream=True,
+          query=parsing.StreamsQuery),
     Route("GET", STREAM, read.get_stream, StreamInfo),
-    Route("GET", f"{STREAM}/releases", read.get_releases, ReleasePage, query=ReleasesQuery,
-          refusals=(410,)),
-    Route("GET", f"{STREAM}/releases/latest", read.get_latest, ReleasedTick),
-    Route("GET", f"{STREAM}/windows", read.get_windows, WindowPage, query=WindowsQuery,
-          refusals=(410,)),
+    Route("GET", f"{STREAM}/releases", read.get_releases, answers.ReleasePage,
+          query=parsing.ReleasesQuery, refusals=(410,)),
+    Route("GET", f"{STREAM}/releases/latest", read.get_latest, answers.ReleasedTick),
+    Route("GET", f"{STREAM}/windows", read.get_windows, answers.WindowPage,
+          query=parsing.WindowsQuery, refusals=(410,)),
     Route("GET", f"{STREAM}/live", live.follow_live, live.MEDIA_TYPE,
           headers={"Last-Event-ID": LAST_EVENT_ID}),
-    Route("GET", f"{STREAM}/privacy", read.get_privacy, CURVE, query=PrivacyQuery),
+    Route("GET", f"{STREAM}/privacy", read.get_privacy, CURVE, query=parsing.PrivacyQuery),
     Route("GET", "/metrics", operations.get_metrics, TEXT, query=None),
     Route("GET", "/healthz", operations.get_health, TEXT, None, query=None),
     Route("GET", "/readyz", operations.get_readiness, TEXT, None, query=None),
     Route("GET", "/v1/openapi.json", operations.get_openapi, JSON, None, query=None),
 )
 WRITING = (
-    Route("POST", "/v1/streams", write.create_stream, Created, ADMIN, body=NewStream,
-          statuses=(200, 201), refusals=(409,), some_stream=True),
-    Route("DELETE", STREAM, write.delete_stream, Changed, ADMIN),
-    Route("PUT", f"{STREAM}/retention", write.set_retention, Changed, ADMIN, body=NewRetention),
-    Route("POST", f"{STREAM}/keys", write.declare_keys, Changed, ADMIN, body=NewKeys,
-          refusals=(409,)),
-    Route("POST", f"{STREAM}/events", write.post_events, Accepted, WRITER, body=Events,
-          lines=Event, statuses=(202,), refusals=(409,),
+    Route("POST", "/v1/streams", write.create_stream, answers.Created, ADMIN, some_stream=True,
+          body=parsing.NewStream, statuses=(200, 201), refusals=(409,)),
+    Route("DELETE", STREAM, write.delete_stream, answers.Changed, ADMIN),
+    Route("PUT", f"{STREAM}/retention", write.set_retention, answers.Changed, ADMIN,
+          body=parsing.NewRetention),
+    Route("POST", f"{STREAM}/keys", write.declare_keys, answers.Changed, ADMIN,
+          body=parsing.NewKeys, refusals=(409,)),
+    Route("POST", f"{STREAM}/events", write.post_events, answers.Accepted, WRITER,
+          body=parsing.Events, lines=parsing.Event, statuses=(202,), refusals=(409,),
           headers={"Idempotency-Key": IDEMPOTENCY_KEY}),
-    Route("GET", "/v1/tokens", write.list_tokens, TokenList, ADMIN),
-    Route("POST", "/v1/tokens", write.create_token, NewTokenAnswer, ADMIN, body=NewToken,
-          statuses=(201,)),
-    Route("DELETE", "/v1/tokens/{id}", write.revoke_token, RevokedToken, ADMIN, refusals=(409,)),
+    Route("GET", "/v1/tokens", write.list_tokens, answers.TokenList, ADMIN),
+    Route("POST", "/v1/tokens", write.create_token, answers.NewTokenAnswer, ADMIN,
+          body=parsing.NewToken, statuses=(201,)),
+    Route("DELETE", "/v1/tokens/{id}", write.revoke_token, answers.RevokedToken, ADMIN,
+          refusals=(409,)),
 )
 PAGES = (
     Route("GET", "/", operations.get_page, HTML, None, query=None),

@@ -50,12 +50,11 @@ from fadecount.service.parsing import (
     NewRetention,
     NewStream,
     NewToken,
-    NewUnit,
     checked_text,
     parse,
     parse_events,
 )
-from fadecount.service.problems import Problem, bad_request, not_found, unavailable
+from fadecount.service.problems import Problem, bad_request, not_found, refusing, unavailable
 from fadecount.service.settings import Limits
 from fadecount.service.tokens import Grant, Role
 from fadecount.service.writer import Leader, Writer
@@ -78,6 +77,11 @@ _BAD_STREAM = (
     "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters"
     " within their bounds"
 )
+_BAD_UNIT = "unit must be one event, or one person within a tick with at most so many events"
+_WRONG_UNIT = (
+    "unit must be a person within a tick, with no more events and keys than the plan assumes"
+)
+_WRONG_TICK = "tick must be the one for which the plan was made; plan again for another"
 Parsed = TypeVar("Parsed")
 Result = TypeVar("Result")
 log = logging.getLogger("fadecount.service")
@@ -213,16 +217,14 @@ async def revoke_token(context: WriteContext, call: Call) -> Answer:
 
 
 def _create_token(leader: Leader, new: NewToken) -> tuple[str, Grant]:
-    try:
+    detail = "label must be printable text, and expires a duration such as 90d up to 100 years"
+    with refusing("bad_token", detail):
         return leader.tokens.create(
             Role(new.role),
             stream=None if new.stream is None else checked_text(new.stream, "stream"),
             label=new.label,
             expires_seconds=None if new.expires is None else parse_duration(new.expires),
         )
-    except ParameterError:
-        detail = "label must be printable text, and expires a duration such as 90d up to 100 years"
-        raise bad_request("bad_token", detail) from None
 
 
 def _token_answer(grant: Grant) -> TokenAnswer:
@@ -230,10 +232,8 @@ def _token_answer(grant: Grant) -> TokenAnswer:
 
 
 def _retention(given: str | None, description: Description) -> int | None:
-    try:
+    with refusing("bad_retention", "retain must be a length of time, such as 90d"):
         seconds = None if given is None else parse_duration(given)
-    except (ParameterError, ValueError, OverflowError):
-        raise bad_request("bad_retention", "retain must be a length of time, such as 90d") from None
     if seconds is not None and not description.ticks.tick_seconds <= seconds <= LONGEST_RETENTION:
         raise bad_request(
             "bad_retention",
@@ -243,47 +243,23 @@ def _retention(given: str | None, description: Description) -> int | None:
 
 
 def _description(new: NewStream) -> Description:
-    try:
+    with refusing("bad_stream", _BAD_STREAM):
         mechanism = Mechanism.from_json(msgspec.json.encode(_marked(new.mechanism)))
-        if not publishes_running_totals(mechanism):
-            raise bad_request("bad_mechanism", _ONLY_TOTALS)
-        if mechanism.schedule.delay > LONGEST_DELAY:
-            raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
         ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=new.zone)
-        unit = _unit(new.unit)
-        _check_planned(new.mechanism, mechanism, ticks, unit)
-        return Description(name=new.name, mechanism=mechanism, ticks=ticks, unit=unit)
-    except (ParameterError, TypeError, ValueError, OverflowError):
-        raise bad_request("bad_stream", _BAD_STREAM) from None
-
-
-def _check_planned(given: JsonObject, mechanism: Mechanism, ticks: Ticks, unit: Unit) -> None:
-    person = planned_person(given)
-    try:
+    if not publishes_running_totals(mechanism):
+        raise bad_request("bad_mechanism", _ONLY_TOTALS)
+    if mechanism.schedule.delay > LONGEST_DELAY:
+        raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
+    with refusing("bad_unit", _BAD_UNIT):
+        unit = Unit.from_json(msgspec.to_builtins(new.unit))
+    person = planned_person(new.mechanism)
+    with refusing("wrong_unit", _WRONG_UNIT):
         if person is not None:
             require_planned_person(person, unit.events if unit.of == "person" else None, unit.keys)
-    except ParameterError:
-        raise bad_request(
-            "wrong_unit",
-            "unit must be a person within a tick, with no more events and keys than the plan"
-            " assumes",
-        ) from None
-    try:
+    with refusing("wrong_tick", _WRONG_TICK):
         require_planned_tick(mechanism, ticks.tick_seconds)
-    except ParameterError:
-        raise bad_request(
-            "wrong_tick", "tick must be the one for which the plan was made; plan again for another"
-        ) from None
-
-
-def _unit(new: NewUnit) -> Unit:
-    try:
-        return Unit.from_json(msgspec.to_builtins(new))
-    except ParameterError:
-        raise bad_request(
-            "bad_unit",
-            "unit must be one event, or one person within a tick with at most so many events",
-        ) from None
+    with refusing("bad_stream", _BAD_STREAM):
+        return Description(name=new.name, mechanism=mechanism, ticks=ticks, unit=unit)
 
 
 def _marked(given: JsonObject) -> JsonObject:

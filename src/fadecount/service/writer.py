@@ -83,8 +83,9 @@ class Leader:
     over by then.
     """
 
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store, self._clock = store, clock
+    def __init__(self, store: Store, clock: Clock, *, is_shared: bool = False) -> None:
+        """Other processes may lead streams of a store that is shared."""
+        self._store, self._clock, self._is_shared = store, clock, is_shared
         self.changed: set[str] = set()
         """Streams that have published a tick, or about which something else that is public has
         changed, since somebody looked here."""
@@ -105,6 +106,7 @@ class Leader:
         """When the next tick is over, or the first of those that are being closed; None without
         streams. Any thread may read this."""
         self._untaken: list[str] = []
+        self._taking_over, self._look_at = False, 0.0
         self._untidy: dict[str, None] = {}
         self._tidied = -UPKEEP_SECONDS
         try:
@@ -461,8 +463,11 @@ class Leader:
             log.error("the end of stream %s is not recorded: %s", name, error)
 
     def tidy(self) -> bool:
-        """Remove or join some old rows of a stream, in a short transaction; whether there may be
-        more to do."""
+        """Look for streams without a leader, and remove or join some old rows of a stream, in a
+        short transaction; whether there may be more to do."""
+        if self._is_shared and (self._taking_over or time.monotonic() >= self._look_at):
+            self._look_at = time.monotonic() + LONGEST_WAIT
+            self._taking_over = self.take_over()
         if not self._untidy and time.monotonic() - self._tidied >= UPKEEP_SECONDS:
             self._tidied = time.monotonic()
             self._untidy.update(dict.fromkeys(self._store.needing_upkeep()))
@@ -470,7 +475,7 @@ class Leader:
             name = next(iter(self._untidy))
             if not self._tidy(name):
                 del self._untidy[name]
-        return bool(self._untidy)
+        return self._taking_over or bool(self._untidy)
 
     def _tidy(self, name: str) -> bool:
         stream = self._streams.get(name)
@@ -586,8 +591,6 @@ class Writer:
         self._stopping = False
         self._more = False
         """Whether the leader has more to do at once."""
-        self._taking_over = False
-        self._look_at = 0.0
         self._busy_since: float | None = None
         self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
@@ -726,10 +729,7 @@ class Writer:
                 self._jobs.extendleft(reversed(late))
                 self._bytes += sum(job.bytes for job in late)
             self._answer(leader, done)
-        if self._reconnects and (self._taking_over or time.monotonic() >= self._look_at):
-            self._look_at = time.monotonic() + LONGEST_WAIT
-            self._taking_over = leader.take_over()
-        self._more = leader.tidy() or self._taking_over
+        self._more = leader.tidy()
         self._answer(leader)
 
     def _answer(self, leader: Leader, done: Sequence[tuple[Job, Any]] = ()) -> None:
