@@ -1,8 +1,8 @@
 """The live route: server-sent events, one per tick, resumable by ``Last-Event-ID``.
 
 Each reader waits for a newer tick than its own, and then gets everything published since from the
-store. Only the position of each reader is kept, so a slow reader takes no memory. Readers of the
-same tick share its frame, in the cache of answers.
+store. Only the position of each reader is kept, and a piece of what is sent to it, so a slow reader
+takes little memory. Readers of the same tick share its frame, in the cache of answers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 import msgspec
 from starlette.responses import Response, StreamingResponse
 
-from fadecount.service.http import Call
+from fadecount.service.http import PIECE_BYTES, Call
 from fadecount.service.parsing import Time
 from fadecount.service.problems import Problem, refusing, unavailable
 from fadecount.service.read_routes import ReadContext, read_tick
@@ -85,8 +85,8 @@ async def _frames(
             frame = await pool.read(stream, ("frame", after), partial(_frame, stream, after))
         except Problem:  # the client asks again, and gets a status
             return
-        if frame:
-            yield frame
+        for at in range(0, len(frame), PIECE_BYTES):  # a reader that does not read holds a piece
+            yield frame[at : at + PIECE_BYTES]
 
 
 def _frame(stream: PublicStream, tick: int, reader: Reader) -> bytes:
