@@ -742,6 +742,22 @@ MUTANTS = (
         ("tests/service/test_administration.py",),
     ),
     Mutant(
+        "what is sent before an answer is read",
+        "service/protocol.py",
+        """        if self._is_unanswered():
+            raise OverflowError""",
+        """        if False:
+            raise OverflowError""",
+        ("tests/service/test_connections.py",),
+    ),
+    Mutant(
+        "a live reader that does not read holds a whole frame",
+        "service/live.py",
+        "yield frame[at : at + PIECE_BYTES]",
+        "yield frame if at == 0 else b''",
+        ("tests/service/test_slow_clients.py",),
+    ),
+    Mutant(
         "a token of one stream opens another",
         "service/routes.py",
         'call.grant.require_stream(call.path_params.get("name"))',

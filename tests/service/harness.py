@@ -16,10 +16,9 @@ from typing import Any, Self, TypeVar
 
 import fadecount as fc
 from fadecount.service.app import Service
-from fadecount.service.clock import Clock
 from fadecount.service.reader_pool import PublicStream
 from fadecount.service.server import allowed_hosts, make_server
-from fadecount.service.settings import Limits, Settings, Storage, open_tokens
+from fadecount.service.settings import Clock, Limits, Settings, Storage, open_tokens
 from fadecount.service.tokens import Grant, Role, Tokens
 
 EXACT = fc.Gradual(epsilon=2.0**14, exponent=1.0)

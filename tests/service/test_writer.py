@@ -11,11 +11,10 @@ import pytest
 
 from fadecount.errors import StoreError
 from fadecount.service import writer as writer_module
-from fadecount.service.clock import Clock
 from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem
-from fadecount.service.settings import Limits
+from fadecount.service.settings import Clock, Limits
 from fadecount.service.writer import Writer
 
 

@@ -25,7 +25,6 @@ from fadecount.service.answers import (
     StreamPage,
     WindowPage,
 )
-from fadecount.service.clock import Clock
 from fadecount.service.fading_curve import FadingCurve
 from fadecount.service.http import JSON, Answer, Call, Tagged, tagged_json, wants_csv
 from fadecount.service.metrics import Metrics
@@ -40,6 +39,7 @@ from fadecount.service.parsing import (
 )
 from fadecount.service.problems import bad_request, not_found, refusing
 from fadecount.service.reader_pool import PublicStream, ReaderPool
+from fadecount.service.settings import Clock
 from fadecount.service.stream_info import StreamInfo, stream_info
 from fadecount.service.tokens import Access
 from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, csv_text, table_rows, windows_table

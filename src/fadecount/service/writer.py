@@ -28,11 +28,10 @@ from fadecount.errors import (
     LockedError,
     StoreError,
 )
-from fadecount.service.clock import Clock
 from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem, bad_request, not_found, unavailable
-from fadecount.service.settings import Limits
+from fadecount.service.settings import Clock, Limits
 from fadecount.service.tokens import Tokens
 from fadecount.streams import Batch, Description, Intake, Store, Stream
 from fadecount.streams.audit_log import Act, AuditLogError, acting_as
