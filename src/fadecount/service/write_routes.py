@@ -18,9 +18,9 @@ from starlette.requests import Request
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import (
+    Blocks,
     Mechanism,
     planned_person,
-    publishes_running_totals,
     require_planned_person,
     require_planned_tick,
 )
@@ -209,7 +209,7 @@ def _retention(given: str | None, description: Description) -> int | None:
 def _description(new: NewStream) -> Description:
     try:
         mechanism = Mechanism.from_json(msgspec.json.encode(_marked(new.mechanism)))
-        if not publishes_running_totals(mechanism):
+        if isinstance(mechanism, Blocks):
             raise bad_request("bad_mechanism", _ONLY_TOTALS)
         if mechanism.schedule.delay > LONGEST_DELAY:
             raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
