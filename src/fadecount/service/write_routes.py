@@ -18,9 +18,9 @@ from starlette.requests import Request
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import (
+    Blocks,
     Mechanism,
     planned_person,
-    publishes_running_totals,
     require_planned_person,
     require_planned_tick,
 )
@@ -70,9 +70,6 @@ LARGEST_ON_LOOP = 1 << 14
 not wait for it."""
 
 _LINES = ("application/x-ndjson", "application/jsonl")
-_ONLY_TOTALS = (
-    "mechanism must publish running totals only, got blocks; choose another option of the plan"
-)
 _BAD_STREAM = (
     "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters"
     " within their bounds"
@@ -246,9 +243,7 @@ def _description(new: NewStream) -> Description:
     with refusing("bad_stream", _BAD_STREAM):
         mechanism = Mechanism.from_json(msgspec.json.encode(_marked(new.mechanism)))
         ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=new.zone)
-    if not publishes_running_totals(mechanism):
-        raise bad_request("bad_mechanism", _ONLY_TOTALS)
-    if mechanism.schedule.delay > LONGEST_DELAY:
+    if not isinstance(mechanism, Blocks) and mechanism.schedule.delay > LONGEST_DELAY:
         raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
     with refusing("bad_unit", _BAD_UNIT):
         unit = Unit.from_json(msgspec.to_builtins(new.unit))
