@@ -158,8 +158,8 @@ class Published:
                 "ask for a later time",
             )
         public = ends if as_published else steps
-        shown = np.maximum(0, np.minimum(ends, public - self._delay))
-        return self._windows(self._between(np.zeros_like(ends), shown), public)
+        counted = np.maximum(0, np.minimum(ends, public - self._delay))
+        return self._windows(self._between(np.zeros_like(ends), counted), public)
 
     def total(self, *, as_of: int | None = None) -> Figures:
         """The total of everything that is published."""

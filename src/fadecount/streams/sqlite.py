@@ -173,7 +173,8 @@ class SQLiteDatabase(SQLiteConnection):
             self.query("PRAGMA wal_checkpoint(FULL)")
 
     def copy_into(self, path: Path) -> None:
-        """Copy the store, as it is at one moment, into an empty file that is complete by itself.
+        """Copy the store, as it is at one moment, into an empty file that is complete by itself;
+        but for the noise that is drawn ahead, of which nothing is left in it.
 
         It is SQLite's online backup in one step: writers go on meanwhile, in the write-ahead log.
         """
@@ -181,6 +182,10 @@ class SQLiteDatabase(SQLiteConnection):
         def copy() -> None:
             with closing(sqlite3.connect(path, isolation_level=None)) as target:
                 self._connection.backup(target)
+                # memory: a journal on disk would hold what is deleted
+                for pragma in ("journal_mode = MEMORY", "secure_delete = ON"):
+                    target.execute(f"PRAGMA {pragma}").fetchall()
+                target.execute("DELETE FROM ratchets")
                 target.execute("PRAGMA journal_mode = DELETE").fetchall()
                 target.execute(f"PRAGMA user_version = {_CLOSED}")
 

@@ -145,6 +145,7 @@ class Store:
                 "forks": "[]",
                 "secret": new_secret(context.seal, uid),
                 "digest": b"",
+                "ahead": b"",
                 "voids": "[]",
                 "retain_seconds": retain,
                 "kept": "[]",
