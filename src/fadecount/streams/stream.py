@@ -352,6 +352,7 @@ def _close_together(
         if isinstance(outcome, FenceError):
             each.stream._loaded = None
         results.append(outcome if isinstance(outcome, FenceError) else closed)
+    context.database.scrub()
     return results
 
 
