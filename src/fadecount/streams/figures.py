@@ -65,8 +65,8 @@ def write_figures(database: Database, figures: Iterable[tuple[int, FigureRows]])
     for stream, each in figures:
         values = each.values
         body = values.astype(_narrowest(values)).tobytes()
-        place = (stream, each.level, each.stage, each.first_tick, each.end_tick)
-        rows.append((*place, *values.shape, body, _digest(*place, body)))
+        place = (stream, each.level, each.stage, each.first_tick, each.end_tick, *values.shape)
+        rows.append((*place, body, digest_of(body, *place)))
     database.change_many(
         "INSERT INTO figures (stream, level, stage, first_tick, end_tick, blocks, width, body,"
         " digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -83,8 +83,9 @@ def read_figures(
         place = (stream, level, stage)
         rows = database.query(_NEXT_ROWS, (*place, *place, wanted, wanted, end, ROWS_AT_ONCE))
         for begin, until, blocks, width, body, digest in rows:
-            if _digest(*place, begin, until, body) != bytes(digest) or len(body) % (blocks * width):
-                raise StoreError("a stored figure is damaged; take an intact copy of the store")
+            about = (*place, begin, until, blocks, width)
+            if not isinstance(body, bytes) or digest_of(body, *about) != digest:
+                raise damaged()
             kind = f"<i{len(body) // (blocks * width)}"
             values = np.frombuffer(body, dtype=kind).astype(np.int64).reshape(blocks, width)
             if until > wanted:
@@ -96,14 +97,18 @@ def read_figures(
             return
 
 
+def damaged() -> StoreError:
+    """The error for a figure that is not what was stored."""
+    return StoreError("a stored figure is damaged; take an intact copy of the store")
+
+
 def _narrowest(values: NDArray[np.int64]) -> str:
     """The narrowest type that holds all values. They are public, so their size may be too."""
     farthest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
     return "<i2" if farthest < 1 << 15 else "<i4" if farthest < 1 << 31 else "<i8"
 
 
-def _digest(
-    stream: int, level: int, stage: int, first_tick: int, end_tick: int, body: bytes
-) -> bytes:
-    place = f"{stream}/{level}/{stage}/{first_tick}/{end_tick}"
-    return hashlib.blake2b(body, digest_size=16, person=b"figure", key=place.encode()).digest()
+def digest_of(body: bytes, *place: object) -> bytes:
+    """The digest of a stored body and of the other columns of its row."""
+    text = "/".join(map(str, place)).encode()
+    return hashlib.blake2b(text + body, digest_size=16, person=b"figure").digest()

@@ -33,6 +33,8 @@ class Status:
     previous_commit_id: str | None
     forks: Forks
     digest: bytes
+    ahead: bytes = b""
+    """The digest of the noise that is drawn ahead; empty if there is none."""
     midnights: Midnights | None = None
     voids: frozenset[tuple[int, int]] = frozenset()
     """(level, end) of the blocks whose figures are never made."""
@@ -83,7 +85,7 @@ class Status:
 _NAMES_SHOWN = 20
 _COLUMNS = (
     "id, name, uid, description, first_tick, last_tick, published_tick, steps, width, "
-    "commit_id, previous_commit_id, forks, digest, midnights, voids, retain_seconds, kept"
+    "commit_id, previous_commit_id, forks, digest, ahead, midnights, voids, retain_seconds, kept"
 )
 
 
@@ -115,7 +117,7 @@ def _statuses(database: Database, condition: str, values: Sequence[Any]) -> list
 
 def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
     first, last, published, steps, width, commit_id, previous, forks, digest, *more = rest
-    midnights, voids, retain, kept = more
+    ahead, midnights, voids, retain, kept = more
     return Status(
         id=number,
         uid=uid,
@@ -129,6 +131,7 @@ def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
         previous_commit_id=previous,
         forks=tuple(map(_integer, json.loads(forks))),
         digest=bytes(digest),
+        ahead=bytes(ahead),
         midnights=None if midnights is None else Midnights.from_json(midnights),
         voids=frozenset(
             (operator.index(level), operator.index(end)) for level, end in json.loads(voids)
@@ -162,6 +165,7 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
             after.previous_commit_id,
             after.midnights and after.midnights.to_json(),
             after.digest,
+            after.ahead,
             before.id,
             before.commit_id,
             before.digest,
@@ -170,8 +174,8 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
     ]
     return database.change_many(
         "UPDATE streams SET first_tick = ?, last_tick = ?, published_tick = ?, steps = ?, commit_id"
-        " = ?, previous_commit_id = ?, midnights = ?, digest = ? WHERE id = ? AND commit_id = ? AND"
-        " digest = ?",
+        " = ?, previous_commit_id = ?, midnights = ?, digest = ?, ahead = ? WHERE id = ? AND"
+        " commit_id = ? AND digest = ?",
         rows,
     )
 
