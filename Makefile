@@ -146,7 +146,7 @@ bench: $(VENV)/test ## measure speed against a reference in the same run
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.files
 	$(BIN)/python -m benchmarks.streams
-	$(BIN)/python -m benchmarks.windows
+	$(BIN)/python -m benchmarks.figures
 	$(BIN)/python -m benchmarks.startup
 
 fuzz: $(VENV)/fuzz ## a million mutated inputs for the readers, and the two CSV readers compared

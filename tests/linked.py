@@ -32,7 +32,7 @@ WORKS: dict[str, tuple[list[str], ...]] = {
     BARE: (
         ["--version"],
         ["curve", "--epsilon", "0.1"],
-        ["compare", "--window", "7", "--epsilon-current", "1"],
+        ["compare", "--window", "7", "--epsilon", "1"],
         [*_PLAN, "--save", "plan.json"],
         [*_RUN, "--state", "state", "--fence", "fence", "--output", "out.csv"],
         ["streams", "list", "--state", "state"],
@@ -63,7 +63,7 @@ NEEDS: dict[str, tuple[list[str], ...]] = {
         ["paper", "--out", "paper"],
         [*_PLAN, "--save", "other.json", "--plot", "plan.png"],
         ["curve", "--epsilon", "0.1", "--plot", "curve.png"],
-        ["compare", "--window", "7", "--epsilon-current", "1", "--plot", "both.png"],
+        ["compare", "--window", "7", "--epsilon", "1", "--plot", "both.png"],
         ["audit", "--epsilon", "1", "--plot", "audit.png"],
         ["streams", "plot", "visits", "--state", "state", "-o", "days.svg"],
     ),

@@ -53,7 +53,7 @@ class Clock:
 
 
 def values(store: Store, name: str = "s") -> list[list[int]]:
-    pieces = [piece.values for piece in store.reader().releases(name)]
+    pieces = [piece.values for piece in store.reader().totals(name)]
     return np.concatenate(pieces).tolist() if pieces else []
 
 

@@ -1,10 +1,13 @@
-"""``python -m campaigns.blocks``: the loss of thousands of random designs, and a million steps
-taken in every way.
+"""``python -m campaigns.blocks``: the loss of thousands of random designs, a million steps taken in
+every way, and how often bands hold the truth.
 
 Each design (lags, delays, stages, ties) is compared with the cheapest shift of noises at every
 position and time, and some with a linear program that scipy solves. Counters then take the same
 steps one by one, many at once and across saved states, with scripted noise: outputs and figures
-must be equal. The exit status is 1 if anything differs.
+must be equal. Counters with real noise then publish 100,000 live totals, at random steps, of which
+95 ± 0.5 % must be within their bands. Up to 96.5 % are allowed where differences are shared among
+more than 64 parts, which bands round, and where noise is as narrow as a few whole numbers. The exit
+status is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -21,6 +24,34 @@ from tests.mechanisms.test_blocks import check_design
 
 import fadecount as fc
 
+YEAR = fc.Blocks(
+    fc.Level(1, 0.238731),
+    fc.Level(20, 0.261269, tied=True),
+    fc.Level(60, 0.559418, lag=61),
+    fc.Level(1440, 0.625869, lag=61, tied=True),
+    fc.Level(43200, 0.314713, lag=61, tied=True, later=((43201, 2.314713),)),
+)
+PLAIN = fc.Blocks(
+    fc.Level(1, 0.0223),
+    fc.Level(10, 0.0277),
+    fc.Level(60, 0.0591, lag=61),
+    fc.Level(1440, 0.0909, lag=61),
+)
+STAGES = fc.Blocks(
+    fc.Level(1, 0.03),
+    fc.Level(5, 0.04, tied=True),
+    fc.Level(10, 0.05, lag=3, later=((6, 0.09),)),
+    fc.Level(30, 0.025, lag=7),
+    fc.Level(60, 0.05, lag=7, tied=True, later=((20, 0.15),)),
+)
+BANDS = {
+    "a year of minutes": (YEAR, 100_000, 0.965),
+    "a year, noise ten times as wide": (YEAR.for_sensitivity(10), 100_000, 0.965),
+    "no ties": (PLAIN, 10_000, 0.955),
+    "ties and stages": (STAGES, 1_000, 0.955),
+}
+"""Mechanisms, up to which step their totals are looked at, and the largest share in the band."""
+
 
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
@@ -30,6 +61,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--programs", type=int, default=1000, help="by scipy (%(default)s)")
     parser.add_argument("--steps", type=int, default=1_000_000, help="of counters (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (%(default)s)")
+    parser.add_argument("--keys", type=int, default=1000, help="100 totals each (%(default)s)")
     options = parser.parse_args(words)
     started, chance, wrong = time.monotonic(), random.Random(options.seed), 0
     events = 0
@@ -60,8 +92,30 @@ def main(words: list[str] | None = None) -> int:
         mechanism, count = random_design(chance, longest=600, most_levels=5), 20_000
         wrong += not same_every_way(mechanism, count, chance)
         steps += count
-    print(f"{steps} steps, {wrong} wrong, {time.monotonic() - started:.0f} s")
+    print(f"{steps} steps, {wrong} wrong")
+    for name, (mechanism, last, most) in BANDS.items():
+        share, ratio = coverage(mechanism, last, options.keys, seed=options.seed)
+        wrong += not 0.945 <= share <= most
+        print(f"{100 * share:.2f} % within the band, variance {ratio:.3f} of the formula: {name}")
+    print(f"{wrong} wrong, {time.monotonic() - started:.0f} s")
     return 1 if wrong else 0
+
+
+def coverage(
+    mechanism: fc.Blocks, last: int, keys: int, *, seed: int, totals: int = 100
+) -> tuple[float, float]:
+    """The share of live totals within their 95 % bands, after so many random steps up to the
+    ``last`` and for each key, and the ratio of the variance of their noise to the formula's."""
+    counter = fc.Counter(mechanism, shape=(keys,))
+    steps = np.sort(np.random.default_rng(seed).permutation(last)[:totals] + 1)
+    within, squares = [], []
+    for step in steps.tolist():
+        while counter.time < step:
+            part = min(step - counter.time, 10_000)
+            noise = counter.extend(np.zeros((part, keys), dtype=np.int64))[-1]
+        within.append(np.mean(np.abs(noise) <= mechanism.window_interval(0, step)))
+        squares.append(np.mean(noise.astype(float) ** 2) / mechanism.variance(step))
+    return float(np.mean(within)), float(np.mean(squares))
 
 
 def same_every_way(mechanism: fc.Blocks, count: int, chance: random.Random) -> bool:

@@ -232,7 +232,7 @@ MUTANTS = (
     Mutant(
         "loss rounded down",
         "mechanisms/exact_sum.py",
-        "_where(self.low > 0, _next_up(self.high), self.high)",
+        "np.where(self.low > 0, np.nextafter(self.high, np.inf), self.high)",
         "self.high",
         LOSS,
     ),
@@ -516,7 +516,7 @@ MUTANTS = (
     Mutant(
         "a header taken for a backlog",
         "sources/live.py",
-        "no backlog\n            position = max(position, arrival.position)\n",
+        "no backlog\n                self._position = max(self._position, arrival.position)\n",
         "no backlog\n",
         ("tests/neighbours/test_neighbours.py",),
     ),
@@ -742,11 +742,27 @@ MUTANTS = (
         ("tests/service/test_administration.py",),
     ),
     Mutant(
-        "a handler of no route is not noticed",
+        "what is sent before an answer is read",
+        "service/protocol.py",
+        """        if self._is_unanswered():
+            raise OverflowError""",
+        """        if False:
+            raise OverflowError""",
+        ("tests/service/test_connections.py",),
+    ),
+    Mutant(
+        "a live reader that does not read holds a whole frame",
+        "service/live.py",
+        "yield frame[at : at + PIECE_BYTES]",
+        "yield frame if at == 0 else b''",
+        ("tests/service/test_slow_clients.py",),
+    ),
+    Mutant(
+        "a token of one stream opens another",
         "service/routes.py",
-        "if left:",
-        "if False:",
-        ("tests/service/test_openapi.py",),
+        'call.grant.require_stream(call.path_params.get("name"))',
+        "pass",
+        ("tests/service/test_access.py",),
     ),
     # Runs: windows, and plans for persons.
     Mutant(
@@ -774,15 +790,15 @@ MUTANTS = (
     Mutant(
         "a published tick that readers do not see",
         "service/reader_pool.py",
-        "published_tick=max(tick, stream.last_tick or tick)",
-        "published_tick=stream.last_tick",
+        "self._versions[name] = self._versions.get(name, 0) + 1",
+        "pass",
         ("tests/service/test_fairness.py",),
     ),
     Mutant(
-        "a status that has changed otherwise moved on",
+        "keys declared later not read",
         "service/reader_pool.py",
-        "if kept is not None and kept.version == version and _succeeded(kept):",
-        "if kept is not None and _succeeded(kept):",
+        "(before.status.uid, len(before.keys)) == (status.uid, status.width)",
+        "before.status.uid == status.uid",
         ("tests/service/test_fairness.py",),
     ),
     # Sums at their bound.
@@ -846,15 +862,29 @@ MUTANTS = (
     Mutant(
         "a cover that counts blocks twice",
         "mechanisms/views.py",
-        "for first, last in ((low, inner_low), (inner_high, high)):",
-        "for first, last in ((low, inner_low), (inner_low, high)):",
+        "[(everywhere, low, inner_low), (everywhere, inner_high, high)]",
+        "[(everywhere, low, inner_low), (everywhere, inner_low, high)]",
+        ("tests/mechanisms/test_views.py",),
+    ),
+    Mutant(
+        "a difference shared with a key that was declared later",
+        "mechanisms/views.py",
+        "inside & (starts >= self.since) & ~np.isin(ends, gone)",
+        "inside & ~np.isin(ends, gone)",
+        ("tests/mechanisms/test_views.py",),
+    ),
+    Mutant(
+        "the difference of a block that never came out",
+        "mechanisms/views.py",
+        "inside & (starts >= self.since) & ~np.isin(ends, gone)",
+        "inside & (starts >= self.since)",
         ("tests/mechanisms/test_views.py",),
     ),
     Mutant(
         "children drawn again after a saved state",
         BLOCKS,
-        "Ratchet(law, width, None if saved is None else next(saved))",
-        "Ratchet(law, width, None if saved is None else next(saved) and None)",
+        "state = None if saved is None else next(saved)",
+        "state = None if saved is None else next(saved) and None",
         BLOCK_COUNTERS,
     ),
     Mutant(
@@ -865,11 +895,47 @@ MUTANTS = (
         ("tests/noise/test_chain.py",),
     ),
     Mutant(
+        "listed noise that stays",
+        "noise/ratchet.py",
+        "self.next: Callable[[], int] = noises.pop",
+        "self.next: Callable[[], int] = lambda: noises[-1]",
+        ("tests/noise/test_chain.py",),
+    ),
+    Mutant(
+        "noise given to two blocks",
+        "noise/source.py",
+        "del block[-count:]",
+        "del block[: -len(block)]",
+        ("tests/noise/test_chain.py",),
+    ),
+    Mutant(
         "a count that is not carried up",
         BLOCKS,
         "above.open = above.open + count",
         "above.open = above.open",
         BLOCK_COUNTERS,
+    ),
+    Mutant(
+        "budgets of blocks rounded up for a larger unit",
+        "mechanisms/blocks.py",
+        "math.floor(budget * Fraction(factor))",
+        "math.ceil(budget * Fraction(factor))",
+        BLOCK_LOSS,
+    ),
+    # Budgets scaled for a larger unit or an error
+    Mutant(
+        "a larger unit's budgets rounded to the nearest",
+        "mechanisms/base.py",
+        "while divisor > 1 and not _fits(found.schedule, self.schedule, divisor):",
+        "while divisor > 1 and found is self:",
+        ("tests/mechanisms/test_sensitivity.py",),
+    ),
+    Mutant(
+        "an error above the one asked for",
+        "mechanisms/base.py",
+        "mse(horizon, resolution_bits=resolution_bits) <= mse",
+        "mse(horizon, resolution_bits=resolution_bits) <= 1.001 * mse",
+        ("tests/mechanisms/test_error.py",),
     ),
     # Planned block counters
     Mutant(

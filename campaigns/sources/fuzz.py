@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fadecount.errors import FadecountError
-from fadecount.sources import Reason, SourceOptions, SourceReport, read_live
+from fadecount.sources import LiveReading, Reason, SourceOptions, SourceReport
 from fadecount.sources.files import count_stream
 from fadecount.sources.options import Format
 
@@ -118,7 +118,7 @@ def _attempt(
 
 
 def _live(body: bytes, kind: Format, options: SourceOptions) -> None:
-    reading = read_live(
+    reading = LiveReading(
         io.BytesIO(body),
         replace(options, format=kind),
         clock=lambda: 1_800_000_000.0,

@@ -26,33 +26,36 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.counters import Counter
 from fadecount.counters.grid import add_up
 from fadecount.durations import UNITS
 from fadecount.errors import ClockError, ParameterError, bad_parameter
-from fadecount.mechanisms import Mechanism
-from fadecount.mechanisms.noise_law import half_widths
+from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.rounding import shown_loss
 from fadecount.sources import (
+    LiveReading,
     Reading,
     SourceOptions,
     SourceReport,
     TickBatch,
+    live,
     read_file,
     read_frame,
     read_history,
     require_file,
 )
 from fadecount.sources.files import Earlier
+from fadecount.streams.calendar import BlockCalendar, calendar_of
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
+from fadecount.streams.figures import Closed
 from fadecount.streams.forks import StreamLoss
-from fadecount.streams.releases import Monotone, Releases
+from fadecount.streams.machine import count_ticks, new_machine
+from fadecount.streams.published import FiguresInMemory, Published
 
 if TYPE_CHECKING:
     import pandas
     import polars
 
-    from fadecount.streams import Reader, Store, Stream, Windows
+    from fadecount.streams import Reader, Store, Stream
 
     Source: TypeAlias = str | Path | BinaryIO | polars.DataFrame | pandas.DataFrame
 Row = tuple[int, int, int, bytes]
@@ -77,8 +80,8 @@ def run(
     planned_for_persons: bool = False,
     clock: Callable[[], float] = time.time,
 ) -> Run:
-    """Feed a stream from a source. Iterate over the result to run it; each step yields published
-    releases.
+    """Feed a stream from a source. Iterate over the result to run it; each step yields ticks that
+    were closed, with the figures published. ``published`` answers questions about all of them.
 
     ``source`` is the path of a file, an open binary stream (a pipe), or a data frame of polars or
     pandas. It is **history** or **live**:
@@ -180,43 +183,45 @@ def count(
     frame: polars.DataFrame | pandas.DataFrame,
     options: SourceOptions,
     *,
+    per: str | None = None,
     mechanism: Mechanism | None = None,
     store: Store | None = None,
     name: str = "counts",
     start: datetime | None = None,
     until: datetime | None = None,
 ) -> polars.DataFrame | pandas.DataFrame:
-    """A data frame of events (polars or pandas) in, a data frame of releases out: tick, key, value,
-    low, high. For notebooks.
+    """A data frame of events (polars or pandas) in, a data frame of figures out, one row for each
+    slot of the length ``per`` and key: start, end, key, value, low, high, status, partial,
+    published. For notebooks. See :func:`fadecount.streams.export.published_tables` for the default.
 
     Without a ``store`` nothing is kept: counting the same events again publishes new noise, and the
-    losses add up. With one, the stream continues where it stopped, and all its releases are
-    returned.
+    losses add up. With one, the stream continues where it stopped, and everything that it has
+    published is returned.
 
     >>> import fadecount as fc, polars as pl
     >>> visits = pl.DataFrame({"at": ["2026-03-01T10:10", "2026-03-01T10:50", "2026-03-01T12:30"]})
     >>> options = SourceOptions(tick="1h", time="at")
-    >>> fc.count(visits, options, mechanism=fc.Gradual(epsilon=50.0))["value"].to_list()
-    [2, 2, 3]
+    >>> hours = fc.Blocks(fc.Level(1, 20.0), fc.Level(24, 20.0))
+    >>> fc.count(visits, options, per="1h", mechanism=hours)["value"].to_list()
+    [2, 0, 1]
     """
-    from fadecount.streams.export import releases_table, to_frame
+    from fadecount.streams.export import joined_table, published_tables, to_frame
 
     under_way = run(
         frame, options, store=store, name=name, mechanism=mechanism, start=start, until=until
     )
-    pieces = list(under_way)
-    if store is not None:
-        return store.reader().frame(name)
-    ticks = options.ticks
-    table = releases_table(pieces, under_way.stream.keys, ticks)
-    return cast("polars.DataFrame | pandas.DataFrame", to_frame(table, ticks.zone))
+    for _ in under_way:
+        pass
+    tables = published_tables(under_way.published, under_way.stream.keys, per=per)
+    frame = to_frame(joined_table(tables), options.ticks.zone)
+    return cast("polars.DataFrame | pandas.DataFrame", frame)
 
 
 class MemoryStream:
-    """A stream that is kept nowhere: a counter, and the counts of its open tick.
+    """A stream that is kept nowhere: what it counts with, and the counts of its open tick.
 
-    Nothing that it releases can be read again, so nothing has to be committed before it is
-    published. It has no earlier runs: no persons, read positions or releases of them.
+    Nothing that it publishes can be read again, so nothing has to be committed before. It has no
+    earlier runs: no persons, read positions or figures of them.
     """
 
     person_key = None
@@ -226,19 +231,16 @@ class MemoryStream:
     ) -> None:
         self.description, self.keys, self.open_tick = description, keys, open_tick
         self.first_tick = open_tick
-        self._counter = Counter(description.mechanism, shape=(len(keys),))
+        self.steps = 0
+        """How many ticks were closed."""
+        self._machine = new_machine(description.mechanism, len(keys))
         self._counts = np.zeros(len(keys), dtype=np.int64)
         self._persons: dict[Hashable, int] = {}
-        self._released: list[NDArray[np.int64]] = []
-
-    @property
-    def steps(self) -> int:
-        """How many ticks were released."""
-        return self._counter.time
+        self._figures = FiguresInMemory()
 
     @property
     def loss(self) -> StreamLoss:
-        """What has been lost by all that was released."""
+        """What has been lost by all that was published."""
         unit = self.description.unit
         return StreamLoss(
             mechanism=self.description.mechanism,
@@ -247,15 +249,31 @@ class MemoryStream:
             steps=self.steps,
         )
 
+    @property
+    def published(self) -> Published | None:
+        """What was published, for questions about it; None if that is nothing yet."""
+        if self.first_tick is None or not self.steps:
+            return None
+        return Published(
+            description=self.description,
+            keys=self.keys,
+            first_tick=self.first_tick,
+            steps=self.steps,
+            source=self._figures,
+            calendar=self._calendar(),
+        )
+
+    def _calendar(self) -> BlockCalendar | None:
+        mechanism, first = self.description.mechanism, self.first_tick
+        if not isinstance(mechanism, Blocks) or first is None:
+            return None
+        return calendar_of(mechanism, self.description.ticks, first, None).reaching(self.steps)
+
     def earlier(self) -> None:
         """What earlier runs counted in the open tick: nothing."""
 
     def position(self, _source: str) -> None:
         """How far earlier runs have read a source: they have read nothing."""
-
-    def released_before(self, _tick: int) -> Iterator[Releases]:
-        """What earlier runs released: nothing."""
-        return iter(())
 
     def add(self, rows: list[Row], _source: str, _position: bytes) -> int:
         """Count rows in the open tick, and return how many count: the others are beyond the cap of
@@ -270,42 +288,23 @@ class MemoryStream:
         add_up(self._counts, keys, amounts)
         return len(counted)
 
-    def release(self, first_tick: int, inputs: NDArray[np.int64]) -> Iterator[Releases]:
+    def release(self, first_tick: int, inputs: NDArray[np.int64]) -> Iterator[Closed]:
         """Close a tick for each row of ``inputs``, from the open one on; what was added counts in
         the first."""
         if self.first_tick is None:
             self.first_tick = first_tick
         add_up(inputs[0], slice(None), self._counts)
-        before = self.steps
-        values = cast("NDArray[np.int64]", self._counter.extend(inputs))
         self._counts[:] = 0
         self._persons.clear()
-        self._released.append(values)
-        self.open_tick = first_tick + len(values)
-        yield Releases(
-            first_tick=first_tick,
-            values=values,
-            half_widths=half_widths(self.description.mechanism, before + 1, len(values)),
-            released=values,
+        self.steps += len(inputs)
+        self.open_tick = first_tick + len(inputs)
+        public, waiting = count_ticks(
+            self._machine, inputs, first_tick, self.description.ticks, self._calendar()
         )
-
-    def windows(self, *, per: str, since: int, nonnegative: bool) -> Windows:
-        """The counts of windows of time in everything that was released: see
-        :meth:`Reader.windows <fadecount.streams.Reader.windows>`."""
-        from fadecount.streams.windows import WindowCalendar, no_windows, window_ticks, windows_of
-
-        ticks, mechanism, width = self.description.ticks, self.description.mechanism, len(self.keys)
-        calendar = WindowCalendar(per=per, zone=ticks.zone)
-        first, shown = self.first_tick, self.steps - mechanism.schedule.delay
-        assert first is None or since == first
-        if first is None or shown <= 0:
-            return no_windows(width)
-        edges, at, partial = window_ticks(ticks, calendar, first, first + shown - 1)
-        steps = np.where(at > first, at - first + mechanism.schedule.delay, 0)
-        totals = np.concatenate([np.zeros((1, width), dtype=np.int64), *self._released])[steps]
-        widths = np.full(len(steps), width, dtype=np.int64)
-        windows = windows_of(mechanism, edges, partial, steps, totals, widths)
-        return windows.nonnegative() if nonnegative else windows
+        for rows in [*public, *(rows for _, rows in waiting)]:
+            self._figures.add(rows)
+        last = first_tick + len(inputs) - 1
+        yield Closed(first_tick=first_tick, last_tick=last, figures=tuple(public))
 
 
 class StoredStream:
@@ -348,10 +347,6 @@ class StoredStream:
         """How far earlier runs have read a source, as :meth:`add` was told."""
         return self._stream.position(source)
 
-    def released_before(self, tick: int) -> Iterator[Releases]:
-        """Everything that was released before a tick."""
-        return self._reader.releases(self._name, until=tick)
-
     def add(self, rows: list[Row], source: str, position: bytes) -> int:
         """Count rows in the open tick, together with how far their source has been read. Return
         how many count: the others are beyond the cap of their person."""
@@ -367,23 +362,22 @@ class StoredStream:
         keys, amounts = (np.array([row[at] for row in rows], dtype=np.int64) for at in (1, 2))
         return self._stream.add_rows(keys, amounts, [row[3] for row in rows], position=where)
 
-    def release(self, first_tick: int, inputs: NDArray[np.int64]) -> Iterator[Releases]:
+    def release(self, first_tick: int, inputs: NDArray[np.int64]) -> Iterator[Closed]:
         """Close a tick for each row of ``inputs``, from the open one on; what was added counts in
         the first."""
-        for chunk in self._stream.release(first_tick, inputs, noted=self._noted):
-            since, until = chunk.first_tick, chunk.last_tick + 1
-            yield from self._reader.releases(self._name, since=since, until=until)
+        yield from self._stream.release(first_tick, inputs, noted=self._noted)
         self._noted = None if self._noted is None else 0
 
-    def windows(self, *, per: str, since: int, nonnegative: bool) -> Windows:
-        """The counts of windows of time in what was released from tick ``since`` on."""
-        return self._reader.windows(self._name, per=per, since=since, nonnegative=nonnegative)
+    @property
+    def published(self) -> Published | None:
+        """What was published, for questions about it; None if that is nothing yet."""
+        return self._reader.stream(self._name)
 
 
 RunStream = MemoryStream | StoredStream
 
 
-class Run(Iterator[Releases]):
+class Run(Iterator[Closed]):
     """A run in progress: iterate over it. What it yields is published and, with a store,
     committed."""
 
@@ -395,7 +389,7 @@ class Run(Iterator[Releases]):
     def __init__(self, options: SourceOptions, stream: RunStream) -> None:
         self.options, self.stream = options, stream
         self._releases = self._published()
-        self._stopped = self._viewed = False
+        self._stopped = False
 
     @property
     def report(self) -> SourceReport:
@@ -413,27 +407,10 @@ class Run(Iterator[Releases]):
         """The ticks that will be released, if they are known."""
         return None
 
-    def check_windows(self, per: str) -> None:
-        """Refuse windows that are not made of whole ticks, before anything is released."""
-        from fadecount.streams.windows import WindowCalendar, window_ticks
-
-        ticks = self.options.ticks
-        calendar = WindowCalendar(per=per, zone=ticks.zone)
-        if self._range:
-            window_ticks(ticks, calendar, self._range[0], self._range[-1])
-
-    def windows(self, *, per: str, since: int, nonnegative: bool = False) -> Windows:
-        """The counts of windows of time in what was released from tick ``since`` on."""
-        return self.stream.windows(per=per, since=since, nonnegative=nonnegative)
-
-    def seen_through(self, view: Monotone, piece: Releases) -> NDArray[np.int64]:
-        """The values of the next piece through a view. The view first takes everything released
-        before this run."""
-        if not self._viewed:
-            for earlier in self.stream.released_before(piece.first_tick):
-                view.through(earlier.values)
-        self._viewed = True
-        return view.through(piece.values)
+    @property
+    def published(self) -> Published | None:
+        """What the stream has published, by this run and before; None if that is nothing yet."""
+        return self.stream.published
 
     def stop(self) -> None:
         """End the run between two ticks; everything up to there is published."""
@@ -451,11 +428,11 @@ class Run(Iterator[Releases]):
             f"{month} after a month, {year} after a year"
         )
 
-    def __next__(self) -> Releases:
+    def __next__(self) -> Closed:
         return next(self._releases)
 
     @abstractmethod
-    def _published(self) -> Iterator[Releases]:
+    def _published(self) -> Iterator[Closed]:
         """Release the ticks one chunk after the other; between two chunks the run may be
         stopped."""
 
@@ -499,7 +476,7 @@ class _HistoryRun(Run):
             )
         return range(first, end)
 
-    def _published(self) -> Iterator[Releases]:
+    def _published(self) -> Iterator[Closed]:
         """The ticks in transactions of one size, independent of where the events are."""
         events, width = self._counts, len(self.stream.keys)
         size, wanted = max(1, CELLS // width), self._range or range(0)
@@ -529,8 +506,6 @@ class _LiveRun(Run):
         *,
         finish: bool,
     ) -> None:
-        from fadecount.sources.live import GrowingFile, read_live
-
         super().__init__(options, stream)
         self._clock, self._finish = clock, finish
         path = Path(source) if isinstance(source, str | Path) else None
@@ -538,8 +513,8 @@ class _LiveRun(Run):
         self._waiting: dict[int, list[Row]] = {}
         self._unstored = False
         self._position = self._restore()
-        self._file = None if path is None else GrowingFile(path, options, self._position)
-        self._reading = read_live(
+        self._file = None if path is None else live.GrowingFile(path, options, self._position)
+        self._reading = LiveReading(
             self._file or cast(BinaryIO, source),
             options,
             clock=clock,
@@ -549,14 +524,14 @@ class _LiveRun(Run):
             source="standard input" if path is None else self._source,
         )
 
-    def _published(self) -> Iterator[Releases]:
+    def _published(self) -> Iterator[Closed]:
         try:
             yield from self._arriving()
         finally:
             if self._file is not None:
                 self._file.close()
 
-    def _arriving(self) -> Iterator[Releases]:
+    def _arriving(self) -> Iterator[Closed]:
         end = self.options.end_tick
         for batch in self._reading:
             self._check_clock()
@@ -585,7 +560,7 @@ class _LiveRun(Run):
         if reading.state is ClockState.AHEAD and self.stream.loss.steps:
             raise ClockError(reading.text)
 
-    def _pass_to(self, target: int, position: int) -> Iterator[Releases]:
+    def _pass_to(self, target: int, position: int) -> Iterator[Closed]:
         """Store the events of the open tick, and close ticks up to ``target``.
 
         Each tick has its own transaction, whether events wait for it or not, so the grouping of
@@ -628,9 +603,7 @@ class _LiveRun(Run):
 
 
 def _history(
-    source: Source,
-    options: SourceOptions,
-    earlier: Earlier | None = None,
+    source: Source, options: SourceOptions, earlier: Earlier | None = None
 ) -> Reading[TickBatch]:
     if isinstance(source, str | Path):
         return read_file(source, options, earlier=earlier)

@@ -113,7 +113,7 @@ def test_a_plan_holds_for_its_tick_only(tmp_path: Path, capsys: pytest.CaptureFi
         "--state",
         str(tmp_path / "state"),
     ]
-    for words in (["curve"], ["compare", "--window", "1d", "--epsilon-current", "1"], run):
+    for words in (["curve"], ["compare", "--window", "1d"], run):
         capsys.readouterr()
         assert main([*words, "--plan", plan, "--tick", "1m"]) == 1
         assert capsys.readouterr().err.startswith(
@@ -147,12 +147,12 @@ def test_someone_certain_and_someone_under_gaussian_noise(
 ) -> None:
     assert main(["curve", "--epsilon", "4", "--tick", "1h", "--visits", "1/tick"]) == 0
     assert "becomes over 99.9 % sure by now" in " ".join(capsys.readouterr().out.split())
-    planned = ["plan", "--tick", "1d", "--horizon", "1y", "--loss", "1y=1", "--visits", "1/week"]
-    assert main([*planned, "--for", "30d", "--delta", "1e-9", "--option", "3"]) == 0
+    plan = tmp_path / "plan.json"
+    plan.write_text(fc.Gaussian.gradual(30.0).to_json())
+    words = ["curve", "--plan", str(plan), "--tick", "1d", "--visits", "1/week", "--for", "30d"]
+    assert main(words) == 0
     words_said = " ".join(capsys.readouterr().out.split())
     assert "except with a chance of 1e-09" in words_said and "odds" not in words_said
-    assert main([*planned, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["plan"]["someone"]["visits"] == "1/week"
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,8 @@ __all__ = ["folder"]
 
 EXAMPLES = {
     ("audit",): ["--epsilon", "1", "--ages", "0", "--samples", "5000"],
-    ("compare",): ["--window", "7", "--epsilon-current", "1"],
+    ("compare",): ["--window", "7", "--epsilon", "1"],
     ("curve",): ["--plan", "designed.json", "--until", "100"],
-    ("doctor",): ["--state", "state"],
     ("paper",): ["--out", "paper", "--only", "table1"],
     ("plan",): ["--horizon", "1000", "--loss", "1000=3"],
     ("streams", "list"): ["--state", "state"],

@@ -146,10 +146,7 @@ def test_options_are_taken_by_their_full_names_only(capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize(
     ("package", "extra", "words"),
-    [
-        ("uvicorn", "service", ["serve"]),
-        ("matplotlib", "plots", ["paper", "--out", "out"]),
-    ],
+    [("uvicorn", "service", ["serve"]), ("matplotlib", "plots", ["paper", "--out", "out"])],
 )
 def test_a_missing_extra_is_one_line(package: str, extra: str, words: list[str]) -> None:
     code = (
@@ -160,3 +157,22 @@ def test_a_missing_extra_is_one_line(package: str, extra: str, words: list[str])
     assert (done.returncode, done.stdout) == (FAILED, "")
     assert done.stderr.count("\n") == 1
     assert f"[{extra}]" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("epsilon must be > 0, got 0; take 1", "--epsilon must be > 0, got 0; take 1"),
+        ("tick_seconds must be 1; or so", "--tick must be 1; or so"),
+        (
+            "persons must be few; give per_person=3, or",
+            "persons must be few; give --per-person 3, or",
+        ),
+        ("a must be Gradual(epsilon=1); b", "a must be Gradual(epsilon=1); b"),
+        ("nothing of this; x=3", "nothing of this; x=3"),
+    ],
+)
+def test_parameters_of_the_library_are_shown_as_options(message: str, shown: str) -> None:
+    words = ["run", "x.csv", "--tick", "1h"]
+    parser = build_parser(words).parse_args(words).parser
+    assert program._named_option(message, parser) == shown

@@ -479,8 +479,7 @@ def test_amounts_and_persons_make_the_noise_wider_and_the_loss_hold(
 
 
 @pytest.mark.parametrize(
-    ("noise", "rows"),
-    [(["--epsilon", "200"], 1), (["--plan", "gaussian.json"], 2)],
+    ("noise", "rows"), [(["--epsilon", "200"], 1), (["--plan", "gaussian.json"], 2)]
 )
 def test_a_person_under_several_keys(
     folder: Path, noise: list[str], rows: int, capsys: pytest.CaptureFixture[str]
@@ -507,12 +506,9 @@ def test_a_person_under_several_keys(
     said = capsys.readouterr().err
     assert f"{'1 event' if rows == 1 else '2 events'} in each of at most 2 keys: at most" in said
     if rows == 1:
-        assert [int(row["value"]) for row in read(folder / "one.csv")[-4:]] == [
-            3,
-            3,
-            0,
-            0,
-        ], "there is next to no noise"
+        assert [int(row["value"]) for row in read(folder / "one.csv")[-4:]] == [3, 3, 0, 0], (
+            "there is next to no noise"
+        )
     assert main([*words, "--keys-per-person", "3", "--output", "two.csv"]) == 1
     assert "protected unit must be one person within a tick" in capsys.readouterr().err
     assert main(["streams", "show", "touched", "--state", "state", "--json"]) == 0
@@ -537,20 +533,6 @@ def test_start_and_until_do_not_depend_on_the_events(folder: Path) -> None:
     assert main(["run", "first.csv", *STORED, *words]) == 0
     ticks = [row["start"] for row in read(folder / "one.csv")[::3]]
     assert (ticks[0], ticks[-1], len(ticks)) == ("2026-02-28T22:00:00Z", "2026-03-01T13:00:00Z", 16)
-
-
-def test_the_monotone_view_goes_on_from_the_earlier_run(folder: Path) -> None:
-    noisy = [word if word != "4" else "0.05" for word in STORED]
-    assert main(["run", "first.csv", *noisy, "--monotone", "--output", "one.csv"]) == 0
-    assert main(["run", "second.csv", *noisy, "--monotone", "--output", "two.csv"]) == 0
-    values = [
-        int(row["value"])
-        for name in ("one.csv", "two.csv")
-        for row in read(folder / name)
-        if row["key"] == "home"
-    ]
-    assert values == sorted(values)
-    assert values[0] >= 0
 
 
 def test_parquet_output(folder: Path) -> None:
@@ -578,7 +560,6 @@ def test_parquet_output(folder: Path) -> None:
         (["first.csv", "--person", "who", "--keys-per-person", "0"], "--keys-per-person must be"),
         (["first.csv", "--output", "first.csv"], "another file than the input"),
         (["-"], "--format must be csv or jsonl for a pipe"),
-        (["first.csv", "--monotone", "0"], "--monotone must be"),
         (["first.csv", "--start", "soon"], "--start must be"),
         (["first.csv", "--name", "a/b"], "stream name must be"),
         (["first.csv", "--zone", "Mars"], "must be"),
@@ -603,7 +584,6 @@ def test_mistakes_are_one_line(
         "--until tomorrow",
         "--until 9999-12-31",
         "--per 60000y",
-        "--monotone -3",
         "--output no/one.csv",
         "--output one.xls",
         "--output first.csv",

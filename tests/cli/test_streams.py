@@ -13,7 +13,7 @@ import pytest
 import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.streams import Description, FileFence, Reader, SQLiteStore, Ticks
-from tests.cli.test_run import KEYED, STORED, folder
+from tests.cli.test_run import KEYED, STORED, folder, read
 
 __all__ = ["folder"]
 
@@ -111,7 +111,7 @@ def test_export_of_a_range(stored: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1:] == (stored / "one.csv").read_text().splitlines()[1 + 9 : 1 + 15]
-    assert main([*words, "--monotone", "5", "--output", "part.jsonl"]) == 0
+    assert main([*words, "--output", "part.jsonl"]) == 0
     assert len((stored / "part.jsonl").read_text().splitlines()) == 6
     until = ["--until", "2026-03-01T05:00"]
     assert (
@@ -322,3 +322,20 @@ def test_releases_ahead_of_the_clock_make_events_older(
     assert main(["streams", "curve", "doors", *place]) == 0
     losses = {row["age"]: row["loss"] for row in json.loads(capsys.readouterr().out)}
     assert losses[0] >= mechanism.loss(4) > mechanism.loss(0) and losses[24] >= mechanism.loss(28)
+
+
+def test_the_monotone_view_of_an_export_never_falls(folder: Path) -> None:
+    noisy = [word if word != "4" else "0.05" for word in STORED]
+    for name in ("first", "second"):
+        assert main(["run", f"{name}.csv", *noisy, "--output", f"{name}-out.csv"]) == 0
+    words = ["streams", "export", "pages", "--state", "state", "--monotone"]
+    assert main([*words, "--output", "view.csv"]) == 0
+    values = [int(row["value"]) for row in read(folder / "view.csv") if row["key"] == "home"]
+    released = [
+        int(row["value"])
+        for name in ("first", "second")
+        for row in read(folder / f"{name}-out.csv")
+        if row["key"] == "home"
+    ]
+    assert len(values) == len(released) and released != sorted(released)
+    assert values == sorted(values) and values[0] >= 0

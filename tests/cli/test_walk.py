@@ -7,16 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 
-LARGEST = 40
+LARGEST = 31
 
-# Only functions: the bodies of modules and classes are not the way of an event.
+# Only functions with a source: the bodies of modules and classes are not the way of an event, nor
+# is what makes a dataclass.
 PROGRAM = """
 import inspect, sys, threading
 from fadecount.cli.main import main
 seen = {}
 def watch(frame, event, _):
     name = frame.f_globals.get("__name__", "")
-    function = frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    code = frame.f_code
+    function = code.co_flags & inspect.CO_OPTIMIZED and code.co_filename != "<string>"
     if event == "call" and name.startswith("fadecount.") and function:
         seen.setdefault(name)
 threading.setprofile(watch)

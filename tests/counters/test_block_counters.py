@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from campaigns.blocks.__main__ import BANDS, coverage
 from numpy.typing import NDArray
 
 import fadecount as fc
@@ -43,6 +44,8 @@ SMALL = fc.Blocks(
     fc.Level(60, 0.5, lag=7, tied=True, later=((20, 1.5),)),
 )
 KEYS = 40_000
+SIGMAS = 6.2
+"""As rare as one decision in ``tests.false_alarm``."""
 
 
 class GivenNoise(NamedNoise):
@@ -96,8 +99,7 @@ class TestDefinition:
             assert outputs.tolist() == totals
             assert seen == figures
             assert counter.time == steps
-            by_key = {(level, end, stage): value for level, _, end, stage, value in figures}
-            assert mechanism.view(0, steps).value(by_key, mechanism.calendar) == totals[-1]
+            assert mechanism.view(0, steps).value(map(Figure._make, figures)) == totals[-1]
 
     def test_keys_are_counters_of_their_own(self) -> None:
         chance = random.Random(52)
@@ -208,13 +210,17 @@ class TestSystemNoise:
             check_ties(SMALL, values, steps)
             keys = range(1) if width is None else range(min(width, 3))
             for key in keys:
-                own = {
-                    name: int(value if width is None else value[key])
-                    for name, value in values.items()
-                }
+                own = [
+                    each if width is None else each._replace(value=int(each.value[key]))
+                    for each in figures
+                ]
                 for step in chance.sample(range(1, steps + 1), 25):
-                    public = {n: v for n, v in own.items() if published_at(SMALL, *n) <= step}
-                    total = SMALL.view(0, step).value(public, SMALL.calendar)
+                    public = [
+                        each
+                        for each in own
+                        if published_at(SMALL, each.level, each.end, each.stage) <= step
+                    ]
+                    total = SMALL.view(0, step).value(public)
                     assert total == (outputs[step - 1] if width is None else outputs[step - 1, key])
 
     def test_a_saved_state_in_the_middle_of_every_block(self) -> None:
@@ -249,7 +255,7 @@ class TestSystemNoise:
             # a mean of 40,000 products: its deviation is below 1.3 % of the spread; 6.5 of them
             assert np.all(np.abs(covariances - expected) < 0.085 * spread)
             # shares are rounded half up: a mean that is higher by up to 1/4 for each tied group
-            biases = np.array([SMALL.view(0, step).roundings / 4 for step in seen])
+            biases = np.array([SMALL.view(0, step).views.roundings[0] / 4 for step in seen])
             error = 6.5 * np.sqrt(np.diag(expected) / KEYS)
             means = rows.mean(axis=1)
             assert np.all(means > -error) and np.all(means < biases + error)
@@ -276,6 +282,15 @@ class TestSystemNoise:
                 assert np.var(figure.value) == pytest.approx(true, rel=0.08)
                 for wrong in (2 / 3, 3 / 2):
                     assert abs(np.var(figure.value) / variance_of(budget * wrong, 0) - 1) > 0.2
+
+    @pytest.mark.parametrize("name", BANDS)
+    def test_bands_hold_the_truth_as_often_as_they_say(self, name: str) -> None:
+        """A short version of ``python -m campaigns.blocks``; two totals of a key have noise in
+        common, so that half of them would tell as much."""
+        mechanism, last, most = BANDS[name]
+        share, _ = coverage(mechanism, min(last, 5000), keys=400, seed=5, totals=50)
+        slack = SIGMAS * math.sqrt(0.95 * 0.05 / 10_000)
+        assert 0.95 - slack <= share <= most - 0.005 + slack
 
     def test_real_inputs(self) -> None:
         counter = fc.Counter(SMALL, resolution_bits=4)
@@ -354,9 +369,10 @@ class TestStates:
             {"ratchets": ()},
             {"ratchets": ratchets[:1]},
             {"ratchets": (*ratchets, ratchets[0])},
-            {"ratchets": (ratchets[0][:31], ratchets[1])},
+            {"ratchets": (ratchets[0][:-1], ratchets[1])},
             {"ratchets": (ratchets[0] + b"x", ratchets[1])},
-            {"ratchets": (ratchets[0] + bytes(8 * 16), ratchets[1])},
+            {"ratchets": (ratchets[0] + bytes(8), ratchets[1])},
+            {"ratchets": (ratchets[0][8:], ratchets[1])},
             {"tails": tails[:-1]},
             {"tails": [row | 1 << 62 for row in tails]},
             {"time": 12},
@@ -378,15 +394,32 @@ class TestStates:
 
     def test_used_noises_leave_no_trace(self) -> None:
         """The state after a child has begun gives the noises of later ones only."""
-        counter = fc.Counter(SMALL)
+        counter = fc.Counter(fc.Blocks(fc.Level(1, 0.5), fc.Level(100, 0.5, tied=True)))
         counter.extend([0] * 37)
         assert isinstance(counter, BlockCounter)
-        children = counter._levels[4].children
+        children = counter._levels[1].children
         assert isinstance(children, Ratchet)
         before = children.state
         counter.extend([0] * 30)
         assert before[:32] not in counter.save()
         assert before[:32].hex().encode() not in counter.save()
+
+    @pytest.mark.parametrize("name", ["step", "extend"])
+    def test_a_list_holds_the_noises_to_come_alone(self, name: str) -> None:
+        """With a scale of 10**12, no two noises are alike."""
+        mechanism = fc.Blocks(fc.Level(1, 1e-6), fc.Level(20, 1e-6, tied=True))
+        counter = fc.Counter(mechanism, resolution_bits=20)
+        to_come: list[int] = []
+        for step in range(60):
+            counter.step(0.0) if name == "step" else counter.extend([0.0])
+            noise = next(each.value for each in counter.figures() if each[0::3] == (0, 0))
+            assert not to_come or int(noise * 2**20) == to_come.pop()
+            saved = SavedState.from_bytes(counter.save()).parts.ratchets
+            assert len(saved) == (step % 20 < 19)
+            listed = np.frombuffer(b"".join(saved), dtype="<i8").tolist()
+            assert listed == to_come or (step % 20 == 0 and len(listed) == 19)
+            assert int(noise * 2**20) not in listed
+            to_come = listed
 
 
 class TestBadInput:

@@ -27,7 +27,13 @@ FRACTIONS = fc.Gaussian(
     sigma=3.0, half_lives=(100.5, 7, 2.5, 0.75), weights=(0, 0.01, 0.1, 0.3, 0.59)
 )
 KEPT = fc.Gaussian(sigma=3.0, half_lives=(2,), weights=(0.5, 0.5))
-MECHANISMS = [YEAR, FRACTIONS, KEPT, fc.Gaussian.gradual(13.5), fc.Gaussian.bounded(2.0)]
+MECHANISMS = [
+    YEAR,
+    FRACTIONS,
+    KEPT,
+    fc.Gaussian.gradual(13.5),
+    fc.Gaussian.gradual(2.0, growth=-0.6),
+]
 
 
 class Waves:

@@ -42,7 +42,7 @@ EXAMPLES: dict[str, list[fc.Mechanism]] = {
             sigma=3.0, half_lives=(50, 2.5, 0.75), weights=(0.0, 0.1, 0.3, 0.6), delta=1e-6, delay=7
         ),
         fc.Gaussian.gradual(4.0, growth=0.5),
-        fc.Gaussian.bounded(2.0, delay=1),
+        fc.Gaussian.gradual(2.0, growth=-0.6, delay=1),
     ],
 }
 """By kind. A new mechanism is tested by everything below as soon as it has an example here."""
@@ -84,27 +84,6 @@ ROUNDS: dict[str, fc.Mechanism] = {
     )
 }
 """Rounds of every length, with a carry cheaper and dearer than the nodes of the tree."""
-
-CALIBRATIONS: dict[str, list[dict[str, object]]] = {
-    "gradual": [
-        {"exponent": 1.0},
-        {"exponent": 2.0, "delay": 7},
-        {"exponent": 0.0},
-    ],
-    "designed": [
-        {},
-        {"budgets": (1.0, INF, 0.3), "delay": 2},
-    ],
-    "linear": [{}],
-    "refresh": [{"window": 12}, {"window": 31, "ratio": 0.2}, {"window": 1000}],
-    "binary": [{}],
-    "gaussian": [
-        {},
-        {"growth": 1.0, "delay": 2},
-        {"half_lives": (20, 1), "weights": (0.01, 0.29, 0.7)},
-    ],
-}
-"""Ways to call ``for_mse`` of each kind."""
 
 _NO_NUMBER = (
     math.nan,

@@ -18,7 +18,7 @@ import pytest
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import Loss
-from fadecount.mechanisms.blocks import _mean_frontier, _mean_square_part
+from fadecount.mechanisms.blocks import mean_frontier, mean_square_part
 from fadecount.mechanisms.noise_law import variance_of
 from tests.mechanisms.block_oracles import (
     chain_law,
@@ -52,9 +52,9 @@ READABLE = fc.Blocks(
 class TestGoldenNumbers:
     def test_means_over_a_horizon(self) -> None:
         for length, lag, horizon, mean in GOLDEN["mean_frontier"]:
-            assert float(_mean_frontier(length, lag, horizon)) == pytest.approx(mean, rel=1e-13)
+            assert float(mean_frontier(length, lag, horizon)) == pytest.approx(mean, rel=1e-13)
         for length, finest, lag, horizon, mean in GOLDEN["mean_square_part"]:
-            part = float(_mean_square_part(length, finest, lag, horizon))
+            part = float(mean_square_part(length, finest, lag, horizon))
             assert part == pytest.approx(mean, rel=1e-13)
 
     @pytest.mark.parametrize("name", ["first", "staged"])

@@ -100,7 +100,7 @@ def test_other_constructions_lose_less_as_docs_planning_states() -> None:
     baseline = refresh_with_error_of(fading, window=24, horizon=8760)
     assert fc.crossing_age(baseline, fading) == 0
     share = 10 * baseline.epsilon_past / baseline.epsilon_current
-    other = fc.Refresh.for_mse(mse, horizon=8760, window=24, ratio=share)
+    other = fc.Refresh(24, 1.0, share).for_mse(mse, horizon=8760)
     assert other.loss(24) == pytest.approx(0.275, abs=0.001) and 0.5 <= fading.loss(
         24
     ) < baseline.loss(24)

@@ -4,7 +4,6 @@ noise."""
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +11,8 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from tests.counters.scripted import delay_of, names_in_use
-from tests.mechanisms.examples import CALIBRATIONS, SLOTTED
-from tests.mechanisms.test_every_mechanism import kinds, refuse, scaled
+from tests.mechanisms.examples import ALL, SLOTTED
+from tests.mechanisms.test_every_mechanism import refuse
 
 BETA = 0.01
 TARGET = 400.0
@@ -69,45 +68,49 @@ class TestErrorOfEveryMechanism:
             )
 
 
-CALLS = [(kind, options) for kind, calls in CALIBRATIONS.items() for options in calls]
+BLOCKS = fc.Blocks(
+    fc.Level(1, 0.25),
+    fc.Level(6, 0.3, lag=2),
+    fc.Level(24, 0.2, lag=2, tied=True, later=((50, 0.5),)),
+)
 
 
-@pytest.mark.parametrize(("kind", "options"), CALLS)
+@pytest.mark.parametrize("mechanism", [*ALL, BLOCKS], ids=repr)
 @pytest.mark.parametrize("bits", [0, 10, math.inf])
-def test_calibration_meets_the_error_and_is_tight(
-    kind: str, options: dict[str, Any], bits: float
-) -> None:
-    one = kinds()[kind].for_mse(TARGET, horizon=HORIZON, resolution_bits=bits, **options)  # type: ignore[attr-defined]
+def test_calibration_meets_the_error_and_is_tight(mechanism: fc.Mechanism, bits: float) -> None:
+    one = mechanism.for_mse(TARGET, horizon=HORIZON, resolution_bits=bits)
     assert one.mse(HORIZON, resolution_bits=bits) <= TARGET
-    assert scaled(one, 1 - 1e-9).mse(HORIZON, resolution_bits=bits) > TARGET
+    less = 1e-4 if mechanism is BLOCKS else 1e-9  # budgets of blocks are whole millionths
+    assert one.scaled(1 - less).mse(HORIZON, resolution_bits=bits) > TARGET
+    ratio = one.loss(100) / mechanism.loss(100)
+    if not isinstance(mechanism, fc.Gaussian):
+        assert one.loss(0) == pytest.approx(ratio * mechanism.loss(0), rel=1e-4)
 
 
-@pytest.mark.parametrize(("kind", "options"), CALLS)
-def test_calibration_refuses_what_cannot_be(kind: str, options: dict[str, Any]) -> None:
-    call: Any = kinds()[kind].for_mse  # type: ignore[attr-defined]
+@pytest.mark.parametrize("mechanism", [*ALL, BLOCKS], ids=repr)
+def test_calibration_refuses_what_cannot_be(mechanism: fc.Mechanism) -> None:
     for bad in (0, -1.0, math.nan, math.inf, True, "9", None):
-        refuse("mse", lambda bad=bad: call(bad, horizon=HORIZON, **options))
+        refuse("mse", lambda bad=bad: mechanism.for_mse(bad, horizon=HORIZON))
     for bad in (0, -5, 1.5, True, None, "9"):
-        refuse("horizon", lambda bad=bad: call(TARGET, horizon=bad, **options))
-    refuse("mse", lambda: call(1e-29, horizon=HORIZON, resolution_bits=math.inf, **options))
+        refuse("horizon", lambda bad=bad: mechanism.for_mse(TARGET, horizon=bad))
+    refuse("mse", lambda: mechanism.for_mse(1e-29, horizon=HORIZON, resolution_bits=math.inf))
 
 
 def test_calibration_where_noise_can_vanish() -> None:
     """A discrete variable of a large budget is 0 nearly always, far below what continuous noise
     would need."""
-    tiny = fc.Gradual.for_mse(1e-7, horizon=100, exponent=1.0)
+    shape = fc.Gradual(1.0)
+    tiny = shape.for_mse(1e-7, horizon=100)
     assert tiny.mse(100) <= 1e-7
-    assert (
-        tiny.epsilon
-        < 0.01
-        * fc.Gradual.for_mse(1e-7, horizon=100, exponent=1.0, resolution_bits=math.inf).epsilon
-    )
-    refuse("mse", lambda: fc.Linear.for_mse(1e29, horizon=100))
+    continuous = shape.for_mse(1e-7, horizon=100, resolution_bits=math.inf)
+    assert tiny.epsilon < 0.01 * continuous.epsilon
+    refuse("mse", lambda: fc.Linear(1.0).for_mse(1e29, horizon=100))
 
 
 def test_calibration_within_the_delay() -> None:
-    refuse("horizon", lambda: fc.Gradual.for_mse(10, horizon=5, delay=5))
-    refuse("ratio", lambda: fc.Refresh.for_mse(10, horizon=50, window=5, ratio=0))
+    refuse("horizon", lambda: fc.Gradual(1.0, delay=5).for_mse(10, horizon=5))
+    refuse("horizon", lambda: fc.Gaussian.gradual(1.0, delay=10).for_mse(100.0, horizon=10))
+    refuse("horizon", lambda: fc.Blocks(fc.Level(6, 0.3, lag=2)).for_mse(TARGET, horizon=7))
 
 
 def test_a_budget_so_large_that_noise_vanishes() -> None:

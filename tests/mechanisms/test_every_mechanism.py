@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fadecount as fc
-from tests.mechanisms.examples import ALL, BAD_FIELDS, CALIBRATIONS, EXAMPLES
+from tests.mechanisms.examples import ALL, BAD_FIELDS, EXAMPLES
 
 AGES = np.unique(
     np.concatenate([np.arange(300), np.random.default_rng(3).integers(0, 10**18, 200)])
@@ -48,9 +48,6 @@ def test_every_kind_has_examples() -> None:
     for kind in kinds():
         assert EXAMPLES.get(kind), (
             f"add an example of {kind!r} to EXAMPLES in tests/mechanisms/examples.py"
-        )
-        assert CALIBRATIONS.get(kind), (
-            f"add a call of for_mse of {kind!r} to CALIBRATIONS in tests/mechanisms/examples.py"
         )
         assert all(one.kind == kind for one in EXAMPLES[kind])
     assert EXAMPLES.keys() == kinds().keys()

@@ -177,7 +177,7 @@ COUPLED = [
     fc.Gaussian(sigma=3.0, half_lives=(50, 2.5, 0.75), weights=(0.0, 0.1, 0.3, 0.6)),
     fc.Gaussian(sigma=0.5, half_lives=(2,), weights=(0.5, 0.5)),
     fc.Gaussian.gradual(13.5),
-    fc.Gaussian.bounded(2.0),
+    fc.Gaussian.gradual(2.0, growth=-0.6),
     fc.Gaussian(sigma=2.0**20, half_lives=(1000, 1), weights=(0.001, 0.1, 0.899)),
     fc.Gaussian(sigma=1.0, half_lives=(1 << 28, 1), weights=(0.0, 0.5, 0.5)),
     fc.Gaussian(
@@ -447,15 +447,14 @@ def test_ready_made_ones() -> None:
     assert math.sqrt(balanced.mse(10**6)) == pytest.approx(math.sqrt(1000), rel=0.01)
     assert fc.Gaussian.gradual(5.0, horizon=1).half_lives == (1,)
     assert fc.Gaussian.gradual(5.0, horizon=2**60 - 1).half_lives[0] == 16**10
-    bounded = fc.Gaussian.bounded(20.0)
+    bounded = fc.Gaussian.gradual(20.0, growth=-0.6)
     assert float(bounded.mu(10**8)) < 1.5 * float(bounded.mu(0))
     assert bounded.weights[0] > 0.0
-    refuse("growth", lambda: fc.Gaussian.gradual(5.0, growth=-0.6))
-    refuse("growth", lambda: fc.Gaussian.bounded(5.0, growth=0.0))
+    assert fc.Gaussian.gradual(20.0, growth=-0.5).weights[0] == 0.0
+    refuse("growth", lambda: fc.Gaussian.gradual(5.0, growth=-4.1))
+    refuse("growth", lambda: fc.Gaussian.gradual(5.0, growth=4.1))
     refuse("horizon", lambda: fc.Gaussian.gradual(5.0, horizon=0))
-    refuse("weights", lambda: fc.Gaussian.for_mse(100.0, horizon=10, half_lives=(1,)))
-    refuse("mse", lambda: fc.Gaussian.for_mse(0.05, horizon=10))
-    refuse("horizon", lambda: fc.Gaussian.for_mse(100.0, horizon=10, delay=10))
+    refuse("mse", lambda: fc.Gaussian.gradual(1.0).for_mse(0.05, horizon=10))
     refuse(
         "sigma", lambda: fc.Gaussian(sigma=2.0**32, half_lives=(1 << 40, 1), weights=(0, 0.5, 0.5))
     )

@@ -143,7 +143,7 @@ def publish(program: Program, acts: tuple[Act, ...], folder: Path) -> Published:
         if not act.own:
             moments.append((act.at, stream.status.published_tick, stream.keys))
     reader = store.reader()
-    pieces = list(reader.releases("s"))
+    pieces = list(reader.totals("s"))
     keys = tuple(reader.keys("s"))
     values = {
         piece.first_tick + at: tuple(row)

@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
 
 from fadecount.errors import FadecountError
 from fadecount.runs import run
 from fadecount.sources import SourceOptions, live
-from fadecount.sources.rows import numbered_lines
+from fadecount.sources.rows import Reason, numbered_lines
 from fadecount.streams import FileFence, SQLiteStore
 from tests.neighbours.files import as_csv, as_jsonl
 from tests.neighbours.harness import Published, Row, Scene
@@ -81,14 +82,15 @@ class SimulatedQueue:
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation
-        self.listen: tuple[object, ...] = ()
-        self._lines: Iterator[tuple[int, object]] | None = None
+        self.reading: live.LiveReading | None = None
+        self._lines: Iterator[tuple[int, bytes | Reason]] | None = None
 
     def get(self, timeout: float) -> object:
-        simulation = self._simulation
-        stream, options, clock, _ = self.listen
+        simulation, reading = self._simulation, self.reading
+        assert reading is not None
+        stream = reading._stream
         if self._lines is None:
-            self._lines = numbered_lines(stream, options.max_line_bytes)  # type: ignore[arg-type, attr-defined]
+            self._lines = numbered_lines(stream, reading._options.max_line_bytes)
         end = min(simulation.now + timeout, simulation.killed_at)
         while not _readable(simulation, stream):
             if simulation.next_arrival() <= end:
@@ -99,7 +101,7 @@ class SimulatedQueue:
                     raise Killed
                 raise queue.Empty
         _, line = next(self._lines)
-        return live._Arrival(line, clock(), getattr(stream, "position", 0))  # type: ignore[arg-type, operator]
+        return live._Arrival(line, reading._clock(), getattr(stream, "position", 0))
 
 
 def _readable(simulation: Simulation, stream: object) -> bool:
@@ -154,7 +156,7 @@ def publish(kind: str, scene: Scene, folder: Path) -> Published:
         )
     with SQLiteStore(folder / "state" / "streams.db", fence=FileFence(folder / "fence")) as store:
         reader = store.reader()
-        found = list(reader.releases("s"))
+        found = list(reader.totals("s"))
         keys = tuple(reader.keys("s"))
     return Published(
         keys=keys,
@@ -175,8 +177,8 @@ def _simulated(simulation: Simulation) -> Iterator[None]:
     class Thread:
         """Remembers what the listening thread would read; the queue reads it."""
 
-        def __init__(self, *, target: object, args: tuple[object, ...], daemon: bool) -> None:
-            waiting.listen = args
+        def __init__(self, *, target: Any, daemon: bool) -> None:
+            waiting.reading = target.__self__
 
         def start(self) -> None:
             pass

@@ -19,6 +19,7 @@ from fadecount.noise import (
     Difference,
     DiscreteLaplace,
     KeyedNoise,
+    Listed,
     Named,
     Ratchet,
     SystemNoise,
@@ -177,6 +178,27 @@ class TestRatchet:
                 Ratchet(law, None, state)
         with pytest.raises(ValueError):
             Ratchet(law, 2, bytes(40))
+
+    def test_a_list_is_used_up(self) -> None:
+        listed = Listed(SystemNoise().several(DiscreteLaplace(1e9), 40))
+        total, start = listed.total(40), listed.state
+        noises = [listed.next() for _ in range(30)]
+        again = Listed.of(listed.state, 10)
+        rest = [listed.next() for _ in range(10)]
+        assert sum(noises + rest) == total
+        assert [again.next() for _ in range(10)] == rest
+        assert len({*noises, *rest}) == 40
+        assert (len(start), listed.state) == (320, b"")
+        for count in (39, 41):
+            with pytest.raises(ValueError):
+                Listed.of(start, count)
+
+    def test_no_noise_is_given_twice(self) -> None:
+        source, law = SystemNoise(), DiscreteLaplace(1e9)
+        draws = [noise for _ in range(100) for noise in source.several(law, 60)]
+        draws += source.several(law, 3000)
+        draws += [source.one(law, 0, 0, 1) for _ in range(1000)]
+        assert len(set(draws)) > 9900  # of 10,000; chance makes two alike now and then
 
     def test_named_noises_come_again(self) -> None:
         source = KeyedNoise.derive(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fadecount.paper.figures import FIGURES, PaperFigure, _drawn
+from fadecount.paper.figures import FIGURES, PaperFigure, drawn
 from fadecount.paper.table import LONG, SHORT, rows
 
 
@@ -80,10 +80,9 @@ def test_what_figures_3_and_4b_say(figures: dict[str, PaperFigure]) -> None:
         assert np.all(lost < np.asarray(row.computed.loss(ages)))
 
 
-@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "phone"])
-def test_legends_and_marks_have_room(figures: dict[str, PaperFigure], narrow: bool) -> None:
+def test_legends_and_marks_have_room(figures: dict[str, PaperFigure]) -> None:
     for name, figure in figures.items():
-        picture = _drawn(figure, "" if narrow else figure.title, narrow=narrow)
+        picture = drawn(figure, figure.title)
         picture.draw_without_rendering()
         renderer = picture.canvas.get_renderer()  # type: ignore[attr-defined]
         axes = picture.axes[0]

@@ -10,13 +10,7 @@ import pytest
 
 import fadecount as fc
 from fadecount.paper.measured import BETA, Measured, Trial, delayed, run, start, trials
-from fadecount.paper.report import (
-    corollary_rows,
-    measured_records,
-    measured_rows,
-    measured_section,
-    page,
-)
+from fadecount.paper.report import measured_section, page
 from fadecount.paper.table import LONG, SHORT, TABLE, rows
 
 FALSE_ALARM = 1e-9
@@ -83,11 +77,11 @@ def test_the_report_shows_what_was_measured() -> None:
     found = [trial for trial in trials(20) if trial.row.horizon == SHORT]
     with ThreadPoolExecutor(1) as pool:
         results = start(pool, found, lambda _: None)()
-    assert len(measured_rows(results)) == 1 + 9
-    assert len(corollary_rows(results)) == 1 + 3
-    assert {len(line) for line in measured_records(results)} == {14}
-    text = page([measured_section(results)])
-    assert all(f"{each.mse:.1f}" in text for each in results if not each.trial.delay)
+    section = measured_section(results)
+    assert len(section.table) == 1 + 9 + 3
+    assert {len(line) for line in section.table} == {12}
+    text = page([section])
+    assert all(f"{each.mse:,.1f}" in text for each in results if not each.trial.delay)
     for each in results:
         assert 0 <= each.lower_bound <= each.kept_by_two_thirds
         assert each.upper_bound <= each.corollary or each.trial.row.exponent is None

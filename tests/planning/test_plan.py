@@ -13,7 +13,6 @@ import pytest
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.planning import plan_json, published_figures, save_plan
-from fadecount.planning.certify import scaled
 from tests.planning.oracles import limit_at
 
 YEAR = 525_600
@@ -104,11 +103,11 @@ def test_both_given_options_that_keep_both_come_first_and_lose_no_more_than_they
     for option in missing:
         factor = float(option.reason.split("needs ")[1].split(" times")[0])
         assert (
-            scaled(option.mechanism, factor * 1.01).max_error_bound(YEAR, 0.01, largest_input=0)
+            option.mechanism.scaled(factor * 1.01).max_error_bound(YEAR, 0.01, largest_input=0)
             <= 500
         )
         assert (
-            scaled(option.mechanism, factor * 0.99).max_error_bound(YEAR, 0.01, largest_input=0)
+            option.mechanism.scaled(factor * 0.99).max_error_bound(YEAR, 0.01, largest_input=0)
             > 500
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,9 +14,16 @@ from matplotlib.figure import Figure
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.plots import Curve, draw_curves, draw_releases, new_figure, save_figure, svg_text
+from fadecount.plots import (
+    Curve,
+    draw_curves,
+    draw_panels,
+    draw_releases,
+    new_figure,
+    save_figure,
+    svg_text,
+)
 from fadecount.plots.figure import COLOURS, KINDS, MARKS
-from fadecount.plots.releases import Panel, draw_panels
 
 
 def drawn(horizon: int = 10**6, tick_seconds: float | None = None, width: float = 7.2) -> Figure:
@@ -129,12 +136,16 @@ def test_pyplot_is_never_imported() -> None:
 @pytest.mark.parametrize("hours", [2, 30, 47, 60, 72, 100, 24 * 45, 24 * 365, 24 * 700])
 def test_any_span_of_time_has_marks(tmp_path: Path, hours: int) -> None:
     """matplotlib warns where its list of distances has none that fits; a warning fails a test."""
-    times = [datetime(2026, 3, 1, tzinfo=UTC) + timedelta(hours=each) for each in (0, hours)]
-    counts = np.array([1, 2])
-    panels = [
-        Panel(key=str(key), times=times, values=counts, low=counts - 1, high=counts + 1)
-        for key in range(4)
-    ]
+    start = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp())
+    keys = ["a", "b", "c", "d"]
+    counts = np.repeat([1, 2], len(keys))
+    table = {
+        "start": np.repeat([start, start + 3600 * hours], len(keys)),
+        "key": np.tile(np.array(keys, dtype=object), 2),
+        "value": counts,
+        "low": counts - 1,
+        "high": counts + 1,
+    }
     figure = new_figure()
-    draw_panels(figure, panels, bars=False)
+    draw_panels(figure, table, keys, bars=False)
     save_figure(figure, tmp_path / "panels.svg")

@@ -13,14 +13,7 @@ from typing import Any
 import pytest
 
 from fadecount.errors import InputError, ParameterError
-from fadecount.sources import (
-    GrowingFile,
-    LiveBatch,
-    Reading,
-    Reason,
-    SourceOptions,
-    read_live,
-)
+from fadecount.sources import GrowingFile, LiveBatch, LiveReading, Reading, Reason, SourceOptions
 
 NOON = 1_700_000_000 // 60 * 60
 FIRST = NOON // 60
@@ -49,7 +42,7 @@ def reading_of(
     lines: Iterable[tuple[float, str]], chosen: SourceOptions, **more: Any
 ) -> Reading[LiveBatch]:
     pipe = Pipe(lines)
-    return read_live(pipe, chosen, clock=pipe.clock, **more)
+    return LiveReading(pipe, chosen, clock=pipe.clock, **more)
 
 
 def totals(reading: Reading[LiveBatch]) -> dict[tuple[int, int], int]:
@@ -153,7 +146,7 @@ def test_ticks_pass_while_the_pipe_is_silent() -> None:
     inward, outward = os.pipe()
     now = float(NOON)
     with os.fdopen(inward, "rb") as stream, os.fdopen(outward, "wb", buffering=0) as writer:
-        reading = read_live(
+        reading = LiveReading(
             stream, options(key="key", keys=("a",), format="csv"), clock=lambda: now
         )
         writer.write(b"key\na\na\n")
@@ -186,7 +179,7 @@ def test_an_empty_pipe_has_no_events(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["parquet", None])
 def test_the_format_of_a_pipe_is_said_not_guessed(kind: str | None) -> None:
     with pytest.raises(ParameterError, match="format must be csv or jsonl for a pipe"):
-        read_live(io.BytesIO(), options(format=kind))
+        LiveReading(io.BytesIO(), options(format=kind))
 
 
 def read_some(
@@ -194,7 +187,7 @@ def read_some(
 ) -> tuple[dict[tuple[int, int], int], int]:
     """Follow a file until so many rows were read; their counts, and the position behind them."""
     lines = GrowingFile(path, chosen, position)
-    reading = read_live(lines, chosen, backlog=lines.size, **more)
+    reading = LiveReading(lines, chosen, backlog=lines.size, **more)
     sums: dict[tuple[int, int], int] = {}
     for batch in reading:
         for tick, key, count, _ in batch.rows:
@@ -244,7 +237,7 @@ def test_a_source_that_fails_in_any_way_is_reported(error: Exception) -> None:
         def readline(self, size: int | None = -1, /) -> bytes:
             raise error
 
-    reading = read_live(Failing([]), options(), clock=lambda: NOON)
+    reading = LiveReading(Failing([]), options(), clock=lambda: NOON)
     with pytest.raises(InputError, match=f"cannot be read: {type(error).__name__}") as caught:
         list(reading)
     assert "kanarie7" not in str(caught.value)

@@ -245,12 +245,9 @@ def test_what_earlier_runs_counted_of_a_person_under_keys_is_part_of_the_limit(
             for batch in batches
             for each in zip(batch.ticks, batch.keys, batch.counts, strict=True)
         ]
-        assert found == [
-            (0, 0, 1),
-            (0, 1, 2),
-            (0, 2, 2),
-            (1, 1, 2),
-        ], "ann: one more of a, two of c, none of b; bob: two of b"
+        assert found == [(0, 0, 1), (0, 1, 2), (0, 2, 2), (1, 1, 2)], (
+            "ann: one more of a, two of c, none of b; bob: two of b"
+        )
 
 
 @pytest.mark.parametrize("line", ["[1]", "{", '{"time": NaN}', "[" * 5000, '"time"', "\ufeff{}"])

@@ -79,7 +79,7 @@ def _half_width(mechanism: fc.Mechanism, step: int) -> int:
         return max(
             0, math.ceil(mechanism.error_bound(step, 0.05, largest_input=0) - 1.0)
         )  # the bound has half a count more
-    return quantile_of(mechanism.schedule.budgets_in_use(step), 0.05)
+    return quantile_of(mechanism.schedule.budgets_in_use(int(mechanism.shown(step))), 0.05)
 
 
 def test_a_repeated_micro_batch_releases_the_same_even_if_its_own_events_change() -> None:

@@ -19,7 +19,7 @@ from fadecount.mechanisms.gaussian_law import epsilon_at
 
 LONGEST_AGE = 255
 POSITIONS = 64
-LONGEST_BLOCK = 2048
+LONGEST_BLOCK = 4096
 """Longer blocks are not attacked: every run would have to count through one of them."""
 _RUNS_AT_ONCE = 50_000
 

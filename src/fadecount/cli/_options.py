@@ -6,43 +6,56 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Any
 
 from fadecount.durations import UNITS, parse_duration
 from fadecount.errors import ParameterError, bad_parameter
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from fadecount.mechanisms import Mechanism
     from fadecount.planning import Person
     from fadecount.sources import SourceOptions
-    from fadecount.streams import Monotone, Reader, Store
+    from fadecount.streams import Reader, Store
 
 GIVEN = ("plan", "epsilon", "exponent", "delay")
 """The options that give a mechanism."""
 
 
 def add_options(
-    parser: argparse._ActionsContainer, *options: tuple[str, str | None, str, Any]
+    parser: argparse._ActionsContainer,
+    *options: tuple[str, str | None, str, Any],
+    required: bool = False,
 ) -> None:
     """Add options, each of which is a name, what stands for its value, what it means, and its type
-    (``bool`` for a flag without a value), its choices, or its default."""
+    (``bool`` for a flag without a value, ``list`` for one that may be repeated), its choices, or
+    its default."""
     for name, metavar, text, kind in options:
         settings: dict[str, Any] = {"default": kind, "type": type(kind)}
         if kind is bool:
             settings = {"action": "store_true"}
+        elif kind is list:
+            settings = {"action": "append", "default": []}
         elif isinstance(kind, tuple):
             settings = {"choices": kind}
         elif isinstance(kind, type):
             settings = {"type": kind}
         if metavar is not None:
             settings["metavar"] = metavar
+        if required:
+            settings["required"] = True
         parser.add_argument(name, help=text, **settings)
 
 
 JSON_OPTION = ("--json", None, "print the result as JSON", bool)
+TICK_OPTION = (
+    "--tick",
+    "LENGTH",
+    "length of one step, such as 1m or 1d: ages are then durations too",
+    str,
+)
 
 
 def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
@@ -83,8 +96,9 @@ def _option(name: str) -> str:
 def add_event_options(parser: argparse.ArgumentParser) -> None:
     """How events are read; :func:`source_options` reads these options."""
     group = parser.add_argument_group("events")
-    text = "length of a tick: 1m, 1h, 1d, ..."
-    group.add_argument("--tick", required=True, metavar="LENGTH", help=text)
+    add_options(
+        group, ("--tick", "LENGTH", "length of a tick: 1m, 1h, 1d, ...", str), required=True
+    )
     time = "a file needs it; without it, rows of a pipe count as they arrive"
     text = "count undeclared keys under this one (other)"
     group.add_argument("--other", nargs="?", const="other", metavar="NAME", help=text)
@@ -132,20 +146,17 @@ def source_options(arguments: argparse.Namespace) -> SourceOptions:
 
 
 def _keys(arguments: argparse.Namespace) -> tuple[str, ...]:
-    if arguments.keys is not None and arguments.keys_file is not None:
-        raise ParameterError("--keys and --keys-file cannot both be given; choose one")
-    names: list[str] = []
-    if arguments.keys is not None:
-        names = [name.strip() for name in arguments.keys.split(",")]
+    names = [] if arguments.keys is None else arguments.keys.split(",")
     if arguments.keys_file is not None:
+        if names:
+            raise ParameterError("--keys must be left out with --keys-file; choose one of them")
         try:
             names = Path(arguments.keys_file).read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not UTF-8 text"
-            raise bad_parameter(
-                "--keys-file", arguments.keys_file, "a readable text file", reason
-            ) from None
-    names = [name.rstrip("\r") for name in names if name.strip()]
+            remedy = getattr(error, "strerror", None) or "it is not UTF-8"
+            file = arguments.keys_file
+            raise bad_parameter("--keys-file", file, "a readable text file", remedy) from None
+    names = [name.strip(" " if arguments.keys else "\r") for name in names if name.strip()]
     if arguments.other is not None and arguments.other not in names:
         names.append(arguments.other)
     return tuple(names)
@@ -160,70 +171,43 @@ def _per_person(text: str | None) -> int:
 
 def parse_time(text: str, zone: str, *, name: str) -> datetime:
     """Return a time; without an offset it is in the given zone."""
+    from datetime import datetime
+    from zoneinfo import ZoneInfo
+
     try:
         moment = datetime.fromisoformat(text)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))
-        if not 6 < moment.year < 9987:
-            raise ValueError("no ticks")
     except ValueError:
-        raise bad_parameter(
-            name,
-            text,
-            "a time in ISO 8601, in the years 7 to 9986",
-            "such as 2026-03-01T10:00 or 2026-03-01T10:00:00+01:00",
-        ) from None
-    return moment
+        moment = datetime.min
+    if not 6 < moment.year < 9987:
+        bound = "a time in ISO 8601, in the years 7 to 9986"
+        raise bad_parameter(name, text, bound, "such as 2026-03-01T10:00 or 2026-03-01T10:00+01:00")
+    return moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(zone))
 
 
 _OLDEST = 1 << 60
-PERIODS = {
-    "second": "1s",
-    "minute": "1m",
-    "hour": "1h",
-    "day": "1d",
-    "week": "1w",
+_PERIODS = {"second": "1s", "minute": "1m", "hour": "1h", "day": "1d", "week": "1w"} | {
     "month": "1mo",
     "year": "1y",
 }
-
-
-def add_tick_option(parser: argparse.ArgumentParser) -> None:
-    text = "length of one step, such as 1m or 1d: ages are then in human time too"
-    parser.add_argument("--tick", metavar="DURATION", help=text)
 
 
 def tick_seconds_from(arguments: argparse.Namespace) -> int | None:
     return None if arguments.tick is None else parse_duration(arguments.tick, name="--tick")
 
 
-def steps_from(
-    text: str,
-    tick_seconds: int | None,
-    *,
-    name: str,
-    minimum: int = 0,
-    rounding: Literal["up", "down"] = "down",
-) -> int:
-    """A number of steps: written as one, or (with a tick) as a duration, which is rounded to whole
-    steps.
-
-    ``rounding="down"`` is for ages to look up and for windows: it needs at least one whole step.
-    ``rounding="up"`` is for limits: a limit at a later age is the stricter one.
-    """
+def steps_from(text: str, tick_seconds: int | None, *, name: str, minimum: int = 0) -> int:
+    """A number of steps: written as one, or (with a tick) as a duration, which is cut to whole
+    steps and has at least one."""
     if text.strip().isascii() and text.strip().isdigit():
         steps = int(text)
     elif tick_seconds is None:
-        raise bad_parameter(
-            name, text, "a number of steps", "give --tick to use durations such as 1d"
-        )
+        remedy = "give --tick to use durations such as 1d"
+        raise bad_parameter(name, text, "a number of steps", remedy)
     else:
-        seconds = parse_duration(text, name=name)
-        steps = seconds // tick_seconds if rounding == "down" else -(-seconds // tick_seconds)
-        minimum = max(minimum, 1)
+        steps, minimum = parse_duration(text, name=name) // tick_seconds, max(minimum, 1)
     if not minimum <= steps < _OLDEST:
-        raise bad_parameter(
-            name, text, f"from {minimum} to 2**60 - 1 steps", "a step is as long as --tick says"
-        )
+        bound = f"from {minimum} to 2**60 - 1 steps"
+        raise bad_parameter(name, text, bound, "a step is as long as --tick says")
     return steps
 
 
@@ -239,14 +223,13 @@ def person_from(text: str | None, tick_seconds: int | None, *, name: str) -> Per
         return None
     events, slash, period = (part.strip() for part in text.partition("/"))
     if not events.isdecimal() or len(events) > 18 or (slash and not period):
-        raise bad_parameter(
-            name, text, "a number of events, or such a number per time", "such as 24 or 24/day"
-        )
+        bound = "a number of events, or such a number per time"
+        raise bad_parameter(name, text, bound, "such as 24 or 24/day")
     if not slash:
         return Person(events=int(events))
     if period == "tick":
         return Person(events=int(events), per_step=True)
-    written = PERIODS.get(period, period)
+    written = _PERIODS.get(period, period)
     if tick_seconds is None or written.isdecimal():
         return Person(events=int(events), steps=steps_from(written, tick_seconds, name=name))
     seconds = parse_duration(written, name=name)
@@ -260,81 +243,21 @@ def default_horizon(tick_seconds: int | None) -> int:
     )
 
 
-MOST_VISITS = 1_000_000
-
-
 def add_visit_options(parser: argparse._ActionsContainer, text: str) -> None:
-    """``--visits 1/day --for 30d``; :func:`visits_from` reads them."""
+    """``--visits 1/day --for 30d``; :func:`~fadecount.cli._output.visits_loss` reads them."""
     text = f"someone who comes so often, such as 1/day: {text}"
-    parser.add_argument("--visits", metavar="N/TIME", help=text)
+    add_options(parser, ("--visits", "N/TIME", text, str))
     text = "with --visits: for so long (30d)"
     parser.add_argument("--for", dest="span", metavar="LENGTH", default="30d", help=text)
 
 
-def visits_from(
-    arguments: argparse.Namespace, tick_seconds: int | None
-) -> tuple[int, int, int, int]:
-    """Return the visits as at most so many events, in every so many steps, for so many steps, of
-    so many seconds."""
-    if tick_seconds is None:
-        raise ParameterError("--tick must be given with --visits; visits are a matter of days")
-    person = person_from(arguments.visits, tick_seconds, name="--visits")
-    length = steps_from(arguments.span, tick_seconds, name="--for", minimum=1, rounding="up")
-    assert person is not None
-    every = 1 if person.per_step else person.steps or length
-    if person.events * -(-length // every) > MOST_VISITS:
-        raise bad_parameter(
-            "--visits",
-            arguments.visits,
-            f"at most {MOST_VISITS:,} visits in all",
-            "choose fewer, or a shorter --for",
-        )
-    return person.events, every, length, tick_seconds
-
-
-def add_monotone_option(parser: argparse._ActionsContainer) -> None:
-    text = (
-        "a view that never falls (and, with N, never rises by more than N in a tick), computed"
-        " from the releases alone"
-    )
-    parser.add_argument("--monotone", nargs="?", const="", metavar="N", help=text)
-
-
-def add_window_options(parser: argparse._ActionsContainer) -> None:
-    text = "counts of windows instead of totals: 1h, 1d, 1w, 1mo, ... (may be negative: noise is)"
-    add_options(
-        parser,
-        ("--per", "LENGTH", text, str),
-        ("--nonnegative", None, "with --per: the nearest view without negative windows", bool),
-    )
-
-
-def check_window_options(arguments: argparse.Namespace) -> None:
-    """Refuse options that do not go together."""
-    if arguments.nonnegative and arguments.per is None:
-        raise ParameterError("--per must be given with --nonnegative; a total has --monotone")
-    if arguments.per is not None and getattr(arguments, "monotone", None) is not None:
-        raise ParameterError("--monotone is no option of --per; windows have --nonnegative")
-
-
-def monotone_view(largest_step: str) -> Monotone:
-    from fadecount.streams.releases import Monotone
-
-    if not largest_step:
-        return Monotone()
-    if not largest_step.isdecimal() or not 0 < int(largest_step) < 1 << 40:
-        raise bad_parameter(
-            "--monotone",
-            largest_step,
-            "a positive whole number, or left out",
-            "it bounds the rise in one tick",
-        )
-    return Monotone(largest_step=int(largest_step))
+def add_per_option(parser: argparse._ActionsContainer) -> None:
+    """``--per``: the slots that figures are about."""
+    text = "figures per 1h, 1d, 1w, 1mo, ..., or total (default: days of blocks, else totals)"
+    add_options(parser, ("--per", "LENGTH", text, str))
 
 
 FILE_NAME = "streams.db"
-
-
 STATE_DEFAULT = "FADECOUNT_STATE, else ~/.local/share/fadecount"
 """Where every command looks for a store that is not named, except a run: see
 :func:`place_store`."""

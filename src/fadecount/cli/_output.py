@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from fadecount.cli._options import visits_from
-from fadecount.durations import UNITS, format_duration
+from fadecount.cli._options import person_from
+from fadecount.durations import UNITS, format_duration, parse_duration
+from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import shown_chance, shown_factor, shown_loss
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from fadecount.streams import StreamLoss, Unit
 
 _AGES = (UNITS["m"], UNITS["h"], UNITS["d"], UNITS["w"], UNITS["mo"], UNITS["y"], 10 * UNITS["y"])
+
+
+MOST_VISITS = 1_000_000
 
 
 def json_text(value: object) -> str:
@@ -87,14 +91,21 @@ def visits_loss(
     """
     from fadecount.streams.unit import ONE_EVENT
 
-    events, every, length, tick = visits_from(arguments, tick_seconds)
-    seen = length if released is None else min(length, released)
+    if tick_seconds is None:
+        raise ParameterError("--tick must be given with --visits; visits are a matter of days")
+    person = person_from(arguments.visits, tick_seconds, name="--visits")
+    length = -(-parse_duration(arguments.span, name="--for") // tick_seconds)
+    assert person is not None
+    every = 1 if person.per_step else person.steps or length
+    if person.events * -(-length // every) > MOST_VISITS:
+        bound, remedy = f"at most {MOST_VISITS:,} visits in all", "choose fewer, or a shorter --for"
+        raise bad_parameter("--visits", arguments.visits, bound, remedy)
     now, later = (
         stream.of_person(
-            events,
-            every=every * tick,
-            during=seen * tick,
-            tick_seconds=tick,
+            person.events,
+            every=every * tick_seconds,
+            during=(length if released is None else min(length, released)) * tick_seconds,
+            tick_seconds=tick_seconds,
             later=seconds,
             unit=unit or ONE_EVENT,
             due=due,
@@ -106,7 +117,9 @@ def visits_loss(
         "for": arguments.span,
         "loss_now": now.epsilon,
         "loss_in_a_year": later.epsilon,
-        "sentence": _sentence(stream.mechanism, arguments.visits, length * tick, now, later),
+        "sentence": _sentence(
+            stream.mechanism, arguments.visits, length * tick_seconds, now, later
+        ),
     }
 
 

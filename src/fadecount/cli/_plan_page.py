@@ -7,7 +7,6 @@ library's. The page shares style sheets, fonts and charts with the service's pag
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import math
@@ -24,7 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.cli.plan import wishes_from
+from fadecount.cli._options import person_from
 from fadecount.counters import Counter
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import FadecountError
@@ -32,7 +31,6 @@ from fadecount.mechanisms import (
     Blocks,
     ListedFigures,
     Mechanism,
-    publishes_running_totals,
     views_of,
 )
 from fadecount.mechanisms.noise_law import window_half_widths
@@ -161,18 +159,15 @@ def answer_to(query: str) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def _planned(query: tuple[tuple[str, str], ...]) -> Plan:
     given = dict(query)
-    tick = parse_duration(given.get("tick", "1m"), name="--tick")
-    options = argparse.Namespace(
+    tick = parse_duration(given.get("tick", "1m"), name="tick")
+    limits = [pair.partition(":") for pair in given.get("losses", "").split(",") if pair]
+    return plan(
+        {age: float(loss) for age, _, loss in limits} or None,
+        tick=tick,
         horizon=given.get("horizon"),
-        loss=[pair.replace(":", "=") for pair in given.get("losses", "").split(",") if pair],
+        person=person_from(given.get("person"), tick, name="person"),
         delta=float(given["delta"]) if "delta" in given else None,
-        per_person=given.get("person"),
-        keys_per_person=1,
-        mean_error=None,
-        max_error=None,
-        delay=None,
     )
-    return plan(**wishes_from(options, tick), tick=tick)
 
 
 def _window(tick: int) -> int:
@@ -203,7 +198,6 @@ def _option(option: Option, horizon: int, window: int) -> dict[str, Any]:
         "window_error": math.sqrt(sum(variances) / len(variances)),
         "window_margin": margin,
         "final_loss": shown_loss(option.curve[-1][1]),
-        "stream": publishes_running_totals(mechanism),
     }
 
 

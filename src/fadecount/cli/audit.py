@@ -15,7 +15,6 @@ examples:
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 from typing import Any
 
@@ -44,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
     from fadecount.audit import audit
     from fadecount.mechanisms import read_mechanism
 
@@ -67,20 +68,13 @@ def run(arguments: argparse.Namespace) -> int:
         _plot(arguments.plot, findings, mechanism.kind)
     refuted = any(finding.refuted for finding in findings)
     if arguments.json:
-        shown = [
-            {**dataclasses.asdict(finding), "refuted": finding.refuted} for finding in findings
-        ]
-        claim = json.loads(mechanism.to_json())
-        print(
-            json_text(
-                {
-                    "mechanism": claim,
-                    "false_alarm": arguments.false_alarm,
-                    "refuted": refuted,
-                    "findings": shown,
-                }
-            )
-        )
+        about = {
+            "mechanism": json.loads(mechanism.to_json()),
+            "false_alarm": arguments.false_alarm,
+            "refuted": refuted,
+            "findings": [{**asdict(one), "refuted": one.refuted} for one in findings],
+        }
+        print(json_text(about))
     else:
         _print(mechanism, findings, arguments.samples, arguments.false_alarm)
     return 1 if refuted else 0

@@ -18,17 +18,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fadecount.cli._options import FILE_NAME, add_store_options, place_store
+from fadecount.cli._options import FILE_NAME, add_options, add_store_options, place_store
 from fadecount.errors import ParameterError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the backup; it must not exist")
-    parser.add_argument(
-        "--check",
-        action="store_true",
-        help="make nothing: read the backup that is there, and check it",
-    )
+    check = "make nothing: read the backup that is there, and check it"
+    add_options(parser, ("--check", None, check, bool))
     add_store_options(parser)
 
 

@@ -1,19 +1,16 @@
-"""Compare refreshing a privacy budget with letting privacy fade, at the same error.
+"""Compare letting privacy fade with refreshing a privacy budget, at the same error.
 
 Give the fading counter (--plan or --epsilon): the rival refreshes its budget
 every day, or as --window says, and has the same mean squared error over the
-horizon. Or give the refresh that you run (--epsilon-current): then a fading
-counter gets its error. The refresh is the paper's baseline: a binary tree in
-each period, and the sum of all earlier periods published again in every
-period, so the losses of the periods add up. Other ways to refresh can lose
-less. The last lines say in words which of these two loses less, and from
-which age on.
+horizon. The refresh is the paper's baseline: a binary tree in each period, and
+the sum of all earlier periods published again in every period, so the losses
+of the periods add up. Other ways to refresh can lose less. The last lines say
+in words which of these two loses less, and from which age on.
 
 examples:
   fadecount compare --tick 1h --epsilon 0.1
   fadecount compare --tick 1m --plan plan.json --window 1w --plot both.svg
-  fadecount compare --window 1d --tick 1m --epsilon-current 1 --epsilon-past 0.1
-  fadecount compare --window 127 --epsilon-current 0.74 --exponent 2 --json
+  fadecount compare --window 127 --epsilon 0.1 --exponent 2 --json
 """
 
 from __future__ import annotations
@@ -25,13 +22,15 @@ import textwrap
 import fadecount as fc
 from fadecount.cli._options import (
     JSON_OPTION,
+    TICK_OPTION,
+    add_mechanism_options,
     add_options,
-    add_tick_option,
     default_horizon,
+    mechanism_from,
     steps_from,
     tick_seconds_from,
 )
-from fadecount.cli._output import age_name, json_text, lines_of, shown_ages
+from fadecount.cli._output import age_name, exception_of, json_text, lines_of, shown_ages
 from fadecount.durations import UNITS
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import rounded_up, shown_loss
@@ -43,24 +42,12 @@ could not be read."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     window = "time between two refreshes: 1d, 1w, 1mo, 1y (default: 1d), or steps"
-    past = "budget for all earlier rounds (default: what loses least by the horizon)"
     horizon = "steps over which the errors are equal (default: a year, or 10^6 steps)"
-    add_options(parser, ("--window", "W", window, str))
-    add_options(
-        parser.add_argument_group("the fading counter, if it is given"),
-        ("--plan", "FILE", "the fading mechanism from a JSON file", str),
-        ("--epsilon", "E", "gradual expiration with this loss at first", float),
-        ("--exponent", "K", "how fast the fading loss grows (default: 1)", 1.0),
-        ("--delay", "STEPS", "steps by which the fading outputs lag (default: 0)", 0),
-    )
-    add_options(
-        parser.add_argument_group("the refresh, if it is given"),
-        ("--epsilon-current", "E", "budget of the running round", float),
-        ("--epsilon-past", "E", past, float),
-    )
-    add_tick_option(parser)
+    add_mechanism_options(parser)
     add_options(
         parser,
+        TICK_OPTION,
+        ("--window", "W", window, str),
         ("--horizon", "N", horizon, str),
         ("--plot", "FILE", "draw both curves as .png, .svg or .pdf", str),
         JSON_OPTION,
@@ -68,54 +55,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.mechanisms.comparison import what_refreshing_is
+    from fadecount.mechanisms import refresh_with_error_of
 
     tick = tick_seconds_from(arguments)
+    fading = mechanism_from(arguments, tick_seconds=tick)
     window = _window(arguments, tick)
     horizon = _horizon(arguments, tick, window)
-    refresh, fading = _both(arguments, tick, window, horizon)
-    mse, crossing = refresh.mse(horizon), fc.crossing_age(refresh, fading)
+    refresh = refresh_with_error_of(fading, window=window, horizon=horizon)
+    crossing = fc.crossing_age(refresh, fading)
     if arguments.plot:
-        _plot(arguments, refresh, fading, horizon, tick)
-    found = [(age, refresh.loss(age), fading.loss(age)) for age in shown_ages(horizon, tick)]
+        _plot(arguments.plot, refresh, fading, horizon, tick)
+    losses = [(age, refresh.loss(age), fading.loss(age)) for age in shown_ages(horizon, tick)]
     verdict = _verdict(refresh, fading, crossing, horizon, tick)
-    if isinstance(fading, fc.Gaussian):
-        verdict += (
-            f" Each fading loss holds except with a chance of {fading.delta:g}; refreshing has no"
-            " such exception."
-        )
-    after = age_name(horizon, tick) if tick else f"{horizon:,} steps"
-    least = f"its budget split to lose least after {after}"
-    split = least if arguments.epsilon_past is None else "its budget split as given"
-    verdict += f" {what_refreshing_is(split)}"
     if arguments.json:
-        losses = [
-            {"age": age, "seconds": age * tick if tick else None, "refresh": ours, "fading": new}
-            for age, ours, new in found
-        ]
         about = {
             "refresh": json.loads(refresh.to_json()),
             "fading": json.loads(fading.to_json()),
             "horizon": horizon,
+            "mse": refresh.mse(horizon),
+            "fading_mse": fading.mse(horizon),
+            "crossing_age": crossing,
+            "sentence": verdict,
+            "losses": [
+                {"age": age, "seconds": age * tick if tick else None, "refresh": old, "fading": new}
+                for age, old, new in losses
+            ],
         }
-        errors = {"mse": mse, "fading_mse": fading.mse(horizon)}
-        print(
-            json_text(
-                {**about, **errors, "crossing_age": crossing, "sentence": verdict, "losses": losses}
-            )
-        )
+        print(json_text(about))
         return 0
     table = [["age (steps)", "age", "refreshing loses", "fading loses"]]
     table += [
-        [f"{age:,}", age_name(age, tick), rounded_up(ours, 4), rounded_up(new, 4)]
-        for age, ours, new in found
+        [f"{age:,}", age_name(age, tick), rounded_up(old, 4), rounded_up(new, 4)]
+        for age, old, new in losses
     ]
-    print(f"refreshing: {refresh}\nfading:     {fading}")
+    for name, mechanism in (("refreshing:", refresh), ("fading:", fading)):
+        print(textwrap.fill(f"{name:11} {mechanism}", 88, subsequent_indent=" " * 12))
     print(
-        f"{_errors(mse, fading.mse(horizon))} over"
-        f" {_named(horizon, tick)}\n\n{lines_of(table, tick_seconds=tick)}\n"
+        f"both have a typical error of {fading.mse(horizon) ** 0.5:,.3g} over"
+        f" {_named(horizon, tick)}\n\n"
+        f"{lines_of(table, tick_seconds=tick)}\n\n{textwrap.fill(verdict, 88)}"
     )
-    print(textwrap.fill(verdict, 88))
     return 0
 
 
@@ -124,156 +103,64 @@ def _window(arguments: argparse.Namespace, tick: int | None) -> int:
     if arguments.window is not None:
         return steps_from(arguments.window, tick, name="--window", minimum=1)
     if tick is None:
-        raise ParameterError(
-            "--window must be given where --tick is not; it is the number of steps between two"
-            " refreshes"
-        )
+        raise ParameterError("--window must be given where --tick is not; such as --window 24")
     return next(
         (UNITS[unit] // tick for unit in ("d", "w", "mo", "y") if UNITS[unit] >= 2 * tick), 2
     )
 
 
 def _horizon(arguments: argparse.Namespace, tick: int | None, window: int) -> int:
-    """What was given, or a year, or four windows if that is longer."""
+    """The steps over which the errors are equal: by default long enough for a few refreshes."""
     if arguments.horizon is None:
         return max(default_horizon(tick), 4 * window)
     horizon = steps_from(arguments.horizon, tick, name="--horizon")
     if horizon <= window:
-        raise bad_parameter(
-            "--horizon",
-            horizon,
-            f"more steps than the window, {window}",
-            "a budget never refreshed adds nothing up",
-        )
+        bound = f"more steps than the window, {window}"
+        remedy = "a budget never refreshed adds nothing up"
+        raise bad_parameter("--horizon", horizon, bound, remedy)
     return horizon
-
-
-def _both(
-    arguments: argparse.Namespace, tick: int | None, window: int, horizon: int
-) -> tuple[fc.Refresh, fc.Mechanism]:
-    """One of the two is given, the other gets its error. If both are given, both stay as they
-    are."""
-    if arguments.plan and arguments.epsilon is not None:
-        raise ParameterError("--epsilon must be left out with --plan; the plan holds the mechanism")
-    current, past, fading = (
-        arguments.epsilon_current,
-        arguments.epsilon_past,
-        _given(arguments, tick),
-    )
-    if current is None:
-        if fading is None:
-            raise ParameterError(
-                "--plan, --epsilon or --epsilon-current must be given: the other counter gets its"
-                " error"
-            )
-        if past is not None:
-            raise ParameterError(
-                "--epsilon-current must be given with --epsilon-past; they are the budgets of one"
-                " refresh"
-            )
-        from fadecount.mechanisms import refresh_with_error_of
-
-        return refresh_with_error_of(fading, window=window, horizon=horizon), fading
-    share = fc.Refresh.best_ratio(window=window, horizon=horizon)
-    refresh = fc.Refresh(
-        window=window,
-        epsilon_current=current,
-        epsilon_past=share * current if past is None else past,
-    )
-    return refresh, fading or fc.Gradual.for_mse(
-        refresh.mse(horizon), horizon=horizon, exponent=arguments.exponent, delay=arguments.delay
-    )
-
-
-def _given(arguments: argparse.Namespace, tick: int | None) -> fc.Mechanism | None:
-    if arguments.plan:
-        from fadecount.mechanisms import read_mechanism
-
-        return read_mechanism(arguments.plan, tick_seconds=tick)
-    if arguments.epsilon is None:
-        return None
-    return fc.Gradual(epsilon=arguments.epsilon, exponent=arguments.exponent, delay=arguments.delay)
-
-
-def _same(refreshing: float, fading: float) -> bool:
-    return abs(refreshing - fading) < 1e-6 * refreshing
-
-
-def _errors(refreshing: float, fading: float) -> str:
-    if _same(refreshing, fading):
-        return f"both have a typical error of {refreshing**0.5:,.3g}"
-    return (
-        f"refreshing has a typical error of {refreshing**0.5:,.3g}, fading of {fading**0.5:,.3g},"
-    )
 
 
 def _verdict(
     refresh: fc.Refresh, fading: fc.Mechanism, crossing: int | None, horizon: int, tick: int | None
 ) -> str:
-    """Which one loses less, from which age on, and both losses at the horizon."""
-    from fadecount.mechanisms import which_loses_less
+    """Which one loses less, from which age on, both losses at the horizon, and what was
+    compared."""
+    from fadecount.mechanisms.comparison import what_refreshing_is, which_loses_less
 
-    same = _same(refresh.mse(horizon), fading.mse(horizon))
-    begin = "At the same typical error" if same else "Their errors differ. As they are"
     when = which_loses_less(crossing, ours="fading", tick_seconds=tick)
     there, here = shown_loss(refresh.loss(horizon)), shown_loss(fading.loss(horizon))
     after = age_name(horizon, tick) if tick else f"{horizon:,} steps"
     return (
-        f"{begin}, {when}. After {after} the loss of one event is ε ≤ {here} with fading and ε ≤"
-        f" {there} with refreshing."
+        f"At the same typical error, {when}. After {after} the loss of one event is ε ≤ {here} with"
+        f" fading{exception_of(fading)}, and ε ≤ {there} with refreshing."
+        f" {what_refreshing_is(f'its budget split to lose least after {after}')}"
     )
 
 
 def _named(steps: int, tick: int | None) -> str:
-    return f"{age_name(steps, tick)} ({steps:,} steps)" if tick and steps else f"{steps:,} steps"
-
-
-def _label(
-    arguments: argparse.Namespace, refresh: fc.Refresh, fading: fc.Mechanism, horizon: int
-) -> str:
-    return (
-        "same error"
-        if _same(refresh.mse(horizon), fading.mse(horizon))
-        else "as planned"
-        if arguments.plan
-        else "as given"
-    )
+    return f"{age_name(steps, tick)} ({steps:,} steps)" if tick else f"{steps:,} steps"
 
 
 def _plot(
-    arguments: argparse.Namespace,
-    refresh: fc.Refresh,
-    fading: fc.Mechanism,
-    horizon: int,
-    tick: int | None,
+    path: str, refresh: fc.Refresh, fading: fc.Mechanism, horizon: int, tick: int | None
 ) -> None:
     from fadecount.plots import Curve, draw_curves, new_figure, save_figure
 
+    every = f"refreshing every {_named(refresh.window, tick)}"
     curves = [
-        Curve.of(
-            refresh,
-            horizon=horizon + 1,
-            label=f"refreshing every {_named(refresh.window, tick)}",
-            kind="baseline",
-            group=1,
-        ),
-        Curve.of(
-            fading,
-            horizon=horizon + 1,
-            label=f"fading, {_label(arguments, refresh, fading, horizon)}",
-            group=0,
-        ),
+        Curve.of(refresh, horizon=horizon + 1, label=every, kind="baseline", group=1),
+        Curve.of(fading, horizon=horizon + 1, label="fading, same error", group=0),
     ]
+    low, high = sorted(each.loss(horizon) for each in (refresh, fading))
+    title = "What is lost about one event"
     figure = new_figure()
-    apart = max(refresh.loss(horizon), fading.loss(horizon)) > FAR_APART * min(
-        refresh.loss(horizon), fading.loss(horizon)
-    )
     draw_curves(
         figure,
         curves,
         tick_seconds=tick,
         columns=2,
-        logarithmic=apart,
-        title="What is lost about one event",
+        logarithmic=high > FAR_APART * low,
+        title=title,
     )
-    save_figure(figure, arguments.plot)
+    save_figure(figure, path)

@@ -23,9 +23,9 @@ import textwrap
 import fadecount as fc
 from fadecount.cli._options import (
     JSON_OPTION,
+    TICK_OPTION,
     add_mechanism_options,
     add_options,
-    add_tick_option,
     add_visit_options,
     default_horizon,
     mechanism_from,
@@ -38,10 +38,10 @@ from fadecount.rounding import rounded_up
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_mechanism_options(parser)
-    add_tick_option(parser)
     add_visit_options(parser, "what is lost about all their visits")
     add_options(
         parser,
+        TICK_OPTION,
         ("--until", "AGE", "oldest age, such as 1y or 1000 (default: a year, or 10^6 steps)", str),
         ("--ages", "AGE,...", "these ages instead of a selection", str),
         ("--plot", "FILE", "draw the curve as .png, .svg or .pdf", str),
@@ -54,17 +54,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     tick = tick_seconds_from(arguments)
     mechanism = mechanism_from(arguments, tick_seconds=tick)
-    oldest = (
-        default_horizon(tick)
-        if arguments.until is None
-        else steps_from(arguments.until, tick, name="--until")
-    )
+    oldest = default_horizon(tick)
+    if arguments.until is not None:
+        oldest = steps_from(arguments.until, tick, name="--until")
+    ages = shown_ages(oldest, tick)
     if arguments.ages:
         ages = [steps_from(text, tick, name="--ages") for text in arguments.ages.split(",")]
         oldest = max(oldest, *ages) if arguments.until else max(ages)
-    else:
-        ages = shown_ages(oldest, tick)
-    losses_at = [(age, mechanism.loss(age), mechanism.paper_loss(age)) for age in ages]
+    losses = [(age, mechanism.loss(age), mechanism.paper_loss(age)) for age in ages]
     error = mechanism.mse(max(1, oldest)) ** 0.5
     person = None
     if arguments.visits is not None:
@@ -72,21 +69,20 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot:
         _plot(arguments, mechanism, oldest, tick)
     if arguments.json:
-        losses = [
-            {"age": age, "seconds": age * tick if tick else None, "loss": loss, "paper": paper}
-            for age, loss, paper in losses_at
-        ]
         about = {
             "mechanism": json.loads(mechanism.to_json()),
             "root_mean_squared_error": error,
-            "losses": losses,
+            "losses": [
+                {"age": age, "seconds": age * tick if tick else None, "loss": loss, "paper": paper}
+                for age, loss, paper in losses
+            ],
         }
         print(json_text(about if person is None else {**about, "someone": person}))
         return 0
     table = [["age (steps)", "age", "loss", "paper's bound"]]
     table += [
         [f"{age:,}", age_name(age, tick), rounded_up(loss, 4), rounded_up(paper, 4)]
-        for age, loss, paper in losses_at
+        for age, loss, paper in losses
     ]
     if not _in_the_paper(mechanism, oldest):
         table = [row[:-1] for row in table]
@@ -116,12 +112,6 @@ def _plot(
         Curve.of(mechanism, horizon=oldest + 1, label="exact loss"),
         Curve.of(mechanism, horizon=oldest + 1, label="the paper's bound", kind="paper"),
     ][: 2 if _in_the_paper(mechanism, oldest) else 1]
-    figure = new_figure()
-    draw_curves(
-        figure,
-        curves,
-        tick_seconds=tick,
-        columns=2,
-        title=f"What is lost about one event: {mechanism.kind}",
-    )
+    figure, title = new_figure(), f"What is lost about one event: {mechanism.kind}"
+    draw_curves(figure, curves, tick_seconds=tick, columns=2, title=title)
     save_figure(figure, arguments.plot)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import pkgutil
 import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -48,7 +48,7 @@ first steps, with a file visits.csv that has a column "at":
 
 def command_names() -> list[str]:
     """Return the name of every command, in alphabetical order."""
-    names = sorted(module.name for module in pkgutil.iter_modules(cli.__path__))
+    names = sorted(file.stem for file in Path(cli.__path__[0]).glob("*.py"))
     return [name for name in names if name != "main" and not name.startswith("_")]
 
 
@@ -79,7 +79,8 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """Return the parser of all commands. If ``words`` begin with a command, it is the only one, and
-    no other is imported."""
+    no other is imported. If they begin with an option, such as --help, the names of the commands
+    are enough."""
     parser = Parser(
         prog="fadecount",
         description="Running counts with differential privacy that fades on a published schedule.",
@@ -101,8 +102,9 @@ def build_parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
             epilog=details.strip("\n"),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.add_arguments(child)
-        child.set_defaults(run=module.run)
+        if not (words and words[0].startswith("-")):
+            module.add_arguments(child)
+            child.set_defaults(run=module.run)
     return parser
 
 
@@ -119,14 +121,20 @@ _OPTIONS = {"tick_seconds": "--tick", "grace_seconds": "--grace"}
 
 
 def _named_option(message: str, parser: argparse.ArgumentParser) -> str:
-    """Return an error of the library with the name of the option in place of the parameter's."""
-    name = re.match(r"([a-z_]+) must ", message)
-    if name is None:
-        return message
-    for option in (f"--{name[1].replace('_', '-')}", _OPTIONS.get(name[1])):
-        if option in parser._option_string_actions:
-            return f"{option}{message[name.end(1) :]}"
-    return message
+    """Return an error of the library with the names of options in place of the parameters': the one
+    that it begins with, and those that the remedy at its end gives a value."""
+
+    def option(name: str) -> str | None:
+        wanted = (f"--{name.replace('_', '-')}", _OPTIONS.get(name))
+        return next((each for each in wanted if each in parser._option_string_actions), None)
+
+    what, semicolon, remedy = message.rpartition("; ")
+    begin = re.match(r"[a-z_]+(?= must )", what)
+    if begin is not None:
+        what = (option(begin[0]) or begin[0]) + what[begin.end() :]
+    given = re.compile(r"\b([a-z_]+)=(?=\w)")
+    remedy = given.sub(lambda each: f"{option(each[1])} " if option(each[1]) else each[0], remedy)
+    return f"{what}{semicolon}{remedy}"
 
 
 def main(words: list[str] | None = None) -> int:

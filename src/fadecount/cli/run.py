@@ -1,4 +1,4 @@
-"""Count the events of a file or pipe privately, and release the running counts.
+"""Count the events of a file or pipe privately, and publish figures of them.
 
 A file, or a pipe with --time, is read to its end. With --follow, or a pipe
 without --time, ticks are released as they pass by the clock. Rows that cannot
@@ -26,25 +26,19 @@ import argparse
 import re
 import signal
 import sys
-from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from fadecount.cli._options import (
     GIVEN,
     add_event_options,
     add_mechanism_options,
-    add_monotone_option,
     add_options,
+    add_per_option,
     add_store_options,
-    add_window_options,
-    check_window_options,
     is_stored,
     mechanism_from,
-    monotone_view,
     open_store,
     parse_time,
     place_store,
@@ -56,21 +50,18 @@ from fadecount.errors import ParameterError
 if TYPE_CHECKING:
     from fadecount.runs import Run
     from fadecount.sources import SourceOptions
-    from fadecount.streams import Monotone, Store
+    from fadecount.streams import Store
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "input", metavar="INPUT", help="a .csv, .jsonl or .parquet file, or - for standard input"
-    )
+    text = "a .csv, .jsonl or .parquet file, or - for standard input"
+    parser.add_argument("input", metavar="INPUT", help=text)
+    follow = "count events as they come, by the clock, until interrupted; a restart goes on"
+    start = "when a new stream begins (default: with the first event, which this reveals)"
+    until = "release ticks that end by then (default: up to the last event, which this reveals)"
     add_options(
         parser,
-        (
-            "--follow",
-            None,
-            "count events as they come, by the clock, until interrupted; a restart goes on",
-            bool,
-        ),
+        ("--follow", None, follow, bool),
         ("--check", None, "release nothing: name the first row that cannot be read", bool),
     )
     add_event_options(parser)
@@ -83,75 +74,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--output", "FILE", ".csv, .jsonl or .parquet (default: -, CSV on standard output)", "-"),
         ("--force", None, "replace the file of releases that is there", bool),
         ("--append", None, "write behind what the file of releases (.csv, .jsonl) holds", bool),
-        (
-            "--start",
-            "TIME",
-            "when a new stream begins (default: with the first event, which this reveals)",
-            str,
-        ),
-        (
-            "--until",
-            "TIME",
-            "release ticks that end by then (default: up to the last event, which this reveals)",
-            str,
-        ),
+        ("--start", "TIME", start, str),
+        ("--until", "TIME", until, str),
     )
-    add_monotone_option(group)
-    add_window_options(group)
+    add_per_option(group)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, check_output
+    from fadecount.streams.export import TOTAL, check_output
 
     options = source_options(arguments)
     if arguments.check:
         return _check(arguments, options)
-    piped = arguments.input == "-"
-    columns = COLUMNS if arguments.per is None else WINDOW_COLUMNS
-    check_output(
-        arguments.output,
-        source=None if piped else arguments.input,
-        force=arguments.force,
-        append=arguments.append,
-        columns=columns,
-    )
-    check_window_options(arguments)
-    if arguments.per is not None:
+    how = {"force": arguments.force, "append": arguments.append}
+    source = None if arguments.input == "-" else arguments.input
+    check_output(arguments.output, source=source, **how)
+    if arguments.per not in (None, TOTAL):
         from fadecount.streams.windows import WindowCalendar
 
         WindowCalendar(per=arguments.per, zone=options.zone)
-        if arguments.follow or arguments.time is None:
-            raise ParameterError(
-                "--per must be given with a history; for a live stream, use fadecount streams"
-                " export --per"
-            )
-    view = None if arguments.monotone is None else monotone_view(arguments.monotone)
-    start, until = (
-        None if text is None else parse_time(text, options.zone, name=option)
-        for text, option in ((arguments.start, "--start"), (arguments.until, "--until"))
-    )
+    for option in ("start", "until"):
+        if (text := getattr(arguments, option)) is not None:
+            setattr(arguments, option, parse_time(text, options.zone, name=f"--{option}"))
     place_store(arguments, keep=False)
     with open_store(arguments) if is_stored(arguments) else nullcontext() as store:
-        under_way = _begun(arguments, options, store, start, until)
-        return _release(arguments, under_way, view, columns)
+        return _release(arguments, _begun(arguments, options, store), how)
 
 
-def _begun(
-    arguments: argparse.Namespace,
-    options: SourceOptions,
-    store: Store | None,
-    start: datetime | None,
-    until: datetime | None,
-) -> Run:
+def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store | None) -> Run:
     """Open or create the stream, and return the run."""
     from fadecount import runs
-    from fadecount.mechanisms import read_planned_person, require_planned_person
 
     name = arguments.name or _default_name(arguments.input)
-    person = None if arguments.plan is None else read_planned_person(arguments.plan)
-    if person is not None:
-        events = None if options.person is None else options.per_person
-        require_planned_person(person, events, options.keys_per_person)
+    for_persons = arguments.plan is not None and _planned_for_persons(arguments.plan, options)
     given = any(getattr(arguments, each) is not None for each in GIVEN)
     names = [] if store is None else store.names()
     if name not in names and not given and names:
@@ -169,15 +124,26 @@ def _begun(
         store=store,
         name=name,
         mechanism=mechanism,
-        start=start,
-        until=until,
+        start=arguments.start,
+        until=arguments.until,
         follow=arguments.follow,
         finish=store is None,
-        planned_for_persons=person is not None,
+        planned_for_persons=for_persons,
     )
     if store is not None and name not in names and store.fence_warning:
         _say(store.fence_warning)
     return under_way
+
+
+def _planned_for_persons(plan: str, options: SourceOptions) -> bool:
+    """Whether a plan counts the events of a person itself; then the options must keep to it."""
+    from fadecount.mechanisms import read_planned_person, require_planned_person
+
+    person = read_planned_person(plan)
+    if person is not None:
+        events = None if options.person is None else options.per_person
+        require_planned_person(person, events, options.keys_per_person)
+    return person is not None
 
 
 def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
@@ -190,14 +156,17 @@ def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
     return 0
 
 
-def _release(
-    arguments: argparse.Namespace, under_way: Run, view: Monotone | None, columns: Sequence[str]
-) -> int:
+def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any]) -> int:
     """Write what is released, until the source ends or the user interrupts, and report."""
-    from fadecount.streams.export import ReleaseWriter
+    from fadecount.streams.export import TOTAL, FigureWriter, figures_table, published_tables
+    from fadecount.streams.published import default_per, require_level
 
     stream, kept = under_way.stream, is_stored(arguments)
-    how = {"kept": kept, "force": arguments.force, "append": arguments.append, "columns": columns}
+    live, per = arguments.follow or arguments.time is None, arguments.per
+    if live:
+        per = per or default_per(stream.description.levels)
+        if per != TOTAL:
+            require_level(stream.description, per)
     releasing = stopped = False
 
     def stop(_number: int, _frame: object) -> None:
@@ -212,25 +181,24 @@ def _release(
     try:
         with waiting("reading"):
             expected = under_way.ticks_expected
-            if arguments.per is not None:
-                under_way.check_windows(arguments.per)
         releasing = True
         with (
-            ReleaseWriter(arguments.output, stream.description, **how) as writer,
+            FigureWriter(arguments.output, stream.description, kept=kept, **how) as writer,
             progress("releasing", total=expected) as advance,
         ):
-            for piece in under_way:
-                first, end = piece.first_tick if first is None else first, piece.last_tick + 1
-                if view is not None:
-                    piece = replace(piece, values=under_way.seen_through(view, piece))
-                if arguments.per is None:
-                    writer.write([piece], stream.keys)
-                advance(len(piece.values))
-            if arguments.per is not None and first is not None:
-                windows = under_way.windows(
-                    per=arguments.per, since=first, nonnegative=arguments.nonnegative
-                )
-                writer.write_windows(windows, stream.keys, stream.description.ticks.zone)
+            for closed in under_way:
+                first, end = closed.first_tick if first is None else first, closed.last_tick + 1
+                if live and under_way.published is not None:
+                    for figures in under_way.published.published_with(
+                        closed.first_tick, closed.last_tick, per=per
+                    ):
+                        writer.write(figures_table(figures, stream.keys))
+                advance(end - closed.first_tick)
+            if not live:
+                for table in published_tables(
+                    under_way.published, stream.keys, per=per, since=first
+                ):
+                    writer.write(table)
     finally:
         signal.signal(signal.SIGINT, before)
     for line in under_way.report.lines():

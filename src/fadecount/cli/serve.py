@@ -17,12 +17,15 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fadecount.service.settings import SETTINGS, Setting, read_settings
+if TYPE_CHECKING:
+    from fadecount.service.settings import Setting
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from fadecount.service.settings import SETTINGS
+
     for setting in SETTINGS:
         add_setting(parser, setting)
 
@@ -48,9 +51,15 @@ def _help(setting: Setting) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.service.http import allowed_hosts
     from fadecount.service.server import configure_logs, serve
-    from fadecount.service.settings import Limits, Settings, Storage, default_folder, open_tokens
+    from fadecount.service.settings import (
+        Limits,
+        Settings,
+        Storage,
+        default_folder,
+        open_tokens,
+        read_settings,
+    )
 
     chosen: Any = argparse.Namespace(**read_settings(vars(arguments), os.environ))
     configure_logs(as_json=chosen.log_format == "json")
@@ -62,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     settings = Settings(
         storage=storage,
-        hosts=allowed_hosts(chosen.host, chosen.port, chosen.allow_host),
+        hosts=frozenset(chosen.allow_host),
         public=chosen.public,
         limits=Limits(body_bytes=chosen.max_body, connections=chosen.max_connections),
     )

@@ -20,21 +20,19 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 from fadecount.cli._options import (
     FILE_NAME,
-    add_monotone_option,
+    JSON_OPTION,
+    add_options,
+    add_per_option,
     add_store_options,
     add_visit_options,
-    add_window_options,
-    check_window_options,
-    monotone_view,
     open_reader,
     open_store,
     parse_time,
@@ -46,24 +44,12 @@ from fadecount.errors import LockedError, ParameterError, bad_parameter
 from fadecount.rounding import rounded_up, shown_factor, shown_loss
 
 if TYPE_CHECKING:
-    from fadecount.plots import Panel
-    from fadecount.streams import Reader, Store, Ticks, Windows
+    from fadecount.streams import Reader, Store, Ticks
+    from fadecount.streams.export import Table
     from fadecount.streams.status import Status
 
 MOST_PANELS = 24
 _YEAR = UNITS["y"]
-_ACTIONS = {
-    "list": "the streams of a store",
-    "show": "one stream, or what has been lost about an event or about visits",
-    "curve": "what is lost about an event, by its age",
-    "export": "write published releases to a file",
-    "plot": "draw the totals, or the counts per hour, day, ..., with intervals of 95 percent",
-    "catch-up": "release all ticks that are over, after the clock seemed to be too far ahead",
-    "accept-history": "let a stream go on after an old backup or a lost fence; every loss grows",
-    "retain": "keep releases for a time and remove older ones; observers keep what they saw",
-    "delete": "remove a stream; what observers have seen, they keep",
-    "rotate": "seal the state of a store with another key",
-}
 _CONFIRMED = {
     "catch-up": "the clock of this machine is right; released ticks cannot be taken back",
     "accept-history": "other histories make every loss of the stream larger, for ever",
@@ -75,91 +61,62 @@ _CONFIRMED = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(title="actions", dest="action", required=True, metavar="ACTION")
     made = {}
-    for name, text in _ACTIONS.items():
+    for name, action in _ACTIONS.items():
+        text = action.__doc__
         one = made[name] = actions.add_parser(name, help=text, description=text)
         if name not in ("list", "rotate"):
             one.add_argument("name", metavar="NAME", help="name of the stream")
         add_store_options(one)
         if name in ("list", "show", "curve"):
-            one.add_argument("--json", action="store_true", help="figures as JSON")
+            add_options(one, JSON_OPTION)
         if name in _CONFIRMED:
-            one.add_argument("--yes", action="store_true", help=_CONFIRMED[name])
-    made["show"].add_argument(
-        "--item",
-        metavar="TIME",
-        help="a moment: what has been lost about an event then, now and in a year",
-    )
+            add_options(one, ("--yes", None, _CONFIRMED[name], bool))
+    item = "a moment: what has been lost about an event then, now and in a year"
+    add_options(made["show"], ("--item", "TIME", item, str))
     add_visit_options(made["show"], "what is lost, by now")
     for name in ("export", "plot"):
-        for option, text in (("--since", "at this time or later"), ("--until", "before this time")):
-            made[name].add_argument(option, metavar="TIME", help=f"only ticks that begin {text}")
-        add_window_options(made[name])
-        made[name].add_argument(
-            "--zone", help="with --per: where days begin (default: the stream's zone)"
+        add_options(
+            made[name],
+            ("--since", "TIME", "only what begins at this time or later", str),
+            ("--until", "TIME", "only what begins before this time", str),
+            ("--as-of", "TIME", "as it was published at that time (default: as known now)", str),
+            ("--zone", None, "where days begin (default: the stream's zone)", str),
         )
-    made["plot"].add_argument(
-        "--key", action="append", help="only this key; repeatable (default: up to 24 keys)"
+        add_per_option(made[name])
+    picture = "the picture: .png, .svg, .pdf or .html, by its ending"
+    add_options(
+        made["plot"], ("--key", None, "only this key; repeatable (default: up to 24 keys)", list)
     )
-    made["plot"].add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        required=True,
-        help="the picture: .png, .svg, .pdf or .html, by its ending",
+    made["plot"].add_argument("-o", "--output", metavar="FILE", required=True, help=picture)
+    add_options(
+        made["export"],
+        ("--output", "FILE", ".csv, .jsonl or .parquet (default: -)", "-"),
+        ("--force", None, "replace the file that is there", bool),
     )
-    made["export"].add_argument(
-        "--output", metavar="FILE", default="-", help=".csv, .jsonl or .parquet (default: -)"
-    )
-    made["export"].add_argument(
-        "--force", action="store_true", help="replace the file that is there"
-    )
-    add_monotone_option(made["export"])
-    made["retain"].add_argument(
-        "--for",
-        dest="span",
-        metavar="LENGTH",
-        required=True,
-        help="how long releases are kept: 90d, 1y, ..., or ever",
-    )
-    made["accept-history"].add_argument(
-        "--other-histories",
-        metavar="N",
-        type=int,
-        required=True,
-        help="how many other histories of the stream were published, all in all",
-    )
-    made["rotate"].add_argument(
-        "--new-key-file", metavar="FILE", help="the new key (default: no key, state is not sealed)"
-    )
+    text = "how long releases are kept: 90d, 1y, ..., or ever"
+    made["retain"].add_argument("--for", dest="span", metavar="LENGTH", required=True, help=text)
+    others = "how many other histories of the stream were published, all in all"
+    add_options(made["accept-history"], ("--other-histories", "N", others, int), required=True)
+    new = "the new key (default: no key, state is not sealed)"
+    add_options(made["rotate"], ("--new-key-file", "FILE", new, str))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    action = {
-        "list": _list,
-        "show": _show,
-        "curve": _curve,
-        "export": _export,
-        "plot": _plot,
-        "catch-up": _catch_up,
-        "accept-history": _accept_history,
-        "retain": _retain,
-        "delete": _delete,
-        "rotate": _rotate,
-    }
     if arguments.action in _CONFIRMED and not arguments.yes:
         raise ParameterError(f"--yes must be given: {_CONFIRMED[arguments.action]}")
     place_store(arguments, keep=True)
-    action[arguments.action](arguments)
+    _ACTIONS[arguments.action](arguments)
     return 0
 
 
 def _list(arguments: argparse.Namespace) -> None:
+    """List the streams of a store."""
     with open_reader(arguments) as reader:
         statuses = [reader.status(name) for name in reader.names()]
         deleted = reader.deleted()
-    if arguments.json:
-        print(json_text([_summary(status) for status in statuses]))
-        return
+        if arguments.json:
+            print(json_text([_summary(reader, status) for status in statuses]))
+            return
     for status in statuses:
         end = _released_until(status)
         until = "nothing released yet" if end is None else f"released up to {end}"
@@ -172,6 +129,7 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> None:
+    """Show one stream, or what has been lost about an event or about visits."""
     with open_reader(arguments) as reader:
         status = reader.status(arguments.name)
         if arguments.visits is not None:
@@ -179,7 +137,7 @@ def _show(arguments: argparse.Namespace) -> None:
         elif arguments.item is not None:
             shown = _item(reader, status, arguments.item)
         else:
-            shown = {**_summary(status), "keys": list(reader.keys(arguments.name))}
+            shown = {**_summary(reader, status), "keys": list(reader.keys(arguments.name))}
             shown["rollback_protection"] = _protection(arguments, reader)
     if arguments.json:
         print(json_text(shown))
@@ -188,12 +146,16 @@ def _show(arguments: argparse.Namespace) -> None:
     else:
         shown["released_until"] = _released_until(status)
         shown["mechanism"] = repr(status.description.mechanism)
-        shown["keys"] = ", ".join(shown["keys"])
+        for name in ("levels", "keys"):
+            shown[name] = ", ".join(shown[name])
         for label, value in shown.items():
             print(f"{_LABELS.get(label, label.replace('_', ' '))}: {value}")
 
 
-_LABELS = {"error_95": "a total is right, in 95 of 100 cases, to within"}
+_LABELS = {
+    "error_95": "the total is right, in 95 of 100 cases, to within",
+    "levels": "figures per",
+}
 
 
 def _released_until(status: Status) -> str | None:
@@ -201,21 +163,20 @@ def _released_until(status: Status) -> str | None:
     return None if tick is None else status.description.ticks.local(tick + 1)
 
 
-def _summary(status: Status) -> dict[str, Any]:
-    from fadecount.mechanisms.noise_law import half_widths
-
-    description, steps, tick = status.description, status.published_steps, status.published_tick
-    kept = status.retain_seconds
+def _summary(reader: Reader, status: Status) -> dict[str, Any]:
+    description, tick, kept = status.description, status.published_tick, status.retain_seconds
+    published = reader.stream(description.name)
     return {
         "name": description.name,
         "tick": format_duration(description.ticks.tick_seconds),
         "zone": description.ticks.zone,
         "mechanism": json.loads(description.mechanism.to_json()),
+        "levels": list(description.levels),
         "unit": description.unit.text,
         "sensitivity": description.sensitivity,
-        "ticks_released": steps,
+        "ticks_released": status.published_steps,
         "released_until": None if tick is None else description.ticks.shown(tick + 1),
-        "error_95": int(half_widths(description.mechanism, steps, 1)[0]) if steps else None,
+        "error_95": None if published is None else int(published.total().half_widths.max()),
         "other_histories": len(status.forks),
         "releases_kept_for": "ever" if kept is None else format_duration(kept),
     }
@@ -270,40 +231,58 @@ def _due(status: Status) -> int:
 
 
 def _curve(arguments: argparse.Namespace) -> None:
+    """Show what is lost about an event, by its age, and what causes each step."""
+    from fadecount.streams.published import loss_steps
+
     with open_reader(arguments) as reader:
         status = reader.status(arguments.name)
     tick = status.description.ticks.tick_seconds
-    lengths = [UNITS[unit] for unit in ("h", "d", "w", "mo", "y")]
-    ages = sorted({0, *(max(1, length // tick) for length in lengths), 10 * _YEAR // tick})
-    losses = {age: status.loss.at_age(age, due=_due(status)).epsilon for age in ages}
+    rows: list[dict[str, Any]] = [
+        {
+            "age": age,
+            "time": format_duration(age * tick),
+            "loss": status.loss.at_age(age, due=_due(status)).epsilon,
+            "cause": cause,
+        }
+        for age, cause in loss_steps(status.description)
+    ]
     if arguments.json:
-        rows = [
-            {"age": age, "time": format_duration(age * tick), "loss": loss}
-            for age, loss in losses.items()
-        ]
         print(json_text(rows))
         return
-    for age, loss in losses.items():
-        print(f"{age_name(age, tick):>24}  at most {rounded_up(loss, 4)}")
+    for row in rows:
+        shown = f"{age_name(row['age'], tick):>24}  at most {rounded_up(row['loss'], 4)}"
+        print(f"{shown}  {row['cause']}")
 
 
 def _export(arguments: argparse.Namespace) -> None:
-    from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, ReleaseWriter
+    """Write published figures to a file."""
+    from fadecount.streams.export import FigureWriter
 
-    check_window_options(arguments)
     with open_reader(arguments) as reader:
-        description, keys = reader.status(arguments.name).description, reader.keys(arguments.name)
-        since, until = _span(arguments, description.ticks)
-        columns = COLUMNS if arguments.per is None else WINDOW_COLUMNS
-        with ReleaseWriter(
-            arguments.output, description, force=arguments.force, columns=columns
-        ) as writer:
-            if arguments.per is not None:
-                zone = arguments.zone or description.ticks.zone
-                writer.write_windows(_windows(reader, arguments, since, until), keys, zone)
-                return
-            view = None if arguments.monotone is None else monotone_view(arguments.monotone)
-            writer.write(reader.releases(arguments.name, since=since, until=until, view=view), keys)
+        description = reader.status(arguments.name).description
+        with FigureWriter(arguments.output, description, force=arguments.force) as writer:
+            for table in _tables(reader, arguments):
+                writer.write(table, arguments.zone)
+
+
+def _tables(reader: Reader, arguments: argparse.Namespace) -> Iterator[Table]:
+    """The figures that the options ask for."""
+    from fadecount.streams.export import published_tables
+
+    ticks, keys = reader.status(arguments.name).description.ticks, reader.keys(arguments.name)
+    since, until = _span(arguments, ticks)
+    as_of = arguments.as_of
+    if as_of is not None:
+        as_of = ticks.first_from(parse_time(as_of, ticks.zone, name="--as-of").timestamp())
+    return published_tables(
+        reader.stream(arguments.name),
+        keys,
+        per=arguments.per,
+        since=since,
+        until=until,
+        as_of=as_of,
+        zone=arguments.zone,
+    )
 
 
 def _span(arguments: argparse.Namespace, ticks: Ticks) -> tuple[int | None, int | None]:
@@ -317,23 +296,12 @@ def _span(arguments: argparse.Namespace, ticks: Ticks) -> tuple[int | None, int 
     return since, until
 
 
-def _windows(
-    reader: Reader, arguments: argparse.Namespace, since: int | None, until: int | None
-) -> Windows:
-    return reader.windows(
-        arguments.name,
-        per=arguments.per,
-        zone=arguments.zone,
-        since=since,
-        until=until,
-        nonnegative=arguments.nonnegative,
-    )
-
-
 def _plot(arguments: argparse.Namespace) -> None:
+    """Draw the totals, or the counts per hour, day, ..., with intervals of 95 percent."""
     from fadecount.plots import draw_panels, new_figure, save_figure
+    from fadecount.streams.export import TOTAL, joined_table
+    from fadecount.streams.published import default_per
 
-    check_window_options(arguments)
     with open_reader(arguments) as reader:
         ticks, keys = reader.status(arguments.name).description.ticks, reader.keys(arguments.name)
         wanted = arguments.key or list(keys)
@@ -346,55 +314,19 @@ def _plot(arguments: argparse.Namespace) -> None:
                 f"--key must choose at most {MOST_PANELS} keys to draw, the stream has {len(keys)};"
                 " repeat --key"
             )
-        panels = _panels(reader, arguments, ticks, keys, wanted)
-    if not panels or not len(panels[0].times):
+        tables = _tables(reader, arguments)
+        levels = reader.status(arguments.name).description.levels
+        table = joined_table(tables)
+    per = arguments.per or default_per(levels)
+    if not {*wanted} & {*table["key"]}:
         raise ParameterError(
             f"stream {arguments.name!r} has released nothing in that time; there is nothing to draw"
         )
-    figure = new_figure(7.2, max(3.6, 2.2 * -(-len(panels) // (1 if len(panels) < 4 else 2))))
-    what = "running total" if arguments.per is None else f"per {arguments.per}"
-    draw_panels(
-        figure,
-        panels,
-        bars=arguments.per is not None,
-        zone=arguments.zone or ticks.zone,
-        title=f"{arguments.name}: {what}",
-    )
+    figure = new_figure(7.2, max(3.6, 2.2 * -(-len(wanted) // (1 if len(wanted) < 4 else 2))))
+    what = "running total" if per == TOTAL else f"per {per}"
+    zone, title = arguments.zone or ticks.zone, f"{arguments.name}: {what}"
+    draw_panels(figure, table, wanted, bars=per != TOTAL, zone=zone, title=title)
     save_figure(figure, arguments.output)
-
-
-def _panels(
-    reader: Reader,
-    arguments: argparse.Namespace,
-    ticks: Ticks,
-    keys: tuple[str, ...],
-    wanted: list[str],
-) -> list[Panel]:
-    from fadecount.plots import Panel
-    from fadecount.streams.export import releases_table, windows_table
-
-    zone, (since, until) = ZoneInfo(arguments.zone or ticks.zone), _span(arguments, ticks)
-    if arguments.per is None:
-        releases = reader.releases(arguments.name, since=since, until=until)
-        table = releases_table(releases, keys, ticks)
-    else:
-        table = windows_table(_windows(reader, arguments, since, until), keys)
-    panels = []
-    for key in wanted:
-        here = table["key"] == key
-        panels.append(
-            Panel(
-                key=key,
-                times=[
-                    datetime.fromtimestamp(each, zone) for each in table["start"][here].tolist()
-                ],
-                values=table["value"][here],
-                low=table["low"][here],
-                high=table["high"][here],
-                partial=table["partial"][here] if "partial" in table else None,
-            )
-        )
-    return panels
 
 
 @contextmanager
@@ -411,6 +343,7 @@ def _administered(arguments: argparse.Namespace) -> Iterator[Store]:
 
 
 def _catch_up(arguments: argparse.Namespace) -> None:
+    """Release all ticks that are over, after the clock seemed to be too far ahead."""
     open_reader(arguments).close()  # only a store that exists
     with open_store(arguments) as store:
         closed = store.open(arguments.name).catch_up(time.time())
@@ -418,6 +351,7 @@ def _catch_up(arguments: argparse.Namespace) -> None:
 
 
 def _accept_history(arguments: argparse.Namespace) -> None:
+    """Let a stream go on after an old backup or a lost fence; every loss grows."""
     with open_reader(arguments) as reader:
         before = reader.status(arguments.name).loss
         with _administered(arguments) as store:
@@ -432,6 +366,7 @@ def _accept_history(arguments: argparse.Namespace) -> None:
 
 
 def _retain(arguments: argparse.Namespace) -> None:
+    """Keep releases for a time and remove older ones; observers keep what they saw."""
     seconds = None if arguments.span == "ever" else parse_duration(arguments.span, name="--for")
     with open_reader(arguments) as reader:
         with _administered(arguments) as store:
@@ -439,13 +374,18 @@ def _retain(arguments: argparse.Namespace) -> None:
             while store.upkeep(arguments.name):
                 pass
         status = reader.status(arguments.name)
-    tick, kept = status.kept_tick, "ever" if seconds is None else format_duration(seconds)
-    start = "" if tick is None else status.description.ticks.local(tick)
-    removed = f"; those before {start} are removed" if start else ""
-    print(f"{arguments.name}: releases are kept for {kept}{removed}")
+    kept = "ever" if seconds is None else format_duration(seconds)
+    names = [f" per {level}" for level in status.description.levels] or [""]
+    removed = [
+        f"those{name} before {status.description.ticks.local(tick)} are removed"
+        for name, tick in zip(names, status.kept, strict=False)
+        if tick != status.first_tick
+    ]
+    print("; ".join([f"{arguments.name}: figures are kept for {kept}", *removed]))
 
 
 def _delete(arguments: argparse.Namespace) -> None:
+    """Remove a stream; what observers have seen, they keep."""
     open_reader(arguments).close()
     with _administered(arguments) as store:
         store.delete(arguments.name)
@@ -457,9 +397,25 @@ def _delete(arguments: argparse.Namespace) -> None:
 
 
 def _rotate(arguments: argparse.Namespace) -> None:
+    """Seal the state of a store with another key."""
     from fadecount.streams import Plain, seal_from
 
     open_reader(arguments).close()
     new = Plain() if arguments.new_key_file is None else seal_from(arguments.new_key_file)
     with open_store(arguments) as store:
         store.rotate(new)
+
+
+_ACTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "list": _list,
+    "show": _show,
+    "curve": _curve,
+    "export": _export,
+    "plot": _plot,
+    "catch-up": _catch_up,
+    "accept-history": _accept_history,
+    "retain": _retain,
+    "delete": _delete,
+    "rotate": _rotate,
+}
+"""The actions, in the order of a stream's life; the docstring of each is its help."""

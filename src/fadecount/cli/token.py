@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fadecount.cli._options import STATE_DEFAULT
+from fadecount.cli._options import JSON_OPTION, STATE_DEFAULT, add_options
 from fadecount.durations import parse_duration
 
 if TYPE_CHECKING:
@@ -29,27 +29,30 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    text = "make a token and print it"
-    create = actions.add_parser("create", help=text, description=text)
-    create.add_argument(
-        "--role", choices=("writer", "reader", "admin"), required=True, help="what it is for"
+    create, listing, revoke = (
+        actions.add_parser(name, help=text, description=text)
+        for name, text in (
+            ("create", "make a token and print it"),
+            ("list", "show the tokens, without their secrets"),
+            ("revoke", "make a token useless"),
+        )
     )
-    create.add_argument("--stream", metavar="NAME", help="only for this stream (default: for all)")
-    text = "what it is for, in your words; the audit log names it"
-    create.add_argument("--label", metavar="TEXT", default="", help=text)
-    text = "refused after this time, such as 90d (default: never)"
-    create.add_argument("--expires", metavar="LENGTH", help=text)
-    text = "show the tokens, without their secrets"
-    listing = actions.add_parser("list", help=text, description=text)
-    listing.add_argument("--json", action="store_true", help="as JSON")
-    text = "make a token useless"
-    revoke = actions.add_parser("revoke", help=text, description=text)
+    role = ("--role", None, "what it is for", ("writer", "reader", "admin"))
+    add_options(create, role, required=True)
+    add_options(
+        create,
+        ("--stream", "NAME", "only for this stream (default: for all)", str),
+        ("--label", "TEXT", "what it is for, in your words; the audit log names it", ""),
+        ("--expires", "LENGTH", "refused after this time, such as 90d (default: never)", str),
+    )
+    add_options(listing, JSON_OPTION)
     revoke.add_argument("id", help="the id that list shows")
     for each in (create, listing, revoke):
-        text = f"folder of the service (default: {STATE_DEFAULT})"
-        each.add_argument("--state", type=Path, metavar="DIR", help=text)
-        text = "PostgreSQL database of the service"
-        each.add_argument("--database", metavar="URL", help=text)
+        add_options(
+            each,
+            ("--state", "DIR", f"folder of the service (default: {STATE_DEFAULT})", Path),
+            ("--database", "URL", "PostgreSQL database of the service", str),
+        )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,9 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
                 Role(arguments.role),
                 stream=arguments.stream,
                 label=arguments.label,
-                expires_seconds=None
-                if expires is None
-                else parse_duration(expires, name="--expires"),
+                expires_seconds=expires and parse_duration(expires, name="--expires"),
             )
             print(token)
         elif arguments.action == "revoke":

@@ -30,16 +30,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fadecount.checks import LONGEST, require_integer
+from fadecount.checks import LONGEST
 from fadecount.counters.counter import Counter
-from fadecount.counters.grid import LARGEST_RESOLUTION, Grid
+from fadecount.counters.grid import Grid
 from fadecount.counters.state import Parts, SavedState, damaged
 from fadecount.errors import ParameterError, SumOverflowError
 from fadecount.mechanisms import ANNOUNCED, Blocks, Figure, scale_of
 from fadecount.noise import (
+    MOST_LISTED,
     Ahead,
     Chain,
     Lineage,
+    Listed,
     Named,
     NoiseSource,
     Ratchet,
@@ -68,6 +70,7 @@ class _Level:
             "ahead",
             "at_once",
             "chain",
+            "double",
             "group",
             "lags",
             "length",
@@ -86,10 +89,12 @@ class _Level:
         self.chain = Chain(number, [scale_of(stage.epsilon, bits) for stage in level.stages])
         self.ratio = level.length // mechanism.levels[number - 1].length if number else 1
         self.group = next(group for group in mechanism.groups if number in group)
-        self.at_once = self.lags == [0]
-        """Whether its figures are published once, when their blocks end."""
+        self.double = 2 * mechanism.levels[self.group[-1]].length // level.length
+        """Twice the number of its blocks in one of the largest of its group."""
         self.ahead = len(self.group) > 1
         """Whether noise is drawn when a block opens: for ties."""
+        self.at_once = number == 1 and self.lags == [0] and (self.tied or not self.ahead)
+        """Whether its figures are published as their blocks end, and change no other share."""
         self.open: Any = 0
         """The count of the open block, without the smaller open blocks in it."""
         self.below: Any = 0
@@ -116,15 +121,17 @@ class BlockCounter(Counter):
 
     __slots__ = (
         *("_above", "_ahead", "_bound", "_covered", "_largest", "_levels", "_shares"),
-        *("_next_due", "_plain", "_scalar", "_source", "_stages"),
+        *("_group", "_larger", "_next_due", "_opening", "_plain", "_scalar", "_source", "_stages"),
         *("_kept", "_many", "_numbers", "_quiet", "_quiet_values", "_time"),
-        *("_numerator", "_shared", "_single", "_slope", "_whole"),
+        *("_child", "_numerator", "_shared", "_single", "_slope", "_whole"),
     )
 
-    # What a quiet step needs
+    # What a quiet step needs: the shares of its own group's differences are ``_numerator //
+    # _whole``, and grow by ``_slope // _whole``; those of the others are ``_shared``, included.
     _above: _Level | None
     _quiet_values: list[Any]
     _single: Callable[[int], Any]
+    _child: Callable[[], Any]
     _numerator: Any
     _slope: Any
     _whole: int
@@ -133,14 +140,6 @@ class BlockCounter(Counter):
     def _prepare(
         self, mechanism: Any, width: int | None, resolution_bits: int | None, source: NoiseSource
     ) -> None:
-        if resolution_bits is not None:
-            resolution_bits = require_integer(
-                "resolution_bits",
-                resolution_bits,
-                minimum=0,
-                maximum=LARGEST_RESOLUTION,
-                remedy="inputs are rounded to multiples of 2**-resolution_bits",
-            )
         self._grid = Grid(resolution_bits, width)
         self._mechanism, self._source = mechanism, source
         self._time, self._total, self._bound = 0, self._zeros(), 0
@@ -150,22 +149,25 @@ class BlockCounter(Counter):
         ]
         for level in self._levels:
             level.open, level.below = self._zeros(), self._zeros()
-        self._stages = [
-            (level, stage, lag)
-            for level in self._levels
-            for stage, lag in enumerate(level.lags)
-            if not level.at_once
-        ]
         self._next_due = 0
         self._shares: dict[range, Any] = {group: 0 for group in mechanism.groups if group[1:]}
-        self._covered = dict.fromkeys(self._shares, -1)
         first, *larger = self._levels
         wide = any(self._levels[number].wide for number in first.group)
         simple = first.length == 1 and first.lags == [0] and larger and not wide
-        self._above = larger[0] if simple else None
-        self._ahead = [level for level in (larger if simple else self._levels) if level.ahead]
-        self._scalar, self._numerator, self._slope, self._whole = width is None, 0, 0, 1
-        self._shared = 0
+        self._above, self._larger = (larger[0], larger) if simple else (None, self._levels)
+        self._stages = [
+            (level, stage, lag)
+            for level in self._larger
+            for stage, lag in enumerate(level.lags)
+            if not level.at_once
+        ]
+        self._ahead = [level for level in self._larger if level.ahead]
+        self._opening = self._ahead[0].length if self._ahead else LONGEST
+        quiet = simple and larger[0].tied
+        self._covered = {group: -1 for group in self._shares if group[0] or not quiet}
+        self._group = larger[: first.group[-1]] if quiet else []
+        self._scalar, self._numerator, self._slope, self._shared = width is None, 0, 0, 0
+        self._whole = first.double
         law = first.chain.sharpest
         self._single = partial(source.one, law, 0, 0) if width is None else self._row
         self._forget_published()
@@ -219,9 +221,10 @@ class BlockCounter(Counter):
 
     def _quiet_step(self, step: int, item: Any) -> Any:
         """A step in which nothing but a block of one step opens, ends and is published."""
-        value = item + self._single(step)
-        total, above = self._total, self._above
+        above = self._above
         assert above is not None
+        value = item + (self._child() if above.tied else self._single(step))
+        total = self._total
         total += value
         above.open += item
         self._total, self._time = total, step
@@ -239,24 +242,28 @@ class BlockCounter(Counter):
 
     def _any_step(self, step: int, item: Any) -> Any:
         above = self._above
-        if above is None:
+        if not (step - 1) % self._opening:
             self._open_blocks(step)
+            self._begin_quiet(step - 1)
+        if above is None:
             first = self._levels[0]
             first.open = first.open + item
-            self._end_blocks(step, self._levels)
+            self._end_blocks(step)
             self._time = step
         else:
-            if (step - 1) % above.length == 0:
-                self._open_blocks(step)
-            self._quiet_step(step, item)
-            if step % above.length == 0:
-                self._end_blocks(step, self._levels[1:])
+            output = self._quiet_step(step, item)
+            if not step % above.length:
+                self._end_blocks(step)
             if len(self._quiet_values) > _LONGEST_QUIET:
                 self._keep_quiet()
+            if step < self._next_due:
+                if step >= self._quiet and step % self._opening:
+                    self._begin_quiet(step)
+                return output
         if step >= self._next_due:
             self._publish_waiting(step)
         self._settle()
-        return self._total + sum(self._shares.values())
+        return self._total + (self._numerator // self._whole if self._group else self._shared)
 
     def _drawn(self, level: _Level, block: int) -> Any:
         if self._grid.width is None:
@@ -270,7 +277,12 @@ class BlockCounter(Counter):
         """The noises of the children of a tied block, from the child with this number on."""
         law, width = self._levels[level.number - 1].chain.sharpest, self._grid.width
         if isinstance(self._source, SystemNoise):
-            return Ratchet(law, width, None if saved is None else next(saved))
+            state = None if saved is None else next(saved)
+            if width is not None or level.ratio > MOST_LISTED:
+                return Ratchet(law, width, state)
+            if state is None:
+                return Listed(self._source.several(law, level.ratio))
+            return Listed.of(state, (1 - block) % level.ratio)
         return Named(self._source, law, level.number - 1, block, width)
 
     def _open_blocks(self, step: int) -> None:
@@ -291,11 +303,10 @@ class BlockCounter(Counter):
                 level.children = self._children_of(level, block * level.ratio + 1)
                 difference = level.noise[0] - level.children.total(level.ratio)
                 level.ties.append(difference)
-                self._single = level.children.next if level.number == 1 else self._single
                 self._keep(level.number, ANNOUNCED, step - 1 + level.length, difference)
 
-    def _end_blocks(self, step: int, levels: list[_Level]) -> None:
-        for level in levels:
+    def _end_blocks(self, step: int) -> None:
+        for level in self._larger:
             if step % level.length:
                 break
             count, level.open = level.open, self._zeros()
@@ -328,45 +339,45 @@ class BlockCounter(Counter):
         self._total = self._total + jump
 
     def _settle(self) -> None:
-        """Share the announced differences as of now, and find the step up to which only blocks of
-        one step come and go."""
-        step, levels = self._time, self._levels
+        """Share the announced differences as of now, and find the next step in which a figure comes
+        out that waits, or whose block is larger than the second smallest."""
+        step = self._time
         for group, before in self._covered.items():
-            smallest = levels[group[0]]
+            smallest = self._levels[group[0]]
             covered = max(0, step - smallest.lags[0]) // smallest.length
             if covered != before:
                 self._covered[group] = covered
                 self._shares[group] = self._share(group, covered)
+        self._shared = sum(self._shares.values())
         if step >= self._next_due:
-            self._next_due = (
-                min(
-                    (max(0, step - lag) // level.length * level.length + level.length + lag)
+            self._next_due = min(
+                (
+                    max(0, step - lag) // level.length * level.length + level.length + lag
                     for level, _, lag in self._stages
-                )
-                if self._stages
-                else LONGEST
+                ),
+                default=LONGEST,
             )
-        self._quiet, above = 0, self._above
-        inside = 0 if above is None else step % above.length
-        if above is None or (not inside and (above.ahead or self._opens(step))):
-            return
-        ends = step - inside + above.length
-        self._quiet = min(self._next_due, ends, step + _LONGEST_QUIET)
-        self._shared = sum([share for group, share in self._shares.items() if group[0]])
-        if above.tied:
-            assert above.children is not None
-            whole = levels[above.group[-1]].length
-            self._single, self._whole = above.children.next, 2 * whole
-            self._slope, numerator = 0, whole + 2 * whole * self._shared
-            for level in levels[1 : above.group[-1] + 1]:
-                twice = 2 * (whole // level.length) * level.ties[0]
-                self._slope = self._slope + twice
-                numerator = numerator + twice * (step % level.length)
-            self._numerator = numerator
+        self._begin_quiet(step)
 
-    def _opens(self, step: int) -> bool:
-        """Whether a larger block that draws its noise ahead opens after a step."""
-        return any(step % level.length == 0 for level in self._ahead)
+    def _begin_quiet(self, step: int) -> None:
+        """Find the step after this one up to which only blocks of one step come and go, and what
+        their group gets of its differences meanwhile."""
+        self._quiet, above = 0, self._above
+        if above is None:
+            return
+        if above.children is not None or step % self._opening:
+            ends = step - step % above.length + above.length
+            self._quiet = min(self._next_due, ends, step + _LONGEST_QUIET)
+        if above.tied:
+            slope, numerator = 0, self._whole // 2 + self._whole * self._shared
+            for level in self._group:
+                if level.children is not None:
+                    twice = level.double * level.ties[0]
+                    slope = slope + twice
+                    numerator = numerator + twice * (step % level.length)
+            self._slope, self._numerator = slope, numerator
+            if above.children is not None:
+                self._child = above.children.next
 
     def _row(self, step: int) -> Rows:
         law, width = self._levels[0].chain.sharpest, self._grid.width or 1
@@ -488,7 +499,7 @@ class BlockCounter(Counter):
             for level in self._levels:
                 rows += [level.open, level.below, *(level.noise or ()), *level.ties]
                 rows += [number for waiting in level.waiting for both in waiting for number in both]
-                if isinstance(level.children, Ratchet):
+                if isinstance(level.children, Listed | Ratchet):
                     ratchets.append(level.children.state)
             return SavedState(
                 mechanism=self._mechanism,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import require_integer
-from fadecount.counters.grid import LARGEST_RESOLUTION, Grid
+from fadecount.counters.grid import Grid
 from fadecount.counters.memory_path import MemoryPath
 from fadecount.counters.path import NoisePath
 from fadecount.counters.state import Parts, SavedState, check_parts, damaged
@@ -103,15 +103,6 @@ class Counter:
                 mechanism,
                 "a fadecount mechanism",
                 "such as fadecount.Gradual(epsilon=0.1)",
-            )
-        if resolution_bits is not None:
-            remedy = "inputs are rounded to multiples of 2**-resolution_bits"
-            resolution_bits = require_integer(
-                "resolution_bits",
-                resolution_bits,
-                minimum=0,
-                maximum=LARGEST_RESOLUTION,
-                remedy=remedy,
             )
         schedule = mechanism.schedule
         if mechanism.loss(schedule.delay) == np.inf:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.checks import require_integer
 from fadecount.errors import InputError, SumOverflowError
 
 LARGEST_RESOLUTION = 20
@@ -36,6 +37,16 @@ class Grid:
     room for noise too."""
 
     def __post_init__(self) -> None:
+        if self.resolution_bits is not None:
+            remedy = "inputs are rounded to multiples of 2**-resolution_bits"
+            bits = require_integer(
+                "resolution_bits",
+                self.resolution_bits,
+                minimum=0,
+                maximum=LARGEST_RESOLUTION,
+                remedy=remedy,
+            )
+            object.__setattr__(self, "resolution_bits", bits)
         object.__setattr__(self, "bits", self.resolution_bits or 0)
         object.__setattr__(self, "plain", self.resolution_bits is None and self.width is None)
         largest = LARGEST_SUM if self.resolution_bits is None else 1 << 52
@@ -154,8 +165,12 @@ def add_up(sums: NDArray[np.int64], places: Any, counts: NDArray[np.int64]) -> N
     """Add counts from 0 on to the sums at these places (an index of ``sums``), each sum up to
     ``LARGEST_SUM`` + 1: a counter then refuses it. Nothing wraps."""
     rough = sums.astype(np.float64)
-    np.add.at(rough, places, counts.astype(np.float64))
-    np.add.at(sums, places, counts)  # may wrap where the rough sum is too large
+    if isinstance(places, slice):
+        rough[places] += counts
+        sums[places] += counts
+    else:
+        np.add.at(rough, places, counts.astype(np.float64))
+        np.add.at(sums, places, counts)  # may wrap where the rough sum is too large
     most = LARGEST_SUM + 1
     sums[:] = np.where(rough < 1.5 * most, np.minimum(sums, most), most)
 

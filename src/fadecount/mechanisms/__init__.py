@@ -11,6 +11,7 @@ from fadecount.mechanisms.comparison import (
     refresh_with_error_of,
     which_loses_less,
 )
+from fadecount.mechanisms.figures import ANNOUNCED, Figure, Figures, ListedFigures
 from fadecount.mechanisms.gaussian import Gaussian
 from fadecount.mechanisms.level_budgets import Designed, Gradual, Linear
 from fadecount.mechanisms.loss import Loss
@@ -18,24 +19,14 @@ from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import scale_of
 from fadecount.mechanisms.plan_file import (
     planned_person,
-    publishes_running_totals,
     read_mechanism,
     read_planned_person,
     require_planned_person,
     require_planned_tick,
-    require_running_totals,
 )
 from fadecount.mechanisms.refresh import Refresh
 from fadecount.mechanisms.schedule import CARRY, Schedule
-from fadecount.mechanisms.views import (
-    ANNOUNCED,
-    Figure,
-    Figures,
-    ListedFigures,
-    View,
-    Views,
-    views_of,
-)
+from fadecount.mechanisms.views import View, Views, views_of
 
 __all__ = [
     "ANNOUNCED",
@@ -65,13 +56,11 @@ __all__ = [
     "crossing_age",
     "minimum_error",
     "planned_person",
-    "publishes_running_totals",
     "read_mechanism",
     "read_planned_person",
     "refresh_with_error_of",
     "require_planned_person",
     "require_planned_tick",
-    "require_running_totals",
     "scale_of",
     "views_of",
     "which_loses_less",

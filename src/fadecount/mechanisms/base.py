@@ -7,9 +7,11 @@ schedule and its loss; everything else is derived from these here.
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, ClassVar, Self, overload
 
@@ -29,11 +31,13 @@ from fadecount.checks import (
     require_whole,
     shaped,
 )
+from fadecount.durations import format_duration
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.exact_sum import sum_rounded_up
 from fadecount.mechanisms.loss import Loss
-from fadecount.mechanisms.noise_law import quantile_of, tail_bound, variance_of
-from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.memories import Memories
+from fadecount.mechanisms.schedule import Schedule, Steps
+from fadecount.rounding import short_loss
 
 JSON_VERSION = 1
 LARGEST_SENSITIVITY, LARGEST_KEYS = 1 << 51, 1_000_000
@@ -66,16 +70,16 @@ class Mechanism(ABC):
         """When which noise is drawn."""
 
     @abstractmethod
-    def _worst_loss(self, age: Whole) -> Number:
+    def _worst_loss(self, age: Steps) -> Number:
         """The loss at an age, for the worst position."""
 
     @abstractmethod
-    def _position_loss(self, age: Whole, position: Whole) -> Number:
+    def _position_loss(self, age: Steps, position: Steps) -> Number:
         """The loss at an age of the item at a position; both of one shape."""
 
-    @abstractmethod
-    def _paper_loss(self, age: Whole) -> Number:
-        """The published bound at an age."""
+    def _paper_loss(self, age: Steps) -> Number:
+        """The published bound at an age; the loss itself where the paper has none."""
+        return self._worst_loss(age)
 
     @property
     def planned_tick_seconds(self) -> float | None:
@@ -103,11 +107,11 @@ class Mechanism(ABC):
         """
         ages = require_age(age)
         if position is None:
-            return shaped(self._worst_loss(ages), ages)
+            return shaped(self._worst_loss(np.asarray(ages)), ages)
         places = require_whole("position", position, minimum=1, remedy=_FIRST)
-        if isinstance(ages, np.ndarray) or isinstance(places, np.ndarray):
-            ages, places = broadcast(ages, places)
-        return shaped(self._position_loss(ages, places), ages)
+        several = isinstance(ages, np.ndarray) or isinstance(places, np.ndarray)
+        age_each, place_each = broadcast(ages, places)
+        return shaped(self._position_loss(age_each, place_each), age_each if several else 0)
 
     @overload
     def paper_loss(self, age: int) -> float: ...
@@ -116,7 +120,7 @@ class Mechanism(ABC):
     def paper_loss(self, age: ArrayLike) -> float | NDArray[np.float64]:
         """The published upper bound on the loss at an age: never below :meth:`loss`."""
         ages = require_age(age)
-        return shaped(self._paper_loss(ages), ages)
+        return shaped(self._paper_loss(np.asarray(ages)), ages)
 
     def loss_of(self, positions: ArrayLike, now: int) -> float:
         """The loss of one person who contributed at all these positions, given all outputs up to
@@ -177,15 +181,58 @@ class Mechanism(ABC):
         Gradual(epsilon=0.25, exponent=2.0, delay=0)
         """
         divisor = require_sensitivity(sensitivity, LARGEST_SENSITIVITY) * require_keys(keys)
-        found, lowered = self, 0
+        found, factor = self, 1.0 / divisor
         while divisor > 1 and not _fits(found.schedule, self.schedule, divisor):
-            assert dataclasses.is_dataclass(self)
-            smaller: dict[str, Any] = {
-                name: _divided(getattr(self, name), divisor, lowered)
-                for name in self._budget_fields
-            }
-            found, lowered = dataclasses.replace(self, **smaller), lowered + 1
+            found, factor = self.scaled(factor), math.nextafter(factor, 0.0)
         return found
+
+    def scaled(self, factor: float) -> Self:
+        """The mechanism with all budgets, and so all losses, multiplied by a factor."""
+        assert dataclasses.is_dataclass(self)
+        budgets: dict[str, Any] = {}
+        for name in self._budget_fields:
+            value = getattr(self, name)
+            several = isinstance(value, tuple)
+            budgets[name] = tuple(factor * each for each in value) if several else factor * value
+        return dataclasses.replace(self, **budgets)
+
+    def for_mse(self, mse: float, *, horizon: int, resolution_bits: float = 0) -> Self:
+        """The most private mechanism in this proportion of budgets whose mean squared error over
+        the horizon is at most ``mse``: scaled by the smallest factor that meets it.
+
+        With continuous noise the error falls as ``1 / factor**2``, which gives the starting point.
+        Discrete noise has less variance, so bisection looks below it, down to the last bit;
+        rounding Gaussian noise adds a little.
+
+        >>> import fadecount as fc
+        >>> round(fc.Gradual(1.0, exponent=2.0).for_mse(1000, horizon=10**6).epsilon, 4)
+        0.0564
+        """
+        remedy = "it is a squared error in counts, such as 1000"
+        mse = require_real("mse", mse, low=0.0, high=1e30, open_ends=True, remedy=remedy)
+        unit = self.mse(horizon, resolution_bits=math.inf)
+        if unit == 0.0:
+            remedy = "outputs within the delay hold no noise to calibrate"
+            raise bad_parameter("horizon", horizon, "greater than the delay", remedy)
+
+        def meets(factor: float) -> bool:
+            try:
+                return self.scaled(factor).mse(horizon, resolution_bits=resolution_bits) <= mse
+            except ParameterError:
+                return False  # a factor outside the range of budgets is no answer
+
+        start = math.sqrt(unit / mse)
+        attempts = (1.0, 1.0 + 1e-15, 1.0 + 1e-12, 1.2, 0.1, 0.01, 0.001, 1e-4, 1e-5)
+        high = next((start * each for each in attempts if meets(start * each)), None)
+        if high is None:
+            remedy = "a larger error needs a smaller budget, and back"
+            raise bad_parameter("mse", mse, "within reach of the budgets allowed", remedy)
+        low = 0.5 * high
+        while meets(low):
+            low *= 0.5
+        while low < (middle := 0.5 * (low + high)) < high:
+            low, high = (low, middle) if meets(middle) else (middle, high)
+        return self.scaled(high)
 
     # Error
     # --------------------------------------------------------------------------------------------
@@ -198,23 +245,14 @@ class Mechanism(ABC):
         ``resolution_bits`` is that of the counter; ``math.inf`` gives the continuous noise of the
         paper.
         """
-        steps = require_step(step)
-        bits = require_resolution(resolution_bits)
-        if not isinstance(steps, np.ndarray):
-            return sum(variance_of(budget, bits) for budget in self.schedule.budgets_in_use(steps))
-        distinct, inverse = np.unique(steps, return_inverse=True)
-        values = [
-            sum(variance_of(budget, bits) for budget in self.schedule.budgets_in_use(int(one)))
-            for one in distinct
-        ]
-        return np.array(values, dtype=np.float64)[inverse].reshape(steps.shape)
+        steps, bits = require_step(step), require_resolution(resolution_bits)
+        return shaped(self.noise.variance(self.shown(steps), bits), steps)
 
     def mse(self, horizon: int, *, resolution_bits: float = 0) -> float:
         """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the
         delay's bias is not in it)."""
-        return self.schedule.mean_variance(
-            require_horizon(horizon), require_resolution(resolution_bits)
-        )
+        shown, bits = int(self.shown(require_horizon(horizon))), require_resolution(resolution_bits)
+        return self.noise.mean_variance(shown, bits) * (shown / horizon) if shown else 0.0
 
     def window_variance(self, start: int, end: int, *, resolution_bits: float = 0) -> float:
         """The variance of the noise in the difference of the outputs of two steps, ``start < end``;
@@ -229,11 +267,8 @@ class Mechanism(ABC):
         >>> round(hourly.variance(1_000_000)), round(hourly.window_variance(999_999, 1_000_000))
         (157, 110)
         """
-        first, last = require_window(start, end)
-        bits = require_resolution(resolution_bits)
-        return sum(
-            variance_of(budget, bits) for budget in self.schedule.budgets_between(first, last)
-        )
+        first, last = (int(self.shown(each)) for each in require_window(start, end))
+        return self.noise.window_variance(first, last, require_resolution(resolution_bits))
 
     def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
         """How far the difference of the outputs of two steps is from the true one at most, except
@@ -242,9 +277,8 @@ class Mechanism(ABC):
         Exact: the quantile of the law of the noise that does not cancel (docs/windows.md). It costs
         no privacy.
         """
-        return quantile_of(
-            self.schedule.budgets_between(*require_window(start, end)), require_beta(beta)
-        )
+        first, last = self.shown(np.array(require_window(start, end))).reshape(2, 1)
+        return int(self.noise.window_half_widths(first, last, require_beta(beta))[0])
 
     def error_bound(
         self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
@@ -255,46 +289,53 @@ class Mechanism(ABC):
         each of them. An input that is not on the grid of ``resolution_bits`` is rounded to it,
         which adds up to half a grid step each.
         """
-        step = require_one_step(step)
-        used = self.schedule.budgets_in_use(step)
-        return self._bound(
-            used, min(step, self.schedule.delay), require_beta(beta), largest_input, resolution_bits
-        )
+        step, bits = require_one_step(step), require_resolution(resolution_bits)
+        noise = self.noise.farthest(int(self.shown(step)), require_beta(beta), bits)
+        return noise + self._missing(step, largest_input)
 
     def max_error_bound(
         self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
     ) -> float:
         """A bound on the errors of all outputs ``1 .. horizon`` that fails with probability at most
         ``beta`` (union bound)."""
-        horizon = require_horizon(horizon)
-        used = self.schedule.budgets_ever_in_use(horizon) if horizon > self.schedule.delay else []
+        horizon, bits = require_horizon(horizon), require_resolution(resolution_bits)
         each = require_beta(beta) / horizon
-        return self._bound(
-            used, min(horizon, self.schedule.delay), each, largest_input, resolution_bits
-        )
+        noise = self.noise.farthest_ever(int(self.shown(horizon)), each, bits)
+        return noise + self._missing(horizon, largest_input)
 
-    def _bound(
-        self,
-        used: list[float],
-        missing: int,
-        beta: float,
-        largest_input: float,
-        resolution_bits: float,
-    ) -> float:
-        largest = require_largest_input(largest_input)
-        return tail_bound(used, beta, require_resolution(resolution_bits)) + missing * largest
+    def _missing(self, step: int, largest_input: float) -> float:
+        """How much the inputs still delayed can add up to."""
+        remedy = "it bounds the inputs still delayed"
+        largest = require_real("largest_input", largest_input, low=0.0, high=2.0**62, remedy=remedy)
+        return min(step, self.schedule.delay) * largest
 
-    # As a picture
-    # --------------------------------------------------------------------------------------------
-    def _repr_html_(self) -> str:
-        """For notebooks: the parameters, and the loss by age as a picture and in figures, rounded
-        up."""
-        from fadecount.mechanisms.picture import loss_picture
+    @property
+    def noise(self) -> Schedule | Memories:
+        """What computes errors, by shown steps: slots, or decaying sums."""
+        return self.schedule.memories or self.schedule
 
-        return loss_picture(self)
+    def shown(self, steps: ArrayLike) -> NDArray[np.int64]:
+        """The last input that the output of each step shows: 0 while the delay lasts."""
+        return np.maximum(np.asarray(steps, dtype=np.int64) - self.schedule.delay, 0)
 
     # As text
     # --------------------------------------------------------------------------------------------
+    def _repr_html_(self) -> str:
+        """For notebooks: the parameters, and a table of losses by age, rounded up."""
+        oldest, tick = getattr(self, "horizon", LONGEST) - 1, self.planned_tick_seconds
+        rows = ""
+        for age in (0, *(10**power for power in range(7))):
+            steps = f"{age:,} step{'' if age == 1 else 's'}" if age else "0 (at once)"
+            if age and tick is not None:
+                steps += f" ({format_duration(max(1, round(age * tick)))})"
+            if age <= oldest:
+                rows += f"<tr><td>{steps}</td><td>{short_loss(self.loss(age))}</td></tr>"
+        return (
+            f"<figure><figcaption><code>{html.escape(repr(self))}</code></figcaption><table><thead>"
+            "<tr><th>age of an event</th><th>privacy loss (ε), at most</th></tr></thead>"
+            f"<tbody>{rows}</tbody></table></figure>"
+        )
+
     def to_json(self) -> str:
         """The mechanism as one line of versioned JSON that :meth:`from_json` reads back, equal to
         the last bit."""
@@ -318,44 +359,27 @@ class Mechanism(ABC):
         """
         try:
             fields = json.loads(text)
-            marker, version, kind = (
-                fields.pop("fadecount"),
-                fields.pop("version"),
-                fields.pop("kind"),
-            )
+            marker, version, kind = (fields.pop(name) for name in ("fadecount", "version", "kind"))
             fields.pop("plan", None)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ParameterError(
                 "mechanism JSON must hold fadecount, version and kind; write it with to_json()"
             ) from error
-        if (
-            marker != "mechanism"
-            or type(version) is not int
-            or version < 1
-            or not isinstance(kind, str)
-        ):
+        if marker != "mechanism" or type(version) is not int or version < 1:
             raise ParameterError(
                 'mechanism JSON must say "fadecount": "mechanism"; write it with to_json()'
             )
         if version > JSON_VERSION:
-            raise bad_parameter(
-                "mechanism version",
-                version,
-                f"at most {JSON_VERSION}",
-                "upgrade fadecount to read it",
-            )
-        if kind not in Mechanism._kinds:
-            raise bad_parameter(
-                "mechanism kind",
-                kind,
-                f"one of {', '.join(sorted(Mechanism._kinds))}",
-                "check the spelling",
-            )
+            bound = f"at most {JSON_VERSION}"
+            raise bad_parameter("mechanism version", version, bound, "upgrade fadecount to read it")
+        if not isinstance(kind, str) or kind not in Mechanism._kinds:
+            bound = f"one of {', '.join(sorted(Mechanism._kinds))}"
+            raise bad_parameter("mechanism kind", kind, bound, "check the spelling")
         try:
             return Mechanism._kinds[kind]._from_fields(fields)
         except (TypeError, KeyError) as error:
             raise ParameterError(
-                f"mechanism JSON does not fit kind {kind!r}; write it with to_json()"
+                f"mechanism JSON must fit kind {kind!r}; write it with to_json()"
             ) from error
 
     @classmethod
@@ -401,14 +425,10 @@ def require_sensitivity(sensitivity: int, largest: int) -> int:
     return require_integer("sensitivity", sensitivity, minimum=1, maximum=largest, remedy=remedy)
 
 
-def require_largest_input(value: float) -> float:
-    remedy = "it bounds the inputs still delayed"
-    return require_real("largest_input", value, low=0.0, high=2.0**62, remedy=remedy)
-
-
-def require_mse(mse: float) -> float:
-    remedy = "it is a squared error in counts, such as 1000"
-    return require_real("mse", mse, low=0.0, high=1e30, open_ends=True, remedy=remedy)
+def require_sequence(name: str, values: Any, remedy: str) -> Iterable[Any]:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise bad_parameter(name, values, "a sequence of numbers", remedy)
+    return values
 
 
 def require_keys(value: int) -> int:
@@ -436,17 +456,6 @@ def _fits(schedule: Schedule, whole: Schedule, divisor: int) -> bool:
     return all(
         math.isinf(large) or Fraction(small) * divisor <= Fraction(large) for small, large in pairs
     )
-
-
-def _divided(value: Any, divisor: int, lowered: int) -> Any:
-    """The quotient rounded down, then lowered by ``lowered`` float64 steps."""
-    if isinstance(value, tuple):
-        return tuple(_divided(each, divisor, lowered) for each in value)
-    quotient = value / divisor
-    down = lowered + (math.isfinite(value) and Fraction(quotient) * divisor > Fraction(value))
-    for _ in range(down):
-        quotient = math.nextafter(quotient, 0.0)
-    return quotient if math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:

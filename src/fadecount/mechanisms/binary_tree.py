@@ -14,16 +14,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf, nextafter
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fadecount.checks import LONGEST, Number, Whole, require_budget, require_integer
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.base import Mechanism
-from fadecount.mechanisms.calibration import smallest_meeting
 from fadecount.mechanisms.exact_sum import times
-from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.schedule import Schedule, Steps, bit_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +67,10 @@ class Binary(Mechanism):
             budgets=(self._share,) * self._levels, alternating=True, horizon=self.horizon
         )
 
-    def _worst_loss(self, age: Whole) -> Number:
+    def _worst_loss(self, age: Steps) -> Number:
         return times(np.minimum(bit_length(age + 1), self._levels), self._share).rounded_up()
 
-    def _position_loss(self, age: Whole, position: Whole) -> Number:
+    def _position_loss(self, age: Steps, position: Steps) -> Number:
         if np.max(position, initial=1) > self.horizon:
             raise bad_parameter(
                 "position",
@@ -82,16 +81,8 @@ class Binary(Mechanism):
         last = np.minimum(position + age, self.horizon)
         return times(nodes_seen(position, last, self._levels), self._share).rounded_up()
 
-    def _paper_loss(self, age: Whole) -> Number:
+    def _paper_loss(self, age: Steps) -> Number:
         return np.asarray(self.epsilon + 0.0 * age, dtype=np.float64)
-
-    @classmethod
-    def for_mse(cls, mse: float, *, horizon: int, resolution_bits: float = 0) -> Self:
-        """The most private one for this many steps whose mean squared error over them is at most
-        ``mse``."""
-        return smallest_meeting(
-            lambda factor: cls(epsilon=factor, horizon=horizon), mse, horizon, resolution_bits
-        )
 
 
 def node_budget(epsilon: float, levels: int) -> float:
@@ -109,16 +100,6 @@ def nodes_seen(step: Whole, last: Whole, levels: int) -> Whole:
         ends: Any = ((before >> level) + 1) << level
         seen = seen + (((before >> level) & 1 == 0) & (ends <= last))
     return seen
-
-
-def bit_length(number: Whole) -> Whole:
-    """How many nodes ``[1, 2**l]`` have ended at a step: the length of its binary form."""
-    if not isinstance(number, np.ndarray):
-        return int(number).bit_length()
-    length = np.zeros_like(number)
-    for bit in range(int(np.max(number, initial=0)).bit_length()):
-        length += (number >> bit) > 0
-    return length
 
 
 def most_nodes_seen(earliest: int, window: int) -> int:

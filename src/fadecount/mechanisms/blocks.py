@@ -200,9 +200,6 @@ class Blocks(Mechanism):
     def _position_loss(self, age: Whole, position: Whole) -> Number:
         return _in_units(self._position_millionths(np.asarray(position), np.asarray(age)))
 
-    def _paper_loss(self, age: Whole) -> Number:
-        return self._worst_loss(age)
-
     def _position_millionths(
         self, position: NDArray[np.int64], age: NDArray[np.int64]
     ) -> NDArray[np.int64]:
@@ -295,10 +292,15 @@ class Blocks(Mechanism):
         divisor = require_integer(
             "sensitivity", sensitivity, minimum=1, maximum=LARGEST_SENSITIVITY, remedy=remedy
         ) * require_keys(keys)
+        return self.scaled(Fraction(1, divisor))
+
+    def scaled(self, factor: float | Fraction) -> Self:
+        """The same levels with all budgets multiplied by a factor and rounded down to millionths,
+        exactly."""
         levels = [
             Level.of_stages(
                 level.length,
-                [(stage.lag, stage.millionths // divisor) for stage in level.stages],
+                [(lag, math.floor(budget * Fraction(factor))) for lag, budget in level.stages],
                 tied=level.tied,
             )
             for level in self.levels
@@ -390,12 +392,12 @@ class Blocks(Mechanism):
         reached = Fraction(0)
         for level, stage in reversed(_pairs(self)):
             length = self.levels[level].length
-            frontier = _mean_frontier(length, self.levels[level].stages[stage].lag, horizon)
+            frontier = mean_frontier(length, self.levels[level].stages[stage].lag, horizon)
             result[level][stage] += float((frontier - reached) / length)
             reached = frontier
         for smallest, level, ratio, _ in _ties(self, 0):
             finest = self.levels[smallest]
-            part = _mean_square_part(self.levels[level].length, finest.length, finest.lag, horizon)
+            part = mean_square_part(self.levels[level].length, finest.length, finest.lag, horizon)
             result[level][0] += float(part)
             result[level - 1][0] -= float(ratio * part)
         return tuple(map(tuple, result))
@@ -693,13 +695,13 @@ def _ties(blocks: Blocks, bits: float) -> tuple[tuple[int, int, int, float], ...
     return tuple(ties)
 
 
-def _mean_frontier(length: int, lag: int, horizon: int) -> Fraction:
+def mean_frontier(length: int, lag: int, horizon: int) -> Fraction:
     """The mean over the steps ``1 .. horizon`` of the end of the last block that is published."""
     whole, rest = divmod(max(0, horizon - lag), length)
     return Fraction(length * (length * whole * (whole - 1) // 2 + whole * (rest + 1)), horizon)
 
 
-def _mean_square_part(length: int, finest: int, lag: int, horizon: int) -> Fraction:
+def mean_square_part(length: int, finest: int, lag: int, horizon: int) -> Fraction:
     """The mean over the steps ``1 .. horizon`` of the square of the part of the open block that is
     covered by blocks of the finest length of its group."""
     ratio = length // finest

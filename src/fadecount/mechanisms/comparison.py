@@ -51,7 +51,8 @@ def refresh_with_error_of(mechanism: Mechanism, *, window: int, horizon: int) ->
     >>> abs(rival.mse(8760) / fading.mse(8760) - 1) < 1e-6
     True
     """
-    return Refresh.for_mse(max(mechanism.mse(horizon), 1e-6), horizon=horizon, window=window)
+    shape = Refresh(window, 1.0, Refresh.best_ratio(window=window, horizon=horizon))
+    return shape.for_mse(max(mechanism.mse(horizon), 1e-6), horizon=horizon)
 
 
 def which_loses_less(crossing: int | None, *, ours: str, tick_seconds: float | None) -> str:

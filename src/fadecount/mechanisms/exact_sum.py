@@ -7,7 +7,7 @@ two-sum); any multiple of a unit ``u`` below ``2**105 * u`` is held exactly. Wit
 leaves this range (a level without noise doubles the cost of the level above it), ``low`` is rounded
 *up*, so that the result stays an upper bound.
 
-The same code runs on floats and on arrays: one age is fast, and a million ages need no Python loop.
+All numbers may be arrays: a million ages need no Python loop.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fadecount.checks import Number, Whole
+from fadecount.checks import Whole
 
 INFINITE = 2.0**1000
 """Stands for an infinite cost inside sums, where a real infinity would turn differences into
@@ -52,13 +53,14 @@ class ExactSum:
     def where(self, condition: Any, otherwise: ExactSum) -> ExactSum:
         """This sum where the condition holds, the other one elsewhere."""
         return ExactSum(
-            _where(condition, self.high, otherwise.high), _where(condition, self.low, otherwise.low)
+            np.where(condition, self.high, otherwise.high),
+            np.where(condition, self.low, otherwise.low),
         )
 
-    def rounded_up(self) -> Number:
+    def rounded_up(self) -> NDArray[np.float64]:
         """The smallest float at or above the exact sum."""
-        raised = _where(self.low > 0, _next_up(self.high), self.high)
-        result: Number = _where(raised >= INFINITE / 2, math.inf, raised)
+        raised = np.where(self.low > 0, np.nextafter(self.high, np.inf), self.high)
+        result: NDArray[np.float64] = np.where(raised >= INFINITE / 2, math.inf, raised)
         return result
 
 
@@ -70,7 +72,7 @@ def times(count: Whole, budget: float) -> ExactSum:
     each product is exact.
     """
     if budget >= INFINITE:
-        return ExactSum(_where(count > 0, INFINITE, 0.0))
+        return ExactSum(np.where(count > 0, INFINITE, 0.0))
     upper = budget * 134217729.0
     upper = upper - (upper - budget)
     total = ExactSum(0.0 * count)
@@ -96,18 +98,4 @@ def _two_sum(left: Any, right: Any) -> tuple[Any, Any]:
 
 def _add_up(left: Any, right: Any) -> Any:
     total, error = _two_sum(left, right)
-    return _where(error > 0, _next_up(total), total)
-
-
-def _next_up(value: Any) -> Any:
-    return (
-        np.nextafter(value, np.inf)
-        if isinstance(value, np.ndarray)
-        else math.nextafter(value, math.inf)
-    )
-
-
-def _where(condition: Any, left: Any, right: Any) -> Any:
-    if isinstance(condition, np.ndarray):
-        return np.where(condition, left, right)
-    return left if condition else right
+    return np.where(error > 0, np.nextafter(total, np.inf), total)

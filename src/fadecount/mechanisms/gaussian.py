@@ -18,11 +18,8 @@ from fadecount.checks import (
     Number,
     Whole,
     planned_tick,
-    require_beta,
-    require_horizon,
     require_integer,
     require_real,
-    require_resolution,
     shaped,
 )
 from fadecount.errors import bad_parameter
@@ -31,13 +28,9 @@ from fadecount.mechanisms.base import (
     require_age,
     require_delay,
     require_keys,
-    require_largest_input,
-    require_mse,
-    require_one_step,
     require_positions,
     require_sensitivity,
-    require_step,
-    require_window,
+    require_sequence,
 )
 from fadecount.mechanisms.gaussian_law import epsilon_at
 from fadecount.mechanisms.loss import Loss
@@ -51,8 +44,7 @@ from fadecount.mechanisms.memories import (
     memories_of,
     resolved,
 )
-from fadecount.mechanisms.noise_law import window_half_widths
-from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.schedule import Schedule, Steps
 
 SMALLEST_SIGMA, LARGEST_SIGMA = 0.5, 2.0**32
 SMALLEST_DELTA = 1e-300
@@ -142,16 +134,15 @@ class Gaussian(Mechanism):
         if factor == keys == 1:
             return self
         ages = self.delay + np.array([0, *(1 << np.arange(31))])
-        found, worst = self._like(self.sigma * factor * root), math.inf
-        while worst > 1.0:
-            worst = _ratio(
-                np.asarray(found._mu(ages, float(factor))) * root * _UP, np.asarray(self._mu(ages))
-            )
-            found = self._like(found.sigma * worst * (1.0 + 1e-9)) if worst > 1.0 else found
-        return found
-
-    def _like(self, sigma: float) -> Self:
-        return replace(self, sigma=sigma)
+        promised = np.asarray(self._mu(ages))
+        usable = np.isfinite(promised) & (promised > 0.0)
+        found = self.scaled(1.0 / (factor * root))
+        while True:
+            wider = np.asarray(found._mu(ages, float(factor))) * root * _UP
+            worst = float(np.max(wider[usable] / promised[usable], initial=0.0))
+            if worst <= 1.0:
+                return found
+            found = found.scaled(1.0 / (worst * (1.0 + 1e-9)))
 
     def composed_loss(
         self,
@@ -218,14 +209,11 @@ class Gaussian(Mechanism):
             np.asarray(age) >= self.delay, length / (self.sigma * memories.shrink) * _UP, 0.0
         )
 
-    def _worst_loss(self, age: Whole) -> Number:
+    def _worst_loss(self, age: Steps) -> Number:
         found: Number = epsilon_at(self._mu(age), self.delta)
         return found
 
-    def _position_loss(self, age: Whole, position: Whole) -> Number:  # noqa: ARG002 - it is the same everywhere
-        return self._worst_loss(age)
-
-    def _paper_loss(self, age: Whole) -> Number:
+    def _position_loss(self, age: Steps, position: Steps) -> Number:  # noqa: ARG002 - it is the same everywhere
         return self._worst_loss(age)
 
     def mu_of(self, positions: ArrayLike, now: int) -> float:
@@ -265,70 +253,6 @@ class Gaussian(Mechanism):
         positions; see ``mu_of``."""
         return float(epsilon_at(self.mu_of(positions, now), self.delta))
 
-    # Error
-    # --------------------------------------------------------------------------------------------
-    def variance(
-        self, step: ArrayLike, *, resolution_bits: float = 0
-    ) -> float | NDArray[np.float64]:
-        """The variance of the noise in the output of a step (from 1), in squared counts; see
-        ``Mechanism``."""
-        steps = require_step(step)
-        shown = np.maximum(np.asarray(steps) - self.delay, 0)
-        whole = self.sigma**2 * self._memories.response.variance(shown) + _rounding(resolution_bits)
-        return shaped(np.where(shown > 0, whole, 0.0), steps)
-
-    def mse(self, horizon: int, *, resolution_bits: float = 0) -> float:
-        """The mean squared error that the noise causes over the outputs ``1 .. horizon`` (the
-        delay's bias is not in it)."""
-        shown = require_horizon(horizon) - self.delay
-        if shown <= 0:
-            return 0.0
-        mean = self.sigma**2 * self._memories.response.mean_variance(shown) + _rounding(
-            resolution_bits
-        )
-        return mean * (shown / horizon)
-
-    def window_variance(self, start: int, end: int, *, resolution_bits: float = 0) -> float:
-        """The variance of the noise in the difference of the outputs of two steps; see
-        ``Mechanism``."""
-        first, last = (max(0, each - self.delay) for each in require_window(start, end))
-        rounding = _rounding(resolution_bits) * ((first > 0) + (last > 0))
-        return (
-            self.sigma**2 * float(self._memories.response.window_variance(first, last)) + rounding
-        )
-
-    def window_interval(self, start: int, end: int, beta: float = 0.05) -> int:
-        """How far the difference of the outputs of two steps is from the true one at most, except
-        with probability ``beta``."""
-        steps = np.array([require_window(start, end)], dtype=np.int64)
-        return int(window_half_widths(self, steps[:, 0], steps[:, 1], beta=require_beta(beta))[0])
-
-    def error_bound(
-        self, step: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
-    ) -> float:
-        """A bound on the error of one output that fails with probability at most ``beta``; see
-        ``Mechanism``."""
-        step = require_one_step(step)
-        return self._error(step, require_beta(beta), largest_input, resolution_bits)
-
-    def max_error_bound(
-        self, horizon: int, beta: float, *, largest_input: float = 1, resolution_bits: float = 0
-    ) -> float:
-        """A bound on the errors of all outputs ``1 .. horizon`` that fails with probability at most
-        ``beta`` (union bound)."""
-        horizon = require_horizon(horizon)
-        return self._error(horizon, require_beta(beta) / horizon, largest_input, resolution_bits)
-
-    def _error(self, step: int, beta: float, largest_input: float, resolution_bits: float) -> float:
-        largest = require_largest_input(largest_input)
-        bits = require_resolution(resolution_bits)
-        shown = max(0, step - self.delay)
-        missing = min(step, self.delay) * largest
-        if not shown:
-            return missing
-        half = 0.0 if math.isinf(bits) else math.ldexp(0.5, -int(bits))
-        return self._memories.farthest(shown, beta) + half + missing
-
     # Ways to one
     # --------------------------------------------------------------------------------------------
     @classmethod
@@ -342,108 +266,41 @@ class Gaussian(Mechanism):
         delay: int = 0,
     ) -> Self:
         """A ready-made mechanism for streams of any length: half-lives 1, 16, 256, ... up to the
-        horizon.
+        horizon, with weights in proportion to ``4**-i (1 + i ln 16)**-growth``.
 
         ``growth`` 0 has the best balance of error and loss. With a larger growth the loss is
         smaller when an item is young and grows faster, as the square root of ``log(age)**(1 + 2
-        growth)``. Below -1/2 see :meth:`bounded`.
+        growth)``. Below -1/2 (-0.6 is a good balance) a part of the noise never decays, and the
+        ideal loss is bounded over all ages, while the error grows; the loss of the integers is
+        within a few percent of it up to the horizon.
 
         >>> import fadecount as fc
         >>> mechanism = fc.Gaussian.gradual(13.5065)
         >>> [round(mechanism.loss(age), 2) for age in (0, 10, 1000, 10**6 - 1)]
         [0.39, 0.52, 0.7, 0.93]
-        """
-        growth = require_real(
-            "growth",
-            growth,
-            low=-0.5,
-            high=4.0,
-            remedy="0 is the best balance; 1/2 and 1 favour young items",
-        )
-        return cls(sigma=sigma, delta=delta, delay=delay, **_family(growth, horizon, endless=False))
-
-    @classmethod
-    def bounded(
-        cls,
-        sigma: float,
-        *,
-        growth: float = -0.6,
-        horizon: int = 1 << 28,
-        delta: float = 1e-9,
-        delay: int = 0,
-    ) -> Self:
-        """A mechanism whose loss stays bounded on an unbounded stream, with a state of a few
-        numbers; its error grows instead.
-
-        Half-lives 1, 16, 256, ... up to the horizon, and a part that never decays. The ideal loss
-        is bounded over all ages; the loss of the integers is within a few percent of it up to the
-        horizon (``mu`` has the exact figures).
-
-        >>> import fadecount as fc
-        >>> mechanism = fc.Gaussian.bounded(20.0)
-        >>> [round(mechanism.loss(age), 2) for age in (0, 10**3, 10**6, 10**8)]
+        >>> bounded = fc.Gaussian.gradual(20.0, growth=-0.6)
+        >>> [round(bounded.loss(age), 2) for age in (0, 10**3, 10**6, 10**8)]
         [0.26, 0.32, 0.34, 0.35]
         """
-        growth = require_real(
-            "growth", growth, low=-4.0, high=-0.5, open_ends=True, remedy="-0.6 is a good balance"
+        remedy = "0 is the best balance; 1/2 and 1 favour young items"
+        growth = require_real("growth", growth, low=-4.0, high=4.0, remedy=remedy)
+        remedy = "it is the number of steps up to which the loss follows the family"
+        horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST, remedy=remedy)
+        count = min(11, 1 + (horizon.bit_length() + 2) // 4)
+        parts = [4.0**-level * (1.0 + level * math.log(16.0)) ** -growth for level in range(60)]
+        beyond = math.fsum(parts[count:]) if growth < -0.5 else 0.0
+        total = math.fsum(parts[:count]) + beyond
+        return cls(
+            sigma=sigma,
+            half_lives=[16**level for level in reversed(range(count))],
+            weights=[each / total for each in (beyond, *reversed(parts[:count]))],
+            delta=delta,
+            delay=delay,
         )
-        return cls(sigma=sigma, delta=delta, delay=delay, **_family(growth, horizon, endless=True))
 
-    @classmethod
-    def for_mse(
-        cls,
-        mse: float,
-        *,
-        horizon: int,
-        half_lives: Sequence[float] | None = None,
-        weights: Sequence[float] | None = None,
-        growth: float = 0.0,
-        delta: float = 1e-9,
-        delay: int = 0,
-        resolution_bits: float = 0,
-    ) -> Self:
-        """The most private one of given half-lives and weights (or of a growth) whose error over
-        the horizon is ``mse``."""
-        if (half_lives is None) != (weights is None):
-            raise bad_parameter(
-                "weights", weights, "given together with half_lives", "give both, or a growth alone"
-            )
-        mse = require_mse(mse)
-        horizon = require_horizon(horizon)
-        if half_lives is None or weights is None:
-            shape = cls.gradual(
-                1.0, growth=growth, horizon=max(16, horizon), delta=delta, delay=delay
-            )
-        else:
-            shape = cls(sigma=1.0, half_lives=half_lives, weights=weights, delta=delta, delay=delay)
-        unit = shape.mse(horizon, resolution_bits=math.inf)
-        if unit == 0.0:
-            raise bad_parameter(
-                "horizon",
-                horizon,
-                "greater than the delay",
-                "outputs within the delay hold no noise to calibrate",
-            )
-        rounding = _rounding(resolution_bits) * (1.0 - delay / horizon)
-        if mse <= rounding:
-            raise bad_parameter(
-                "mse",
-                mse,
-                f"above {rounding:.6g}, what rounding causes",
-                "use resolution_bits, or a larger error",
-            )
-        sigma = math.sqrt((mse - rounding) / unit)
-        if not SMALLEST_SIGMA <= sigma <= LARGEST_SIGMA:
-            raise bad_parameter(
-                "mse",
-                mse,
-                "within reach of the sigma allowed",
-                "sigma is between 0.5 and 2**32 counts",
-            )
-        found = shape._like(sigma)
-        while found.mse(horizon, resolution_bits=resolution_bits) > mse:
-            found = shape._like(math.nextafter(found.sigma, 0.0))
-        return found
+    def scaled(self, factor: float) -> Self:
+        """The same weights with a deviation divided by a factor."""
+        return replace(self, sigma=self.sigma / factor)
 
 
 def require_delta(value: float) -> float:
@@ -457,10 +314,8 @@ def require_delta(value: float) -> float:
 
 def _half_lives(values: Any) -> tuple[float, ...]:
     remedy = "give whole steps (or such divided by 2, 3 or 4), longest first"
-    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
-        raise bad_parameter("half_lives", values, "a sequence of numbers", remedy)
     found = []
-    for at, each in enumerate(values):
+    for at, each in enumerate(require_sequence("half_lives", values, remedy)):
         name = f"half_lives[{at}]"
         number = require_real(
             name, each, low=1.0 / LARGEST_SHIFT, high=float(LONGEST_HALF_LIFE), remedy=remedy
@@ -481,13 +336,11 @@ def _weights(values: Any, half_lives: int) -> tuple[float, ...]:
         "give what is kept for ever (0 for nothing), then one weight per half-life; they add up"
         " to 1"
     )
-    if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
-        raise bad_parameter("weights", values, "a sequence of numbers", remedy)
     found = tuple(
         require_real(
             f"weights[{at}]", each, low=0.0 if at == 0 else 2.0**-43, high=1.0, remedy=remedy
         )
-        for at, each in enumerate(values)
+        for at, each in enumerate(require_sequence("weights", values, remedy))
     )
     if len(found) != half_lives + 1:
         raise bad_parameter(
@@ -504,38 +357,6 @@ def _weights(values: Any, half_lives: int) -> tuple[float, ...]:
             remedy,
         )
     return exact
-
-
-def _family(growth: float, horizon: int, *, endless: bool) -> dict[str, Any]:
-    """Half-lives 16**i, weights in proportion to ``4**-i (1 + i ln 16)**-growth``; later ones never
-    decay, or are left out."""
-    remedy = "it is the number of steps up to which the loss follows the family"
-    horizon = require_integer("horizon", horizon, minimum=1, maximum=LONGEST, remedy=remedy)
-    count = min(11, 1 + (horizon.bit_length() + 2) // 4)
-
-    def weight(level: int) -> float:
-        return float(4.0**-level * (1.0 + level * math.log(16.0)) ** -growth)
-
-    inside = [weight(level) for level in range(count)]
-    beyond = math.fsum(weight(level) for level in range(count, 60)) if endless else 0.0
-    total = math.fsum(inside) + beyond
-    weights = [beyond / total, *(each / total for each in inside[::-1])]
-    return {
-        "half_lives": tuple(16**level for level in range(count - 1, -1, -1)),
-        "weights": tuple(weights),
-    }
-
-
-def _ratio(values: NDArray[np.float64], others: NDArray[np.float64]) -> float:
-    """The largest quotient where both are numbers."""
-    usable = np.isfinite(others) & (others > 0.0)
-    return float(np.max(values[usable] / others[usable], initial=0.0))
-
-
-def _rounding(resolution_bits: float) -> float:
-    """The variance that rounding to whole counts, or to the grid, adds."""
-    bits = require_resolution(resolution_bits)
-    return 0.0 if math.isinf(bits) else math.ldexp(1.0 / 12.0, -2 * int(bits))
 
 
 @lru_cache(maxsize=256)

@@ -29,9 +29,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from decimal import ROUND_HALF_EVEN, Context, Decimal
-from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,17 +38,16 @@ from numpy.typing import ArrayLike, NDArray
 from fadecount.checks import (
     LARGEST_BUDGET,
     Number,
-    Whole,
     planned_tick,
     require_budget,
     require_real,
 )
 from fadecount.errors import bad_parameter
-from fadecount.mechanisms.base import Mechanism, require_delay
-from fadecount.mechanisms.binary_tree import bit_length
-from fadecount.mechanisms.calibration import smallest_meeting
+from fadecount.mechanisms.base import Mechanism, require_delay, require_sequence
 from fadecount.mechanisms.exact_sum import INFINITE, ExactSum
-from fadecount.mechanisms.schedule import LEVELS, Schedule
+from fadecount.mechanisms.schedule import LEVELS, Schedule, Steps, bit_length
+
+_EXACT = Context(prec=60, rounding=ROUND_HALF_EVEN)
 
 
 class LevelMechanism(Mechanism):
@@ -71,22 +69,20 @@ class LevelMechanism(Mechanism):
     def schedule(self) -> Schedule:
         return _schedule(self)
 
-    def _worst_loss(self, age: Whole) -> Number:
-        shown = age - self.delay
-        return _since(shown, worst_case(self.schedule.budgets, _at_least(shown, 0)))
+    def _worst_loss(self, age: Steps) -> Number:
+        shown = np.maximum(age - self.delay, 0)
+        return np.where(age >= self.delay, worst_case(self.schedule.budgets, shown), 0.0)
 
-    def _position_loss(self, age: Whole, position: Whole) -> Number:
-        shown = age - self.delay
-        last = position + _at_least(shown, 0)
-        return _since(shown, at_position(self.schedule.budgets, position, last))
+    def _position_loss(self, age: Steps, position: Steps) -> Number:
+        last = position + np.maximum(age - self.delay, 0)
+        loss = at_position(self.schedule.budgets, position, last)
+        return np.where(age >= self.delay, loss, 0.0)
 
-    def _paper_loss(self, age: Whole) -> Number:
+    def _paper_loss(self, age: Steps) -> Number:
         """Twice the sum of the budgets of all levels reached: the paper covers an age by at most
         two intervals per level."""
-        shown = age - self.delay
-        levels_reached = bit_length(_at_least(shown, 0) + 1)
-        paid: Number = _paper_sums(self)[levels_reached]
-        return _since(shown, paid)
+        levels_reached = bit_length(np.maximum(age - self.delay, 0) + 1)
+        return np.where(age >= self.delay, _paper_sums(self)[levels_reached], 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,25 +142,6 @@ class Gradual(LevelMechanism):
         bound = np.where(shown >= 0, self.epsilon * 2.0 * (1.0 + grown) * (1.0 + 1e-14), 0.0)
         return bound if bound.ndim else float(bound)
 
-    @classmethod
-    def for_mse(
-        cls,
-        mse: float,
-        *,
-        horizon: int,
-        exponent: float = 1.0,
-        delay: int = 0,
-        resolution_bits: float = 0,
-    ) -> Self:
-        """The most private one (smallest epsilon) whose mean squared error over the horizon is at
-        most ``mse``."""
-
-        def build(factor: float) -> Any:
-            return cls(epsilon=factor, exponent=exponent, delay=delay)
-
-        result: Self = smallest_meeting(build, mse, horizon, resolution_bits)
-        return result
-
 
 @dataclass(frozen=True, slots=True)
 class Linear(LevelMechanism):
@@ -194,13 +171,8 @@ class Linear(LevelMechanism):
     def _level_budget(self, level: int) -> float:
         return self.epsilon if level == 0 else math.inf
 
-    def _paper_loss(self, age: Whole) -> Number:
+    def _paper_loss(self, age: Steps) -> Number:
         return self._worst_loss(age)
-
-    @classmethod
-    def for_mse(cls, mse: float, *, horizon: int, resolution_bits: float = 0) -> Self:
-        """The most private one whose mean squared error over the horizon is at most ``mse``."""
-        return smallest_meeting(lambda factor: cls(epsilon=factor), mse, horizon, resolution_bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,11 +201,9 @@ class Designed(LevelMechanism):
 
     def __post_init__(self) -> None:
         remedy = "give one budget per level, lowest first; the last one continues upward"
-        if isinstance(self.budgets, str | bytes) or not hasattr(self.budgets, "__iter__"):
-            raise bad_parameter("budgets", self.budgets, "a sequence of numbers", remedy)
         budgets = tuple(
             require_budget(f"budgets[{at}]", each, infinite=True)
-            for at, each in enumerate(self.budgets)
+            for at, each in enumerate(require_sequence("budgets", self.budgets, remedy))
         )
         if not 1 <= len(budgets) <= LEVELS:
             raise bad_parameter("number of budgets", len(budgets), f"from 1 to {LEVELS}", remedy)
@@ -243,26 +213,6 @@ class Designed(LevelMechanism):
 
     def _level_budget(self, level: int) -> float:
         return self.budgets[min(level, len(self.budgets) - 1)]
-
-    @classmethod
-    def for_mse(
-        cls,
-        mse: float,
-        *,
-        horizon: int,
-        budgets: Sequence[float] = (1.0,),
-        delay: int = 0,
-        resolution_bits: float = 0,
-    ) -> Self:
-        """The most private one whose budgets are in the given proportion and whose error over the
-        horizon is at most ``mse``."""
-        shape = cls(budgets=budgets, delay=delay).budgets
-
-        def build(factor: float) -> Any:
-            return cls(budgets=tuple(factor * each for each in shape), delay=delay)
-
-        result: Self = smallest_meeting(build, mse, horizon, resolution_bits)
-        return result
 
 
 @lru_cache(maxsize=256)
@@ -280,17 +230,6 @@ def _paper_sums(mechanism: LevelMechanism) -> NDArray[np.float64]:
     return np.array([total.rounded_up() for total in sums])
 
 
-def _since(shown: Whole, loss: Number) -> Number:
-    """The loss once the item shows in an output, nothing before."""
-    if isinstance(shown, np.ndarray):
-        return np.where(shown >= 0, loss, 0.0)
-    return loss if shown >= 0 else 0.0
-
-
-def _at_least(value: Whole, floor: int) -> Whole:
-    return np.maximum(value, floor) if isinstance(value, np.ndarray) else max(value, floor)
-
-
 def whole_costs(budgets: Sequence[float]) -> list[float]:
     """``F_l`` for each level: the cheapest way to shift all of an interval by one."""
     costs: list[float] = []
@@ -300,14 +239,14 @@ def whole_costs(budgets: Sequence[float]) -> list[float]:
     return costs
 
 
-def worst_case(budgets: Sequence[float], age: Whole) -> Number:
+def worst_case(budgets: Sequence[float], age: Steps) -> NDArray[np.float64]:
     """The largest loss over all positions at an age counted from the first output that shows the
     item, rounded up."""
     finite = [min(budget, INFINITE) for budget in budgets]
     whole = whole_costs(finite)
     reach = age + 1
     passed, part = ExactSum(0.0 * reach), ExactSum(finite[0] + 0.0 * reach)
-    for level in range(1, _levels(reach)):
+    for level in range(1, int(np.max(reach, initial=1)).bit_length()):
         entered = (reach >> level) > 0
         block = whole[level - 1] * ((reach >> (level - 1)) & 1)
         part = (part + block).minimum(finite[level]).where(entered, part)
@@ -315,7 +254,7 @@ def worst_case(budgets: Sequence[float], age: Whole) -> Number:
     return (passed + part).rounded_up()
 
 
-def at_position(budgets: Sequence[float], first: Whole, last: Whole) -> Number:
+def at_position(budgets: Sequence[float], first: Steps, last: Steps) -> NDArray[np.float64]:
     """The loss of the item first shown at clock ``first``, given all outputs up to clock ``last >=
     first``, rounded up."""
     finite = [min(budget, INFINITE) for budget in budgets]
@@ -323,15 +262,15 @@ def at_position(budgets: Sequence[float], first: Whole, last: Whole) -> Number:
     zero = ExactSum(0.0 * first)
     left = right = (zero + finite[0], zero)
     joined, between = first == last, zero
-    for level in range(1, _levels(last)):
+    for level in range(1, int(np.max(last, initial=1)).bit_length()):
         node, end = first >> (level - 1), last >> (level - 1)
         cost, budget = whole[level - 1], finite[level]
         odd, end_odd = (node & 1) == 1, (end & 1) == 1
-        climbs, end_climbs = node > 1, (end > 1) & _not(joined)
-        meet = _not(joined) & _not(odd) & climbs & (end == node + 1)
+        climbs, end_climbs = node > 1, (end > 1) & ~joined
+        meet = ~joined & ~odd & climbs & (end == node + 1)
 
         met = (left[0] + right[0], left[1] + right[1])
-        ones_beside = cost * (_not(joined) & _not(odd))
+        ones_beside = cost * (~joined & ~odd)
         alone = (left[0] + ones_beside, left[1] + cost * odd)
         above = tuple(one.where(meet, other) for one, other in zip(met, alone, strict=True))
         new_left = tuple(
@@ -350,7 +289,7 @@ def at_position(budgets: Sequence[float], first: Whole, last: Whole) -> Number:
         joined = joined | meet
     apart = (left[0] + right[0] + between).rounded_up()
     together = left[0].rounded_up()
-    result: Number = np.where(joined, together, apart)
+    result: NDArray[np.float64] = np.where(joined, together, apart)
     return result
 
 
@@ -359,39 +298,12 @@ def _own(costs: Any, budget: float) -> tuple[ExactSum, ExactSum]:
     return costs[0].minimum(costs[1] + budget), costs[1].minimum(costs[0] + budget)
 
 
-def _levels(reach: Whole) -> int:
-    return (
-        int(np.max(reach, initial=1)).bit_length()
-        if isinstance(reach, np.ndarray)
-        else reach.bit_length()
-    )
-
-
-def _not(condition: Any) -> Any:
-    return ~condition if isinstance(condition, np.ndarray) else not condition
-
-
 @lru_cache(maxsize=1 << 14)
-def rounded_power(base: int, exponent: float, *, digits: int = 40) -> float:
-    """``base**exponent`` rounded to the nearest float64: the same number on every machine, which
-    ``math.pow`` does not promise.
-
-    A rational power is computed exactly. Any other is irrational, so it lies strictly between two
-    neighbouring candidates, and arithmetic with enough digits tells which is nearer.
+def rounded_power(base: int, exponent: float) -> float:
+    """``base**exponent`` in 60 digits, then as a float64 number: the same one on every machine,
+    which ``math.pow`` does not promise.
 
     >>> rounded_power(4, -0.5), rounded_power(9, 1.5), rounded_power(3, 0.25)
     (0.5, 27.0, 1.3160740129524924)
     """
-    while not exponent.is_integer() and math.isqrt(base) ** 2 == base:
-        base, exponent = math.isqrt(base), 2.0 * exponent
-    if exponent.is_integer():
-        return float(Fraction(base) ** int(exponent))
-    while True:
-        context = Context(prec=digits, rounding=ROUND_HALF_EVEN)
-        power = context.exp(context.multiply(context.ln(Decimal(base)), Decimal(exponent)))
-        # Three roundings; the exponent is below 300.
-        slack = context.multiply(power, Decimal(1).scaleb(4 - digits))
-        low, high = float(context.subtract(power, slack)), float(context.add(power, slack))
-        if low == high:
-            return low
-        digits *= 2
+    return float(_EXACT.power(Decimal(base), Decimal(exponent)))

@@ -25,9 +25,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,78 +143,51 @@ def _mean_geometric(rates: Reals, horizon: float) -> Reals:
 def response(epochs: tuple[tuple[int, int], ...], weights: tuple[float, ...]) -> Response:
     """The closed forms for half-lives (longest first, as epochs and shifts) and weights (first the
     one that never decays)."""
-    context = _EXACT
-    log_two = context.ln(Decimal(2))
-    poles = [
-        context.divide(context.multiply(log_two, Decimal(shift)), Decimal(epoch))
-        for epoch, shift in epochs
-    ]
-    exact = [Decimal.from_float(weight) for weight in weights]
-    kept = [context.exp(context.minus(pole)) for pole in poles]
-    decays: list[Decimal] = []
-    low = Decimal(0)
-    for pole in poles:
-        if not decays and weights[0] == 0.0:
-            decays.append(Decimal(0))
-        else:
-            decays.append(_zero(low, pole, kept, exact))
-        low = pole
-    parts = [_part(at, decays, poles) for at in range(len(poles))]
-    total = Decimal(0)
-    for decay, pole in zip(decays, poles, strict=True):
-        total = context.add(total, context.subtract(decay, pole))
-    reach = []
-    for pole, weight in zip(poles, exact[1:], strict=True):
-        bound = Decimal(1)
-        for decay, part in zip(decays, parts, strict=True):
-            if decay:  # a zero at 1 is cancelled by the factor 1 - x
-                bound = context.add(
-                    bound, context.divide(part, _abs(_one_less_exp(context.subtract(decay, pole))))
-                )
-        reach.append(float(context.multiply(weight, bound)) * _SAFE)
+    with localcontext(_EXACT):
+        poles = [Decimal(2).ln() * shift / epoch for epoch, shift in epochs]
+        exact = [Decimal(weight) for weight in weights]
+        lows = [Decimal(0), *poles[:-1]]
+        decays = [_zero(low, pole, poles, exact) for low, pole in zip(lows, poles, strict=True)]
+        if not weights[0]:
+            decays[0] = Decimal(0)
+        parts = [_part(at, decays, poles) for at in range(len(poles))]
+        # A zero at 1 is cancelled by the factor 1 - x.
+        pairs = [(decay, part) for decay, part in zip(decays, parts, strict=True) if decay]
+        reach = [
+            weight * (1 + sum(part / abs(1 - (decay - pole).exp()) for decay, part in pairs))
+            for pole, weight in zip(poles, exact[1:], strict=True)
+        ]
+        first = (sum(decays, Decimal(0)) - sum(poles)).exp()
     return Response(
         np.array([0.0, *map(float, poles)]),
         np.array(weights),
         np.array([float(each) for each in decays]),
         np.array([float(each) for each in parts]),
-        float(context.exp(total)),
-        np.array(reach),
+        float(first),
+        np.array([float(each) * _SAFE for each in reach]),
     )
 
 
-def _zero(low: Decimal, high: Decimal, kept: list[Decimal], weights: list[Decimal]) -> Decimal:
+def _zero(low: Decimal, high: Decimal, poles: list[Decimal], weights: list[Decimal]) -> Decimal:
     """The rate between two poles at which ``w_0 + sum of w_i (1 - x) / (1 - p_i x)`` vanishes for
     ``x = exp(rate)``: it falls."""
-    context = _EXACT
-    width = context.subtract(high, low)
+    kept, width = [(-pole).exp() for pole in poles], high - low
     for _ in range(180):
-        width = context.divide(width, Decimal(2))
-        middle = context.add(low, width)
-        x = context.exp(middle)
-        numerator, value = context.subtract(Decimal(1), x), weights[0]
-        for p, weight in zip(kept, weights[1:], strict=True):
-            below = context.subtract(Decimal(1), context.multiply(p, x))
-            value = context.add(value, context.divide(context.multiply(weight, numerator), below))
-        low = middle if value > 0 else low
+        width /= 2
+        x = (low + width).exp()
+        terms = (weight / (1 - p * x) for p, weight in zip(kept, weights[1:], strict=True))
+        low = low + width if weights[0] + (1 - x) * sum(terms) > 0 else low
     return low
 
 
 def _part(at: int, decays: list[Decimal], poles: list[Decimal]) -> Decimal:
     """The residue of ``C(x) = product of (1 - p_j x) / (1 - q_j x)`` at one of its poles."""
-    context, found = _EXACT, Decimal(1)
+    found = Decimal(1)
     for other, (decay, pole) in enumerate(zip(decays, poles, strict=True)):
-        found = context.multiply(found, _one_less_exp(context.subtract(decays[at], pole)))
+        found *= 1 - (decays[at] - pole).exp()
         if other != at:
-            found = context.divide(found, _one_less_exp(context.subtract(decays[at], decay)))
+            found /= 1 - (decays[at] - decay).exp()
     return found
-
-
-def _one_less_exp(rate: Decimal) -> Decimal:
-    return _EXACT.subtract(Decimal(1), _EXACT.exp(rate))
-
-
-def _abs(value: Decimal) -> Decimal:
-    return _EXACT.abs(value)
 
 
 @dataclass(frozen=True)
@@ -397,38 +371,56 @@ class Memories:
         added: Reals = 2.0 * error / unit * np.sqrt(np.asarray(age, dtype=np.float64) + 1.0) * _SAFE
         return added
 
-    def farthest(self, steps: int, beta: float) -> float:
-        """A bound that the noise after ``steps`` steps, before rounding, exceeds with probability
-        at most ``beta``."""
-        return float(self._farthest(steps, beta))
+    # The error, by shown steps; 0 is the empty output before the first one.
+    # --------------------------------------------------------------------------------------------
+    def variance(self, shown: Integers, bits: float) -> Reals:
+        """The variance of the noise in the output of each step, in squared counts."""
+        whole = self._square * self.response.variance(shown) + _rounding(bits)
+        return np.where(shown > 0, whole, 0.0)
 
-    def half_widths(self, steps: Integers, beta: float) -> Integers:
-        """For each number of steps, a whole number that the error of an output exceeds with
-        probability at most ``beta``."""
-        return np.where(
-            steps > 0, np.ceil(self._farthest(np.maximum(steps, 1), beta) - 0.5), 0.0
-        ).astype(np.int64)
+    def mean_variance(self, shown: int, bits: float) -> float:
+        """The variance of the noise, averaged over the steps ``1 .. shown``."""
+        return self._square * self.response.mean_variance(shown) + _rounding(bits)
 
-    def window_half_widths(self, starts: Integers, ends: Integers, beta: float) -> Integers:
-        """For each pair of steps, a whole number that the error of the difference exceeds with
-        probability at most ``beta``.
+    def window_variance(self, first: int, last: int, bits: float) -> float:
+        """The variance of the noise in the difference of the outputs of two steps."""
+        rounding = _rounding(bits) * ((first > 0) + (last > 0))
+        return self._square * float(self.response.window_variance(first, last)) + rounding
 
-        Each output is rounded to a whole count, which moves the difference by at most 1.
-        """
-        variances = self.response.window_variance(starts, ends)
+    def farthest(self, shown: int, beta: float, bits: float) -> float:
+        """A bound that the noise in the output of a step exceeds with probability at most
+        ``beta``."""
+        half = 0.0 if math.isinf(bits) else math.ldexp(0.5, -int(bits))
+        return self._quantile(self.response.variance(shown), beta) + half if shown else 0.0
+
+    def farthest_ever(self, shown: int, beta: float, bits: float) -> float:
+        """The same for the noise of any step up to this one: it never becomes less."""
+        return self.farthest(shown, beta, bits)
+
+    def half_widths(self, shown: Integers, beta: float) -> Integers:
+        """For each step, how far its output is from the true count at most, except with probability
+        ``beta``."""
+        farthest = self._quantile(self.response.variance(shown), beta)
+        return np.where(shown > 0, np.ceil(farthest - 0.5), 0.0).astype(np.int64)
+
+    def window_half_widths(self, firsts: Integers, lasts: Integers, beta: float) -> Integers:
+        """The same for differences of outputs. Each output is rounded to a whole count, which moves
+        the difference by at most 1."""
+        variances = self.response.window_variance(firsts, lasts)
         farthest = self._quantile(variances, beta, outputs=2) + 1.0
-        return np.where(ends > 0, np.floor(farthest), 0.0).astype(np.int64)
+        return np.where(lasts > 0, np.floor(farthest), 0.0).astype(np.int64)
 
-    def _farthest(self, steps: int | Integers, beta: float) -> Reals:
-        return self._quantile(self.response.variance(steps), beta, outputs=1)
-
-    def _quantile(self, variances: Reals, beta: float, *, outputs: int) -> Reals:
+    def _quantile(self, variances: Reals, beta: float, *, outputs: int = 1) -> Any:
         """A normal quantile, with what rounded weights (2**-9) and, in each output, floors (four
         units a term) can add."""
         unit = math.ldexp(1.0, -self.unit_bits)
         spread = self.deviation * unit * np.sqrt(variances) * (1.0 + 2.0**-9)
-        floors = 4.0 * outputs * (self.rows + 1) * unit
-        return np.asarray(spread * normal_quantile(0.5 * beta) + floors)
+        return spread * normal_quantile(0.5 * beta) + 4.0 * outputs * (self.rows + 1) * unit
+
+    @property
+    def _square(self) -> float:
+        """The variance of fresh noise, in squared counts."""
+        return math.ldexp(self.deviation, -self.unit_bits) ** 2
 
     @cached_property
     def _growth_errors(self) -> tuple[float, ...]:
@@ -447,6 +439,11 @@ class Memories:
         """One minus the relative amount that rounded weights can add to the noise that hides an
         input."""
         return (1.0 - self._weight_error) * (1.0 - 1e-12)
+
+
+def _rounding(bits: float) -> float:
+    """The variance that rounding to whole counts, or to the grid, adds."""
+    return 0.0 if math.isinf(bits) else math.ldexp(1.0 / 12.0, -2 * int(bits))
 
 
 def _closed(errors: Reals, share: Reals) -> Reals:

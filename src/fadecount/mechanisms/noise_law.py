@@ -156,77 +156,12 @@ def half_widths(
     Stores, exports, the service and Spark all use this function for error intervals. With a delay,
     the true count is the one ``delay`` steps earlier: the output shows nothing later.
     """
-    schedule = mechanism.schedule
-    shown = np.arange(first_step, first_step + count, dtype=np.int64) - schedule.delay
-    if schedule.memories is not None:
-        return schedule.memories.half_widths(shown, beta)
-    length = schedule.round_length
-    rounds = shown * 0 if length is None else (shown - 1) // length
-    clock = shown - rounds * (length or 0)
-    levels = (
-        np.bitwise_count(np.maximum(clock, 0))
-        if schedule.alternating
-        else np.frexp(np.maximum(clock, 0).astype(float))[1]
-    )
-    kinds = np.where(shown <= 0, -1, 2 * levels.astype(np.int64) + (rounds > 0))
-    distinct, first, inverse = np.unique(kinds, return_index=True, return_inverse=True)
-    widths = [
-        quantile_of(schedule.budgets_in_use(first_step + int(at)), beta) if kind >= 0 else 0
-        for kind, at in zip(distinct.tolist(), first.tolist(), strict=True)
-    ]
-    return np.array(widths, dtype=np.int64)[inverse]
+    steps = np.arange(first_step, first_step + count, dtype=np.int64)
+    return mechanism.noise.half_widths(mechanism.shown(steps), beta)
 
 
 def window_half_widths(
     mechanism: Mechanism, starts: NDArray[np.int64], ends: NDArray[np.int64], *, beta: float = 0.05
 ) -> NDArray[np.int64]:
-    """:meth:`Mechanism.window_interval` for many windows at once.
-
-    Windows in whose difference the same slots are renewed have the same law; there are few such
-    kinds, so each is computed once.
-    """
-    schedule = mechanism.schedule
-    if schedule.memories is not None:
-        sooner, later = (np.maximum(steps - schedule.delay, 0) for steps in (starts, ends))
-        return schedule.memories.window_half_widths(sooner, later, beta)
-    kinds = []
-    for steps in (starts, ends):
-        shown = np.maximum(steps - schedule.delay, 0)
-        length = schedule.round_length
-        rounds = shown * 0 if length is None else np.maximum(shown - 1, 0) // length
-        kinds += [rounds, shown - rounds * (length or 0)]
-    (first_rounds, first), (last_rounds, last) = kinds[:2], kinds[2:]
-    if schedule.alternating:  # all levels have one budget: only the number of variables matters
-        kept = np.where(
-            first_rounds == last_rounds, np.bitwise_count(first & last & ~_below(first ^ last)), 0
-        )
-        count = (
-            np.bitwise_count(first).astype(np.int64)
-            + np.bitwise_count(last)
-            - 2 * kept.astype(np.int64)
-        )
-        renewed = (first_rounds != last_rounds) * (
-            (first_rounds > 0).astype(np.int64) + (last_rounds > 0)
-        )
-        law = 3 * count + renewed
-    else:
-        law = (_length(first) << 12) + (_length(last) << 6) + _length(first ^ last)
-    _, first_at, inverse = np.unique(law, return_index=True, return_inverse=True)
-    widths = [
-        mechanism.window_interval(int(starts[at]), int(ends[at]), beta) for at in first_at.tolist()
-    ]
-    return np.array(widths, dtype=np.int64)[inverse]
-
-
-def _length(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The length of the binary form of each number."""
-    smeared = _below(numbers)
-    return np.bitwise_count(smeared).astype(np.int64)
-
-
-def _below(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """All ones up to the highest bit of each number."""
-    found = numbers.copy()
-    for shift in (1, 2, 4, 8, 16, 32):
-        found |= found >> shift
-    return found
+    """:meth:`Mechanism.window_interval` for many windows at once."""
+    return mechanism.noise.window_half_widths(mechanism.shown(starts), mechanism.shown(ends), beta)

@@ -5,24 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fadecount.checks import (
     LONGEST,
     Number,
-    Whole,
     require_budget,
     require_horizon,
     require_integer,
-    require_real,
 )
 from fadecount.mechanisms.base import Mechanism
-from fadecount.mechanisms.binary_tree import bit_length, most_nodes_seen, node_budget, nodes_seen
-from fadecount.mechanisms.calibration import smallest_meeting
+from fadecount.mechanisms.binary_tree import most_nodes_seen, node_budget, nodes_seen
 from fadecount.mechanisms.exact_sum import ExactSum, times
-from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.schedule import Schedule, Steps, bit_length
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ class Refresh(Mechanism):
             return times(np.asarray(count * self._levels), self._share)
         return times(np.asarray(count), self.epsilon_past)
 
-    def _worst_loss(self, age: Whole) -> Number:
+    def _worst_loss(self, age: Steps) -> Number:
         """At age ``a * window + b``: the best of both cases below for ``b``, plus a whole round for
         each of ``a - 1``."""
         rounds, rest = age // self.window, age % self.window
@@ -124,7 +121,7 @@ class Refresh(Mechanism):
                     worst = worst.maximum(seen + rounds)
         return worst
 
-    def _position_loss(self, age: Whole, position: Whole) -> Number:
+    def _position_loss(self, age: Steps, position: Steps) -> Number:
         earlier, step = (position - 1) // self.window, (position - 1) % self.window + 1
         last: Any = np.minimum(step + age, self.window)
         seen: Any = nodes_seen(step, last, self._levels)
@@ -140,7 +137,7 @@ class Refresh(Mechanism):
         part = part.where(np.asarray(begun > 0), ExactSum(0.0))
         return (own + part + self._whole_rounds(np.maximum(begun - 1, 0))).rounded_up()
 
-    def _paper_loss(self, age: Whole) -> Number:
+    def _paper_loss(self, age: Steps) -> Number:
         """The worst position of the paper's account: every node that holds the item and has ended,
         and one past budget a round.
 
@@ -174,33 +171,3 @@ class Refresh(Mechanism):
             - past
         )
         return (past / (tree * (rounds - 1))) ** (1.0 / 3.0) if rounds > 1 else 1.0
-
-    @classmethod
-    def for_mse(
-        cls,
-        mse: float,
-        *,
-        horizon: int,
-        window: int,
-        ratio: float | None = None,
-        resolution_bits: float = 0,
-    ) -> Self:
-        """The most private one whose mean squared error over the horizon is at most ``mse``.
-
-        ``ratio`` is ``epsilon_past / epsilon_current``, by default :meth:`best_ratio`.
-        """
-        if ratio is None:
-            ratio = cls.best_ratio(window=window, horizon=horizon)
-        share = require_real(
-            "ratio",
-            ratio,
-            low=1e-6,
-            high=1e6,
-            remedy="it is epsilon_past / epsilon_current, such as 0.1",
-        )
-
-        def build(factor: float) -> Any:
-            return cls(window=window, epsilon_current=factor, epsilon_past=share * factor)
-
-        result: Self = smallest_meeting(build, mse, horizon, resolution_bits)
-        return result

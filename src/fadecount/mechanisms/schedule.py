@@ -22,9 +22,15 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fadecount.checks import LONGEST, Whole
 from fadecount.intervals import steps_in_use
 from fadecount.mechanisms.memories import Memories
-from fadecount.mechanisms.noise_law import variance_of
+from fadecount.mechanisms.noise_law import quantile_of, tail_bound, variance_of
+
+Steps = NDArray[np.int64]
 
 LEVELS = 62
 """Levels that a schedule without an end describes: enough for a clock of 2**62 - 1 steps."""
@@ -60,28 +66,26 @@ class Schedule:
         rounds, offset = divmod(shown - 1, self.round_length)
         return rounds, offset + 1
 
-    def budgets_in_use(self, step: int) -> list[float]:
-        """The budgets of the noise variables in the output of a step, none while the delay
-        lasts."""
-        return list(self._variables(step).values())
+    # The error of slots, by shown steps; 0 is the empty output before the first one.
+    # --------------------------------------------------------------------------------------------
+    def budgets_in_use(self, shown: int) -> list[float]:
+        """The budgets of the noise variables in the output of a shown step."""
+        return list(self._variables(shown).values())
 
-    def budgets_between(self, start: int, end: int) -> list[float]:
+    def budgets_between(self, first: int, last: int) -> list[float]:
         """The budgets of the noise variables in the difference of two outputs: those in use at one
-        of the two steps only.
-
-        ``start`` may be 0, the empty output before the first step.
-        """
-        before, after = self._variables(start), self._variables(end)
+        of the two steps only."""
+        before, after = self._variables(first), self._variables(last)
         return [
             *(budget for name, budget in before.items() if name not in after),
             *(budget for name, budget in after.items() if name not in before),
         ]
 
-    def _variables(self, step: int) -> dict[tuple[int, int, int], float]:
-        """The noise variables in the output of a step, by name."""
-        if step <= self.delay:
+    def _variables(self, shown: int) -> dict[tuple[int, int, int], float]:
+        """The noise variables in the output of a shown step, by name."""
+        if not shown:
             return {}
-        rounds, clock = self.place(step - self.delay)
+        rounds, clock = self.place(shown)
         used = {
             (level, rounds, clock >> level): budget
             for level, budget in enumerate(self.budgets)
@@ -89,18 +93,23 @@ class Schedule:
         }
         return {**used, (CARRY, rounds, 0): self.carry_budget} if rounds else used
 
-    def budgets_ever_in_use(self, horizon: int) -> list[float]:
-        """The budgets of every slot that is in use at some step up to ``horizon``."""
-        rounds, clock = self.place(max(1, horizon - self.delay))
-        longest = clock if self.round_length is None or not rounds else self.round_length
+    def budgets_ever_in_use(self, shown: int) -> list[float]:
+        """The budgets of every slot that is in use at some step up to a shown one."""
+        if not shown:
+            return []
+        rounds, clock = self.place(shown)
+        longest = self.round_length if rounds and self.round_length else clock
         used = [budget for level, budget in enumerate(self.budgets) if longest >> level]
         return [*used, self.carry_budget] if rounds else used
 
-    def mean_variance(self, horizon: int, resolution_bits: float) -> float:
-        """The variance of the noise, averaged over the outputs ``1 .. horizon``."""
-        shown = horizon - self.delay
-        if shown <= 0:
-            return 0.0
+    def variance(self, shown: Steps, bits: float) -> NDArray[np.float64]:
+        """The variance of the noise in the output of each step."""
+        distinct, inverse = np.unique(shown, return_inverse=True)
+        values = [self.window_variance(0, one, bits) for one in distinct.tolist()]
+        return np.array(values, dtype=np.float64)[inverse].reshape(np.shape(shown))
+
+    def mean_variance(self, shown: int, bits: float) -> float:
+        """The variance of the noise, averaged over the steps ``1 .. shown``."""
         rounds, clock = self.place(shown)
         total = 0.0
         for level, budget in enumerate(self.budgets):
@@ -109,8 +118,56 @@ class Schedule:
                 whole: Any = self.round_length
                 steps += rounds * steps_in_use(level, whole, alternating=self.alternating)
             if steps:
-                total += steps / horizon * variance_of(budget, resolution_bits)
+                total += steps / shown * variance_of(budget, bits)
         if rounds:
             carried: Any = shown - (self.round_length or 0)
-            total += carried / horizon * variance_of(self.carry_budget, resolution_bits)
+            total += carried / shown * variance_of(self.carry_budget, bits)
         return total
+
+    def window_variance(self, first: int, last: int, bits: float) -> float:
+        """The variance of the noise in the difference of the outputs of two steps."""
+        return sum(variance_of(budget, bits) for budget in self.budgets_between(first, last))
+
+    def farthest(self, shown: int, beta: float, bits: float) -> float:
+        """A bound that the noise in the output of a step exceeds with probability at most
+        ``beta``."""
+        return tail_bound(self.budgets_in_use(shown), beta, bits)
+
+    def farthest_ever(self, shown: int, beta: float, bits: float) -> float:
+        """The same for the noise of any step up to this one, with probability ``beta`` for each."""
+        return tail_bound(self.budgets_ever_in_use(shown), beta, bits)
+
+    def half_widths(self, shown: Steps, beta: float) -> Steps:
+        """For each step, how far its output is from the true count at most, except with probability
+        ``beta``."""
+        return self.window_half_widths(np.zeros_like(shown), shown, beta)
+
+    def window_half_widths(self, firsts: Steps, lasts: Steps, beta: float) -> Steps:
+        """The same for differences of outputs.
+
+        There are few laws, so that each is computed once: without rounds a difference depends on
+        three lengths only.
+        """
+        kinds = np.arange(len(lasts))
+        if not self.alternating:
+            bits = [np.asarray(bit_length(each)) for each in (firsts, lasts, firsts ^ lasts)]
+            kinds = (bits[0] << 12) + (bits[1] << 6) + bits[2]
+        elif not firsts.any():  # how many variables are in use, and whether one of them is a carry
+            rounds, clocks = np.divmod(np.maximum(lasts, 1) - 1, self.round_length or LONGEST)
+            kinds = 2 * np.bitwise_count((clocks + 1) * (lasts > 0)).astype(np.int64) + (rounds > 0)
+        _, places, inverse = np.unique(kinds, return_index=True, return_inverse=True)
+        widths = [
+            quantile_of(self.budgets_between(first, last), beta)
+            for first, last in zip(firsts[places].tolist(), lasts[places].tolist(), strict=True)
+        ]
+        return np.array(widths, dtype=np.int64)[inverse]
+
+
+def bit_length(number: Whole) -> Whole:
+    """The length of the binary form of each number from 0 on."""
+    if not isinstance(number, np.ndarray):
+        return int(number).bit_length()
+    ones = number.copy()
+    for shift in (1, 2, 4, 8, 16, 32):
+        ones |= ones >> shift
+    return np.bitwise_count(ones).astype(np.int64)

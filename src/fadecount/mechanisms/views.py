@@ -27,13 +27,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms.calendars import UNKNOWN, Calendar
+from fadecount.mechanisms.figures import ANNOUNCED, Figure, Figures, ListedFigures
 from fadecount.mechanisms.noise_law import variance_of
 from fadecount.mechanisms.weighted_law import Weighted, quantiles
 
@@ -43,73 +44,12 @@ if TYPE_CHECKING:
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
-ANNOUNCED = -1
-"""The stage of a figure that is no count: the difference that a tied block announced."""
-
 _WIDEST_PART = 1 << 31
 """The denominators of parts stay below it, so that products of two do not wrap."""
 
 _MOST_RANGES = 32
 
 
-class Figure(NamedTuple):
-    """A published number about the steps ``start + 1 .. end``: the count of a block of a level at a
-    stage (from 0), or the difference that it announced (stage ``ANNOUNCED``). With keys, the value
-    is an array over them."""
-
-    level: int
-    start: int
-    end: int
-    stage: int
-    value: Any
-
-
-# Figures
-# ------------------------------------------------------------------------------------------------
-class Figures(Protocol):
-    """Published figures, as a view reads them: one row for each block, one column for each key."""
-
-    @property
-    def keys(self) -> int:
-        """How many columns there are."""
-
-    def at(self, level: int, stage: int, ends: Integers) -> Integers:
-        """The figures of the blocks that end at ``ends``, or the differences that they announced
-        (stage ``ANNOUNCED``)."""
-
-    def sums(self, level: int, stage: int, ends: Integers) -> Integers:
-        """The sum of the figures of all blocks up to the one that ends at each of ``ends``,
-        counted from anywhere: only differences inside one range of ``Views.needs`` are used."""
-
-
-class ListedFigures:
-    """Figures as a counter returns them."""
-
-    def __init__(self, figures: Iterable[Figure]) -> None:
-        columns: dict[tuple[int, int], dict[int, Any]] = {}
-        self.shape: tuple[int, ...] = ()
-        for level, _, end, stage, value in figures:
-            columns.setdefault((level, stage), {})[end] = value
-            self.shape = np.shape(value)
-        self.keys = math.prod(self.shape)
-        self._columns = {}
-        for name, values in columns.items():
-            ends = np.array(sorted(values), dtype=np.int64)
-            rows = np.array([np.ravel(values[end]) for end in ends.tolist()], dtype=np.int64)
-            sums = np.concatenate([np.zeros_like(rows[:1]), np.cumsum(rows, axis=0)])
-            self._columns[name] = ends, rows, sums
-
-    def at(self, level: int, stage: int, ends: Integers) -> Integers:
-        known, rows, _ = self._columns[level, stage]
-        return rows[np.searchsorted(known, ends)]
-
-    def sums(self, level: int, stage: int, ends: Integers) -> Integers:
-        known, _, sums = self._columns[level, stage]
-        return sums[np.searchsorted(known, ends, side="right")]
-
-
-# Views
-# ------------------------------------------------------------------------------------------------
 class Runs(NamedTuple):
     """For some of the windows, each at most once, a run of blocks to add up: those of the level
     with ends in ``(starts, ends]``, at one stage."""
@@ -164,17 +104,17 @@ class Noise(NamedTuple):
     counts: Integers
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Views:
     """The counts of windows, as figures to add and differences to share; see :func:`views_of`."""
 
     blocks: Blocks
     calendar: Calendar
+    missing: frozenset[tuple[int, int]]
     starts: Integers
     ends: Integers
     as_of: Integers
     since: Integers
-    missing: frozenset[tuple[int, int]]
 
     @cached_property
     def _spans(self) -> tuple[Integers, Integers]:
@@ -468,22 +408,14 @@ def views_of(
 
     Blocks that begin before the step ``since`` do not count: a key that is declared then begins
     with the next block of each level. ``missing`` are the (level, end) of blocks whose figure never
-    comes out; their children count instead, and their difference is not shared.
+    comes out; their children count instead, and their difference is not shared. (Adjacent windows
+    add up if all tied blocks that hold such a block are missing too.)
     """
     if any(level < 1 for level, _ in missing):
         remedy = "a block of the smallest level has no children to count instead"
         raise bad_parameter("missing", min(missing), "blocks of larger levels", remedy)
-    steps = np.broadcast_arrays(*(np.atleast_1d(each) for each in (starts, ends, as_of, since)))
-    begin, end, now, declared = (np.asarray(each, dtype=np.int64) for each in steps)
-    return Views(
-        blocks=blocks,
-        calendar=calendar,
-        starts=begin,
-        ends=end,
-        as_of=now,
-        since=declared,
-        missing=missing,
-    )
+    steps = [np.atleast_1d(np.asarray(e, dtype=np.int64)) for e in (starts, ends, as_of, since)]
+    return Views(blocks, calendar, missing, *np.broadcast_arrays(*steps))
 
 
 # One window
@@ -515,14 +447,18 @@ class View:
         found = ((run, run.starts, run.ends, run.blocks) for run in self.views.runs)
         return tuple(Run(r.level, r.stage, *(int(e[0]) for e in rest)) for r, *rest in found)
 
-    @property
-    def noise(self) -> Weighted:
-        """The noise in the value, before shares are rounded."""
-        return self.views.noise_of(0)
-
     def value(self, figures: Iterable[Figure]) -> Any:
         """The count, from published figures; with keys, an array over them. It costs no privacy."""
-        listed = ListedFigures(figures)
+        given = list(figures)
+        known = {(level, stage, end) for level, _, end, stage, _ in given}
+        for (level, stage), ranges in self.views.needs().items():
+            for low, high in ranges.tolist():
+                for end in self.views.calendar.edges(level, low, high).tolist():
+                    if (level, stage, end) not in known:
+                        needed = f"at least that of level {level} and stage {stage} up to {end}"
+                        remedy = "keep what each call of Counter.figures returns"
+                        raise bad_parameter("figures", f"{len(given)} figures", needed, remedy)
+        listed = ListedFigures(given)
         return self.views.values(listed)[0].reshape(listed.shape)[()]
 
     def variance(self, resolution_bits: float = 0) -> float:

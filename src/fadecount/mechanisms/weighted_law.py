@@ -24,6 +24,9 @@ from fadecount.mechanisms.noise_law import scale_of
 Weighted = tuple[tuple[Fraction, float, int], ...]
 """Noise: for each weight and budget how many variables."""
 
+Law = tuple[tuple[tuple[int, int, float], int], ...]
+"""The same without signs, weights as numerators and denominators, sorted: a name of the law."""
+
 Numbers = NDArray[np.float64]
 
 FINEST_GRID = 64
@@ -33,11 +36,12 @@ _MISSED = 2.0**-10
 _SMALLEST_EXACT = 1e-6
 _WIDEST = 1 << 12
 _MOST_KNOWN = 1 << 12
+_NEGLIGIBLE = 60.0
 _ROOM = 1 << 22
-"""How many numbers of a transform are held at once."""
+"""How many factors of the transforms are looked at in one go."""
 _COLUMNS = 1 << 11
 
-_known: dict[tuple[Weighted, float], float] = {}
+_known: dict[tuple[Law, float], float] = {}
 
 
 def quantile(noise: Weighted, beta: float) -> float:
@@ -67,20 +71,20 @@ def quantiles(noises: Sequence[Weighted], beta: float) -> list[float]:
     return [bounds[law] for law in laws]  # type: ignore[misc]
 
 
-def _merged(noise: Weighted) -> Weighted:
-    merged: Counter[tuple[Fraction, float]] = Counter()
+def _merged(noise: Weighted) -> Law:
+    merged: Counter[tuple[int, int, float]] = Counter()
     for weight, budget, count in noise:
-        merged[abs(weight), budget] += count
-    return tuple(sorted((weight, budget, count) for (weight, budget), count in merged.items()))
+        merged[abs(weight.numerator), weight.denominator, budget] += count
+    return tuple(sorted(merged.items()))
 
 
-def _quantiles(laws: list[Weighted], beta: float) -> Numbers:
+def _quantiles(laws: list[Law], beta: float) -> Numbers:
     """One row for each law; columns are its terms, with weight 0 where it has fewer."""
     shape = len(laws), max(1, *map(len, laws))
     weights, counts, scales = np.zeros(shape), np.zeros(shape), np.ones(shape)
     for row, law in enumerate(laws):
-        for column, (weight, budget, count) in enumerate(law):
-            weights[row, column], counts[row, column] = weight, count
+        for column, ((numerator, denominator, budget), count) in enumerate(law):
+            weights[row, column], counts[row, column] = numerator / denominator, count
             scales[row, column] = scale_of(budget, 0)
     spread = np.sqrt((counts * (weights * scales) ** 2).sum(axis=1))
     wide = (spread > _WIDEST) | (beta < _SMALLEST_EXACT)
@@ -88,7 +92,7 @@ def _quantiles(laws: list[Weighted], beta: float) -> Numbers:
     bounds[wide] = chernoff(weights[wide], scales[wide], counts[wide], beta)
     narrow = np.flatnonzero(~wide)
     weights, scales, counts = (each[narrow] for each in (weights, scales, counts))
-    common = [math.lcm(*(weight.denominator for weight, _, _ in laws[row])) for row in narrow]
+    common = [math.lcm(*(denominator for (_, denominator, _), _ in laws[row])) for row in narrow]
     grids = np.array([min(each, FINEST_GRID) for each in common], dtype=np.int64)
     rounded = np.array([each > FINEST_GRID for each in common], dtype=bool)
     units = np.rint(weights * grids[:, None])
@@ -110,21 +114,34 @@ def _quantiles(laws: list[Weighted], beta: float) -> Numbers:
 def _inverted(
     units: Numbers, scales: Numbers, counts: Numbers, inside: Numbers, size: int
 ) -> NDArray[np.int64]:
-    """For each row the smallest number of grid units that holds so much of the law, by a Fourier
-    transform of so many points."""
-    pairs, which = np.unique(np.stack([units.ravel(), scales.ravel()]), axis=1, return_inverse=True)
+    """For each row the smallest number ``q`` of grid units with so much of the law in ``-q .. q``.
+
+    The law modulo ``size`` is a sum of as many cosines, and that of ``-q .. q`` one of Dirichlet
+    kernels. Wide noise has few factors above exp(-60); the others are left out, and ``q`` is found
+    by bisection. Both sums are off by less than 1e-13: their terms are below 20 in all.
+    """
+    pairs, which = np.unique([units.ravel(), scales.ravel()], axis=1, return_inverse=True)
     times = np.zeros((len(units), pairs.shape[1]))
     np.add.at(times, (np.arange(len(units)).repeat(units.shape[1]), which), counts.ravel())
-    spans = np.sinh(np.minimum(0.5 / pairs[1], 300.0))
-    transform = np.empty((len(units), size // 2 + 1))
-    for first in range(0, size // 2 + 1, _COLUMNS):  # the rows of sines need room as well
-        angles = np.arange(first, min(first + _COLUMNS, size // 2 + 1)) * (math.pi / size)
-        ratios = np.sin(np.outer(pairs[0], angles)) / spans[:, None]
-        transform[:, first : first + len(angles)] = np.exp(-times @ np.log1p(ratios * ratios))
-    law = np.fft.irfft(transform, size, axis=1)[:, : size // 2]
-    law[:, 1:] *= 2.0
-    reached: NDArray[np.int64] = np.argmax(np.cumsum(law, axis=1) >= inside[:, None], axis=1)
-    return reached
+    steps, spans = pairs[0].astype(np.int64), np.sinh(np.minimum(0.5 / pairs[1], 300.0))
+    squares, kept = np.sin(np.arange(size) * (math.pi / size)) ** 2, []
+    for first in range(0, size // 2 + 1, _COLUMNS):
+        turns = np.arange(first, min(first + _COLUMNS, size // 2 + 1))
+        ratios = squares[np.outer(steps, turns) % size] / spans[:, np.newaxis] ** 2
+        logarithms = times @ np.log1p(ratios)
+        rows, columns = np.nonzero(logarithms < _NEGLIGIBLE)
+        kept.append((rows, turns[columns], np.exp(-logarithms[rows, columns])))
+    rows, turns, factors = (np.concatenate(each) for each in zip(*kept, strict=True))
+    factors *= np.where(turns % (size // 2) > 0, 2.0, 1.0) / size
+    factors /= np.where(turns > 0, np.sin(turns * (math.pi / size)), 1.0)
+    low, high = np.full(len(units), -1), np.full(len(units), size // 2 - 1)
+    while np.any(high - low > 1):
+        middle = (low + high) // 2
+        odd = (2 * middle + 1)[rows]
+        kernels = np.where(turns > 0, np.sin(odd * turns % (2 * size) * (math.pi / size)), odd)
+        enough = np.bincount(rows, factors * kernels, len(units)) >= inside
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high
 
 
 def chernoff(weights: ArrayLike, scales: Numbers, counts: Numbers, beta: float) -> Any:
@@ -132,6 +149,8 @@ def chernoff(weights: ArrayLike, scales: Numbers, counts: Numbers, beta: float) 
     :func:`fadecount.mechanisms.noise_law.tail_bound`); for one row of weights, or for each."""
     halves, spans = 0.5 * np.asarray(weights, dtype=np.float64), 0.5 / scales
     used = (halves > 0.0).any(axis=-1)
+    if not used.any():
+        return 0.0 * used
     largest = np.where(halves > 0.0, spans, np.inf) / np.where(halves > 0.0, halves, 1.0)
     largest = np.where(used, largest.min(axis=-1), 1.0)
     needed = math.log(2.0 / beta)
@@ -145,7 +164,7 @@ def chernoff(weights: ArrayLike, scales: Numbers, counts: Numbers, beta: float) 
 
     golden = (math.sqrt(5.0) - 1.0) / 2.0
     low, high = np.full_like(largest, 1e-9), np.full_like(largest, 1.0 - 1e-9)
-    for _ in range(48):
+    for _ in range(32):
         width = golden * (high - low)
         lower = bound(high - width) < bound(low + width)
         low, high = np.where(lower, low, high - width), np.where(lower, low + width, high)

@@ -1,8 +1,9 @@
-"""Noise that is drawn ahead and not kept: the noises of the children of an open tied block.
+"""Noise that is drawn ahead: the noises of the children of an open tied block.
 
 The sum of all children's noises is announced when the block opens, each of them is needed again
-when its child opens, and none may explain a figure that is out. So only a 32-byte key ``k`` is
-kept. It gives the noise of the next child, and
+when its child opens, and none may explain a figure that is out. A single count with few children
+keeps a list of noises, and removes each when its child begins. Many counts, or many children, would
+be a long list. They keep a ratchet, a 32-byte key ``k``. It gives the noise of the next child, and
 
     k_(i+1), seed_i = the two halves of BLAKE2b-512(k_i).
 
@@ -12,14 +13,15 @@ would have to be inverted. Given a fresh key from the operating system, the seed
 independent uniform ones for anyone without it, and so are the words of AES-256 in counter mode
 under them. The law is exactly that of :mod:`fadecount.noise.laplace`.
 
-A single count takes 16 children from one seed, two bytes each (see the table of prefixes there; the
-few draws that these do not determine take further words from a hash of the seed). At most 15 noises
-wait then, beside the key; each is forgotten when its child has begun.
+The ratchet of a single count takes 16 children from one seed, two bytes each (see the table of
+prefixes there; the few draws that these do not determine take further words from a hash of the
+seed). At most 15 noises wait then, beside the key; each is forgotten when its child has begun.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
@@ -36,6 +38,8 @@ from fadecount.noise.laplace import UNDETERMINED, DiscreteLaplace, completed, pr
 from fadecount.noise.source import NoiseSource, fresh
 
 KEY_BYTES = 32
+MOST_LISTED = 64
+"""From more children on, a single count has a ratchet too: its state does not grow."""
 _AT_ONCE = 16
 _KEPT_AHEAD = 64
 """How many draws of 16 a ratchet that ran ahead keeps in memory, to save a second one; a saved
@@ -48,8 +52,38 @@ class Ahead(Protocol):
     def total(self, count: int) -> Any:
         """The sum of the next ``count`` noises, without using them up."""
 
-    def next(self, _step: int = 0) -> Any:
-        """The noise of the next child."""
+    @property
+    def next(self) -> Callable[[], Any]:
+        """Gives the noise of the next child."""
+
+
+class Listed:
+    """The noises of the few children of a single count: a list, from which each is removed when its
+    child begins."""
+
+    __slots__ = ("_noises", "next")
+
+    def __init__(self, noises: list[int]) -> None:
+        """The next noise is the last of the list."""
+        self._noises = noises
+        self.next: Callable[[], int] = noises.pop
+
+    @classmethod
+    def of(cls, state: bytes, count: int) -> Listed:
+        """That of a saved state with so many noises; another one is refused with a
+        ``ValueError``."""
+        noises = np.frombuffer(state, dtype="<i8").tolist()
+        if len(noises) != count:
+            raise ValueError("state must hold one noise for each child to come")
+        return cls(noises)
+
+    @property
+    def state(self) -> bytes:
+        """All that is needed to go on."""
+        return np.array(self._noises, dtype="<i8").tobytes()
+
+    def total(self, count: int) -> int:
+        return sum(self._noises[-count:])
 
 
 class Ratchet:
@@ -89,7 +123,7 @@ class Ratchet:
                 self._ahead.append((key, waiting))
         return total
 
-    def next(self, _step: int = 0) -> Any:
+    def next(self) -> Any:
         waiting = self._waiting
         if not waiting:
             again = self._ahead.popleft() if self._ahead else self._drawn(self._key)
@@ -131,7 +165,7 @@ class Named:
     def total(self, count: int) -> Any:
         return sum(self._one(self._block + place) for place in range(count))
 
-    def next(self, _step: int = 0) -> Any:
+    def next(self) -> Any:
         self._block += 1
         return self._one(self._block - 1)
 

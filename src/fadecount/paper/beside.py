@@ -25,9 +25,12 @@ from fadecount.rounding import rounded_up, short_loss
 
 LATER = 10
 _EVERY_AGE = 12
-_PARTS = {SHORT: (1.125, 1.5), LONG: (1.5,)}
+_PARTS = 1.125, 1.5
 """Where in an octave of ages a lag may be, so that the search takes seconds."""
 _LAGS = 64
+_PLANNED = 4.0
+"""The loss at the end of the curve that is planned for. The planner's noise is discrete, the
+table's is continuous: under larger budgets they would differ, and other levels would be best."""
 
 
 @lru_cache(maxsize=16)
@@ -37,28 +40,26 @@ def blocks_like(row: TableRow, first: int) -> tuple[fc.Blocks, float]:
     losses = np.asarray(row.computed.loss(np.arange(row.horizon)))
     starts = _starts(losses, first, row.horizon)
     ends = [*(start - 1 for start in starts[1:]), row.horizon - 1]
+    scale = _PLANNED / float(losses[-1])
     # Up to the end of a stretch no more is lost than the curve allows at its start.
-    targets = {end: float(losses[start]) for start, end in zip(starts, ends, strict=True)}
+    targets = {end: scale * float(losses[start]) for start, end in zip(starts, ends, strict=True)}
     wish = Wish(lengths=tuple(plain_lengths(row.horizon)), ties=first > 0, most_lags=(_LAGS, _LAGS))
     shape = blocks_for(read_targets(targets, horizon=row.horizon), wish)
     assert shape is not None
-    factor = math.sqrt(shape.mse(row.horizon, resolution_bits=math.inf) / MSE)
-    levels = [
-        fc.Level.of_stages(
-            level.length,
-            [(stage.lag, math.ceil(stage.millionths * factor)) for stage in level.stages],
-            tied=level.tied,
-        )
-        for level in shape.levels
-    ]
-    return fc.Blocks(*levels), factor
+    blocks = shape.for_mse(MSE, horizon=row.horizon, resolution_bits=math.inf)
+    factor = max(
+        stage.millionths / before.millionths
+        for level, old in zip(blocks.levels, shape.levels, strict=True)
+        for stage, before in zip(level.stages, old.stages, strict=True)
+    )
+    return blocks, scale * factor
 
 
 def _starts(losses: Losses, first: int, horizon: int) -> list[int]:
     """The ages from ``first`` on at which more may be published: every early one at which the loss
     rises, then a few in each octave."""
     octaves = range(_EVERY_AGE.bit_length(), horizon.bit_length())
-    ages = [int(part * 2**octave) - 1 for octave in octaves for part in _PARTS[horizon]]
+    ages = [int(part * 2**octave) - 1 for octave in octaves for part in _PARTS]
     wanted = np.array([*range(first, _EVERY_AGE), *(age for age in ages if age < horizon)])
     rises = np.searchsorted(losses, losses[wanted] * (1.0 - 1e-12))
     return sorted({max(first, rise) for rise in rises.tolist()})

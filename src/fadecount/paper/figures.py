@@ -21,7 +21,6 @@ from fadecount.plots import (
     new_figure,
     save_figure,
     spread_ages,
-    svg_text,
     thinned,
 )
 from fadecount.rounding import shown_loss
@@ -248,42 +247,32 @@ def _all_empirical(row: TableRow) -> Losses:
     return empirical_losses(_gradual(row).schedule.budgets, row.horizon)
 
 
-def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(rows)
+        csv.writer(file).writerows(rows)
 
 
 def write_figure(folder: Path, figure: PaperFigure) -> None:
     """The figure as PNG and SVG, and the points behind it as CSV."""
-    picture = _drawn(figure, figure.title)
+    picture = drawn(figure, figure.title)
     save_figure(picture, folder / f"{figure.name}.png")
     save_figure(picture, folder / f"{figure.name}.svg")
     columns = [curve.losses.tolist() for curve in figure.curves]
-    write_csv(
-        folder / f"{figure.name}.csv",
-        ["age", *(curve.label for curve in figure.curves)],
-        zip(figure.ages.tolist(), *columns, strict=True),
-    )
+    points = zip(figure.ages.tolist(), *columns, strict=True)
+    header = ["age", *(curve.label for curve in figure.curves)]
+    write_csv(folder / f"{figure.name}.csv", [header, *points])
 
 
-def page_pictures(figure: PaperFigure) -> tuple[str, str]:
-    """The figure as SVG for a page that has a heading over it: for a wide screen and for a
-    phone."""
-    return svg_text(_drawn(figure)), svg_text(_drawn(figure, narrow=True))
-
-
-def _drawn(figure: PaperFigure, title: str = "", *, narrow: bool = False) -> Figure:
-    width = 4.4 if narrow else 9.6 if figure.horizon > SHORT else 8.0
-    picture = new_figure(width, 5.4 if narrow or figure.horizon > SHORT else 4.8)
-    columns = 2 if narrow and len(figure.curves) > 4 else 1 if narrow else figure.columns
+def drawn(figure: PaperFigure, title: str = "") -> Figure:
+    """The picture of a figure; a page that has a heading over it needs no title."""
+    wide = figure.horizon > SHORT
+    picture = new_figure(9.6 if wide else 8.0, 5.4 if wide else 4.8)
     draw_curves(
         picture,
         figure.curves,
         title=title,
         logarithmic=figure.logarithmic,
-        columns=columns,
+        columns=figure.columns,
         subject="item",
     )
     return picture

@@ -190,7 +190,7 @@ def _parts(trial: Trial) -> Iterator[int]:
 def _paper_tail(mechanism: fc.Mechanism, horizon: int) -> float:
     """nu * sqrt(8 ln(2 T / beta)) with nu = max(sqrt(sum of b**2), b_max * sqrt(ln(2 T / beta)))
     over the scales b in use."""
-    scales = 1.0 / np.array(mechanism.schedule.budgets_ever_in_use(horizon))
+    scales = 1.0 / np.array(mechanism.schedule.budgets_ever_in_use(int(mechanism.shown(horizon))))
     needed = math.log(2.0 * horizon / BETA)
     nu = max(math.sqrt(float(np.sum(scales**2))), float(scales.max()) * math.sqrt(needed))
     return nu * math.sqrt(8.0 * needed)

@@ -13,8 +13,9 @@ from fadecount.checks import require_integer
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.paper import measured
 from fadecount.paper.beside import BESIDE, TABLE_TEXT, loss_rows
-from fadecount.paper.figures import ALIASES, FIGURES, page_pictures, write_csv, write_figure
+from fadecount.paper.figures import ALIASES, FIGURES, drawn, write_csv, write_figure
 from fadecount.paper.report import Section, measured_section, page, table_section
+from fadecount.plots import svg_text
 
 PARTS = (*FIGURES, "table1", "measured", *BESIDE)
 """Everything there is to make: in the paper's order, and then what is not in the paper."""
@@ -29,7 +30,7 @@ def wanted_parts(names: Sequence[str]) -> tuple[str, ...]:
     for name in names:
         if ALIASES.get(name, name) not in PARTS:
             raise bad_parameter(
-                "--only",
+                "only",
                 name,
                 f"one of {', '.join((*ALIASES, *PARTS))}",
                 "separate several with commas",
@@ -42,7 +43,7 @@ def fair_runs(runs: int) -> int:
     remedy = (
         "it is how often each mechanism is run with real noise, at least 200 for a fair interval"
     )
-    return require_integer("--runs", runs, minimum=FEWEST_RUNS, maximum=10**6, remedy=remedy)
+    return require_integer("runs", runs, minimum=FEWEST_RUNS, maximum=10**6, remedy=remedy)
 
 
 def work(parts: Sequence[str], runs: int) -> float:
@@ -62,11 +63,11 @@ def prepare_folder(path: Path, *, force: bool) -> None:
         occupied = any(path.iterdir())
     except OSError as error:
         raise ParameterError(
-            f"--out must be a writable folder, got {str(path)!r} ({error.strerror}); choose another"
+            f"out must be a writable folder, got {str(path)!r} ({error.strerror}); choose another"
         ) from error
     if occupied and not force:
         raise ParameterError(
-            f"--out must be an empty folder, got {str(path)!r}; choose another, or give --force to"
+            f"out must be an empty folder, got {str(path)!r}; choose another, or give force to"
             " write into it"
         )
 
@@ -97,10 +98,8 @@ def reproduce(
                 section = measured_section(collect())
             else:
                 section = table_section() if part == "table1" else _figure_section(folder, part)
-            for name, records in zip(
-                section.files, section.records, strict=False
-            ):  # a figure has written its own
-                write_csv(folder / name, [str(cell) for cell in records[0]], records[1:])
+            if part in ("table1", "measured"):
+                write_csv(folder / section.files[0], section.table)
             sections.append(section)
             advance(_FIGURE_WORK)
     report = folder / "report.html"
@@ -111,13 +110,12 @@ def reproduce(
 def _figure_section(folder: Path, name: str) -> Section:
     figure = (FIGURES | BESIDE)[name]()
     write_figure(folder, figure)
-    tables = [loss_rows(figure)] if name in BESIDE else []
     return Section(
         name=name,
         heading=f"{figure.number}: {figure.title}",
-        text=[figure.sentence, *(TABLE_TEXT for _ in tables)],
-        tables=tables,
-        pictures=page_pictures(figure),
+        text=[figure.sentence, *([TABLE_TEXT] if name in BESIDE else [])],
+        table=loss_rows(figure) if name in BESIDE else [],
+        picture=svg_text(drawn(figure)),
         parameters=figure.parameters,
         files=[f"{name}.{suffix}" for suffix in ("png", "svg", "csv")],
     )

@@ -118,10 +118,10 @@ def rows(horizon: int, *, fading: bool = False, optimal: bool = False) -> list[T
 
 @lru_cache(maxsize=64)
 def _computed(row: TableRow) -> fc.Mechanism:
+    shape: fc.Mechanism
     if row.exponent is not None:
-        return fc.Gradual.for_mse(
-            MSE, horizon=row.horizon, exponent=row.exponent, resolution_bits=math.inf
-        )
-    return fc.Refresh.for_mse(
-        MSE, horizon=row.horizon, window=row.window, ratio=row.ratio, resolution_bits=math.inf
-    )
+        shape = fc.Gradual(1.0, row.exponent)
+    else:
+        ratio = row.ratio or fc.Refresh.best_ratio(window=row.window, horizon=row.horizon)
+        shape = fc.Refresh(row.window, 1.0, ratio)
+    return shape.for_mse(MSE, horizon=row.horizon, resolution_bits=math.inf)

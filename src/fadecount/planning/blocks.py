@@ -161,13 +161,8 @@ class Regions:
 
 
 def _limits(targets: Targets) -> Iterator[tuple[int, Fraction]]:
-    """The targets that no later one implies, the last one at the horizon; losses are the decimals
-    that people write."""
-    ends = dict(
-        zip(targets.losses, targets.ages, strict=True)
-    )  # of equal losses the last age stays
-    ends[targets.losses[-1]] = max(targets.horizon, targets.ages[-1])
-    return ((age, Fraction(repr(loss))) for loss, age in ends.items() if age >= targets.delay)
+    """The targets that imply all others; losses are the decimals that people write."""
+    return ((age, Fraction(repr(loss))) for age, loss in targets.ends())
 
 
 def _times(person: Person, since: int) -> int:

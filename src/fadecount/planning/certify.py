@@ -20,8 +20,7 @@ from fractions import Fraction
 import numpy as np
 
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Gaussian, Gradual
-from fadecount.mechanisms.blocks import Blocks, Level
+from fadecount.mechanisms import Blocks, Gaussian, Gradual
 from fadecount.mechanisms.level_budgets import worst_case
 from fadecount.mechanisms.schedule import LEVELS
 from fadecount.planning.request import Limit, Request, Targets
@@ -33,14 +32,8 @@ def excess(limits: Sequence[Limit], budgets: Sequence[float]) -> Fraction:
     continued = [*budgets, *[budgets[-1]] * (LEVELS - len(budgets))]
     reaches = sorted({reach for limit in limits for reach, _ in limit.parts})
     ages = np.array(reaches, dtype=np.int64) - 1
-    few = len(ages) < 30
-    exact = (
-        [worst_case(continued, int(age)) for age in ages] if few else worst_case(continued, ages)
-    )
-    sums = exact_sums(
-        dict(zip(reaches, np.asarray(exact).tolist(), strict=True)),
-        [limit.parts for limit in limits],
-    )
+    losses = dict(zip(reaches, worst_case(continued, ages).tolist(), strict=True))
+    sums = exact_sums(losses, [limit.parts for limit in limits])
     return max(each / Fraction(limit.most) for each, limit in zip(sums, limits, strict=True))
 
 
@@ -63,28 +56,10 @@ EXPONENTS = tuple(0.25 * step for step in range(33))
 _NARROW = 1e-7
 
 
-def scaled(shape: Shape, factor: float) -> Shape:
-    """The same shape with all budgets multiplied by a factor, of blocks rounded down (or the
-    deviation of its noise divided by it)."""
-    if isinstance(shape, Gaussian):
-        return dataclasses.replace(shape, sigma=shape.sigma / factor)
-    if isinstance(shape, Gradual):
-        return dataclasses.replace(shape, epsilon=shape.epsilon * factor)
-    levels = [
-        Level.of_stages(
-            level.length,
-            [(stage.lag, math.floor(stage.millionths * factor)) for stage in level.stages],
-            tied=level.tied,
-        )
-        for level in shape.levels
-    ]
-    return Blocks(*levels)
-
-
 def best_gradual(targets: Targets) -> Gradual | None:
     """The gradual curve under the targets with the least mean squared error, over exponents from 0
     to 8; None if none can be drawn."""
-    limits, errors = targets.limits(fine=True), {}
+    limits, errors = targets.limits(), {}
     for exponent in EXPONENTS:
         shape = _unscaled(targets, exponent)
         with contextlib.suppress(ParameterError):
@@ -98,7 +73,7 @@ def best_gradual(targets: Targets) -> Gradual | None:
 def gradual(targets: Targets, exponent: float) -> Gradual | None:
     """The gradual curve of an exponent with the largest budgets, up to rounding, that keep all
     targets exactly, or None if they cannot be drawn."""
-    limits, shape = targets.limits(fine=True), _unscaled(targets, exponent)
+    limits, shape = targets.limits(), _unscaled(targets, exponent)
     factor, slip = 1.0 / float(excess(limits, shape.schedule.budgets)), 2.0**-52
     while slip < 0.5:
         try:
@@ -129,7 +104,7 @@ def least_factor(shape: Shape, request: Request) -> float | None:
 
     def enough(factor: float) -> bool:
         try:
-            return meets(scaled(shape, factor), request)
+            return meets(shape.scaled(factor), request)
         except ParameterError:
             return False
 

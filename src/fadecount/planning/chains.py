@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.mechanisms.blocks import WIDEST_GROUP
+from fadecount.mechanisms.blocks import WIDEST_GROUP, mean_frontier, mean_square_part
 from fadecount.planning.budgets import Vector, variance
 
 Indices = NDArray[np.int64]
@@ -54,32 +54,11 @@ Path = tuple[int, ...]
 """A chain as the edges of the graph: one per step, to the next step or the end."""
 
 
-def frontier_sum(length: int, lag: int, horizon: int) -> int:
-    """The end of the last block that is out, summed over all steps of the horizon."""
-    blocks, rest = divmod(max(0, horizon - lag), length)
-    return length * (length * blocks * (blocks - 1) // 2 + blocks * (rest + 1))
-
-
 def remainder_sum(length: int, lag: int, horizon: int) -> int:
     """The number of steps of the open block that are past the lag, summed over all steps of the
     horizon."""
     blocks, rest = divmod(max(0, horizon - lag), length)
     return blocks * (length * (length - 1) // 2) + rest * (rest + 1) // 2
-
-
-def square_part(length: int, finest: int, lag: int, horizon: int) -> float:
-    """The square of the part of a tied block that is counted, averaged over all steps of the
-    horizon; ``finest`` is the length of the smallest level of its group."""
-    parts = length // finest
-    ends, rest = divmod(max(0, horizon - lag + 1), finest)
-    whole, more = divmod(ends, parts)
-    squares = whole * _squares(parts) + _squares(more)
-    return (finest * squares + rest * more**2) / (parts**2 * horizon)
-
-
-def _squares(count: int) -> int:
-    """The sum of the squares of the numbers below ``count``."""
-    return (count - 1) * count * (2 * count - 1) // 6
 
 
 class Graph:
@@ -160,7 +139,7 @@ class Graph:
         """Keep the edges that the horizon shows, sorted, and compute their weights."""
         horizon, lags = self.horizon, self.lags
         nodes = [(length, lags[region]) for region, _, length in self._steps]
-        sums = [frontier_sum(length, lag, horizon) / horizon for length, lag in nodes]
+        sums = [float(mean_frontier(*each, horizon)) for each in nodes]
         shown = np.array([*sums, 1.0])
         # How far frontiers are behind, by their lag and by the length of their blocks: apart,
         # because for long lags the difference of two sums would lose all digits.
@@ -170,7 +149,7 @@ class Graph:
         square = np.zeros(self.end + 1)
         for number in np.flatnonzero(self.tied):
             region, finest, length = self._steps[number]
-            square[number] = square_part(length, finest, lags[region], horizon)
+            square[number] = mean_square_part(length, finest, lags[region], horizon)
         lengths = np.append(self.length, np.iinfo(np.int64).max)
         keep = (shown[tail] > 0.0) & (shown[head] > 0.0)
         for length in kept:

@@ -71,7 +71,7 @@ def person_mu(mechanism: Gaussian, age: int, person: Person) -> float:
     delay = mechanism.delay
     if age < delay:
         return 0.0
-    parts = list(person.parts(age - delay + 1, fine=True))
+    parts = list(person.parts(age - delay + 1))
     single = np.asarray(
         mechanism.mu(np.array([reach - 1 + delay for reach, _ in parts], dtype=np.int64))
     )
@@ -93,8 +93,7 @@ class _Wanted:
         self._ages = np.array([age - targets.delay for age, _ in pairs], dtype=np.int64)
         # As if a person's contributions all had the full age.
         weights = [
-            sum(times for _, times in targets.person.parts(int(age) + 1, fine=True))
-            for age in self._ages
+            sum(times for _, times in targets.person.parts(int(age) + 1)) for age in self._ages
         ]
         self._mu = self._limits / (np.array(weights, float) * math.sqrt(targets.person.keys))
 

@@ -31,7 +31,6 @@ from fadecount.planning.certify import (
     gradual,
     least_factor,
     meets,
-    scaled,
 )
 from fadecount.planning.gaussian_design import gaussian_design_for, person_mu
 from fadecount.planning.request import Person, Request, read_request
@@ -199,7 +198,7 @@ def _option(name: str, shape: Shape, request: Request) -> Option | None:
         factor = least_factor(shape, request)
         if factor is None:
             return None
-        mechanism = scaled(shape, factor)
+        mechanism = shape.scaled(factor)
     elif request.wants_error:
         kept = False
     ages = _curve_ages(request)
@@ -294,7 +293,7 @@ def person_losses(mechanism: Mechanism, ages: list[int], person: Person) -> list
     if person == Person():
         return [Loss(float(loss)) for loss in np.asarray(mechanism.loss(whole))]
     every = [
-        list(person.parts(age - delay + 1, fine=True, per_key=person.keys)) if age >= delay else []
+        list(person.parts(age - delay + 1, per_key=person.keys)) if age >= delay else []
         for age in ages
     ]
     reaches = sorted({reach for parts in every for reach, _ in parts})
@@ -444,8 +443,8 @@ def save_plan(
             file.write(plan_json(made, chosen))
     except FileExistsError:
         raise ParameterError(
-            f"save must be a new file, got {str(path)!r}; choose another name, or overwrite it with"
-            " force (--force)"
+            f"save must be a new file, got {str(path)!r}; choose another name, or give force to"
+            " overwrite it"
         ) from None
     except OSError as error:
         raise ParameterError(

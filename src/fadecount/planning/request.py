@@ -27,10 +27,8 @@ from fadecount.mechanisms.base import require_keys
 from fadecount.mechanisms.gaussian import require_delta
 
 LARGEST_LOSS = float(1 << 20)
-_FINE = 1024
-_PER_LEVEL = 8
-"""The number of parts into which the contributions of a person are divided: for the check of a
-design, and for the search."""
+_PARTS = 1024
+"""The number of parts into which the contributions of a person are divided at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,31 +80,20 @@ class Person:
             steps=max(1, seconds // tick_seconds),
         )
 
-    def parts(self, reach: int, *, fine: bool, per_key: int = 1) -> Iterator[tuple[int, int]]:
+    def parts(self, reach: int, *, per_key: int = 1) -> Iterator[tuple[int, int]]:
         """The contributions seen for at most ``reach`` outputs, as ``(reach, times)``, each reach
         rounded up within its part.
 
         Each counts ``per_key`` times: with pure losses, the losses under different keys add up.
-        Coarse parts are eighths of a level of intervals; fine ones are up to a thousand equal
-        pieces.
         """
         each = self.events * per_key
         if self.steps is None:
             yield reach, each
             return
         periods = (reach - 1) // self.steps + 1
-        size, at = -(-periods // _FINE), 0
-        while at < periods:
-            seen = reach - at * self.steps
-            level = 1 << seen.bit_length() - 1
-            count = (
-                size
-                if fine
-                else min((seen - level) // self.steps + 1, level // (_PER_LEVEL * self.steps) + 1)
-            )
-            count = min(count, periods - at)
-            yield seen, count * each
-            at += count
+        size = -(-periods // _PARTS)
+        for at in range(0, periods, size):
+            yield reach - at * self.steps, min(size, periods - at) * each
 
 
 EVENT = Person(events=1)
@@ -134,13 +121,13 @@ class Targets:
     delay: int = 0
     person: Person = EVENT
 
-    def limits(self, *, fine: bool = False) -> list[Limit]:
+    def limits(self) -> list[Limit]:
         """The limits on pure losses, one per pair of :meth:`ends`."""
         person = self.person
         return [
             Limit(
                 most=loss,
-                parts=tuple(person.parts(age - self.delay + 1, fine=fine, per_key=person.keys)),
+                parts=tuple(person.parts(age - self.delay + 1, per_key=person.keys)),
             )
             for age, loss in self.ends()
         ]

@@ -17,11 +17,10 @@ except ImportError as _error:
 
 from fadecount.plots.curves import Curve, draw_bounds, draw_curves, spread_ages, thinned
 from fadecount.plots.figure import check_picture, new_figure, save_figure, svg_text
-from fadecount.plots.releases import Panel, draw_panels, draw_releases
+from fadecount.plots.releases import draw_panels, draw_releases
 
 __all__ = [
     "Curve",
-    "Panel",
     "check_picture",
     "draw_bounds",
     "draw_curves",

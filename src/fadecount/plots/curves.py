@@ -115,14 +115,8 @@ def draw_curves(
         axes.set_title(title)
         handles = _by_group(axes, curves) if columns is None else axes.get_lines()
         count = columns or len({curve.group for curve in curves})
-        handle = 3.6 if count < 5 else 2.8
-        figure.legend(
-            handles=handles,
-            loc="outside lower center",
-            ncols=count,
-            handlelength=handle,
-            columnspacing=1.4,
-        )
+        room: dict[str, Any] = {"handlelength": 3.6 if count < 5 else 2.8, "columnspacing": 1.4}
+        figure.legend(handles=handles, loc="outside lower center", ncols=count, **room)
 
 
 def _by_group(axes: Axes, curves: Sequence[Curve]) -> list[Line2D]:
@@ -145,16 +139,10 @@ def _draw(axes: Axes, curve: Curve) -> None:
         look |= {"marker": MARKS[curve.group % len(MARKS)], "markersize": 5.5, "markevery": places}
     # A loss of 0 cannot be drawn on a logarithmic axis.
     shown = np.where(curve.losses > 0, curve.losses, np.nan)
+    look |= {"color": COLOURS[curve.group % len(COLOURS)], "label": curve.label}
     order = 3 if curve.kind in MARKED else 2.5
-    axes.plot(
-        curve.ages,
-        shown,
-        color=COLOURS[curve.group % len(COLOURS)],
-        label=curve.label,
-        zorder=order,
-        drawstyle="steps-pre",  # between two ages the loss of the later one: never below the truth
-        **look,
-    )
+    # between two ages the loss of the later one: never below the truth
+    axes.plot(curve.ages, shown, drawstyle="steps-pre", zorder=order, **look)
 
 
 def _mark_places(ages: NDArray[np.int64], group: int) -> list[int]:
@@ -224,18 +212,10 @@ def draw_bounds(
     places = np.arange(len(ages))
     with matplotlib.rc_context(RC):
         axes = figure.subplots()
-        axes.bar(
-            places, shown, 0.55, color=COLOURS[0], label="shown by the outputs, at least", zorder=2
-        )
-        axes.hlines(
-            claimed,
-            places - 0.38,
-            places + 0.38,
-            color=COLOURS[1],
-            linewidth=2.5,
-            label="claimed, at most",
-            zorder=3,
-        )
+        least: dict[str, Any] = {"color": COLOURS[0], "zorder": 2}
+        axes.bar(places, shown, 0.55, label="shown by the outputs, at least", **least)
+        most: dict[str, Any] = {"color": COLOURS[1], "linewidth": 2.5, "zorder": 3}
+        axes.hlines(claimed, places - 0.38, places + 0.38, label="claimed, at most", **most)
         axes.set_xticks(places, [f"{age:,}" for age in ages])
         axes.grid(visible=False, axis="x")
         axes.set_xlabel("age of the event (steps)")

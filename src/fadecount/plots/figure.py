@@ -17,7 +17,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from fadecount.errors import ParameterError, bad_parameter
 
@@ -81,7 +81,6 @@ def age_axis(axes: Axes, oldest: int, tick_seconds: float | None, subject: str =
     axes.set_xscale("symlog", linthresh=1.0, linscale=_LINEAR)
     axes.set_xlim(-0.02, max(2.0, oldest * 1.15))
     marks = _human_marks(oldest, tick_seconds) if tick_seconds else _plain_marks(oldest)
-    axes.xaxis.set_major_locator(FixedLocator([place for place, _ in marks]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks([place for place, _ in marks], [name for _, name in marks])
     axes.set_xlabel(f"age of the {subject}" if tick_seconds else f"age of the {subject} (steps)")
@@ -148,16 +147,11 @@ def check_picture(path: str | Path) -> Path:
     Writes nothing."""
     target = Path(path)
     if target.suffix.lower() not in SUFFIXES:
-        raise bad_parameter(
-            "plot",
-            str(path),
-            f"a file that ends with {', '.join(SUFFIXES)}",
-            "the ending chooses the format",
-        )
+        bound = f"a file that ends with {', '.join(SUFFIXES)}"
+        raise bad_parameter("plot", str(path), bound, "the ending chooses the format")
     if not target.parent.is_dir():
-        raise bad_parameter(
-            "plot", str(path), "a file in a folder that exists", "make the folder first"
-        )
+        bound = "a file in a folder that exists"
+        raise bad_parameter("plot", str(path), bound, "make the folder first")
     return target
 
 

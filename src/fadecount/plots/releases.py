@@ -3,18 +3,15 @@ draws them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure, SubFigure
-from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from fadecount.errors import ParameterError
@@ -73,41 +70,31 @@ MOST_BARS = 400
 MOST_POINTS = 4000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Panel:
-    """The counts of one key over time: values with their 95 % intervals; ``partial`` marks windows
-    that are cut."""
-
-    key: str
-    times: Sequence[datetime]
-    values: NDArray[np.int64]
-    low: NDArray[np.int64]
-    high: NDArray[np.int64]
-    partial: NDArray[np.bool_] | None = None
-
-
 def draw_panels(
     figure: Figure | SubFigure,
-    panels: Sequence[Panel],
+    table: Mapping[str, NDArray[Any]],
+    keys: Sequence[str],
     *,
     bars: bool,
     zone: str = "UTC",
     title: str = "",
     unit: str = "events",
 ) -> None:
-    """Draw one small picture per key, on one axis of time: running totals with a band, or windows
+    """Draw one small picture per key, on one axis of time: running totals with a band, or figures
     as ``bars`` with whiskers.
 
-    If there are more points than can be seen, an even selection is drawn. More than a few hundred
-    windows become a line with a band.
+    ``table`` has the columns of :func:`fadecount.streams.export.figures_table`. Figures that are
+    not final are hatched, and slots that are not over are pale. If there are more points than can
+    be seen, an even selection is drawn. More than a few hundred figures become a line with a band.
     """
-    columns = 1 if len(panels) < 4 else 2
-    rows = -(-len(panels) // columns)
-    bars = bars and len(panels[0].times) <= MOST_BARS
+    columns = 1 if len(keys) < 4 else 2
+    rows = -(-len(keys) // columns)
+    panels = [{name: each[table["key"] == key] for name, each in table.items()} for key in keys]
+    totals, bars = not bars, bars and len(panels[0]["start"]) <= MOST_BARS
     with matplotlib.rc_context(RC):
         grid = figure.subplots(rows, columns, sharex=True, squeeze=False)
-        for axes, panel in zip(grid.flat, panels, strict=False):
-            _draw_panel(axes, panel, bars=bars)
+        for axes, key, panel in zip(grid.flat, keys, panels, strict=False):
+            _draw_panel(axes, panel, totals=totals, bars=bars)
             # Two marks are enough: with five, three days would need marks between hours and days,
             # and there are none.
             most = 6 if columns > 1 else 9
@@ -115,10 +102,10 @@ def draw_panels(
             axes.xaxis.set_major_locator(locator)
             formatter = ConciseDateFormatter(locator, tz=ZoneInfo(zone))  # type: ignore[no-untyped-call]
             axes.xaxis.set_major_formatter(formatter)
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-            if len(panels) > 1:
-                axes.set_title(panel.key, fontsize=9)
-        for axes in list(grid.flat)[len(panels) :]:
+            count_axis(axes, "")
+            if len(keys) > 1:
+                axes.set_title(key, fontsize=9)
+        for axes in list(grid.flat)[len(keys) :]:
             axes.set_visible(False)
         figure.supylabel(unit, fontsize=10)
         if title:
@@ -127,34 +114,35 @@ def draw_panels(
         figure.legend(handles, labels, loc="outside lower center", ncols=4)
 
 
-def _draw_panel(axes: Axes, panel: Panel, *, bars: bool) -> None:
-    stride = max(1, -(-len(panel.times) // MOST_POINTS))
-    times = date2num(list(panel.times[::stride]))  # type: ignore[no-untyped-call]
-    values, low, high = (each[::stride] for each in (panel.values, panel.low, panel.high))
+def _draw_panel(axes: Axes, panel: dict[str, NDArray[Any]], *, totals: bool, bars: bool) -> None:
+    stride = max(1, -(-len(panel["start"]) // MOST_POINTS))
+    panel = {name: column[::stride] for name, column in panel.items()}
+    values, low, high = (panel[name] for name in ("value", "low", "high"))
+    # days since 1970, as matplotlib counts them
+    times = panel["end" if totals else "start"] / 86_400
+    axes.xaxis_date()
     if not bars:
         axes.fill_between(
             times, low, high, color=BAND_COLOUR, linewidth=0, label="95 % interval", zorder=1
         )
-        axes.plot(times, values, color=RELEASED_COLOUR, linewidth=1.3, label="released", zorder=3)
-        axes.xaxis_date()
+        axes.plot(times, values, color=RELEASED_COLOUR, linewidth=1.3, label="published", zorder=3)
         return
-    width = 0.8 * float(np.min(np.diff(times))) if len(times) > 1 else 0.8
-    cut = np.zeros(len(times), dtype=np.bool_) if panel.partial is None else panel.partial
-    for chosen, look, label in ((~cut, 1.0, "released"), (cut, 0.45, "not a whole window")):
+    widths = 0.8 * (panel["end"] - panel["start"]) / 86_400
+    cut, final = panel["partial"], panel["status"] == "final"
+    for chosen, label, look in (
+        (~cut & final, "final", {}),
+        (~cut & ~final, "provisional or revised", {"hatch": "////", "edgecolor": "white"}),
+        (cut, "so far, or not from its beginning", {"alpha": 0.45}),
+    ):
         if chosen.any():
             axes.bar(
-                times[chosen],
-                values[chosen],
-                width,
+                *(times[chosen], values[chosen], widths[chosen]),
                 align="edge",
                 color=RELEASED_COLOUR,
-                alpha=look,
                 label=label,
                 zorder=2,
+                **look,
             )
-    middle = times + width / 2
-    axes.vlines(
-        middle, low, high, color=TRUE_COLOUR, linewidth=1.0, label="95 % interval", zorder=3
-    )
+    whiskers: dict[str, Any] = {"color": TRUE_COLOUR, "linewidth": 1.0, "zorder": 3}
+    axes.vlines(times + widths / 2, low, high, label="95 % interval", **whiskers)
     axes.axhline(0.0, color=TRUE_COLOUR, linewidth=0.7, zorder=1)
-    axes.xaxis_date()

@@ -8,8 +8,6 @@ never changes what is read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from fadecount.sources.files import (
     Reading,
     SourceReport,
@@ -20,15 +18,14 @@ from fadecount.sources.files import (
     read_history,
     require_file,
 )
+from fadecount.sources.live import GrowingFile, LiveBatch, LiveReading
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.rows import Reason
-
-if TYPE_CHECKING:
-    from fadecount.sources.live import GrowingFile, LiveBatch, read_live
 
 __all__ = [
     "GrowingFile",
     "LiveBatch",
+    "LiveReading",
     "Reading",
     "Reason",
     "SourceOptions",
@@ -38,15 +35,5 @@ __all__ = [
     "read_file",
     "read_frame",
     "read_history",
-    "read_live",
     "require_file",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name of ``live`` when it is first used: a file needs none of them."""
-    if name not in ("GrowingFile", "LiveBatch", "read_live"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from fadecount.sources import live
-
-    return getattr(live, name)

@@ -346,10 +346,7 @@ def line_format(options: SourceOptions) -> Format:
     others."""
     if options.format not in ("csv", "jsonl"):
         raise bad_parameter(
-            "format",
-            options.format,
-            "csv or jsonl for a pipe",
-            "name it; Parquet is read by path",
+            "format", options.format, "csv or jsonl for a pipe", "name it; Parquet is read by path"
         )
     return options.format
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from functools import lru_cache, partial
 from itertools import compress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -22,7 +23,14 @@ from polars.io.plugins import register_io_source
 
 from fadecount.errors import InputError
 from fadecount.noise import unpredictable
-from fadecount.sources.files import ROWS_PER_BATCH, Earlier, SourceReport, TickBatch
+from fadecount.sources.files import (
+    ROWS_PER_BATCH,
+    Earlier,
+    People,
+    SourceReport,
+    TickBatch,
+    batches_of,
+)
 from fadecount.sources.options import SourceOptions
 from fadecount.sources.rows import (
     AUTO_EARLIEST,
@@ -43,14 +51,13 @@ from fadecount.sources.rows import (
     number_text,
     numbered_lines,
     offset_at_local,
-    offset_seconds,
+    read_iso,
     without_ending,
 )
 from fadecount.streams.inputs import person_digest
 from fadecount.streams.ticks import Ticks
 
 ROWS_PER_BLOCK = 500_000
-PARTS_KEPT = 16
 
 
 def read_csv(
@@ -136,10 +143,7 @@ def read_parquet(
 
 
 def read_frame(
-    frame: Any,
-    options: SourceOptions,
-    report: SourceReport,
-    earlier: Earlier | None = None,
+    frame: Any, options: SourceOptions, report: SourceReport, earlier: Earlier | None = None
 ) -> Iterator[TickBatch]:
     """The counts of a data frame of polars or pandas, from its columns as they are: no text in
     between, except for pandas' columns of objects."""
@@ -177,139 +181,51 @@ def _counts(
     """Everything is read and judged here; what is returned only cuts the result into batches."""
     try:
         table = judged(rows, rows.collect_schema(), options)
-        if options.person is None:
-            groups = _grouped(table, options)
-        else:
-            groups = _bounded(table, _People(table, options, earlier), options, report)
+        if options.person is not None:
+            return batches_of(_of_persons(table, options, report, earlier))
+        groups = (
+            table.group_by("place")
+            .agg(pl.len(), pl.col("amount").sum())
+            .collect(engine="streaming")
+        )
     except (pl.exceptions.PolarsError, OSError):  # without its text: it may quote a row
         groups = None
     if groups is None:
         raise InputError(f"{source} is damaged: its columns cannot be read; write it again")
-    report.rows_read = int(groups["rows"].sum()) + report.rows_dropped
-    for place, count in groups.filter(pl.col("place") <= LAST_BAD).select("place", "rows").rows():
+    report.rows_read = int(groups["len"].sum())
+    for place, count in groups.filter(pl.col("place") <= LAST_BAD).select("place", "len").rows():
         report.skipped[Reason(place - FIRST_BAD)] = count
     return _batches(groups.filter(pl.col("place") > LAST_BAD).sort("place"), options)
 
 
-def _grouped(table: pl.LazyFrame, options: SourceOptions) -> pl.DataFrame:
-    sums = [] if options.amount is None else [pl.col("amount").sum()]
-    return (
-        table.group_by("place")
-        .agg(pl.len().cast(pl.Int64).alias("rows"), *sums)
-        .collect(engine="streaming")
-    )
-
-
-_PERSON = ("tick", "person", "twin")
-_PAIR = ("place", *_PERSON)
-
-
-class _People:
-    """What of each person was counted in each tick, by the rule of :meth:`Unit.takes`, for whole
-    blocks of rows.
-
-    ``events`` says how many events were counted: of each person, or of each pair of a person and a
-    place (tick and key) where the unit has several keys. ``keys`` says under how many keys. Only
-    hashes are kept.
-    """
-
-    def __init__(
-        self, table: pl.LazyFrame, options: SourceOptions, earlier: Earlier | None
-    ) -> None:
-        self._unit = options.unit
-        self._by = _PERSON if self._unit.keys == 1 else _PAIR
-        kinds = {"place": pl.Int64, "tick": pl.Int64, "person": pl.UInt64, "twin": pl.UInt64}
-        self._events = pl.DataFrame(
-            schema={**{name: kinds[name] for name in self._by}, "counted": pl.UInt32}
-        )
-        self._keys = pl.DataFrame(
-            schema={**{name: kinds[name] for name in _PERSON}, "keys": pl.UInt32}
-        )
-        if earlier is None or options.first_tick is None:
-            return
-        wanted = table.filter((pl.col("place") > LAST_BAD) & (pl.col("tick") == options.first_tick))
-        people = wanted.select(*self._by, "name").unique().collect(engine="streaming")
-        digests = [person_digest(name, earlier.key) for name in people["name"]]
-        places = (
-            None if self._by == _PERSON else split_places(people["place"], options)[1].to_list()
-        )
-        self._count(
-            people.with_columns(
-                pl.Series("counted", earlier.counted(digests, places), dtype=pl.UInt32)
-            )
-        )
-        if places is not None:
-            known = people.with_columns(
-                pl.Series("keys", earlier.counted(digests, None), dtype=pl.UInt32)
-            )
-            self._keys = known.select(*_PERSON, "keys").unique()
-
-    def within(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Those of the next rows that count."""
-        rows = rows.join(self._events, on=self._by, how="left", maintain_order="left")
-        nth = pl.col("counted").fill_null(0) + pl.int_range(pl.len(), dtype=pl.UInt32).over(
-            *self._by
-        )
-        if self._unit.keys > 1:
-            rows = self._under_first_keys(rows)
-        kept = rows.filter(nth < self._unit.events).drop("counted")
-        self._count(kept.group_by(*self._by).agg(pl.len().cast(pl.UInt32).alias("counted")))
-        return kept
-
-    def _under_first_keys(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows under keys of their person that were counted before, or that are among the
-        person's first ones."""
-        rows = rows.join(self._keys, on=_PERSON, how="left", maintain_order="left").with_row_index(
-            "row"
-        )
-        begins = pl.when(pl.col("counted").is_null()).then(pl.col("row").min().over(*_PAIR))
-        rows = rows.with_columns(new=begins).with_columns(
-            rank=pl.col("new").rank("dense").over(*_PERSON)
-        )
-        total = pl.col("keys").fill_null(0) + pl.col("rank")
-        kept = rows.filter(pl.col("new").is_null() | (total <= self._unit.keys))
-        added = kept.group_by(*_PERSON).agg(
-            pl.col("new").drop_nulls().n_unique().cast(pl.UInt32).alias("keys")
-        )
-        self._keys = pl.concat([self._keys, added]).group_by(*_PERSON).agg(pl.col("keys").sum())
-        return kept.drop("keys", "row", "new", "rank")
-
-    def _count(self, counted: pl.DataFrame) -> None:
-        more = counted.select(*self._by, "counted").filter(pl.col("counted") > 0)
-        self._events = (
-            pl.concat([self._events, more]).group_by(*self._by).agg(pl.col("counted").sum())
-        )
-
-
-def _bounded(
-    table: pl.LazyFrame, people: _People, options: SourceOptions, report: SourceReport
-) -> pl.DataFrame:
-    """The same, after dropping the rows of each person beyond the limits: block by block, in the
-    order of the file."""
-    table = table.drop("name")
-    parts = [_grouped(table.filter(pl.lit(value=False)), options)]
+def _of_persons(
+    table: pl.LazyFrame, options: SourceOptions, report: SourceReport, earlier: Earlier | None
+) -> dict[tuple[int, int], int]:
+    """The sums per (tick, key) of the rows that count, in the order of the file: of each person the
+    first ones, by the rule of :class:`People`."""
+    people, width = People(options, earlier), max(1, len(options.keys))
+    secret = unpredictable(32) if earlier is None else earlier.key
+    digest = lru_cache(maxsize=1 << 16)(partial(person_digest, key=secret))
+    counts: dict[tuple[int, int], int] = {}
     for block in table.collect_batches(
         chunk_size=ROWS_PER_BLOCK, maintain_order=True, engine="streaming"
     ):
-        good = block.filter(pl.col("place") > LAST_BAD)
-        kept = people.within(good)
-        report.rows_dropped += len(good) - len(kept)
-        bad = block.filter(pl.col("place") <= LAST_BAD)
-        parts.append(_grouped(pl.concat([kept, bad]).lazy(), options))
-        if len(parts) > PARTS_KEPT:
-            parts = [_merged(parts)]
-    return _merged(parts)
-
-
-def _merged(parts: list[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(parts).group_by("place").sum()
+        report.rows_read += len(block)
+        for place, amount, name in block.iter_rows():
+            tick, key = divmod(place, width)
+            if place <= LAST_BAD:
+                report.skipped[Reason(place - FIRST_BAD)] += 1
+            elif people.accepts(tick, digest(name), key):
+                counts[tick, key] = counts.get((tick, key), 0) + amount
+            else:
+                report.rows_dropped += 1
+    return counts
 
 
 def _batches(groups: pl.DataFrame, options: SourceOptions) -> Iterator[TickBatch]:
     for part in groups.iter_slices(ROWS_PER_BATCH):
-        counts = part["rows" if options.amount is None else "amount"]
-        columns = (*split_places(part["place"], options), counts)
-        yield TickBatch(*(np.array(column.to_numpy(), dtype=np.int64) for column in columns))
+        places, counts = (part[name].to_numpy().astype(np.int64) for name in ("place", "amount"))
+        yield TickBatch(*np.divmod(places, max(1, len(options.keys))), counts)
 
 
 BLOCK_BYTES = 1 << 20
@@ -382,16 +298,6 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-_LAYOUTS = (
-    (19, "%Y-%m-%dT%H:%M:%S"),
-    (19, "%Y-%m-%d %H:%M:%S"),
-    (16, "%Y-%m-%dT%H:%M"),
-    (16, "%Y-%m-%d %H:%M"),
-    (10, "%Y-%m-%d"),
-)
-_OFFSET = r"(Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
-
-
 def seconds_of_texts(texts: pl.Series, options: SourceOptions) -> pl.Series:
     """Unix seconds of a column of text; null where the text is not a time."""
     if options.time_unit == "iso":
@@ -438,7 +344,7 @@ def ticks_of(seconds: pl.Series, ticks: Ticks) -> pl.Series:
     return _where(numbers, seconds.is_not_null())
 
 
-def _mapped(values: pl.Series, function: Callable[[Any], int]) -> pl.Series:
+def _mapped(values: pl.Series, function: Callable[[Any], int | None]) -> pl.Series:
     """A function applied once to each distinct value; null stays null."""
     distinct = values.drop_nulls().unique()
     results = pl.Series([function(value) for value in distinct], dtype=pl.Int64)
@@ -446,28 +352,12 @@ def _mapped(values: pl.Series, function: Callable[[Any], int]) -> pl.Series:
 
 
 def _iso_seconds(texts: pl.Series, zone: str) -> pl.Series:
+    """Unix seconds of times in ISO 8601. The plain reader reads each minute, with its offset, once;
+    what follows the minute are digits."""
     texts = _where(texts, texts.str.contains(ISO_PATTERN))
-    wanted = texts.null_count()
-    local: pl.Series | None = None
-    for length, layout in _LAYOUTS:
-        seconds = (
-            texts.str.head(length)
-            .str.to_datetime(layout, strict=False, time_unit="ms")
-            .to_physical()
-            // 1000
-        )
-        # longer texts have a layout of their own above: their beginning would match here too
-        local = seconds if local is None else local.zip_with(local.is_not_null(), seconds)
-        if local.null_count() == wanted:
-            break
-    assert local is not None
-    if texts.str.ends_with("Z").all():
-        return local
-    offsets = texts.str.slice(16).str.extract(_OFFSET)
-    if offsets.null_count() == len(offsets):
-        return local_to_unix(local, zone)
-    shifted = local - _mapped(offsets, offset_seconds)
-    return shifted.zip_with(offsets.is_not_null(), local_to_unix(local, zone))
+    offsets = texts.str.slice(16).str.strip_chars_start(":.0123456789")
+    minutes = _mapped(texts.str.head(16) + offsets, lambda text: read_iso(text, zone))
+    return minutes + texts.str.slice(17, 2).cast(pl.Int64, strict=False).fill_null(0)
 
 
 def _whole_numbers(texts: pl.Series) -> pl.Series:
@@ -501,15 +391,15 @@ and its place in a block."""
 
 
 def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.LazyFrame:
-    """One row per row of the input: its place (see ``FIRST_BAD``), its amount where there are
-    amounts and, where persons are bounded, its tick and its person as two hashes."""
+    """One row per row of the input: its place (see ``FIRST_BAD``), its amount and, where persons
+    are bounded, the name of its person."""
     assert options.time is not None
+    person = None if options.person is None else _text(options.person, schema[options.person])
     rows = rows.with_columns(
         _seconds(options.time, schema[options.time], options).alias(".seconds"),
         _key(options, schema).alias(".key"),
         _amount(options, schema).alias(".amount"),
-        _person(options, schema, unpredictable(8)).alias(".person"),
-        _person(options, schema, unpredictable(8)).alias(".twin"),
+        (pl.lit("-") if person is None else person.fill_null("")).alias(".person"),
     )
     ticks = _applied(pl.col(".seconds"), lambda seconds: ticks_of(seconds, options.ticks))
     rows = rows.with_columns(ticks.alias(".tick"))
@@ -522,7 +412,7 @@ def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.
         .then(FIRST_BAD + Reason.KEY)
         .when(pl.col(".amount") < 0)
         .then(FIRST_BAD - pl.col(".amount"))
-        .when(pl.col(".person").is_null())
+        .when(pl.col(".person") == "")
         .then(FIRST_BAD + Reason.PERSON)
         .when(pl.col(".tick") < (_FIRST if options.first_tick is None else options.first_tick))
         .then(FIRST_BAD + Reason.BEFORE)
@@ -530,23 +420,8 @@ def judged(rows: pl.LazyFrame, schema: pl.Schema, options: SourceOptions) -> pl.
         .then(FIRST_BAD + Reason.AFTER)
     )
     place = bad.otherwise(pl.col(".tick") * max(1, len(options.keys)) + pl.col(".key"))
-    return rows.select(
-        place.alias("place"),
-        amount=".amount",
-        tick=".tick",
-        person=".person",
-        twin=".twin",
-        name=pl.lit("")
-        if options.person is None
-        else _text(options.person, schema[options.person]),
-    )
-
-
-def split_places(places: pl.Series, options: SourceOptions) -> tuple[pl.Series, pl.Series]:
-    """The ticks and the keys of good places."""
-    width = max(1, len(options.keys))
-    ticks = places // width
-    return ticks, places - ticks * width
+    names = [] if person is None else [pl.col(".person").alias("name")]
+    return rows.select(place.alias("place"), pl.col(".amount").alias("amount"), *names)
 
 
 def _seconds(name: str, kind: pl.DataType, options: SourceOptions) -> pl.Expr:
@@ -589,38 +464,18 @@ def _amount(options: SourceOptions, schema: pl.Schema) -> pl.Expr:
     """The amount; where there is none, the reason as a negative number."""
     if options.amount is None:
         return pl.lit(1, dtype=pl.Int64)
-    kind = schema[options.amount]
-    column = pl.col(options.amount)
-    if kind.is_integer():
-        whole, negative = column.is_not_null(), column < 0
-    elif kind.is_float():
-        whole, negative = (
-            column.is_finite() & (column.floor() == column),
-            column.is_finite() & (column < 0),
-        )
-    else:
-        column = _text(options.amount, kind)
-        whole, negative = column.str.contains(WHOLE_PATTERN), column.str.contains(NEGATIVE_PATTERN)
-        column = column.str.extract("^([0-9]+)").cast(pl.Int64, strict=False)
+    text = _text(options.amount, schema[options.amount])
+    whole = text.str.extract(WHOLE_PATTERN).cast(pl.Int64, strict=False)
     return (
-        pl.when(negative)
-        .then(-int(Reason.NEGATIVE))
-        .when(whole & (column > options.max_amount))
+        pl.when(whole <= options.max_amount)
+        .then(whole)
+        .when(whole.is_not_null())
         .then(-int(Reason.ABOVE))
-        .when(whole)
-        .then(column.cast(pl.Int64, strict=False))
+        .when(text.str.contains(NEGATIVE_PATTERN))
+        .then(-int(Reason.NEGATIVE))
         .otherwise(-int(Reason.AMOUNT))
         .cast(pl.Int64)
     )
-
-
-def _person(options: SourceOptions, schema: pl.Schema, key: bytes) -> pl.Expr:
-    """A hash of the person under a secret key; null where the person is missing. Two hashes with
-    two keys identify a person."""
-    if options.person is None:
-        return pl.lit(0, dtype=pl.UInt64)
-    text = _text(options.person, schema[options.person])
-    return pl.when(text != "").then(text.hash(seed=int.from_bytes(key)))
 
 
 def _texts_of_floats(values: pl.Series) -> pl.Series:

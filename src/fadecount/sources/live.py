@@ -26,7 +26,7 @@ from fadecount.sources.files import (
     require_file,
 )
 from fadecount.sources.options import SourceOptions
-from fadecount.sources.rows import Event, Lines, Reason, RowJudge, numbered_lines
+from fadecount.sources.rows import Event, Lines, Reason, RowJudge, json_parser, numbered_lines
 
 FLUSH_ROWS = 10_000
 LINES_WAITING = 10_000
@@ -55,16 +55,16 @@ class LiveBatch:
         return f"LiveBatch({len(self.rows)} rows)"  # the counts are what is protected: never shown
 
 
-def read_live(
-    stream: Lines,
-    options: SourceOptions,
-    *,
-    clock: Callable[[], float] = time.time,
-    open_tick: int | None = None,
-    backlog: int = 0,
-    person_key: bytes | None = None,
-    source: str = "standard input",
-) -> Reading[LiveBatch]:
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """A line, the time at which it arrived, and the position after it."""
+
+    line: bytes | Reason
+    now: float
+    position: int
+
+
+class LiveReading(Reading[LiveBatch]):
     """The counts of events that arrive line by line; ``options.format`` must be given, CSV has a
     header.
 
@@ -82,47 +82,101 @@ def read_live(
     Guarantees: ticks pass while nothing arrives; what was read is yielded within about a second, or
     10,000 rows.
     """
-    line_format(options)
-    report = SourceReport()
-    return Reading(
-        _batches(
-            stream,
-            options,
-            clock,
-            open_tick,
-            backlog,
-            RowJudge(options, person_key),
-            source,
-            report,
-        ),
-        report,
-    )
 
-
-class OpenTicks:
-    """Adds events to open ticks, never to those that are over. It has no clock: the caller passes
-    the time."""
-
-    def __init__(self, options: SourceOptions, open_tick: int | None) -> None:
-        self._options = options
+    def __init__(
+        self,
+        stream: Lines,
+        options: SourceOptions,
+        *,
+        clock: Callable[[], float] = time.time,
+        open_tick: int | None = None,
+        backlog: int = 0,
+        person_key: bytes | None = None,
+        source: str = "standard input",
+    ) -> None:
+        line_format(options)
+        super().__init__(self._read(), SourceReport())
+        self._stream, self._options, self._clock, self._source = stream, options, clock, source
+        self._judge = RowJudge(options, person_key)
+        self._arrivals: queue.Queue[_Arrival | Exception | None] = queue.Queue(LINES_WAITING)
         self._rows: list[tuple[int, int, int, bytes]] = []
         self._open = open_tick
+        self._position: int = getattr(stream, "position", 0)
+        self._backlog = 0 if open_tick is None else backlog
 
-    def __len__(self) -> int:
-        return len(self._rows)
+    def _read(self) -> Iterator[LiveBatch]:
+        clock, options = self._clock, self._options
+        parse = json_parser(options.columns) if options.format == "jsonl" else None
+        self._pass_to(clock())
+        second = int(clock()) + 1  # ticks pass at whole seconds, whenever events arrive
+        threading.Thread(target=self._listen, daemon=True).start()
+        while True:
+            try:
+                arrival = self._arrivals.get(timeout=min(1.0, max(0.0, second - clock())))
+            except queue.Empty:
+                self._backlog = 0  # wait for an unfinished last line as for any other
+                self._pass_to(clock())
+                yield self._batch()
+                second = int(clock()) + 1
+                continue
+            if arrival is None or isinstance(arrival, Exception):
+                break
+            if parse is None:
+                parse = parser_for("csv", iter([(1, arrival.line)]), options, self._source)
+                # a file that holds its header alone has no backlog
+                self._position = max(self._position, arrival.position)
+                continue
+            if arrival.now >= second:
+                self._pass_to(int(arrival.now))
+                yield self._batch()
+                second = int(arrival.now) + 1
+            self.report.rows_read += 1
+            texts = arrival.line if isinstance(arrival.line, Reason) else parse(arrival.line)
+            event = texts if isinstance(texts, Reason) else self._judge(texts)
+            reason = event if isinstance(event, Reason) else self._add(event, arrival.now)
+            self._position = max(self._position, arrival.position)
+            if reason is not None:
+                self.report.skipped[reason] += 1
+            if len(self._rows) >= FLUSH_ROWS:
+                yield self._batch()
+        self._backlog = 0
+        self._pass_to(clock())
+        yield self._batch()
+        if arrival is not None:
+            # never its text: only the system's own words are sure to quote no row
+            words = getattr(arrival, "strerror", None) or type(arrival).__name__
+            raise InputError(f"{self._source} cannot be read: {words}")
 
-    def pass_to(self, now: float) -> None:
+    def _listen(self) -> None:
+        """Read in a thread of its own, so that ticks pass while it waits; each line gets its
+        arrival time."""
+        stream = self._stream
+        try:
+            for _, line in numbered_lines(stream, self._options.max_line_bytes):
+                self._arrivals.put(_Arrival(line, self._clock(), getattr(stream, "position", 0)))
+            self._arrivals.put(None)
+        except Exception as error:  # whatever it is, the reader must not wait for ever
+            closed = isinstance(error, ValueError) and getattr(stream, "closed", False)
+            self._arrivals.put(None if closed else error)  # closed on our side: the caller ends it
+
+    @property
+    def _catching_up(self) -> bool:
+        """Whether rows of before are read: ticks that are over by the clock still take them."""
+        return self._position < self._backlog
+
+    def _pass_to(self, now: float) -> None:
         """Advance past every tick that is over at ``now``, by the clock. Time that goes back
         changes nothing."""
-        tick = self._oldest(now)
-        self._open = tick if self._open is None else max(tick, self._open)
+        if not self._catching_up:
+            oldest = self._oldest(now)
+            self._open = oldest if self._open is None else max(oldest, self._open)
 
-    def add(self, event: Event, now: float, *, catching_up: bool = False) -> Reason | None:
-        """Count an event that arrived at ``now``, or say why it is left out.
+    def _oldest(self, now: float) -> int:
+        """The oldest tick that is not over, by the clock."""
+        return self._options.ticks.at(int((now - self._options.grace_seconds) // 1))
 
-        While ``catching_up``, ticks that are over by the clock but not closed yet still take their
-        events.
-        """
+    def _add(self, event: Event, now: float) -> Reason | None:
+        """Count an event that arrived at ``now`` in an open tick, or say why it is left out."""
         options = self._options
         if options.time is None:
             tick = options.ticks.at(int(now // 1))
@@ -133,12 +187,12 @@ class OpenTicks:
         reason = outside(tick, options)
         if reason is None:
             assert self._open is not None
-            counted_in = max(tick, self._open, tick if catching_up else self._oldest(now))
+            counted_in = max(tick, self._open, tick if self._catching_up else self._oldest(now))
             self._rows.append((counted_in, event.key, event.amount, event.person))
         return reason
 
-    def take(self, position: int) -> LiveBatch:
-        """Everything counted since the last time."""
+    def _batch(self) -> LiveBatch:
+        """Everything counted since the last batch."""
         rows, self._rows = self._rows, []
         if self._options.person is None:
             sums: dict[tuple[int, int], int] = {}
@@ -146,105 +200,7 @@ class OpenTicks:
                 sums[tick, key] = sums.get((tick, key), 0) + amount
             rows = [(tick, key, amount, b"") for (tick, key), amount in sums.items()]
         assert self._open is not None
-        return LiveBatch(rows, self._open, position)
-
-    def _oldest(self, now: float) -> int:
-        """The oldest tick that is not over, by the clock."""
-        return self._options.ticks.at(int((now - self._options.grace_seconds) // 1))
-
-
-@dataclass(frozen=True, slots=True)
-class _Arrival:
-    """A line, the time at which it arrived, and the position after it."""
-
-    line: bytes | Reason
-    now: float
-    position: int
-
-
-def _batches(
-    stream: Lines,
-    options: SourceOptions,
-    clock: Callable[[], float],
-    open_tick: int | None,
-    backlog: int,
-    judge: RowJudge,
-    source: str,
-    report: SourceReport,
-) -> Iterator[LiveBatch]:
-    arrivals: queue.Queue[_Arrival | Exception | None] = queue.Queue(LINES_WAITING)
-    ticks, parse = OpenTicks(options, open_tick), None
-    position = getattr(stream, "position", 0)
-    if options.format == "jsonl":
-        parse = parser_for("jsonl", iter(()), options, source)
-    catching_up = position < backlog and open_tick is not None
-    if not catching_up:
-        ticks.pass_to(clock())
-    second = int(clock()) + 1  # ticks pass at whole seconds, whenever events arrive
-    threading.Thread(target=_listen, args=(stream, options, clock, arrivals), daemon=True).start()
-    failure: InputError | None = None
-    while True:
-        try:
-            arrival = arrivals.get(timeout=min(1.0, max(0.0, second - clock())))
-        except queue.Empty:
-            catching_up = False  # wait for an unfinished last line as for any other
-            ticks.pass_to(clock())
-            yield ticks.take(position)
-            second = int(clock()) + 1
-            continue
-        if arrival is None:
-            break
-        if isinstance(arrival, Exception):
-            # never its text: only the system's own words are sure to quote no row
-            reason = getattr(arrival, "strerror", None) or type(arrival).__name__
-            failure = InputError(f"{source} cannot be read: {reason}")
-            break
-        if parse is None:
-            parse = parser_for("csv", iter([(1, arrival.line)]), options, source)
-            # a file that holds its header alone has no backlog
-            position = max(position, arrival.position)
-            catching_up = catching_up and position < backlog
-            continue
-        if arrival.now >= second:
-            if not catching_up:
-                ticks.pass_to(int(arrival.now))
-            yield ticks.take(position)
-            second = int(arrival.now) + 1
-        position = max(position, arrival.position)
-        report.rows_read += 1
-        texts = arrival.line if isinstance(arrival.line, Reason) else parse(arrival.line)
-        event = texts if isinstance(texts, Reason) else judge(texts)
-        outcome = (
-            event
-            if isinstance(event, Reason)
-            else ticks.add(event, arrival.now, catching_up=catching_up)
-        )
-        catching_up = catching_up and position < backlog
-        if outcome is not None:
-            report.skipped[outcome] += 1
-        if len(ticks) >= FLUSH_ROWS:
-            yield ticks.take(position)
-    ticks.pass_to(clock())
-    yield ticks.take(position)
-    if failure is not None:
-        raise failure
-
-
-def _listen(
-    stream: Lines,
-    options: SourceOptions,
-    clock: Callable[[], float],
-    arrivals: queue.Queue[_Arrival | Exception | None],
-) -> None:
-    """Reads in its own thread, so that ticks pass while it waits; each line gets its arrival
-    time."""
-    try:
-        for _, line in numbered_lines(stream, options.max_line_bytes):
-            arrivals.put(_Arrival(line, clock(), getattr(stream, "position", 0)))
-        arrivals.put(None)
-    except Exception as error:  # whatever it is, the reader must not wait for ever
-        closed = isinstance(error, ValueError) and getattr(stream, "closed", False)
-        arrivals.put(None if closed else error)  # closed on our side: the caller wants to end
+        return LiveBatch(rows, self._open, self._position)
 
 
 class GrowingFile:

@@ -20,7 +20,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn, Protocol, Self
 from zoneinfo import ZoneInfo
 
 from fadecount.errors import InputError
@@ -28,52 +28,35 @@ from fadecount.sources.options import SourceOptions
 
 
 class Reason(IntEnum):
-    """Why a row cannot be counted. A row is judged in this order, and the first reason is the one
-    reported."""
+    """Why a row cannot be counted, as a number and in words. A row is judged in this order, and the
+    first reason is the one reported."""
 
-    OVERLONG = 1
-    BINARY = 2
-    ENCODING = 3
-    QUOTES = 4
-    FIELDS = 5
-    OBJECT = 6
-    TIME = 7
-    FUTURE = 8
-    KEY = 9
-    AMOUNT = 10
-    NEGATIVE = 11
-    ABOVE = 12
-    PERSON = 13
-    BEFORE = 14
-    AFTER = 15
+    text: str
 
-    @property
-    def text(self) -> str:
-        """The reason in words."""
-        return _TEXTS[self]
+    def __new__(cls, number: int, text: str = "") -> Self:
+        reason = int.__new__(cls, number)
+        reason._value_, reason.text = number, text
+        return reason
+
+    OVERLONG = 1, "the line is too long (max_line_bytes)"
+    BINARY = 2, "the line holds a NUL byte, so it is not text"
+    ENCODING = 3, "the line is not valid UTF-8"
+    QUOTES = 4, "a quote is not closed on its line, or stands inside an unquoted field"
+    FIELDS = 5, "the line has more or fewer fields than the header"
+    OBJECT = 6, "the line is not a JSON object"
+    TIME = 7, "the time is missing or cannot be read"
+    FUTURE = 8, "the time lies too far in the future"
+    KEY = 9, "the key is not declared; the option other counts such rows together"
+    AMOUNT = 10, "the amount is not a whole number"
+    NEGATIVE = 11, "the amount is negative"
+    ABOVE = 12, "the amount is above max_amount"
+    PERSON = 13, "the person is missing"
+    BEFORE = 14, "the time is before the first tick that is counted"
+    AFTER = 15, "the time is after the last tick that is counted"
 
 
 OUTSIDE = (Reason.BEFORE, Reason.AFTER)
 """Reasons that are not errors in a row."""
-
-_TEXTS = {
-    Reason.OVERLONG: "the line is too long (max_line_bytes)",
-    Reason.BINARY: "the line holds a NUL byte, so it is not text",
-    Reason.ENCODING: "the line is not valid UTF-8",
-    Reason.QUOTES: "a quote is not closed on its line, or stands inside an unquoted field",
-    Reason.FIELDS: "the line has more or fewer fields than the header",
-    Reason.OBJECT: "the line is not a JSON object",
-    Reason.TIME: "the time is missing or cannot be read",
-    Reason.FUTURE: "the time lies too far in the future",
-    Reason.KEY: "the key is not declared; the option other counts such rows together",
-    Reason.AMOUNT: "the amount is not a whole number",
-    Reason.NEGATIVE: "the amount is negative",
-    Reason.ABOVE: "the amount is above max_amount",
-    Reason.PERSON: "the person is missing",
-    Reason.BEFORE: "the time is before the first tick that is counted",
-    Reason.AFTER: "the time is after the last tick that is counted",
-}
-
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -253,7 +236,7 @@ def time_reader(options: SourceOptions) -> Callable[[str], int | None]:
 
     def read(text: str) -> int | None:
         if unit in ("auto", "iso") and text[4:5] == "-":
-            seconds = _read_iso(text, zone)
+            seconds = read_iso(text, zone)
         else:
             seconds = None if unit == "iso" else _read_number(text, unit)
         return seconds if seconds is not None and EARLIEST <= seconds <= LATEST else None
@@ -287,7 +270,8 @@ def _day(text: str) -> int | None:
         return None
 
 
-def _read_iso(text: str, zone: str) -> int | None:
+def read_iso(text: str, zone: str) -> int | None:
+    """Unix seconds of a time in ISO 8601; without an offset it is in ``zone``."""
     if _iso.fullmatch(text) is None:
         return None
     day = _day(text[:10])
@@ -327,7 +311,7 @@ def _read_number(text: str, unit: str) -> int | None:
     return None
 
 
-WHOLE_PATTERN = r"^[0-9]{1,18}(?:\.0{1,9})?$"
+WHOLE_PATTERN = r"^([0-9]{1,18})(?:\.0{1,9})?$"
 NEGATIVE_PATTERN = r"^-[0-9]{1,18}(?:\.[0-9]{1,9})?$"
 _whole = re.compile(WHOLE_PATTERN.removeprefix("^").removesuffix("$"))
 _negative = re.compile(NEGATIVE_PATTERN.removeprefix("^").removesuffix("$"))
@@ -390,7 +374,7 @@ class RowJudge:
 def read_amount(text: str, max_amount: int) -> int | Reason:
     """A whole number from 0 to ``max_amount`` (``3`` or ``3.0``), or the reason why the text is not
     one."""
-    if _whole.fullmatch(text) is None:
+    whole = _whole.fullmatch(text)
+    if whole is None:
         return Reason.NEGATIVE if _negative.fullmatch(text) is not None else Reason.AMOUNT
-    amount = int(text.partition(".")[0])
-    return amount if amount <= max_amount else Reason.ABOVE
+    return amount if (amount := int(whole[1])) <= max_amount else Reason.ABOVE

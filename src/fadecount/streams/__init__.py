@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from fadecount.streams.inputs import Batch, Intake, ReadPosition
     from fadecount.streams.published import Figures, Published
     from fadecount.streams.reader import Reader
-    from fadecount.streams.releases import Monotone, Releases
     from fadecount.streams.seal import Plain, Seal, Sealed, seal_from
     from fadecount.streams.store import PostgresStore, SQLiteStore, Store
     from fadecount.streams.stream import Stream
@@ -30,7 +29,6 @@ _NAMES = {
     "forks": ("StreamLoss",),
     "inputs": ("Batch", "Intake", "ReadPosition"),
     "reader": ("Reader",),
-    "releases": ("Monotone", "Releases"),
     "seal": ("Plain", "Seal", "Sealed", "seal_from"),
     "store": ("PostgresStore", "SQLiteStore", "Store"),
     "stream": ("Stream",),
@@ -53,13 +51,11 @@ __all__ = [
     "Figures",
     "FileFence",
     "Intake",
-    "Monotone",
     "Plain",
     "PostgresStore",
     "Published",
     "ReadPosition",
     "Reader",
-    "Releases",
     "SQLiteStore",
     "Seal",
     "Sealed",

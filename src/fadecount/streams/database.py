@@ -65,6 +65,9 @@ TABLES: Mapping[str, str] = {
 true counts, ``ratchets`` noise that is drawn ahead, ``embargo`` figures before their time; only
 ``figures`` is for readers. Who writes and destroys each row: docs/data.md."""
 
+PUBLIC_TABLES = ("about", "streams", "deleted", "key_blocks", "figures", "sqlite_master")
+"""What a reader may select from, but for the secret of a stream."""
+
 INDEXES: Mapping[str, str] = {
     "inputs_by_stream": "inputs (stream, id)",
     "seen_by_tick": "seen (stream, tick)",

@@ -1,4 +1,4 @@
-"""Releases as a file: CSV, JSON lines or Parquet; ``-`` is standard output."""
+"""Figures as a file: CSV, JSON lines or Parquet; ``-`` is standard output."""
 
 from __future__ import annotations
 
@@ -17,16 +17,25 @@ from numpy.typing import NDArray
 
 from fadecount.errors import FadecountError, bad_parameter, missing_extra
 from fadecount.streams.description import Description
-from fadecount.streams.ticks import Ticks, iso_times
+from fadecount.streams.ticks import iso_times
 
 if TYPE_CHECKING:
-    from fadecount.streams.published import Figures
-    from fadecount.streams.releases import Releases
+    from fadecount.streams.published import Figures, Published
 
-COLUMNS = ("stream", "start", "key", "value", "low", "high")
-FIGURE_COLUMNS = (
-    *("stream", "start", "end", "key", "value", "low", "high", "status", "partial", "published"),
+COLUMNS = (
+    "stream",
+    "start",
+    "end",
+    "key",
+    "value",
+    "low",
+    "high",
+    "status",
+    "partial",
+    "published",
 )
+TOTAL = "total"
+"""The ``per`` of running totals: slots that all begin with the stream."""
 Table = dict[str, NDArray[Any]]
 """Columns of one length; times are Unix seconds."""
 TIMES = ("start", "end", "published")
@@ -39,7 +48,6 @@ def check_output(
     source: str | None = None,
     force: bool = False,
     append: bool = False,
-    columns: Sequence[str] = COLUMNS,
 ) -> str:
     """The output format. Raises, before anything is released, if the output cannot be written or is
     the input.
@@ -61,8 +69,8 @@ def check_output(
         bound, remedy = "another file than the input", "it would be overwritten"
     elif append and kind == "parquet":
         bound, remedy = "a .csv or .jsonl file to append to", "write another .parquet file"
-    elif append and is_there and path.stat().st_size and not _begins_with(path, kind, columns):
-        bound = f"a file that begins with the columns {', '.join(columns)}"
+    elif append and is_there and path.stat().st_size and not _begins_with(path, kind):
+        bound = f"a file that begins with the columns {', '.join(COLUMNS)}"
         remedy = "append to a file of the same kind, or write a new one"
     elif is_there and not force and not append:
         bound, remedy = "a new file", "append writes behind what is there, force replaces it"
@@ -73,24 +81,26 @@ def check_output(
     return kind
 
 
-def _begins_with(path: Path, kind: str, columns: Sequence[str]) -> bool:
-    """Whether the first line of a file is the header of these columns, or a JSON object of them."""
+def _begins_with(path: Path, kind: str) -> bool:
+    """Whether the first line of a file is the header of figures, or a JSON object of them."""
     with path.open("rb") as file:
         line = file.readline(1 << 20)
     if kind == "csv":
-        return line == (",".join(columns) + "\n").encode()
+        return line == (",".join(COLUMNS) + "\n").encode()
     try:
-        return list(json.loads(line)) == list(columns)
+        return list(json.loads(line)) == list(COLUMNS)
     except (ValueError, TypeError):
         return False
 
 
-class ReleaseWriter:
-    """Writes releases piece by piece: stream, start of the tick (in the stream's zone), key, value,
-    low and high (95 %).
+class FigureWriter:
+    """Writes figures piece by piece: stream, start and end (in the stream's zone), key, value, low
+    and high (95 %), status, whether the slot is partial, and when it was published.
 
-    A Parquet file says in its metadata what the stream is: its protected unit, mechanism and tick.
-    ``kept`` says whether the releases are in a store too, where they can be read if writing fails.
+    What the stream is (its protected unit, what a unit loses when, its tick) is in the metadata of
+    a Parquet file, and for the other formats in a file beside it whose name ends with
+    ``-metadata.json``. ``kept`` says whether the figures are in a store too, where they can be read
+    if writing fails.
     """
 
     def __init__(
@@ -101,50 +111,32 @@ class ReleaseWriter:
         kept: bool = True,
         force: bool = False,
         append: bool = False,
-        columns: Sequence[str] = COLUMNS,
     ) -> None:
-        self._stream, self._ticks, self._kept = description.name, description.ticks, kept
-        self._about = {
-            "fadecount.stream": description.name,
-            "fadecount.unit": description.unit.text,
-            "fadecount.mechanism": description.mechanism.to_json(),
-            "fadecount.tick_seconds": str(description.ticks.tick_seconds),
-            "fadecount.zone": description.ticks.zone,
-        }
-        self._kind = check_output(output, force=force, append=append, columns=columns)
-        self._columns = columns
+        self._stream, self._zone, self._kept = description.name, description.ticks.zone, kept
+        self._description = description
+        self._kind = check_output(output, force=force, append=append)
         self._mode: Literal["a", "w"] = "a" if append else "w"
         self._path = None if output in (None, "-") else Path(str(output))
         self._frames: list[Any] = []
         self._file: TextIO | None = None
 
-    def write(self, pieces: Iterable[Releases], keys: Sequence[str]) -> None:
-        """Write the next pieces."""
-        self._put("")  # a table without rows has its header
-        for piece in pieces:
-            self._write(releases_table([piece], keys, self._ticks), self._ticks.zone)
-
-    def write_figures(self, figures: Figures, keys: Sequence[str], zone: str) -> None:
-        """Write the counts of slots of time, with their ends, status and time of publication."""
-        self._write(figures_table(figures, keys), zone)
-
-    def _write(self, table: Table, zone: str) -> None:
+    def write(self, table: Table, zone: str | None = None) -> None:
+        """Write the rows of a table, with times in a zone (the stream's)."""
         if self._kind == "parquet":
             stream = _polars().lit(self._stream).alias("stream")
-            self._frames.append(_polars_frame(table, zone).select(stream, _polars().all()))
+            frame = _polars_frame(table, zone or self._zone)
+            self._frames.append(frame.select(stream, _polars().all()))
             return
-        rows = table_rows(self._stream, table, zone)
+        rows = table_rows(self._stream, table, zone or self._zone)
         if self._kind == "csv":
             self._put(csv_text(rows))
         else:
-            fields = (dict(zip(self._columns, row, strict=True)) for row in rows)
+            fields = (dict(zip(COLUMNS, row, strict=True)) for row in rows)
             self._put("".join(json.dumps(each, ensure_ascii=False) + "\n" for each in fields))
 
     def _put(self, text: str) -> None:
-        """Write text. The file is opened at the first release: a refused run leaves an older file
+        """Write text. The file is opened at the first figure: a refused run leaves an older file
         unchanged."""
-        if self._kind == "parquet":
-            return
         try:
             if self._file is None:
                 self._file = (
@@ -153,7 +145,7 @@ class ReleaseWriter:
                     else self._path.open(self._mode, encoding="utf-8", newline="")
                 )
                 if self._kind == "csv" and (self._path is None or self._path.stat().st_size == 0):
-                    text = ",".join(self._columns) + "\n" + text
+                    text = ",".join(COLUMNS) + "\n" + text
             self._file.write(text)
             self._file.flush()
         except OSError as error:
@@ -164,10 +156,17 @@ class ReleaseWriter:
         try:
             if self._kind == "parquet":
                 if self._frames:
+                    about = {
+                        f"fadecount.{name}": value if isinstance(value, str) else json.dumps(value)
+                        for name, value in about_stream(self._description).items()
+                    }
                     frame = _polars().concat(self._frames)
-                    frame.write_parquet(self._path, metadata=self._about)
-            elif self._file is not None and self._file is not sys.stdout:
+                    frame.write_parquet(self._path, metadata=about)
+            elif self._file is not None and self._path is not None:
                 self._file.close()
+                beside = self._path.with_name(f"{self._path.name}-metadata.json")
+                about = about_stream(self._description)
+                beside.write_text(json.dumps(about, ensure_ascii=False, indent=2) + "\n")
         except OSError as error:
             raise _failed(error, self._path, kept=self._kept) from error
 
@@ -183,36 +182,70 @@ class ReleaseWriter:
         self.close()
 
 
-def releases_table(pieces: Iterable[Releases], keys: Sequence[str], ticks: Ticks) -> Table:
-    """Releases as columns: start, key, value, low, high."""
-    names = np.array(keys, dtype=object)
-    parts: list[tuple[NDArray[Any], ...]] = []
-    for piece in pieces:
-        count, width = piece.values.shape
-        around = piece.half_widths[:, np.newaxis]
-        grids = (piece.values, piece.released - around, piece.released + around)
-        starts = ticks.starts(piece.first_tick, count)
-        parts.append(
-            (
-                np.repeat(starts, width),
-                np.tile(names[:width], count),
-                *(grid.ravel() for grid in grids),
-            )
-        )
-    empty = (
-        np.zeros(0, dtype=np.int64),
-        np.zeros(0, dtype=object),
-        *(np.zeros(0, dtype=np.int64) for _ in range(3)),
-    )
-    columns = [np.concatenate(each) for each in zip(*parts, strict=True)] if parts else empty
-    return dict(zip(COLUMNS[1:], columns, strict=True))
+def about_stream(description: Description) -> dict[str, Any]:
+    """What a reader of figures must know of their stream: the protected unit, and by which age it
+    has lost at most how much, with what causes each step."""
+    from fadecount.streams.forks import StreamLoss
+    from fadecount.streams.published import loss_steps
+
+    unit, ticks = description.unit, description.ticks
+    loss = StreamLoss(mechanism=description.mechanism, sensitivity=unit.per_key, keys=unit.keys)
+    return {
+        "stream": description.name,
+        "unit": unit.text,
+        "tick_seconds": ticks.tick_seconds,
+        "zone": ticks.zone,
+        "interval": "95 %; it says nothing about events that were not counted",
+        "curve": [
+            {
+                "age_seconds": age * ticks.tick_seconds,
+                "loss": loss.at_age(age).epsilon,
+                "cause": cause,
+            }
+            for age, cause in loss_steps(description)
+        ],
+        "mechanism": description.mechanism.to_json(),
+    }
+
+
+def published_tables(
+    published: Published | None,
+    keys: Sequence[str],
+    *,
+    per: str | None = None,
+    since: int | None = None,
+    until: int | None = None,
+    as_of: int | None = None,
+    zone: str | None = None,
+    positions: Sequence[int] | None = None,
+) -> Iterator[Table]:
+    """What a stream has published, as tables with the columns start, end, key, value, low, high,
+    status, partial and published; at least one.
+
+    ``per`` is the length of the slots (``1h``, ``1d``, ``1w``, ``1mo``), or ``total`` for the total
+    after each tick as it was published then. By default figures of blocks come per day (or per
+    their largest level, if that is shorter), and running totals as they are.
+    """
+    from fadecount.streams.published import no_figures
+
+    if published is None:
+        yield figures_table(no_figures(len(keys)), keys, positions)
+        return
+    per = per or published.default_per
+    if per != TOTAL:
+        figures = published.figures(per, since=since, until=until, as_of=as_of, zone=zone)
+        yield figures_table(figures, keys, positions)
+        return
+    yield figures_table(no_figures(len(keys)), keys, positions)
+    for piece in published.running(since=since, until=until):
+        yield figures_table(piece, keys, positions)
 
 
 def figures_table(
     figures: Figures, keys: Sequence[str], positions: Sequence[int] | None = None
 ) -> Table:
-    """Figures as columns: start, end, key, value, low, high, status, partial, published; without keys that
-    were not declared in time.
+    """Figures as columns: start, end, key, value, low, high, status, partial, published; without
+    keys that were not declared in time.
 
     ``positions`` chooses the keys (default: all of them).
     """
@@ -233,7 +266,13 @@ def figures_table(
         np.repeat(figures.partial, width),
         np.repeat(figures.published, width),
     )
-    return {name: column[known] for name, column in zip(FIGURE_COLUMNS[1:], columns, strict=True)}
+    return {name: column[known] for name, column in zip(COLUMNS[1:], columns, strict=True)}
+
+
+def joined_table(tables: Iterable[Table]) -> Table:
+    """The rows of some tables with the same columns, of which there is at least one."""
+    parts = list(tables)
+    return {name: np.concatenate([each[name] for each in parts]) for name in parts[0]}
 
 
 def table_rows(stream: str, table: Table, zone: str) -> Iterator[tuple[object, ...]]:
@@ -295,11 +334,7 @@ def _failed(error: OSError, path: Path | None, *, kept: bool) -> FadecountError:
     if path is None:  # the reader of the pipe has closed it: nothing more can be written
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     where = "standard output" if path is None else str(path)
-    remedy = (
-        "what was released is in the store (fadecount streams export)"
-        if kept
-        else "a store keeps what was released"
-    )
+    remedy = "what was published is in the store" if kept else "a store keeps what was published"
     return FadecountError(f"output to {where} failed: {error.strerror}; {remedy}")
 
 

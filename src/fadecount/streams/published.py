@@ -10,6 +10,7 @@ what is published.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -18,6 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.durations import UNITS
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import Blocks
 from fadecount.mechanisms.noise_law import half_widths, window_half_widths
@@ -25,7 +27,6 @@ from fadecount.mechanisms.views import Views, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
 from fadecount.streams.figures import FigureRows
-from fadecount.streams.releases import Monotone, Releases
 from fadecount.streams.windows import WindowCalendar, window_ticks
 
 Numbers = NDArray[np.int64]
@@ -42,6 +43,25 @@ class FigureSource(Protocol):
 
     def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Iterator[FigureRows]:
         """The rows that hold blocks in these ticks, in order."""
+
+
+class FiguresInMemory:
+    """Figures that are kept nowhere else, in the order in which they were made."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[int, int], list[FigureRows]] = {}
+
+    def add(self, rows: FigureRows) -> None:
+        """Keep rows; those of a level and stage come in order."""
+        self._rows.setdefault((rows.level, rows.stage), []).append(rows)
+
+    def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Iterator[FigureRows]:
+        rows = self._rows.get((level, stage), [])
+        begin = bisect_right(rows, first_tick, key=lambda row: row.end_tick)
+        for row in rows[begin:]:
+            if row.first_tick >= end_tick:
+                return
+            yield row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,6 +100,10 @@ class Figures:
     def shown_status(self) -> list[str]:
         """The status of each slot, in words."""
         return [STATUSES[each] for each in self.status.tolist()]
+
+    def chosen(self, part: slice) -> Figures:
+        """Some of the slots."""
+        return Figures(**{name: getattr(self, name)[part] for name in self.__slots__})
 
     @classmethod
     def joined(cls, parts: Sequence[Figures]) -> Figures:
@@ -158,45 +182,25 @@ class Published:
                 "ask for a later time",
             )
         public = ends if as_published else steps
-        counted = np.maximum(0, np.minimum(ends, public - self._delay))
-        return self._windows(self._between(np.zeros_like(ends), counted), public)
+        reached = np.maximum(0, np.minimum(ends, public - self._delay))
+        return self._windows(self._between(np.zeros_like(ends), reached), public)
 
     def total(self, *, as_of: int | None = None) -> Figures:
         """The total of everything that is published."""
         return self.totals([self.first_tick + self._steps(as_of)], as_of=as_of)
 
-    def releases(
-        self,
-        *,
-        since: int | None = None,
-        until: int | None = None,
-        view: Monotone | None = None,
-    ) -> Iterator[Releases]:
+    def running(self, *, since: int | None = None, until: int | None = None) -> Iterator[Figures]:
         """The total after each of the ticks from ``since`` to before ``until``, as it was published
-        then, in pieces. ``view`` is applied from the first tick on that is there."""
-        kept = max(self.first_tick, *self.kept[:1], self.first_tick + self._earliest())
+        then, in pieces. A ``since`` before figures that were removed raises a ``RemovedError``."""
+        kept = self.first_tick + self._earliest()
         if kept > self.first_tick and since is not None and since < kept:
             raise self._removed()
         first = kept if since is None else max(since, kept)
         end = self.first_tick + self.steps
         end = end if until is None else min(until, end)
-        begin = first if view is None else kept
-        declared = {position: self.first_tick + step for position, step in self.key_steps}
-        cuts = {*range(begin, end, AT_ONCE), *(each for each in declared.values() if each > begin)}
-        for begin, stop in pairwise([*sorted(cut for cut in cuts if cut < end), end]):
-            later = (position for position, tick in declared.items() if tick > begin)
-            width = min(later, default=len(self.keys))
-            totals = self.totals(np.arange(begin + 1, stop + 1), as_published=True)
-            released = totals.values[:, :width]
-            shown = released if view is None else view.through(released)
-            skip = max(0, first - begin)
-            if skip < len(shown):
-                yield Releases(
-                    first_tick=begin + skip,
-                    values=shown[skip:],
-                    half_widths=totals.half_widths[skip:, 0],
-                    released=released[skip:],
-                )
+        for begin in range(first, end, AT_ONCE):
+            ticks = np.arange(begin + 1, min(begin + AT_ONCE, end) + 1, dtype=np.int64)
+            yield self.totals(ticks, as_published=True)
 
     def so_far(self, per: str, *, as_of: int | None = None) -> Figures:
         """The count of the slot of the length ``per`` that is not over yet: so far today for
@@ -216,6 +220,33 @@ class Published:
         whole = first >= self.first_tick and end - self.first_tick <= steps
         slots = self._between(np.array([start]), np.array([last]))
         return self._windows(replace(slots, partial=np.array([not whole])), steps)
+
+    def published_with(self, first: int, last: int, *, per: str | None = None) -> Iterator[Figures]:
+        """What the ticks from ``first`` to ``last`` published: figures of the level ``per``, each
+        at the stage that came out then, or totals."""
+        per = per or self.default_per
+        if per == default_per(()):
+            yield from self.running(since=first, until=last + 1)
+            return
+        level = require_level(self.description, per)
+        mechanism, calendar, begin = self.description.mechanism, self.calendar, self.first_tick
+        assert isinstance(mechanism, Blocks)
+        assert calendar is not None
+        steps = last + 1 - begin
+        slots = self._blocks(level, steps)
+        for stage in mechanism.levels[level].stages:
+            out = [
+                calendar.frontier(level, max(0, each - stage.lag))
+                for each in (first - begin, steps)
+            ]
+            part = slice(*np.searchsorted(slots.ends, out, side="right").tolist())
+            yield self._of_level(level, slots.chosen(part), steps)
+
+    @property
+    def default_per(self) -> str:
+        """What people read first: days, or the largest blocks below a day; the running totals of
+        other mechanisms."""
+        return default_per(self.description.levels)
 
     # Slots
     # --------------------------------------------------------------------------------------------
@@ -556,6 +587,48 @@ class _Fetched:
         ):
             raise _incomplete()
         return values[places]
+
+
+def default_per(levels: Sequence[str]) -> str:
+    """The levels that people read first: days, or the largest blocks below a day. Without levels,
+    running totals.
+
+    >>> default_per(["1m", "1h", "1d", "1mo"]), default_per(["1m", "1h"]), default_per([])
+    ('1d', '1h', 'total')
+    """
+    if not levels:
+        return "total"
+    below = [level for level in levels if not level.endswith(("mo", "y"))]
+    return "1d" if "1d" in levels else (below or list(levels))[-1]
+
+
+def require_level(description: Description, per: str) -> int:
+    """The level of a length, or a refusal that names those that the stream publishes."""
+    if per in description.levels:
+        return description.levels.index(per)
+    names = ", ".join(description.levels) or default_per(())
+    remedy = "other slots are computed from them: ask when the run is over"
+    raise bad_parameter("per", per, f"{names}, which the stream publishes", remedy)
+
+
+def loss_steps(description: Description) -> list[tuple[int, str]]:
+    """The ages in ticks at which the loss of a stream grows, with what causes it; of a smooth curve
+    some ages."""
+    mechanism = description.mechanism
+    if not isinstance(mechanism, Blocks):
+        seconds = description.ticks.tick_seconds
+        lengths = [UNITS[unit] for unit in ("h", "d", "w", "mo", "y")] + [10 * UNITS["y"]]
+        ages = sorted({0, *(max(1, length // seconds) for length in lengths)})
+        return [(age, "totals") for age in ages]
+    causes: dict[int, list[str]] = {}
+    for level, name in zip(mechanism.levels, description.levels, strict=True):
+        for number, stage in enumerate(level.stages):
+            final = number == len(level.stages) - 1
+            which = (
+                "" if len(level.stages) == 1 else " (final)" if final else f" (stage {number + 1})"
+            )
+            causes.setdefault(stage.lag, []).append(f"figures per {name}{which}")
+    return [(lag, ", ".join(names)) for lag, names in sorted(causes.items())]
 
 
 def no_figures(width: int) -> Figures:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Self
 from fadecount.streams.database import Database, require_format
 from fadecount.streams.figures import FigureRows, read_figures
 from fadecount.streams.published import Figures, Published, no_figures
-from fadecount.streams.releases import Monotone, Releases
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.status import (
     Status,
@@ -46,7 +45,9 @@ class Reader:
     @classmethod
     def of_file(cls, path: str | Path) -> Reader:
         """A reader of an SQLite store."""
-        return cls(_current(SQLiteDatabase(path, writes=False)))
+        database = SQLiteDatabase(path, writes=False)
+        database.restrict()
+        return cls(_current(database))
 
     @classmethod
     def of_server(cls, url: str) -> Reader:
@@ -120,44 +121,25 @@ class Reader:
             return no_figures(self.status(name).width)
         return published.figures(per, since=since, until=until, as_of=as_of, zone=zone)
 
-    def releases(
-        self,
-        name: str,
-        *,
-        since: int | None = None,
-        until: int | None = None,
-        view: Monotone | None = None,
-    ) -> Iterator[Releases]:
-        """The total after each of the ticks from ``since`` to before ``until``, as it was published
-        then, oldest first, in pieces of any size.
-
-        With ``view``, the view is applied to them, from the first tick on that is there. A
-        ``since`` before figures that were removed raises a ``RemovedError``.
-        """
+    def totals(
+        self, name: str, *, since: int | None = None, until: int | None = None
+    ) -> Iterator[Figures]:
+        """The total of a stream after each tick, as it was published then: see
+        :meth:`Published.running`."""
         published = self.stream(name)
-        if published is not None:
-            yield from published.releases(since=since, until=until, view=view)
+        return iter(()) if published is None else published.running(since=since, until=until)
 
     def frame(
-        self,
-        name: str,
-        *,
-        per: str | None = None,
-        zone: str | None = None,
+        self, name: str, *, per: str | None = None, zone: str | None = None
     ) -> polars.DataFrame | pandas.DataFrame:
-        """All totals as a data frame with real timestamps in the stream's zone: polars, or pandas
-        where only that is there.
-
-        The columns are start, key, value, low and high; with ``per`` (see :meth:`figures`) also
-        end, status and published.
-        """
-        from fadecount.streams.export import figures_table, releases_table, to_frame
+        """What a stream has published as a data frame with real timestamps in the stream's zone:
+        polars, or pandas where only that is there. See
+        :func:`fadecount.streams.export.published_tables` for ``per`` and the columns."""
+        from fadecount.streams.export import joined_table, published_tables, to_frame
 
         ticks, keys = self.status(name).description.ticks, self.keys(name)
-        if per is None:
-            return to_frame(releases_table(self.releases(name), keys, ticks), ticks.zone)
-        figures = self.figures(name, per=per, zone=zone)
-        return to_frame(figures_table(figures, keys), zone or ticks.zone)
+        tables = published_tables(self.stream(name), keys, per=per, zone=zone)
+        return to_frame(joined_table(tables), zone or ticks.zone)
 
     def deleted(self) -> list[tuple[str, int, int]]:
         """(name, steps released, Unix seconds of the deletion) of every deleted stream that had

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fadecount.errors import LockedError, StoreError
-from fadecount.streams.database import INDEXES, TABLES, Database, store_failed
+from fadecount.streams.database import INDEXES, PUBLIC_TABLES, TABLES, Database, store_failed
 
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -209,6 +209,16 @@ class SQLiteDatabase(SQLiteConnection):
                 target.execute(f"PRAGMA user_version = {_CLOSED}")
 
         self._run(copy)
+
+    def restrict(self) -> None:
+        """Let this connection read what is for readers only: SQLite refuses to prepare any other
+        statement. Nothing under embargo, no count and no secret can be selected by mistake."""
+
+        def decide(action: int, table: str | None, column: str | None, *_: object) -> int:
+            private = table not in PUBLIC_TABLES or (table, column) == ("streams", "secret")
+            return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_READ and private else 0
+
+        self._connection.set_authorizer(decide)
 
     def close(self) -> None:
         with self._guard:

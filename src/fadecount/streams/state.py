@@ -19,15 +19,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.counters import Counter
 from fadecount.counters.counter import counter_of, parts_of
 from fadecount.counters.figures import FigureMaker, OpenBlock
 from fadecount.counters.state import Parts
 from fadecount.errors import StoreError
-from fadecount.mechanisms import Blocks, Mechanism
+from fadecount.mechanisms import Blocks
 from fadecount.noise import NoiseSource, Ratchet
 from fadecount.streams.database import Database
 from fadecount.streams.embargo import next_public_tick
+from fadecount.streams.machine import Machine
 from fadecount.streams.seal import Seal
 from fadecount.streams.status import Status, read_keys, read_status
 
@@ -38,7 +38,6 @@ NOISE, CHILDREN = 4, 5
 """Kinds in ``ratchets``: the noise of the open block of a level; that of its children to come."""
 Name = tuple[int, int]
 """Kind and number."""
-Machine = Counter | FigureMaker
 _TABLES = dict.fromkeys((TOTAL, TAIL, DELAYED, OPEN), "state") | dict.fromkeys(
     (NOISE, CHILDREN), "ratchets"
 )
@@ -63,6 +62,9 @@ class StoredState:
         self.keys: tuple[str, ...] = ()
         self._fixed: tuple[object, object, str] = (None, None, "")
         """The description, the keys, and the digest of both."""
+        self._heads: dict[int, tuple[int, int, int]] = {}
+        self._noises: dict[int, list[NDArray[np.int64]] | None] = {}
+        """Of each level: start, end and void, and the noise, of the block that is stored."""
         self.next_public: int | None = None
         """The end of the tick with which the next figure under embargo becomes public."""
 
@@ -156,26 +158,51 @@ class StoredState:
         What counts may have changed is always written: a write only when it changes would reveal
         whether events occurred, even under a seal.
         """
-        new = {
-            name: row.astype("<i8", copy=False).tobytes() if isinstance(row, np.ndarray) else row
-            for name, row in _named(machine)
-        }
-        always = (
-            {(OPEN, level) for level in machine.touched}
-            if isinstance(machine, FigureMaker)
-            else {(TOTAL, 0)}
-        )
-        gone = [name for name in self._bodies if name not in new]
-        for name in gone:
-            del self._digests[name]
-        written = []
-        for name, row in new.items():
-            if name in always or self._bodies.get(name) != row:
+        there, written = set(), []
+        for name, row in self._parts_of(machine):
+            there.add(name)
+            if row is not None:
                 body = self._seal.close(row, self._about(*name))
                 self._digests[name] = _digest(body)
                 written.append((self._stream, *name, body))
-        self._bodies = new
+        gone = [name for name in self._digests if name not in there]
+        for name in gone:
+            del self._digests[name]
+            self._bodies.pop(name, None)
         return Changes(written, [(self._stream, *name) for name in gone])
+
+    def _parts_of(self, machine: Machine) -> Iterator[tuple[Name, bytes | None]]:
+        """The name of every part, with its bytes if it must be written."""
+        if isinstance(machine, FigureMaker):
+            yield from self._blocks_of(machine)
+            return
+        parts = parts_of(machine)
+        rows = {(TOTAL, 0): parts.total}
+        rows |= {(TAIL, level): tail for level, tail in enumerate(parts.tails)}
+        rows |= {(DELAYED, parts.time - age): row for age, row in enumerate(parts.delayed[::-1])}
+        for name, row in rows.items():
+            body = row.astype("<i8", copy=False).tobytes()
+            yield name, body if name == (TOTAL, 0) or self._bodies.get(name) != body else None
+            self._bodies[name] = body
+
+    def _blocks_of(self, maker: FigureMaker) -> Iterator[tuple[Name, bytes | None]]:
+        """Arrays of 10^5 keys are not compared: what was touched is known, and the noise of a block
+        stays the same list while the block is open."""
+        for level, block in maker.open.items():
+            head, noise = (block.start, block.end, int(block.void)), block.noise
+            same = level not in maker.touched and self._heads.get(level) == head
+            yield (OPEN, level), None if same else np.concatenate([head, block.count]).tobytes()
+            if noise is not None:
+                same = self._noises.get(level) is noise
+                yield (NOISE, level), None if same else np.concatenate(noise).tobytes()
+            if isinstance(block.children, Ratchet):
+                state = block.children.state
+                yield (
+                    (CHILDREN, level),
+                    None if self._bodies.get((CHILDREN, level)) == state else state,
+                )
+                self._bodies[CHILDREN, level] = state
+            self._heads[level], self._noises[level] = head, noise
 
     def save(self, machine: Machine) -> None:
         """Write what changed; see :meth:`changes`."""
@@ -236,13 +263,6 @@ def lacks_noise(maker: FigureMaker) -> bool:
     )
 
 
-def new_machine(mechanism: Mechanism, width: int, source: NoiseSource | None = None) -> Machine:
-    """What a new stream of so many keys counts with."""
-    if isinstance(mechanism, Blocks):
-        return FigureMaker(mechanism, mechanism.calendar, width, source)
-    return Counter(mechanism, shape=(width,))
-
-
 def write_state(database: Database, changes: Sequence[Changes]) -> None:
     """Write the changed parts of some streams, inside a transaction."""
     for table in ("state", "ratchets"):
@@ -259,26 +279,12 @@ def write_state(database: Database, changes: Sequence[Changes]) -> None:
         )
 
 
-def _named(machine: Machine) -> Iterator[tuple[Name, NDArray[np.int64] | bytes]]:
-    if isinstance(machine, Counter):
-        parts = parts_of(machine)
-        yield (TOTAL, 0), parts.total
-        for level, tail in enumerate(parts.tails):
-            yield (TAIL, level), tail
-        for age, row in enumerate(reversed(parts.delayed)):
-            yield (DELAYED, parts.time - age), row
-        return
-    for level, block in machine.open.items():
-        yield (OPEN, level), np.concatenate([[block.start, block.end, block.void], block.count])
-        if block.noise is not None:
-            yield (NOISE, level), np.concatenate(block.noise)
-        if isinstance(block.children, Ratchet):
-            yield (CHILDREN, level), block.children.state
-
-
 def _numbers(body: bytes) -> NDArray[np.int64]:
     return np.frombuffer(body, dtype="<i8").astype(np.int64)
 
 
 def _digest(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=16).digest()
+    """A digest of a sealed body. Its ends hold the checksum or tag of all of it, which is checked
+    when it is opened."""
+    ends = body[:64] + body[-64:]
+    return hashlib.blake2b(ends, digest_size=16).digest()

@@ -28,6 +28,7 @@ from fadecount.streams.fence import (
     shared_fate,
 )
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
+from fadecount.streams.machine import new_machine
 from fadecount.streams.reader import Reader
 from fadecount.streams.retention import (
     NEEDS_UPKEEP,
@@ -40,7 +41,7 @@ from fadecount.streams.retention import (
 )
 from fadecount.streams.seal import Plain, Seal
 from fadecount.streams.sqlite import SQLiteDatabase
-from fadecount.streams.state import StoredState, new_machine
+from fadecount.streams.state import StoredState
 from fadecount.streams.status import Status, lock_streams, read_status, stream_names, write_keys
 from fadecount.streams.stream import Context, Stream
 from fadecount.streams.ticks import Ticks

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fadecount.counters import Counter
 from fadecount.counters.counter import counter_of, parts_of
-from fadecount.counters.figures import FigureMaker, Made
+from fadecount.counters.figures import FigureMaker
 from fadecount.counters.grid import add_up
 from fadecount.counters.state import widened
 from fadecount.errors import AlreadyReleasedError, ClockError, FenceError, InputError, StoreError
@@ -33,10 +32,10 @@ from fadecount.streams.inputs import (
     persons_noted,
     take_inputs,
 )
+from fadecount.streams.machine import Machine, count_ticks
 from fadecount.streams.seal import Seal
-from fadecount.streams.state import Machine, StoredState, lacks_noise, write_state
+from fadecount.streams.state import StoredState, lacks_noise, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
-from fadecount.streams.ticks import DAY, Ticks
 
 LARGEST_GAP = 50_000_000
 """The most empty ticks that are closed in one call; a wider gap is treated as a wrong clock."""
@@ -383,11 +382,7 @@ def _draw_and_store(
     closed, changes = [], []
     for each, status, (machine, state) in zip(closings, after, loaded, strict=True):
         add_up(each.rows[0], slice(None), taken[status.id])
-        figures = (
-            _totals(machine, each)
-            if isinstance(machine, Counter)
-            else _figures(context, machine, state, status, each)
-        )
+        figures = _figures(context, machine, state, status, each)
         last = each.first + len(each.rows) - 1
         closed.append(Closed(first_tick=each.first, last_tick=last, figures=figures))
         checkpoint("noise drawn")
@@ -411,56 +406,22 @@ def _draw_and_store(
     return list(zip(after, closed, strict=True))
 
 
-def _totals(counter: Counter, closing: _Closing) -> tuple[FigureRows, ...]:
-    """The running totals after each of the ticks."""
-    values = np.asarray(counter.extend(closing.rows), dtype=np.int64)
-    first, end = closing.first, closing.first + len(values)
-    return (FigureRows(level=0, stage=0, first_tick=first, end_tick=end, values=values),)
-
-
 def _figures(
-    context: Context, maker: FigureMaker, state: StoredState, after: Status, closing: _Closing
+    context: Context, machine: Machine, state: StoredState, after: Status, closing: _Closing
 ) -> tuple[FigureRows, ...]:
-    """The figures that become public with the ticks: of blocks that end now, and from the embargo.
-    Those that are not public yet are stored under embargo."""
-    calendar, database = after.calendar, context.database
-    assert calendar is not None
-    maker.calendar = calendar
-    np.minimum(closing.rows, largest_count(after.description.ticks), out=closing.rows)
-    first, end = calendar.first_tick, closing.first + len(closing.rows)
-    public: list[FigureRows] = []
-    if state.next_public is not None and state.next_public <= end:
-        public = take_public(database, context.seal, after, end)
-    waiting: list[tuple[int, FigureRows]] = []
-    for made in maker.close(closing.rows):
-        due = int(np.searchsorted(made.public, end - first, side="right"))
-        if due:
-            public.append(_rows_of(made, slice(0, due), first))
-        waiting += [
-            (first + int(made.public[at]), _rows_of(made, slice(at, at + 1), first))
-            for at in range(due, len(made.ends))
-        ]
+    """Count the ticks. Returns the figures that become public with them: of blocks that end now,
+    and from the embargo. Those that are not public yet are stored under embargo."""
+    database, end = context.database, closing.first + len(closing.rows)
+    public, waiting = count_ticks(
+        machine, closing.rows, closing.first, after.description.ticks, after.calendar
+    )
+    due = state.next_public is not None and state.next_public <= end
+    if due:
+        public = take_public(database, context.seal, after, end) + public
     hold_back(database, context.seal, after, waiting)
-    if waiting or (state.next_public is not None and state.next_public <= end):
+    if due or waiting:
         state.next_public = next_public_tick(database, after.id)
     return tuple(public)
-
-
-def _rows_of(made: Made, part: slice, first_tick: int) -> FigureRows:
-    starts, ends = made.starts[part], made.ends[part]
-    return FigureRows(
-        level=made.level,
-        stage=made.stage,
-        first_tick=first_tick + int(starts[0]),
-        end_tick=first_tick + int(ends[-1]),
-        values=made.values[part],
-    )
-
-
-def largest_count(ticks: Ticks) -> int:
-    """The most that a tick of a stream of blocks counts under one key: no sum over 200 years can
-    pass 2**61."""
-    return (1 << 61) // (200 * 366 * DAY // ticks.tick_seconds + 1)
 
 
 def _check_inputs(inputs: NDArray[np.int64], width: int) -> None:

@@ -1,0 +1,153 @@
+"""Publish streams with real noise and real calendars, and count how often the bands of their views
+hold the truth.
+
+``python -m campaigns.figures --windows 100000`` prints one line per mechanism and view: the share
+of values within the 95 % band, beside the exact probability where the band is one figure. It fails
+if a share is below 94.5 %, or if that of a figure is more than 0.5 % away from its exact law.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+import fadecount as fc
+from fadecount.counters.figures import FigureMaker
+from fadecount.streams import Description, Ticks
+from fadecount.streams.calendar import BlockCalendar
+from fadecount.streams.figures import FigureRows
+from fadecount.streams.published import Figures, FiguresInMemory, Published
+
+TICKS = Ticks(tick_seconds=1200, zone="Europe/Vienna")
+FIRST = TICKS.at(1_774_000_000.0)
+"""In March 2026: a day of 23 hours comes soon after."""
+DAYS = 75
+KEYS = 500
+
+CASES: dict[str, fc.Mechanism] = {
+    "blocks": fc.Blocks(
+        fc.Level(1, 0.2), fc.Level(3, 0.3), fc.Level(72, 0.6, lag=4), fc.Level(2160, 0.5, lag=4)
+    ),
+    "tied blocks with stages": fc.Blocks(
+        fc.Level(1, 0.24),
+        fc.Level(3, 0.26, tied=True, later=((4, 0.29),)),
+        fc.Level(72, 0.6, lag=4),
+        fc.Level(2160, 0.31, lag=4, tied=True, later=((1000, 1.3), (2161, 2.3))),
+    ),
+    "gradual": fc.Gradual(epsilon=0.05),
+    "gradual, delayed": fc.Gradual(epsilon=0.05, exponent=2.0, delay=3),
+    "gaussian": fc.Gaussian(sigma=20.0, half_lives=(64, 8), weights=(0.1, 0.2, 0.7)),
+}
+
+
+def publish(mechanism: fc.Mechanism, keys: int) -> Published:
+    """A stream of nothing: all that is published is noise."""
+    source, steps = FiguresInMemory(), DAYS * 72
+    calendar = None
+    description = Description(name="s", mechanism=mechanism, ticks=TICKS)
+    nothing = np.zeros((steps, keys), dtype=np.int64)
+    if isinstance(mechanism, fc.Blocks):
+        calendar = BlockCalendar.new(mechanism, TICKS, FIRST).reaching(steps)
+        for made in FigureMaker(mechanism, calendar, keys).close(nothing):
+            first, end = FIRST + int(made.starts[0]), FIRST + int(made.ends[-1])
+            rows = FigureRows(
+                level=made.level,
+                stage=made.stage,
+                first_tick=first,
+                end_tick=end,
+                values=made.values,
+            )
+            source.add(rows)
+    else:
+        values = np.asarray(fc.Counter(mechanism, shape=(keys,)).extend(nothing))
+        rows = FigureRows(level=0, stage=0, first_tick=FIRST, end_tick=FIRST + steps, values=values)
+        source.add(rows)
+    return Published(
+        description=description,
+        keys=tuple(map(str, range(keys))),
+        first_tick=FIRST,
+        steps=steps,
+        source=source,
+        calendar=calendar,
+    )
+
+
+def views(stream: Published, chance: np.random.Generator) -> Iterator[tuple[str, Figures]]:
+    """Some windows of each kind of view."""
+    end = FIRST + stream.steps
+    for per in ("20m", "1h", "1d", "1w", "1mo"):
+        yield f"figures per {per}", some(stream.figures(per), chance)
+    ticks = chance.integers(FIRST + 500, end, 12)
+    yield "totals as known now", stream.totals(ticks)
+    yield "totals as published then", stream.totals(ticks, as_published=True)
+    for tick in ticks[:4].tolist():
+        yield "so far today", stream.so_far("1d", as_of=tick)
+        yield "last 24 hours", stream.window(tick - 72, tick, as_of=tick)
+
+
+def some(figures: Figures, chance: np.random.Generator) -> Figures:
+    places = chance.permutation(len(figures))[:12]
+    return Figures(**{name: getattr(figures, name)[places] for name in Figures.__slots__})
+
+
+def exact(mechanism: fc.Mechanism, view: str, width: int) -> float | None:
+    """The probability that a single figure of a level is within its band."""
+    if not isinstance(mechanism, fc.Blocks) or not view.startswith("figures per"):
+        return None
+    names = Description(name="s", mechanism=mechanism, ticks=TICKS).levels
+    per = view.split()[-1]
+    if per not in names:
+        return None
+    laws = {
+        mechanism.figure_interval(names.index(per), stage): each.epsilon
+        for stage, each in enumerate(mechanism.levels[names.index(per)].stages)
+    }
+    if width not in laws:
+        return None
+    decay = math.exp(-laws[width])
+    return 1 - 2 * decay ** (width + 1) / (1 + decay)
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--windows", type=int, default=100_000)
+    chosen = parser.parse_args(words)
+    wrong = 0
+    for name, mechanism in CASES.items():
+        held: dict[tuple[str, float | None], list[int]] = {}
+        chance = np.random.default_rng(7)
+        while not held or min(total for _, total in held.values()) < chosen.windows:
+            stream = publish(mechanism, min(KEYS, chosen.windows))
+            for view, figures in views(stream, chance):
+                for row in range(len(figures)):
+                    width = int(figures.half_widths[row, 0])
+                    place = view, exact(mechanism, view, width)
+                    inside = np.abs(figures.values[row]) <= figures.half_widths[row]
+                    entry = held.setdefault(place, [0, 0])
+                    entry[0] += int(inside.sum())
+                    entry[1] += len(inside)
+            done = min(total for _, total in held.values())
+            if done < chosen.windows and min(t for _, t in held.values()) < 12:
+                break
+        for (view, law), (count, total) in sorted(held.items(), key=str):
+            share = count / total
+            slack = 0.005 + 4 * math.sqrt(0.05 * 0.95 / total)
+            bad = share < 0.95 - slack or (law is not None and abs(share - law) > slack)
+            wrong += bad
+            beside = "" if law is None else f" (exactly {100 * law:.2f} %)"
+            print(
+                f"{name:26} {view:26} {100 * share:6.2f} % of {total:,} within the band{beside}"
+                f"{'  WRONG' if bad else ''}",
+                flush=True,
+            )
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""Quantiles of weighted sums of noise: against simulation and exact convolution."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+
+from fadecount.mechanisms import weighted_law
+from fadecount.mechanisms.weighted_law import Weighted, chernoff, quantile, quantiles
+
+
+def test_whole_weights() -> None:
+    budgets = (0.223, 0.277, 0.591, 0.909, 2.0)
+    for counts, expected in (((4, 8, 11, 45, 5), 45), ((9, 11, 23, 58, 11), 59)):
+        terms = tuple((Fraction(1), b, n) for b, n in zip(budgets, counts, strict=True))
+        assert quantile(terms, 0.05) == expected
+
+
+def test_fractions_against_simulation() -> None:
+    terms = ((Fraction(2, 3), 0.3, 4), (Fraction(-1, 3), 0.3, 8), (Fraction(1, 7), 0.1, 2))
+    generator = np.random.default_rng(5)
+    total = np.zeros(400_000)
+    for weight, budget, count in terms:
+        p = 1 - math.exp(-budget)
+        draws = generator.geometric(p, (2, count, total.size))
+        total += float(weight) * (draws[0] - draws[1]).sum(axis=0)
+    for beta in (0.5, 0.05, 0.01):
+        share = np.mean(np.abs(total) > quantile(terms, beta))
+        assert beta * 0.93 - 0.001 < share < beta * 1.02 + 0.001
+
+
+def test_bands_hold_where_weights_are_rounded() -> None:
+    """Against exact convolution: weights whose common denominator is above 64. Weights rounded
+    away from 0 alone would not do: laws on different lattices are not ordered."""
+    chance = random.Random(7)
+    for _ in range(40):
+        denominator = chance.choice([65, 67, 72, 97, 120])
+        terms = tuple(
+            (
+                Fraction(chance.randint(1, denominator), denominator),
+                chance.choice([0.7, 1.0, 2.0]),
+                chance.randint(1, 2),
+            )
+            for _ in range(chance.randint(1, 3))
+        )
+        law = {0: 1.0}
+        for weight, budget, count in terms:
+            unit, one = int(weight * denominator), math.tanh(budget / 2)
+            for _ in range(count):
+                spread: dict[int, float] = {}
+                for at, mass in law.items():
+                    for draw in range(-12, 13):
+                        place = at + unit * draw
+                        share = mass * one * math.exp(-budget * abs(draw))
+                        spread[place] = spread.get(place, 0.0) + share
+                law = {at: mass for at, mass in spread.items() if mass > 1e-12}
+        for beta in (0.2, 0.05):
+            bound = quantile(terms, beta)
+            inside = sum(m for at, m in law.items() if abs(at) <= bound * denominator + 1e-9)
+            outside = sum(law.values()) - inside
+            assert outside <= beta
+            narrow = (bound - 0.6) * denominator
+            assert sum(m for at, m in law.items() if abs(at) >= narrow) > beta / 2
+
+
+def test_small_chances_and_wide_noise_get_a_bound() -> None:
+    one = ((Fraction(1), 0.5, 1),)
+    assert quantile(one, 1e-9) > quantile(one, 1e-5) > quantile(one, 0.01)
+    wide = ((Fraction(1), 0.0001, 1),)
+    exact = math.log(1 / 0.05) / 0.0001
+    assert exact < quantile(wide, 0.05) < 2 * exact
+    assert quantile((), 0.05) == 0
+
+
+def test_the_bound_holds() -> None:
+    assert chernoff([0.0], np.array([2.0]), np.array([1.0]), 0.01) == 0.0
+    bound = chernoff(np.array([1.0]), np.array([2.0]), np.array([1.0]), 0.01)
+    p = math.exp(-0.5)
+    assert 2 * p ** (math.floor(bound) + 1) / (1 + p) < 0.01
+
+
+def test_many_at_once_are_what_each_is_alone() -> None:
+    """Laws of several grids and sizes; the second time they are known."""
+    chance = random.Random(11)
+    noises: list[Weighted] = [()]
+    for _ in range(80):
+        bottom = chance.choice([1, 2, 3, 20, 64, 65, 360])
+        noises.append(
+            tuple(
+                (Fraction(chance.randint(-bottom, bottom), bottom), budget, chance.randint(1, 30))
+                for budget in (0.02, 0.24, 0.24, 0.55)[: chance.randint(1, 4)]
+            )
+        )
+    noises.append(((Fraction(1), 1e-5, 3),))
+    for beta in (0.05, 1e-7):
+        weighted_law._known.clear()
+        together = quantiles(noises, beta)
+        assert quantiles(noises, beta) == together
+        weighted_law._known.clear()
+        assert [quantile(noise, beta) for noise in noises] == together
+
+
+def test_what_is_kept_is_bounded() -> None:
+    weighted_law._known.clear()
+    one = Fraction(1)
+    many = [((one, 2.0, count),) for count in range(1, weighted_law._MOST_KNOWN + 2)]
+    first = quantiles(many[:2], 1e-7)
+    assert quantiles(many, 1e-7)[:2] == first
+    assert len(weighted_law._known) == len(many) - 2
+    quantiles([((one, 3.0, 1),), ((one, 4.0, 1),)], 1e-7)
+    assert len(weighted_law._known) == 2

@@ -1,0 +1,366 @@
+"""Views of published figures: days, weeks, totals, so far; bands, status and earlier vintages."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+import fadecount as fc
+from fadecount.counters import Counter
+from fadecount.counters.figures import FigureMaker
+from fadecount.errors import FadecountError, ParameterError, RemovedError
+from fadecount.noise import Law
+from fadecount.streams import Description, Ticks
+from fadecount.streams.calendar import BlockCalendar
+from fadecount.streams.figures import FigureRows
+from fadecount.streams.published import (
+    FINAL,
+    PROVISIONAL,
+    REVISED,
+    Figures,
+    FiguresInMemory,
+    Published,
+)
+from tests.false_alarm import EACH, explained
+
+VIENNA = "Europe/Vienna"
+QUARTERS = Ticks(tick_seconds=900, zone=VIENNA)
+DESIGN = fc.Blocks(
+    fc.Level(1, 0.5),
+    fc.Level(4, 0.5, tied=True),
+    fc.Level(96, 0.8, lag=5),
+    fc.Level(2880, 0.4, lag=5, tied=True, later=((300, 1.2), (900, 2.0))),
+)
+"""Quarters of an hour, hours, days and months that are revised once and then final."""
+
+
+class NoNoise:
+    """Every variable is 0."""
+
+    def one(self, law: Law, level: int, round_number: int, node: int) -> int:
+        return 0
+
+    def many(
+        self, law: Law, level: int, rounds: range, nodes: range, width: int
+    ) -> NDArray[np.int64]:
+        return np.zeros((len(rounds), len(nodes), width), dtype=np.int64)
+
+
+def at(text: str, ticks: Ticks = QUARTERS) -> int:
+    moment = datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(ticks.zone))
+    return ticks.at(moment.timestamp())
+
+
+def published(
+    counts: NDArray[np.int64],
+    *,
+    first: int,
+    mechanism: fc.Mechanism = DESIGN,
+    ticks: Ticks = QUARTERS,
+    noise: Any = None,
+    void_at: int | None = None,
+) -> Published:
+    """A stream in memory, whose noise ahead is destroyed after ``void_at`` steps."""
+    source, width, voids = FiguresInMemory(), counts.shape[1], []
+    calendar = None
+    if isinstance(mechanism, fc.Blocks):
+        calendar = BlockCalendar.new(mechanism, ticks, first).reaching(len(counts))
+        maker = FigureMaker(mechanism, calendar, width, noise)
+        for begin, end in ((0, void_at or 0), (void_at or 0, len(counts))):
+            for made in maker.close(counts[begin:end]):
+                source.add(
+                    FigureRows(
+                        level=made.level,
+                        stage=made.stage,
+                        first_tick=first + int(made.starts[0]),
+                        end_tick=first + int(made.ends[-1]),
+                        values=made.values,
+                    )
+                )
+            voids += maker.destroy_noise_ahead() if end == void_at else []
+    else:
+        counter = Counter._with_noise(mechanism, noise, width=width) if noise else None
+        counter = counter or Counter(mechanism, shape=(width,))
+        values = np.asarray(counter.extend(counts))
+        end = first + len(counts)
+        source.add(FigureRows(level=0, stage=0, first_tick=first, end_tick=end, values=values))
+    return Published(
+        description=Description(name="s", mechanism=mechanism, ticks=ticks),
+        keys=tuple(f"k{key}" for key in range(width)),
+        first_tick=first,
+        steps=len(counts),
+        source=source,
+        calendar=calendar,
+        voids=frozenset(voids),
+    )
+
+
+def truth(stream: Published, counts: NDArray[np.int64], figures: Figures) -> NDArray[np.int64]:
+    """What really happened in the slots, up to what is published."""
+    sums = np.concatenate([np.zeros_like(counts[:1]), np.cumsum(counts, axis=0)])
+    seconds = stream.description.ticks.tick_seconds
+    low, high = (
+        np.clip(each // seconds - stream.first_tick, 0, stream.steps)
+        for each in (figures.starts, figures.ends)
+    )
+    return sums[high] - sums[low]
+
+
+@pytest.fixture(scope="module")
+def counts() -> NDArray[np.int64]:
+    """Sixty days from before a change of the clocks on, for two keys."""
+    return np.random.default_rng(26).poisson((1.0, 3.0), (96 * 60, 2)).astype(np.int64)
+
+
+FIRST = at("2026-03-20T10:45")
+
+
+class TestWithoutNoise:
+    @pytest.mark.parametrize("mechanism", [DESIGN, fc.Gradual(epsilon=0.5)], ids=["blocks", "tree"])
+    @pytest.mark.parametrize("per", ["15m", "30m", "1h", "3h", "1d", "2d", "1w", "1mo", "1y"])
+    def test_every_slot_is_the_true_count(
+        self, counts: NDArray[np.int64], mechanism: fc.Mechanism, per: str
+    ) -> None:
+        stream = published(counts, first=FIRST, mechanism=mechanism, noise=NoNoise())
+        figures = stream.figures(per)
+        assert np.array_equal(figures.values, truth(stream, counts, figures))
+        assert figures.known.all()
+        assert np.array_equal(np.unique(figures.starts), figures.starts)
+        covered = (figures.starts >= FIRST * 900) & (figures.ends <= (FIRST + len(counts)) * 900)
+        # a block is cut short by the beginning of the stream, not partial
+        assert np.array_equal(figures.partial[1:], ~covered[1:])
+
+    def test_slots_that_begin_in_a_range(self, counts: NDArray[np.int64]) -> None:
+        stream = published(counts, first=FIRST, noise=NoNoise())
+        whole = stream.figures("1d")
+        some = stream.figures("1d", since=at("2026-03-22"), until=at("2026-03-25"))
+        assert len(some) == 3
+        assert np.array_equal(some.values, whole.values[2:5])
+        assert len(stream.figures("1d", since=at("2026-03-22T01:00"), until=at("2026-03-23"))) == 0
+        assert len(stream.figures("1d", since=FIRST + len(counts))) == 0
+
+    def test_a_void_block_is_the_sum_of_its_children(self, counts: NDArray[np.int64]) -> None:
+        stream = published(counts, first=FIRST, noise=NoNoise(), void_at=700)
+        assert {level for level, _ in stream.voids} == {1, 3}
+        for per in ("1h", "1d", "1w", "1mo"):
+            figures = stream.figures(per)
+            assert np.array_equal(figures.values, truth(stream, counts, figures)), per
+        total = stream.total()
+        assert total.values.tolist() == [counts.sum(axis=0).tolist()]
+
+    def test_a_key_that_is_declared_later_begins_with_the_next_blocks(
+        self, counts: NDArray[np.int64]
+    ) -> None:
+        declared = 1234
+        stream = published(counts, first=FIRST, noise=NoNoise())
+        late = Published(
+            **{
+                name: getattr(stream, name)
+                for name in Published.__slots__
+                if name not in ("source", "key_steps")
+            },
+            source=_Narrow(stream, declared),
+            key_steps=((0, 0), (1, declared)),
+        )
+        counted = counts.copy()
+        counted[:declared, 1] = 0
+        for per in ("15m", "1h", "1d", "1w", "1mo"):
+            figures = late.figures(per)
+            exact = truth(late, counted, figures)
+            assert np.array_equal(figures.values[:, 0], exact[:, 0]), per
+            known = figures.known[:, 1]
+            assert np.array_equal(figures.values[known, 1], exact[known, 1]), per
+            begun_before = figures.starts < (FIRST + declared) * 900
+            assert begun_before[~known].all(), per
+        assert late.total().values.tolist() == [counted.sum(axis=0).tolist()]
+
+
+class _Narrow:
+    """Figures without the last key in blocks that begin before a step."""
+
+    def __init__(self, stream: Published, step: int) -> None:
+        self._stream, self._step = stream, step
+
+    def rows(self, level: int, stage: int, first_tick: int, end_tick: int) -> Any:
+        stream = self._stream
+        assert stream.calendar is not None
+        for row in stream.source.rows(level, stage, first_tick, end_tick):
+            begin = row.first_tick - stream.first_tick
+            for values, end in zip(
+                row.values,
+                stream.calendar.edges(level, begin, row.end_tick - stream.first_tick).tolist(),
+                strict=True,
+            ):
+                width = len(values) - (begin < self._step)
+                yield FigureRows(
+                    level=level,
+                    stage=stage,
+                    first_tick=stream.first_tick + begin,
+                    end_tick=stream.first_tick + end,
+                    values=values[np.newaxis, :width],
+                )
+                begin = end
+
+
+class TestStatus:
+    def test_months_are_provisional_then_revised_then_final(
+        self, counts: NDArray[np.int64]
+    ) -> None:
+        stream = published(counts, first=FIRST)
+        end = at("2026-04-01")
+        seen = {}
+        for lag in (4, 5, 299, 300, 899, 900):
+            month = stream.figures("1mo", as_of=end + lag)
+            seen[lag] = (int(month.status[0]), int(month.published[0]) // 900 - end)
+        assert seen == {
+            4: (PROVISIONAL, 4),
+            5: (PROVISIONAL, 5),
+            299: (PROVISIONAL, 5),
+            300: (REVISED, 300),
+            899: (REVISED, 300),
+            900: (FINAL, 900),
+        }
+
+    def test_the_open_slot_is_partial_and_provisional(self, counts: NDArray[np.int64]) -> None:
+        stream = published(counts, first=FIRST)
+        today = stream.so_far("1d")
+        assert today.partial.tolist() == [True]
+        assert today.status.tolist() == [PROVISIONAL]
+        assert np.array_equal(today.values, stream.figures("1d").values[-1:])
+        assert today.starts[0] <= (FIRST + len(counts)) * 900 < today.ends[0]
+
+    def test_a_week_is_final_when_its_months_are(self, counts: NDArray[np.int64]) -> None:
+        stream = published(counts, first=FIRST)
+        weeks = stream.figures("1w")
+        out = weeks.ends <= (at("2026-05-01") - 0) * 900
+        known = (FIRST + len(counts)) >= at("2026-05-01") + 900
+        assert known
+        assert np.array_equal(weeks.status[1:] == FINAL, out[1:] & ~weeks.partial[1:])
+
+
+class TestVintages:
+    @pytest.mark.parametrize("mechanism", [DESIGN, fc.Gradual(epsilon=0.5)], ids=["blocks", "tree"])
+    def test_what_was_published_then_is_what_a_shorter_stream_shows(
+        self, counts: NDArray[np.int64], mechanism: fc.Mechanism
+    ) -> None:
+        whole = published(counts, first=FIRST, mechanism=mechanism)
+        for steps in (1, 60, 1000, 3333):
+            shorter = Published(
+                **{name: getattr(whole, name) for name in Published.__slots__ if name != "steps"},
+                steps=steps,
+            )
+            for per in ("1h", "1d", "1mo"):
+                then, now = whole.figures(per, as_of=FIRST + steps), shorter.figures(per)
+                for name in Figures.__slots__:
+                    assert np.array_equal(getattr(then, name), getattr(now, name)), (per, name)
+            total = whole.totals([FIRST + steps], as_published=True)
+            assert np.array_equal(total.values, shorter.total().values)
+            assert np.array_equal(total.half_widths, shorter.total().half_widths)
+
+    def test_totals_now_are_sharper_than_those_published_then(
+        self, counts: NDArray[np.int64]
+    ) -> None:
+        stream = published(counts, first=FIRST)
+        days = [at(f"2026-04-{day:02}") for day in (2, 8, 15)]
+        now, then = (stream.totals(days, as_published=flag) for flag in (False, True))
+        assert (now.half_widths < then.half_widths).all()
+
+    def test_the_future_and_what_was_removed_are_refused(self, counts: NDArray[np.int64]) -> None:
+        stream = published(counts, first=FIRST)
+        with pytest.raises(ParameterError, match="as_of must be from"):
+            stream.figures("1d", as_of=FIRST + len(counts) + 1)
+        kept = Published(
+            **{name: getattr(stream, name) for name in Published.__slots__ if name != "kept"},
+            kept=(at("2026-04-02"), FIRST, FIRST, FIRST),
+        )
+        with pytest.raises(ParameterError, match="as_of must be from"):
+            kept.total(as_of=at("2026-04-01T23:45"))
+        assert len(kept.total(as_of=at("2026-04-02")))
+        with pytest.raises(ParameterError, match="where the stream began"):
+            stream.totals([FIRST - 1])
+
+    def test_totals_of_a_tree_that_were_removed(self, counts: NDArray[np.int64]) -> None:
+        stream = published(counts, first=FIRST, mechanism=fc.Gradual(epsilon=0.5))
+        kept = Published(
+            **{name: getattr(stream, name) for name in Published.__slots__ if name != "kept"},
+            kept=(FIRST + 500,),
+        )
+        with pytest.raises(RemovedError, match="were removed"):
+            list(kept.releases(since=FIRST))
+        pieces = list(kept.releases())
+        assert pieces[0].first_tick == FIRST + 500
+        assert np.array_equal(
+            np.concatenate([piece.values for piece in pieces]),
+            np.concatenate([piece.values for piece in stream.releases(since=FIRST + 500)]),
+        )
+
+    def test_releases_are_the_totals_as_published(self, counts: NDArray[np.int64]) -> None:
+        stream = published(counts[:700], first=FIRST)
+        (piece,) = stream.releases(since=FIRST + 100, until=FIRST + 300)
+        ticks = np.arange(FIRST + 101, FIRST + 301)
+        totals = stream.totals(ticks, as_published=True)
+        assert np.array_equal(piece.values, totals.values)
+        assert np.array_equal(piece.half_widths, totals.half_widths[:, 0])
+
+
+class TestSums:
+    def test_hours_of_a_day_as_windows_add_up_to_the_total(self, counts: NDArray[np.int64]) -> None:
+        """Adjacent windows inside a tied block share its difference exactly."""
+        stream = published(counts, first=FIRST)
+        hours = [at("2026-04-03") + 4 * hour for hour in range(25)]
+        parts = [stream.window(low, high).values[0] for low, high in itertools.pairwise(hours)]
+        quarters = [
+            stream.window(tick, tick + 1).values[0] for tick in range(hours[0], hours[0] + 4)
+        ]
+        assert np.array_equal(sum(quarters), parts[0])
+
+    def test_a_window_outside_is_cut(self, counts: NDArray[np.int64]) -> None:
+        stream = published(counts, first=FIRST, noise=NoNoise())
+        whole = stream.window(FIRST - 10, FIRST + len(counts) + 10)
+        assert whole.partial.tolist() == [True]
+        assert whole.values.tolist() == [counts.sum(axis=0).tolist()]
+        assert len(stream.window(FIRST - 10, FIRST - 5)) == 0
+
+    def test_an_incomplete_store_is_refused(self, counts: NDArray[np.int64]) -> None:
+        stream = published(counts, first=FIRST)
+        empty = Published(
+            **{name: getattr(stream, name) for name in Published.__slots__ if name != "source"},
+            source=FiguresInMemory(),
+        )
+        with pytest.raises(FadecountError, match="incomplete"):
+            empty.window(FIRST + 1, FIRST + 2)
+
+
+@pytest.mark.parametrize("mechanism", [DESIGN, fc.Gradual(epsilon=0.5)], ids=["blocks", "tree"])
+def test_bands_hold_the_truth_as_often_as_they_say(mechanism: fc.Mechanism) -> None:
+    """One value per key and view: keys are independent."""
+    keys = 4000
+    counts = np.random.default_rng(5).integers(0, 3, (96 * 9, 1)).repeat(keys, axis=1)
+    stream = published(counts, first=FIRST, mechanism=mechanism)
+    end = FIRST + len(counts)
+    views = {
+        "an hour": stream.figures("1h").chosen(slice(30, 31)),
+        "a day": stream.figures("1d").chosen(slice(2, 3)),
+        "so far": stream.so_far("1d"),
+        "total": stream.total(),
+        "total then": stream.totals([end - 150], as_published=True),
+        "last 24 hours": stream.window(end - 96, end),
+        "a week": stream.figures("1w").chosen(slice(1, 2)),
+    }
+    for name, figures in views.items():
+        inside = np.abs(figures.values - truth(stream, counts, figures)) <= figures.half_widths
+        if name == "total then":
+            exact = counts[: len(counts) - 150].sum(axis=0)
+            inside = np.abs(figures.values - exact) <= figures.half_widths
+        held = int(inside.sum())
+        chance = stats.binomtest(held, keys, 0.95, alternative="less").pvalue
+        assert chance > EACH, explained(f"{name} held {held} of {keys}", chance)
+        # and not much wider than they need to be: discrete noise on a coarse lattice
+        assert held < 0.999 * keys or figures.half_widths.max() <= 3, name
