@@ -55,7 +55,7 @@ def test_what_is_old_is_removed_and_losses_stay(backend: Backend) -> None:
         store.retain("doors", 100 * 60)
         assert keep_up(store) > 0
         reader = store.reader()
-        assert reader.status("doors").kept_from == 501 and reader.status("doors").first_tick == 1
+        assert reader.status("doors").shown_from == 501 and reader.status("doors").first_tick == 1
         assert released(reader) == {tick: row for tick, row in before.items() if tick >= 501}
         assert store._database.query("SELECT MIN(first_tick), SUM(blocks) FROM figures") == [
             (501, 100)

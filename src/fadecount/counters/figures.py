@@ -176,11 +176,6 @@ class FigureMaker:
             span = spans[number]
             if number == group[-1]:
                 opened = self._fresh(number, span.starts, len(span.starts))
-            if not len(span.starts) and not len(span.ends):  # nothing but children come and go
-                if number > group[0]:
-                    below = spans[number - 1].starts
-                    opened = [self._next_children(number, span.before, len(below))]
-                continue
             everything = opened
             if span.before is not None and len(span.ends):
                 waiting = span.before.noise or self._fresh(number, span.before.start, 1)

@@ -97,10 +97,11 @@ class ReleasedTick(Struct):
 
 class CountedWindow(ReleasedRow):
     """The count of a window from `start` to `end`: it may be negative. `partial`: not covered from
-    beginning to end."""
+    beginning to end. `status`: provisional, revised or final."""
 
     end: str
     partial: bool
+    status: str
 
 
 class WindowPage(Struct):

@@ -183,10 +183,6 @@ class WindowsQuery(RangeQuery, frozen=True, kw_only=True):
             examples=["1h", "1d", "1w", "1mo"],
         ),
     ]
-    nonnegative: Annotated[
-        bool,
-        Meta(description="true or false: a view without negative counts whose windows add up"),
-    ] = False
 
 
 class PrivacyQuery(Query, frozen=True):

@@ -42,13 +42,15 @@ from fadecount.service.reader_pool import PublicStream, ReaderPool
 from fadecount.service.settings import Clock
 from fadecount.service.stream_info import StreamInfo, stream_info
 from fadecount.service.tokens import Access
-from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, csv_text, table_rows, windows_table
+from fadecount.streams.export import COLUMNS, csv_text, figures_table, table_rows
+from fadecount.streams.published import Figures
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
 from fadecount.streams.ticks import iso_time
-from fadecount.streams.windows import WindowCalendar, Windows
+from fadecount.streams.windows import WindowCalendar
 
 CSV = "text/csv; charset=utf-8"
+TOTAL_COLUMNS = ("stream", "start", "key", "value", "low", "high")
 MOST_VISITS = 10_000
 MOST_CELLS = 1_000_000
 """Windows times keys that one request may read."""
@@ -185,9 +187,13 @@ def read_tick(reader: Reader, stream: PublicStream, tick: int) -> ReleasedTick:
     """One published tick with all its keys: the body of ``latest``, and of a live event."""
     values = [
         ReleasedValue(key, value, value - around, value + around)
-        for piece in reader.releases(stream.name, since=tick, until=tick + 1)
-        for around in piece.half_widths.tolist()
-        for key, value in zip(stream.keys, piece.values[0].tolist(), strict=False)
+        for piece in reader.totals(stream.name, since=tick, until=tick + 1)
+        for key, value, around, known in zip(
+            stream.keys,
+            *(each[0].tolist() for each in (piece.values, piece.half_widths, piece.known)),
+            strict=True,
+        )
+        if known
     ]
     return ReleasedTick(start=stream.ticks.shown(tick), releases=values)
 
@@ -207,23 +213,26 @@ def read_page(
     rows: list[ReleasedRow] = []
     if not ticks:
         return rows, None
-    for piece in reader.releases(stream.name, since=ticks[0], until=ticks[-1] + 1):
-        width = piece.values.shape[1]
-        columns = range(width) if position is None else range(position, min(position + 1, width))
-        chosen = piece.values[:, columns.start : columns.stop].tolist()
-        around = piece.half_widths.tolist()
-        for tick, (row, half_width) in enumerate(
-            zip(chosen, around, strict=True), piece.first_tick
+    columns = range(len(stream.keys)) if position is None else range(position, position + 1)
+    tick, end = ticks[0], ticks[0] + limit // len(columns) + 2
+    for piece in reader.totals(stream.name, since=tick, until=min(end, ticks[-1] + 1)):
+        part = slice(columns.start, columns.stop)
+        numbers = (piece.values, piece.half_widths, piece.known)
+        for values, around, known in zip(
+            *(each[:, part].tolist() for each in numbers), strict=True
         ):
             start = shown(tick)
-            for column, value in zip(columns, row, strict=True):
-                if tick == ticks[0] and column < skip:
+            for column, value, half_width, is_known in zip(
+                columns, values, around, known, strict=True
+            ):
+                if not is_known or (tick == ticks[0] and column < skip):
                     continue
                 if len(rows) == limit:
                     return rows, f"{tick}.{column}"
                 key, low, high = stream.keys[column], value - half_width, value + half_width
                 rows.append(ReleasedRow(key, value, low, high, start))
-    return rows, None
+            tick += 1
+    return rows, None if tick > ticks[-1] else f"{tick}.0"
 
 
 def _position(stream: PublicStream, query: RangeQuery) -> int | None:
@@ -271,7 +280,7 @@ def _page(stream: PublicStream, call: Call, as_csv: bool, reader: Reader) -> Tag
         next_page = urlencode({**before, "cursor": following})
     if as_csv:  # with the times of exported files
         lines = ((stream.name, row.start, row.key, row.value, row.low, row.high) for row in rows)
-        body = csv_text([COLUMNS, *lines]).encode()
+        body = csv_text([TOTAL_COLUMNS, *lines]).encode()
     else:
         body = tagged_json(ReleasePage(releases=rows, next=following)).body
     return Tagged(
@@ -298,17 +307,13 @@ def _windows(stream: PublicStream, call: Call, as_csv: bool, reader: Reader) -> 
     windows = None
     if ticks:
         with refusing("bad_query", WHOLE_TICKS):
-            windows = reader.windows(
-                stream.name,
-                per=query.per,
-                since=ticks.start,
-                until=ticks.stop,
-                nonnegative=query.nonnegative,
+            windows = reader.figures(
+                stream.name, per=query.per, since=ticks.start, until=ticks.stop
             )
     if as_csv:
-        lines = () if windows is None else windows_table(windows, stream.keys, positions)
+        lines = () if windows is None else figures_table(windows, stream.keys, positions)
         rows = table_rows(stream.name, lines, stream.ticks.zone) if lines else ()
-        return Tagged(csv_text([WINDOW_COLUMNS, *rows]).encode(), CSV)
+        return Tagged(csv_text([COLUMNS, *rows]).encode(), CSV)
     shown = [] if windows is None else _counted(stream, windows, positions)
     return tagged_json(WindowPage(per=query.per, zone=stream.ticks.zone, windows=shown))
 
@@ -325,10 +330,10 @@ def _window_seconds(stream: PublicStream, per: str) -> int:
 
 
 def _counted(
-    stream: PublicStream, windows: Windows, positions: range | tuple[int, ...]
+    stream: PublicStream, windows: Figures, positions: range | tuple[int, ...]
 ) -> list[CountedWindow]:
     """One row for each window and key that existed then."""
-    low, high = windows.low, windows.high
+    low, high, statuses = windows.low, windows.high, windows.shown_status
     spans = zip(windows.starts.tolist(), windows.ends.tolist(), strict=True)
     return [
         CountedWindow(
@@ -339,6 +344,7 @@ def _counted(
             start=iso_time(start),
             end=iso_time(end),
             partial=bool(windows.partial[at]),
+            status=statuses[at],
         )
         for at, (start, end) in enumerate(spans)
         for position in positions

@@ -68,7 +68,7 @@ class PublicStream:
     @property
     def first_tick(self) -> int | None:
         """The first tick that readers can see: the stream may have removed older ones."""
-        return self.status.kept_from
+        return self.status.shown_from
 
     @property
     def last_tick(self) -> int | None:
@@ -83,8 +83,8 @@ class PublicStream:
 
     def require_kept(self, tick: int) -> None:
         """Refuse to begin with a tick whose release was removed."""
-        kept = self.status.kept_tick
-        if self.released and kept is not None and tick < kept:
+        kept = self.first_tick
+        if self.released and self.status.kept and kept is not None and tick < kept:
             raise removed()
 
 

@@ -50,9 +50,9 @@ def stream_info(status: Status, state: str, now: float, keys: Sequence[str] = ()
     nothing more.
     """
     description, ticks = status.description, status.description.ticks
-    first, last = status.kept_from, status.published_tick
+    first, last = status.shown_from, status.published_tick
     released = first is not None and last is not None and last >= first
-    horizon = description.mechanism.schedule.horizon
+    horizon = description.mechanism.last_step
     ended = horizon is not None and status.published_steps >= horizon
     due = None if last is None or ended else ticks.start_seconds(last + 2)
     return StreamInfo(

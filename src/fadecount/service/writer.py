@@ -35,8 +35,8 @@ from fadecount.service.settings import Clock, Limits
 from fadecount.service.tokens import Tokens
 from fadecount.streams import Batch, Description, Intake, Store, Stream
 from fadecount.streams.audit_log import Act, AuditLogError, acting_as
-from fadecount.streams.chunks import CELLS, Chunk
 from fadecount.streams.clock import ClockGuard, ClockState
+from fadecount.streams.figures import CELLS, Closed
 from fadecount.streams.inputs import Acceptance, accept_together
 from fadecount.streams.stream import close_together
 
@@ -387,7 +387,7 @@ class Leader:
             self.changed.add(name)
             if stream.leaves_old_rows(outcome):
                 self._untidy[name] = None
-            if stream.description.mechanism.schedule.horizon == stream.status.steps:
+            if stream.description.mechanism.last_step == stream.status.steps:
                 self._record_end(name)
         self._find_next()
         return published
@@ -496,7 +496,7 @@ def _led_elsewhere() -> Problem:
     return unavailable("another process leads this stream; send it there, or again later")
 
 
-def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Chunk | FadecountError]:
+def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Closed | FadecountError]:
     """Close the ticks of these streams in one transaction; what each released, or why it cannot go
     on."""
     try:
@@ -514,7 +514,7 @@ def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Chunk | FadecountEr
 
 def _steps_left(stream: Stream) -> int:
     """How many more ticks the mechanism has; very many unless it was made for a given number."""
-    horizon = stream.description.mechanism.schedule.horizon
+    horizon = stream.description.mechanism.last_step
     return MOST_TICKS_AT_ONCE if horizon is None else horizon - stream.status.steps
 
 

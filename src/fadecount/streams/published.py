@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from fadecount.durations import UNITS
 from fadecount.errors import RemovedError, StoreError, bad_parameter
-from fadecount.mechanisms import Blocks
+from fadecount.mechanisms import ANNOUNCED, Blocks
 from fadecount.mechanisms.noise_law import half_widths, window_half_widths
 from fadecount.mechanisms.views import Views, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
 from fadecount.streams.figures import FigureRows
+from fadecount.streams.status import earliest_step
 from fadecount.streams.windows import WindowCalendar, window_ticks
 
 Numbers = NDArray[np.int64]
@@ -194,7 +195,7 @@ class Published:
         then, in pieces. A ``since`` before figures that were removed raises a ``RemovedError``."""
         kept = self.first_tick + self._earliest()
         if kept > self.first_tick and since is not None and since < kept:
-            raise self._removed()
+            raise self.removed()
         first = kept if since is None else max(since, kept)
         end = self.first_tick + self.steps
         end = end if until is None else min(until, end)
@@ -272,14 +273,7 @@ class Published:
 
     def _earliest(self) -> int:
         """The first step as of which nothing is missing that was public then."""
-        mechanism, earliest = self.description.mechanism, 0
-        for level, tick in enumerate(self.kept):
-            if tick > self.first_tick:
-                lag = 0
-                if isinstance(mechanism, Blocks) and level + 1 < len(mechanism.levels):
-                    lag = mechanism.levels[level + 1].stages[-1].lag
-                earliest = max(earliest, tick - self.first_tick + lag)
-        return earliest
+        return earliest_step(self.description.mechanism, self.first_tick, self.kept)
 
     def _slots(self, per: str, zone: str | None, steps: int) -> _Slots:
         """The slots of a length, as far as they are public; of running totals with a delay, as far
@@ -510,7 +504,7 @@ class Published:
         if not len(wanted):
             return totals, widths
         if self.kept and wanted[0] + self.first_tick - 1 < self.kept[0]:
-            raise self._removed()
+            raise self.removed()
         found, skip = 0, len(steps) - len(wanted)
         first, last = (int(each) + self.first_tick for each in (wanted[0] - 1, wanted[-1]))
         for row in self.source.rows(0, 0, first, last):
@@ -525,7 +519,7 @@ class Published:
         return totals, widths
 
     def _removed(self) -> RemovedError:
-        shown = self.description.ticks.shown(self.kept[0])
+        shown = self.description.ticks.shown(self.first_tick + self._earliest())
         return RemovedError(
             f"figures of stream {self.description.name!r} before {shown} were removed, got an"
             " earlier time; ask from then on"
@@ -559,6 +553,9 @@ class _Fetched:
         self.keys = columns.stop - columns.start
         self._columns: dict[tuple[int, int], tuple[Numbers, Numbers, Numbers]] = {}
         for (level, stage), ranges in views.needs().items():
+            below = level - (stage == ANNOUNCED)  # differences go with the children
+            if published.kept and len(ranges) and ranges[0, 0] < published.kept_step(below):
+                raise published.removed()
             pieces = [
                 piece
                 for first, end in ranges

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadecount.errors import StoreError
-from fadecount.mechanisms import Blocks
+from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
 from fadecount.streams.database import Database, placeholders
 from fadecount.streams.description import Description
@@ -43,10 +43,13 @@ class Status:
     """For each level, the first tick whose figures were not removed; empty if none were."""
 
     @property
-    def kept_from(self) -> int | None:
-        """The first tick whose smallest figure is still there; None before the stream has
-        begun."""
-        return self.kept[0] if self.kept else self.first_tick
+    def shown_from(self) -> int | None:
+        """The first tick as of which nothing was removed that was public then; None before the
+        stream has begun."""
+        first = self.first_tick
+        if first is None:
+            return None
+        return first + earliest_step(self.description.mechanism, first, self.kept)
 
     @property
     def calendar(self) -> BlockCalendar | None:
@@ -80,6 +83,19 @@ class Status:
     def step_of(self, tick: int) -> int:
         """The step (from 1) that a tick is; below 1 for ticks before the stream."""
         return tick - (self.first_tick or 0) + 1
+
+
+def earliest_step(mechanism: Mechanism, first_tick: int, kept: Sequence[int]) -> int:
+    """The first step as of which nothing was removed that was public then, where figures of each
+    level are kept from these ticks on."""
+    earliest = 0
+    for level, tick in enumerate(kept):
+        if tick > first_tick:
+            lag = 0
+            if isinstance(mechanism, Blocks):  # the level above stands for what was removed
+                lag = mechanism.levels[level + 1].stages[-1].lag
+            earliest = max(earliest, tick - first_tick + lag)
+    return earliest
 
 
 _NAMES_SHOWN = 20
