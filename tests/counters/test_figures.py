@@ -83,13 +83,15 @@ def defined(
     *,
     declared: tuple[int, ...] = (),
     void: frozenset[tuple[int, int]] = frozenset(),
+    beyond: int = 200,
 ) -> Figures:
-    """What the definition says is made. Key ``k`` is declared after ``declared[k]`` steps."""
+    """What the definition says is made. Key ``k`` is declared after ``declared[k]`` steps; all
+    blocks that are open end within ``beyond`` more steps."""
     steps, width = counts.shape
     declared = declared or (0,) * width
     figures: Figures = {}
     for number, level in enumerate(mechanism.levels):
-        ends = calendar.edges(number, 0, steps + 200).tolist()
+        ends = calendar.edges(number, 0, steps + beyond).tolist()
         for block, (start, end) in enumerate(zip([0, *ends], ends, strict=False), start=1):
             keys = [key for key in range(width) if declared[key] <= start]
             drawn = [noise.of(mechanism, key) for key in keys]

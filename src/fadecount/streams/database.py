@@ -54,8 +54,7 @@ TABLES: Mapping[str, str] = {
     "embargo": """
         stream BIGINT NOT NULL, level BIGINT NOT NULL, stage BIGINT NOT NULL,
         first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL, public_tick BIGINT NOT NULL,
-        body {bytes} NOT NULL, digest {bytes} NOT NULL,
-        PRIMARY KEY (stream, level, stage, end_tick)""",
+        body {bytes} NOT NULL, PRIMARY KEY (stream, level, stage, end_tick)""",
     "figures": """
         stream BIGINT NOT NULL, level BIGINT NOT NULL, stage BIGINT NOT NULL,
         first_tick BIGINT NOT NULL, end_tick BIGINT NOT NULL, blocks BIGINT NOT NULL,

@@ -66,7 +66,7 @@ def write_figures(database: Database, figures: Iterable[tuple[int, FigureRows]])
         values = each.values
         body = values.astype(_narrowest(values)).tobytes()
         place = (stream, each.level, each.stage, each.first_tick, each.end_tick, *values.shape)
-        rows.append((*place, body, digest_of(body, *place)))
+        rows.append((*place, body, _digest(body, *place)))
     database.change_many(
         "INSERT INTO figures (stream, level, stage, first_tick, end_tick, blocks, width, body,"
         " digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -84,8 +84,8 @@ def read_figures(
         rows = database.query(_NEXT_ROWS, (*place, *place, wanted, wanted, end, ROWS_AT_ONCE))
         for begin, until, blocks, width, body, digest in rows:
             about = (*place, begin, until, blocks, width)
-            if not isinstance(body, bytes) or digest_of(body, *about) != digest:
-                raise damaged()
+            if not isinstance(body, bytes) or _digest(body, *about) != digest:
+                raise StoreError("a stored figure is damaged; take an intact copy of the store")
             kind = f"<i{len(body) // (blocks * width)}"
             values = np.frombuffer(body, dtype=kind).astype(np.int64).reshape(blocks, width)
             if until > wanted:
@@ -97,18 +97,13 @@ def read_figures(
             return
 
 
-def damaged() -> StoreError:
-    """The error for a figure that is not what was stored."""
-    return StoreError("a stored figure is damaged; take an intact copy of the store")
-
-
 def _narrowest(values: NDArray[np.int64]) -> str:
     """The narrowest type that holds all values. They are public, so their size may be too."""
     farthest = max(int(values.max(initial=0)), -int(values.min(initial=0)))
     return "<i2" if farthest < 1 << 15 else "<i4" if farthest < 1 << 31 else "<i8"
 
 
-def digest_of(body: bytes, *place: object) -> bytes:
+def _digest(body: bytes, *place: object) -> bytes:
     """The digest of a stored body and of the other columns of its row."""
     text = "/".join(map(str, place)).encode()
     return hashlib.blake2b(text + body, digest_size=16, person=b"figure").digest()
