@@ -219,8 +219,8 @@ export class StreamView {
 
   save() {
     const total = this.per === TOTAL;
-    const header = ["stream", "start", ...(total ? [] : ["end"]), "key", "value", "low", "high", ...(total ? [] : ["partial"])];
-    const lines = this.rows.map((row) => [this.facts.name, row.start, ...(total ? [] : [row.stop]), row.key, row.value, row.low, row.high, ...(total ? [] : [row.partial])]);
+    const header = ["stream", "start", ...(total ? [] : ["end"]), "key", "value", "low", "high", ...(total ? [] : ["status", "partial", "published"])];
+    const lines = this.rows.map((row) => [this.facts.name, row.start, ...(total ? [] : [row.stop]), row.key, row.value, row.low, row.high, ...(total ? [] : [row.status, row.partial, row.published])]);
     download(`${this.facts.name.replace(/[^\w.-]+/g, "-")}-${total ? "totals" : this.per}.csv`, header, lines);
   }
 }
