@@ -215,7 +215,7 @@ def test_streams_that_are_not_due_cost_nothing(tmp_path: Path, questions: list[s
     due = (START // 60 + 1) * 60
     for _ in range(20):
         leader.close_due(due)
-    assert sum(sql.startswith("INSERT INTO releases") for sql in questions) == 45
+    assert sum(sql.startswith("INSERT INTO figures") for sql in questions) == 45
     leader.close()
 
 

@@ -13,6 +13,8 @@ from datetime import datetime
 from functools import partial
 from urllib.parse import parse_qsl, urlencode
 
+import numpy as np
+
 from fadecount.durations import UNITS, parse_duration
 from fadecount.service.answers import (
     CountedWindow,
@@ -42,15 +44,14 @@ from fadecount.service.reader_pool import PublicStream, ReaderPool
 from fadecount.service.settings import Clock
 from fadecount.service.stream_info import StreamInfo, stream_info
 from fadecount.service.tokens import Access
-from fadecount.streams.export import COLUMNS, csv_text, figures_table, table_rows
-from fadecount.streams.published import Figures
+from fadecount.streams.export import COLUMNS, Table, csv_text, figures_table, table_rows
+from fadecount.streams.published import Figures, no_figures
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
 from fadecount.streams.ticks import iso_time
 from fadecount.streams.windows import WindowCalendar
 
 CSV = "text/csv; charset=utf-8"
-TOTAL_COLUMNS = ("stream", "start", "key", "value", "low", "high")
 MOST_VISITS = 10_000
 MOST_CELLS = 1_000_000
 """Windows times keys that one request may read."""
@@ -185,9 +186,10 @@ def _privacy(stream: PublicStream, query: PrivacyQuery, curve: FadingCurve, _: R
 
 def read_tick(reader: Reader, stream: PublicStream, tick: int) -> ReleasedTick:
     """One published tick with all its keys: the body of ``latest``, and of a live event."""
+    published = stream.published(reader)
     values = [
         ReleasedValue(key, value, value - around, value + around)
-        for piece in reader.totals(stream.name, since=tick, until=tick + 1)
+        for piece in (published.running(since=tick, until=tick + 1) if published else ())
         for key, value, around, known in zip(
             stream.keys,
             *(each[0].tolist() for each in (piece.values, piece.half_widths, piece.known)),
@@ -206,33 +208,28 @@ def read_page(
     skip: int,
     limit: int,
     position: int | None,
-    shown: Callable[[int], str],
-) -> tuple[list[ReleasedRow], str | None]:
-    """At most ``limit`` releases of these ticks, without the first ``skip`` keys of the first one;
-    and where the next page begins. ``shown`` gives the start of a tick."""
-    rows: list[ReleasedRow] = []
-    if not ticks:
-        return rows, None
+) -> tuple[Table, list[int], str | None]:
+    """At most ``limit`` totals as published with these ticks, without the first ``skip`` keys of
+    the first one; the tick of each; and where the next page begins."""
+    published = stream.published(reader)
+    if not ticks or published is None:
+        return figures_table(no_figures(0), ()), [], None
     columns = range(len(stream.keys)) if position is None else range(position, position + 1)
-    tick, end = ticks[0], ticks[0] + limit // len(columns) + 2
-    for piece in reader.totals(stream.name, since=tick, until=min(end, ticks[-1] + 1)):
-        part = slice(columns.start, columns.stop)
-        numbers = (piece.values, piece.half_widths, piece.known)
-        for values, around, known in zip(
-            *(each[:, part].tolist() for each in numbers), strict=True
-        ):
-            start = shown(tick)
-            for column, value, half_width, is_known in zip(
-                columns, values, around, known, strict=True
-            ):
-                if not is_known or (tick == ticks[0] and column < skip):
-                    continue
-                if len(rows) == limit:
-                    return rows, f"{tick}.{column}"
-                key, low, high = stream.keys[column], value - half_width, value + half_width
-                rows.append(ReleasedRow(key, value, low, high, start))
-            tick += 1
-    return rows, None if tick > ticks[-1] else f"{tick}.0"
+    end = min(ticks.stop, ticks[0] + limit // len(columns) + 2)
+    pieces = published.running(since=ticks[0], until=end)
+    whole = Figures.joined(list(pieces)).columns(columns)
+    places = np.flatnonzero(whole.known.ravel())
+    places = places[(places >= len(columns)) | (places + columns.start >= skip)]
+    numbers, keys = np.divmod(places, len(columns))
+    following = None
+    if len(places) > limit:
+        following = f"{ticks[0] + int(numbers[limit])}.{columns.start + int(keys[limit])}"
+    elif end < ticks.stop:
+        following = f"{end}.0"
+    table = figures_table(whole, [stream.keys[each] for each in columns])
+    cut = slice(len(whole.known.nonzero()[0]) - len(places), None)
+    table = {name: column[cut][:limit] for name, column in table.items()}
+    return table, (ticks[0] + numbers[:limit]).tolist(), following
 
 
 def _position(stream: PublicStream, query: RangeQuery) -> int | None:
@@ -269,19 +266,24 @@ def _page(stream: PublicStream, call: Call, as_csv: bool, reader: Reader) -> Tag
         stream.require_kept(int(tick))
         if int(tick) >= ticks.start:
             ticks, skip = range(int(tick), ticks.stop), int(column)
-    shown = stream.ticks.local if as_csv else stream.ticks.shown
-    rows, following = read_page(
-        reader, stream, ticks, skip=skip, limit=query.limit, position=position, shown=shown
+    table, numbers, following = read_page(
+        reader, stream, ticks, skip=skip, limit=query.limit, position=position
     )
     closed = query.until is not None and ticks.stop < stream.released.stop and bool(ticks)
     next_page = None
     if following:
         before = dict(parse_qsl(call.scope["query_string"].decode()))
         next_page = urlencode({**before, "cursor": following})
-    if as_csv:  # with the times of exported files
-        lines = ((stream.name, row.start, row.key, row.value, row.low, row.high) for row in rows)
-        body = csv_text([TOTAL_COLUMNS, *lines]).encode()
+    if as_csv:
+        lines = table_rows(stream.name, table, stream.ticks.zone)
+        body = csv_text([COLUMNS, *lines]).encode()
     else:
+        starts = {tick: stream.ticks.shown(tick) for tick in set(numbers)}
+        columns = (table[name].tolist() for name in ("key", "value", "low", "high"))
+        rows = [
+            ReleasedRow(key, value, low, high, starts[tick])
+            for tick, key, value, low, high in zip(numbers, *columns, strict=True)
+        ]
         body = tagged_json(ReleasePage(releases=rows, next=following)).body
     return Tagged(
         body,
@@ -304,12 +306,10 @@ def _windows(stream: PublicStream, call: Call, as_csv: bool, reader: Reader) -> 
             "bad_query",
             f"there must be at most {MOST_ROWS:,} windows of all keys together; give key, or since",
         )
-    windows = None
-    if ticks:
+    windows, published = None, stream.published(reader)
+    if ticks and published is not None:
         with refusing("bad_query", WHOLE_TICKS):
-            windows = reader.figures(
-                stream.name, per=query.per, since=ticks.start, until=ticks.stop
-            )
+            windows = published.figures(query.per, since=ticks.start, until=ticks.stop)
     if as_csv:
         lines = () if windows is None else figures_table(windows, stream.keys, positions)
         rows = table_rows(stream.name, lines, stream.ticks.zone) if lines else ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,6 +23,7 @@ from fadecount.errors import RemovedError, StoreError
 from fadecount.service.http import ClientGone
 from fadecount.service.parsing import LONGEST_QUERY
 from fadecount.service.problems import not_found, removed, unavailable
+from fadecount.streams.published import Published
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
 from fadecount.streams.ticks import Ticks
@@ -51,11 +52,16 @@ class PublicStream:
     status: Status
     keys: tuple[str, ...]
     positions: dict[str, int] = field(repr=False)
+    key_steps: Sequence[tuple[int, int]] = ((0, 0),)
     version: int = 0
 
     def __len__(self) -> int:
         """What this takes in memory, about, in bytes."""
         return KEY_BYTES * len(self.keys)
+
+    def published(self, reader: Reader) -> Published | None:
+        """What the stream has published, as of this status; None if that is nothing yet."""
+        return reader.published_of(self.status, self.keys, self.key_steps)
 
     @property
     def name(self) -> str:
@@ -314,6 +320,8 @@ def read_stream(
     status = reader.status(name)
     if before is not None and (before.status.uid, len(before.keys)) == (status.uid, status.width):
         return replace(before, status=status, version=version)
-    keys = reader.keys(name)
+    keys, steps = reader.declared(status)
     positions = {key: at for at, key in enumerate(keys)}
-    return PublicStream(status=status, keys=keys, positions=positions, version=version)
+    return PublicStream(
+        status=status, keys=keys, positions=positions, key_steps=steps, version=version
+    )

@@ -106,6 +106,12 @@ class Figures:
         """Some of the slots."""
         return Figures(**{name: getattr(self, name)[part] for name in self.__slots__})
 
+    def columns(self, keys: range) -> Figures:
+        """The same slots for some of the keys."""
+        part = slice(keys.start, keys.stop)
+        values, around = self.values[:, part], self.half_widths[:, part]
+        return replace(self, values=values, half_widths=around, known=self.known[:, part])
+
     @classmethod
     def joined(cls, parts: Sequence[Figures]) -> Figures:
         """The slots of several tables, one after the other."""
@@ -518,7 +524,12 @@ class Published:
             raise _incomplete()
         return totals, widths
 
-    def _removed(self) -> RemovedError:
+    def kept_step(self, level: int) -> int:
+        """The end of the last block of a level that was removed."""
+        return self.kept[level] - self.first_tick if self.kept else 0
+
+    def removed(self) -> RemovedError:
+        """The error for a question about what was removed."""
         shown = self.description.ticks.shown(self.first_tick + self._earliest())
         return RemovedError(
             f"figures of stream {self.description.name!r} before {shown} were removed, got an"
