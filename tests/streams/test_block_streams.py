@@ -18,11 +18,12 @@ from fadecount.noise import Law
 from fadecount.streams import ClockGuard, Closed, Sealed, Store
 from fadecount.streams import stream as stream_module
 from fadecount.streams.database import STREAM_TABLES
+from fadecount.streams.machine import largest_count
 from fadecount.streams.seal import Plain
-from fadecount.streams.stream import close_together, largest_count
+from fadecount.streams.stream import close_together
 from tests.counters.block_reference import NamedNoise
 from tests.counters.test_figures import Name
-from tests.streams.backends import Backend
+from tests.streams.backends import Backend, totals_of
 from tests.streams.block_streams import (
     DESIGN,
     FIRST,
@@ -199,12 +200,9 @@ def everything(backend: Backend, store: Store) -> list[Any]:
             published.so_far("1d"),
             published.totals(range(FIRST, end + 1)),
             published.totals(range(FIRST, end + 1), as_published=True),
-            *(piece for piece in published.releases()),
+            *published.running(),
         ]
-        rows = [
-            [getattr(answer, name).tolist() for name in answer.__slots__ if name != "first_tick"]
-            for answer in answers
-        ]
+        rows = [[getattr(answer, name).tolist() for name in answer.__slots__] for answer in answers]
         frame = reader.frame("doors", per="1d").rows()
         others = reader.published(), reader.status("doors").published_tick, reader.names()
     return [rows, frame, others]
@@ -332,8 +330,7 @@ def test_streams_of_all_kinds_close_together(backend: Backend) -> None:
         for stream in streams:
             assert stored(store._database, stream.status.id) == public(want, STEPS)
         sums = np.cumsum(counts, axis=0)
-        pieces = [piece.values for piece in store.reader().releases("z")]
-        assert np.concatenate(pieces).shape == sums.shape
+        assert np.array(list(totals_of(store.reader(), "z").values())).shape == sums.shape
 
 
 def test_a_key_can_be_changed_while_ties_are_open_and_stages_wait(backend: Backend) -> None:
