@@ -102,7 +102,7 @@ class Figures:
         """The status of each slot, in words."""
         return [STATUSES[each] for each in self.status.tolist()]
 
-    def chosen(self, part: slice) -> Figures:
+    def chosen(self, part: slice | NDArray[np.bool_]) -> Figures:
         """Some of the slots."""
         return Figures(**{name: getattr(self, name)[part] for name in self.__slots__})
 
@@ -149,9 +149,11 @@ class Published:
         until: int | None = None,
         as_of: int | None = None,
         zone: str | None = None,
+        news_since: int | None = None,
     ) -> Figures:
         """The count of every slot of the length ``per`` (``1h``, ``1d``, ``1w``, ``1mo``) that
-        begins in the ticks from ``since`` to before ``until``.
+        begins in the ticks from ``since`` to before ``until``. With ``news_since``, only of those
+        whose figures (or parts of them) became public with that tick or later.
 
         A slot that is a block of a level has the published figure, at its latest stage. Any other
         one is computed from the figures that cover it. The slot that is not over yet is partial.
@@ -164,9 +166,27 @@ class Published:
         level = self._level(per, zone)
         slots = self._blocks(level, steps) if level is not None else self._slots(per, zone, steps)
         slots = slots.beginning_in(first - self.first_tick, end - self.first_tick)
-        if level is None:
-            return self._windows(slots, steps)
-        return self._of_level(level, slots, steps)
+        if news_since is not None:
+            settled = news_since - self.first_tick - self._longest_lag(level)
+            slots = slots.chosen(slice(int(np.searchsorted(slots.ends, settled)), None))
+        figures = (
+            self._windows(slots, steps) if level is None else self._of_level(level, slots, steps)
+        )
+        if news_since is None:
+            return figures
+        return figures.chosen(figures.published > self.description.ticks.start_seconds(news_since))
+
+    def _longest_lag(self, level: int | None) -> int:
+        """How long after the end of a slot a part of it may become public."""
+        mechanism = self.description.mechanism
+        if not isinstance(mechanism, Blocks):
+            return self._delay
+        return mechanism.levels[-1 if level is None else level].stages[-1].lag
+
+    def check_per(self, per: str, *, zone: str | None = None) -> None:
+        """Refuse a length of slots that figures cannot give."""
+        if per != default_per(()) and self._level(per, zone) is None:
+            self._slots(per, zone, self.steps)
 
     def totals(
         self,
@@ -196,14 +216,16 @@ class Published:
         """The total of everything that is published."""
         return self.totals([self.first_tick + self._steps(as_of)], as_of=as_of)
 
-    def running(self, *, since: int | None = None, until: int | None = None) -> Iterator[Figures]:
+    def running(
+        self, *, since: int | None = None, until: int | None = None, as_of: int | None = None
+    ) -> Iterator[Figures]:
         """The total after each of the ticks from ``since`` to before ``until``, as it was published
         then, in pieces. A ``since`` before figures that were removed raises a ``RemovedError``."""
         kept = self.first_tick + self._earliest()
         if kept > self.first_tick and since is not None and since < kept:
             raise self.removed()
         first = kept if since is None else max(since, kept)
-        end = self.first_tick + self.steps
+        end = self.first_tick + self._steps(as_of)
         end = end if until is None else min(until, end)
         for begin in range(first, end, AT_ONCE):
             ticks = np.arange(begin + 1, min(begin + AT_ONCE, end) + 1, dtype=np.int64)
@@ -291,6 +313,11 @@ class Published:
         last = self.first_tick + steps - delay - 1
         edges, at, partial = window_ticks(ticks, calendar, self.first_tick, last)
         positions = at - self.first_tick
+        inner, blocks = positions[1:-1], self.calendar
+        if blocks is not None and np.any(blocks.frontier(0, inner) != inner):
+            smallest = self.description.levels[0]
+            remedy = f"the stream publishes {', '.join(self.description.levels)}"
+            raise bad_parameter("per", per, f"made of whole blocks of {smallest}", remedy)
         return _Slots(
             begins=positions[:-1],
             ends=positions[1:],
@@ -440,7 +467,7 @@ class Published:
         shape = len(slots.ends), len(self.keys)
         values, around = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots.ends), dtype=np.bool_)
-        partial = slots.partial.copy()
+        partial, published = slots.partial.copy(), np.zeros_like(slots.ends)
         groups = [*self.key_steps, (len(self.keys), 0)]
         for (position, step), (after, _) in pairwise(groups):
             since = calendar.end(0, step) if step else 0
@@ -460,8 +487,9 @@ class Published:
             known[:, columns] = there[:, np.newaxis]
             around[:, columns] = np.where(there, views.half_widths(BETA), 0)[:, np.newaxis]
             final &= views.final
+            published = np.maximum(published, views.published)
             if not position:
-                partial |= views.reached < slots.ends
+                partial |= (views.reached < slots.ends) | (views.begun > slots.begins)
         ticks = self.description.ticks
         return Figures(
             starts=slots.starts_at,
@@ -470,7 +498,7 @@ class Published:
             half_widths=around,
             known=known,
             status=np.where(final & ~partial, FINAL, PROVISIONAL),
-            published=ticks.starts_of(self.first_tick + steps),
+            published=ticks.starts_of(self.first_tick + published),
             partial=partial,
         )
 
