@@ -48,7 +48,8 @@ def test_figures_follow_the_definition_in_any_pieces_and_across_restarts(backend
     chance, counts, noise = random.Random(1), some_counts(), NamedNoise(3)
     want = expected(counts, noise)
     store = backend.open(noise=noise)  # type: ignore[arg-type]
-    stream, at, got = create(store), 0, {}
+    stream, at = create(store), 0
+    got: dict[Name, list[int]] = {}
     while at < STEPS:
         count = min(chance.choice((1, 1, 2, 7, 20)), STEPS - at)
         if count == 1:
