@@ -18,6 +18,7 @@ from fadecount.errors import ClockError, InputError, MissingExtraError, Paramete
 from fadecount.runs import MemoryStream, Run, run
 from fadecount.sources import GrowingFile, SourceOptions, files, live
 from fadecount.streams import Description, FileFence, SQLiteStore, Store, Ticks
+from fadecount.streams.published import Figures
 from tests.streams.backends import BriefStore
 
 NOON = 1_772_366_400  # 2026-03-01T12:00:00Z
@@ -455,6 +456,14 @@ def test_persons_that_are_missing_in_a_pandas_frame_are_not_one_person() -> None
             )
 
 
+def assert_alike(one: Run, other: Run, per: str) -> None:
+    """The figures of two runs are the same in everything."""
+    assert one.published is not None and other.published is not None
+    here, there = one.published.figures(per), other.published.figures(per)
+    for name in Figures.__slots__:
+        assert getattr(here, name).tolist() == getattr(there, name).tolist(), name
+
+
 def pieces_of(made: Run) -> list[list[int]]:
     return [row for piece in made for row in piece.values.tolist()]
 
@@ -487,12 +496,7 @@ def test_a_run_without_a_store_releases_the_same(
     assert pieces_of(once) == pieces_of(kept)
     assert once.summary() == kept.summary()
     assert once.report == kept.report
-    for nonnegative in (False, True):
-        here, there = (
-            each.windows(per="2m", since=FIRST, nonnegative=nonnegative) for each in (once, kept)
-        )
-        for name in ("starts", "ends", "partial", "values", "half_widths", "known", "released"):
-            assert getattr(here, name).tolist() == getattr(there, name).tolist(), name
+    assert_alike(once, kept, "2m")
 
 
 @pytest.mark.parametrize("per", ["90s", "1s", "soon"])
@@ -503,8 +507,9 @@ def test_windows_that_are_not_whole_ticks_are_refused_before_a_release(
     for kept in (store, None):
         begun = run(io.BytesIO(events), options(), store=kept, name="s", mechanism=EXACT)
         with pytest.raises(ParameterError, match="per must be"):
-            begun.check_windows(per)
-        begun.check_windows("2m")
+            begun.check_per(per)
+        for possible in ("2m", "total", None):
+            begun.check_per(possible)
     assert values(store) == []
 
 

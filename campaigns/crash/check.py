@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from tests.streams.backends import totals_of
 from tests.streams.scripted import names_in_use
 
 from campaigns.crash.journal import Record
@@ -200,11 +201,7 @@ class Account:
     def _published(self, since: int) -> list[list[int]]:
         try:
             with self._site.reader() as reader:
-                return [
-                    row
-                    for piece in reader.releases(NAME, since=since)
-                    for row in piece.values.tolist()
-                ]
+                return list(totals_of(reader, NAME, since=since).values())
         except StoreError:  # right only for a process killed before it had made the stream
             assert not self.rows
             return []

@@ -742,11 +742,27 @@ MUTANTS = (
         ("tests/service/test_administration.py",),
     ),
     Mutant(
-        "a handler of no route is not noticed",
+        "what is sent before an answer is read",
+        "service/protocol.py",
+        """        if self._is_unanswered():
+            raise OverflowError""",
+        """        if False:
+            raise OverflowError""",
+        ("tests/service/test_connections.py",),
+    ),
+    Mutant(
+        "a live reader that does not read holds a whole frame",
+        "service/live.py",
+        "yield frame[at : at + PIECE_BYTES]",
+        "yield frame if at == 0 else b''",
+        ("tests/service/test_slow_clients.py",),
+    ),
+    Mutant(
+        "a token of one stream opens another",
         "service/routes.py",
-        "if left:",
-        "if False:",
-        ("tests/service/test_openapi.py",),
+        'call.grant.require_stream(call.path_params.get("name"))',
+        "pass",
+        ("tests/service/test_access.py",),
     ),
     # Runs: windows, and plans for persons.
     Mutant(
@@ -774,15 +790,15 @@ MUTANTS = (
     Mutant(
         "a published tick that readers do not see",
         "service/reader_pool.py",
-        "published_tick=max(tick, stream.last_tick or tick)",
-        "published_tick=stream.last_tick",
+        "self._versions[name] = self._versions.get(name, 0) + 1",
+        "pass",
         ("tests/service/test_fairness.py",),
     ),
     Mutant(
-        "a status that has changed otherwise moved on",
+        "keys declared later not read",
         "service/reader_pool.py",
-        "if kept is not None and kept.version == version and _succeeded(kept):",
-        "if kept is not None and _succeeded(kept):",
+        "(before.status.uid, len(before.keys)) == (status.uid, status.width)",
+        "before.status.uid == status.uid",
         ("tests/service/test_fairness.py",),
     ),
     # Sums at their bound.

@@ -29,7 +29,7 @@ from typing import Any
 import pytest
 
 from fadecount.cli.main import build_parser
-from fadecount.service.clock import Clock
+from fadecount.service.settings import Clock
 from fadecount.streams import Store
 from tests.docs.pages import EXECUTED, PAGES, ROOT, Block, blocks, read
 from tests.service.harness import Harness

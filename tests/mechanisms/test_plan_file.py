@@ -16,7 +16,6 @@ from fadecount.mechanisms import (
     read_planned_person,
     require_planned_person,
     require_planned_tick,
-    require_running_totals,
 )
 from fadecount.mechanisms.plan_file import PlannedPerson
 
@@ -125,9 +124,3 @@ def test_what_a_plan_assumes_of_persons(tmp_path: Path) -> None:
         match=r"limited to 3 per tick under each of 4 keys.*assumes; .* keys_per_person=4,",
     ):
         require_planned_person(PlannedPerson(3, 1, 4), 3, 5)
-
-
-def test_a_stream_publishes_running_totals() -> None:
-    require_running_totals(fc.Gradual(epsilon=0.5))
-    with pytest.raises(ParameterError, match="must publish running totals only, got Blocks; "):
-        require_running_totals(fc.Blocks(fc.Level(1, 0.5)))

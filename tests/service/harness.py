@@ -16,11 +16,9 @@ from typing import Any, Self, TypeVar
 
 import fadecount as fc
 from fadecount.service.app import Service
-from fadecount.service.clock import Clock
-from fadecount.service.http import allowed_hosts
 from fadecount.service.reader_pool import PublicStream
-from fadecount.service.server import make_server
-from fadecount.service.settings import Limits, Settings, Storage, open_tokens
+from fadecount.service.server import allowed_hosts, make_server
+from fadecount.service.settings import Clock, Limits, Settings, Storage, open_tokens
 from fadecount.service.tokens import Grant, Role, Tokens
 
 EXACT = fc.Gradual(epsilon=2.0**14, exponent=1.0)
@@ -134,7 +132,7 @@ class Harness:
             result = work(tokens)
         if self._running is not None:
             running = self._running
-            asyncio.run_coroutine_threadsafe(running._read_tokens(), running._loop).result(20)
+            asyncio.run_coroutine_threadsafe(running.read_tokens(), running._loop).result(20)
         return result
 
     def client(self, token: str | None = None) -> fc.Client:
@@ -158,7 +156,7 @@ class Harness:
 
     @property
     def live_readers(self) -> int:
-        return int(self.service.metrics.live_readers._value.get())
+        return self.service.reading.live_readers
 
     def close_tick(self, count: int = 1, *, name: str = "doors") -> None:
         """Let ``count`` ticks go by and wait until the last is released."""

@@ -23,7 +23,7 @@ ODD_QUERIES = (
     "limit=0",
     "limit=10001",
     "limit=-1",
-    "limit=1e3",
+    "limit=1e9",
     "limit=%D9%A1",
     "limit=1&limit=2",
     "key=%ff",

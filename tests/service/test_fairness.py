@@ -19,7 +19,8 @@ import pytest
 import fadecount as fc
 from fadecount.service import parsing, read_routes, write_routes
 from fadecount.service import writer as writer_module
-from fadecount.service.reader_pool import PublicStream, read_page, read_stream
+from fadecount.service.read_routes import read_page
+from fadecount.service.reader_pool import PublicStream
 from fadecount.service.writer import Leader
 from fadecount.streams import Description, FileFence, SQLiteStore, Ticks
 from fadecount.streams.sqlite import SQLiteDatabase
@@ -147,11 +148,15 @@ def test_an_answer_is_made_once_per_closed_tick(
 ) -> None:
     made: list[int] = []
 
-    def counted(*arguments: Any, **words: Any) -> Any:
-        made.append(1)
-        return read_page(*arguments, **words)
+    def counted(real: Any) -> Any:
+        def noted(*arguments: Any, **words: Any) -> Any:
+            made.append(1)
+            return real(*arguments, **words)
 
-    monkeypatch.setattr(read_routes, "read_page", counted)
+        return noted
+
+    for name in ("read_page", "read_tick"):
+        monkeypatch.setattr(read_routes, name, counted(getattr(read_routes, name)))
     for ticks in (1, 2):
         shown.close_tick()
         seen = set()
@@ -180,7 +185,7 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def made_leader(folder: Path, streams: int) -> Leader:
     store = SQLiteStore(folder / "state" / "streams.db", fence=FileFence(folder / "fence"))
-    leader = Leader(store, StillClock(START), on_ticks=lambda _: None)
+    leader = Leader(store, StillClock(START))
     for number in range(streams):
         ticks = Ticks(tick_seconds=60 if number % 10 else 3600)
         leader.create(Description(name=f"s{number}", mechanism=EXACT, ticks=ticks), ["all"])
@@ -210,7 +215,7 @@ def test_streams_that_are_not_due_cost_nothing(tmp_path: Path, questions: list[s
     due = (START // 60 + 1) * 60
     for _ in range(20):
         leader.close_due(due)
-    assert sum(sql.startswith("INSERT INTO releases") for sql in questions) == 45
+    assert sum(sql.startswith("INSERT INTO figures") for sql in questions) == 45
     leader.close()
 
 
@@ -293,38 +298,9 @@ def test_a_slow_answer_to_an_old_question_is_not_kept_for_the_next_tick(shown: H
     assert (old.last_tick or 0) + 1 == new.last_tick
 
     def ask(stream: PublicStream) -> Any:
-        question = shown.service.pool.read(stream, "which", lambda: lambda _: str(stream.last_tick))
+        question = shown.service.pool.read(stream, "which", lambda _: str(stream.last_tick))
         return asyncio.run_coroutine_threadsafe(question, shown.service._loop).result(20)
 
     assert [ask(each) for each in (old, new, old)] == [
         str(each.last_tick) for each in (old, new, old)
     ]
-
-
-def test_a_published_tick_needs_no_reading_of_the_stream(
-    shown: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Readers see a tick as soon as it is published, and wait for a read only where something else
-    about the stream has changed."""
-    shown.close_tick()
-    read: list[str] = []
-
-    def counted(reader: Any, name: str, *arguments: Any) -> Any:
-        read.append(name)
-        return read_stream(reader, name, *arguments)
-
-    monkeypatch.setattr("fadecount.service.reader_pool.read_stream", counted)
-    before = shown.stream("doors").last_tick or 0
-    shown.close_tick(2)
-    moved = shown.stream("doors")
-    assert read == [] and moved.last_tick == before + 2
-
-    async def change() -> None:
-        shown.service.pool.forget("doors")
-        shown.service.pool.advance("doors", before + 9)
-
-    asyncio.run_coroutine_threadsafe(change(), shown.service._loop).result(10)
-    stored = shown.stream("doors")
-    assert read == ["doors"]
-    assert (stored.last_tick, stored.first_tick) == (before + 2, moved.first_tick)
-    assert stored.status.loss == moved.status.loss

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 import fadecount as fc
-from fadecount.service.http import allowed_hosts
-from fadecount.service.server import configure_logs
+from fadecount.service.server import allowed_hosts, configure_logs
 from fadecount.service.tokens import LONGEST_AGE, Role
 from tests.service.harness import EXACT, Harness, wait_for
 from tests.service.process import ServeProcess
@@ -43,7 +42,7 @@ def test_a_service_that_can_notice_no_revoked_tokens_any_more_ends(
 ) -> None:
     ended = threading.Event()
     harness.service.writer.on_failure = ended.set
-    monkeypatch.setattr(harness.service, "_read_tokens", lambda: 1 // 0)
+    monkeypatch.setattr(harness.service, "read_tokens", lambda: 1 // 0)
     assert ended.wait(20)
     assert harness.request("GET", "/readyz").status == 503
     assert "ZeroDivisionError" in caplog.text
@@ -100,7 +99,7 @@ def test_tokens_that_cannot_be_read_let_nobody_in(
 ) -> None:
     """The store has not answered for long, so a token may have been revoked."""
     with Harness(tmp_path, public=public) as harness:
-        known = harness.service._tokens
+        known = harness.service.access
         monkeypatch.setattr(known, "replace", lambda _: False)
         known._replaced -= LONGEST_AGE
         assert harness.request("GET", "/v1/streams", token=harness.admin).status == 503

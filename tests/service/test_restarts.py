@@ -102,7 +102,7 @@ def test_a_server_whose_disk_is_full(tmp_path: Path, database: str) -> None:
             "$$ BEGIN RAISE EXCEPTION 'no space left on device' USING ERRCODE = 'disk_full'; END $$"
         )
         operator.execute(
-            "CREATE TRIGGER full_disk BEFORE INSERT ON releases FOR EACH ROW EXECUTE FUNCTION"
+            "CREATE TRIGGER full_disk BEFORE INSERT ON figures FOR EACH ROW EXECUTE FUNCTION"
             " full_disk()"
         )
         wait_for(lambda: ("/readyz", 503, True) in watch.seen)
@@ -110,7 +110,7 @@ def test_a_server_whose_disk_is_full(tmp_path: Path, database: str) -> None:
             held = list(client.releases("noisy"))
             time.sleep(1.5)
             assert list(client.releases("noisy")) == held
-        operator.execute("DROP TRIGGER full_disk ON releases")
+        operator.execute("DROP TRIGGER full_disk ON figures")
 
 
 def test_sigkill_of_the_leader_under_load_loses_and_doubles_nothing(
@@ -127,7 +127,7 @@ def held(database: str) -> Iterator[Callable[[], None]]:
     import psycopg
 
     with psycopg.connect(database) as operator:
-        operator.execute("LOCK TABLE releases IN ACCESS EXCLUSIVE MODE")
+        operator.execute("LOCK TABLE figures IN ACCESS EXCLUSIVE MODE")
         yield operator.rollback
 
 

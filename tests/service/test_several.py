@@ -84,9 +84,7 @@ def test_a_stream_that_another_process_leads_at_once_is_created_all_the_same(
 ) -> None:
     """The other process looks for streams just between the creation and the lead."""
     store = open_store()
-    leaders = [
-        Leader(each, StillClock(), on_ticks=lambda _: None) for each in (store, open_store())
-    ]
+    leaders = [Leader(each, StillClock()) for each in (store, open_store())]
     open_stream = store.open
 
     def open_late(name: str) -> Stream:
@@ -103,7 +101,7 @@ def test_a_stream_that_another_process_leads_at_once_is_created_all_the_same(
 def test_two_processes_that_create_one_name_make_one_stream(
     open_store: Callable[[], Store],
 ) -> None:
-    leaders = [Leader(open_store(), StillClock(), on_ticks=lambda _: None) for _ in range(2)]
+    leaders = [Leader(open_store(), StillClock()) for _ in range(2)]
     made: list[bool] = []
     for number in range(10):
         name = f"doors{number}"
@@ -119,7 +117,7 @@ def test_two_processes_that_create_one_name_make_one_stream(
 def test_keys_declared_at_a_process_that_does_not_lead(open_store: Callable[[], Store]) -> None:
     """It says so, unless there is nothing to declare; and it counts under keys that the other one
     has declared since."""
-    one, two = (Leader(open_store(), StillClock(), on_ticks=lambda _: None) for _ in range(2))
+    one, two = (Leader(open_store(), StillClock()) for _ in range(2))
     one.create(described("doors"), ["a"])
     assert two.accept({"doors": [(SentEvents({"a": 1}), None)]}, START) == {"doors": [True]}
     two.declare("doors", ["a"])
@@ -226,7 +224,7 @@ def test_a_stream_that_another_process_deleted_takes_nothing_and_others_do(
     open_store: Callable[[], Store],
 ) -> None:
     """Also together with a key that was never declared, for which the keys are read again."""
-    one, two = (Leader(open_store(), StillClock(), on_ticks=lambda _: None) for _ in range(2))
+    one, two = (Leader(open_store(), StillClock()) for _ in range(2))
     for name in ("doors", "gates"):
         one.create(described(name), ["a"])
     sent = (SentEvents({"a": 1}), None)

@@ -14,7 +14,7 @@ import pytest
 
 from fadecount.errors import ParameterError
 from fadecount.service.settings import Storage, open_tokens
-from fadecount.service.tokens import LONGEST_AGE, KnownTokens, Role, Tokens
+from fadecount.service.tokens import LONGEST_AGE, Access, Role, Tokens
 from fadecount.streams import FileFence, SQLiteStore
 from fadecount.streams.audit_log import AuditLogError
 from fadecount.streams.sqlite import SQLiteDatabase
@@ -32,9 +32,9 @@ def tokens(storage: Storage) -> Iterator[Tokens]:
         yield opened
 
 
-def known(tokens: Tokens) -> KnownTokens:
+def known(tokens: Tokens) -> Access:
     """A copy of the tokens, as a service has it."""
-    copy = KnownTokens()
+    copy = Access(public=False)
     copy.replace(tokens.grants())
     return copy
 
@@ -88,7 +88,7 @@ def test_an_unknown_id_is_compared_as_well(monkeypatch: pytest.MonkeyPatch) -> N
         return real(left, right)
 
     monkeypatch.setattr("fadecount.service.tokens.hmac.compare_digest", spy)
-    KnownTokens().grant_of("fc_unknown_secret")
+    Access(public=False).grant_of("fc_unknown_secret")
     assert compared == [64]
 
 
@@ -133,7 +133,7 @@ def test_a_token_is_refused_from_the_second_on_at_which_it_expires(tmp_path: Pat
     tokens = Tokens(database, lambda *_, **__: None, now=lambda: now[0])
     token, grant = tokens.create(Role.READER, label="for a week", expires_seconds=7)
     kept, _ = tokens.create(Role.READER)
-    copy = KnownTokens(now=lambda: now[0])
+    copy = Access(public=False, now=lambda: now[0])
     copy.replace(tokens.grants())
     assert grant.expires == 1_000_007 and grant.shown == f"token {grant.id} (for a week)"
     now[0] += 6.9
@@ -146,7 +146,7 @@ def test_a_token_is_refused_from_the_second_on_at_which_it_expires(tmp_path: Pat
 
 
 def test_a_copy_is_used_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    copy, now = KnownTokens(), [1000.0]
+    copy, now = Access(public=False), [1000.0]
     monkeypatch.setattr("fadecount.service.tokens.time.monotonic", lambda: now[0])
     assert not copy.is_current
     copy.replace([])

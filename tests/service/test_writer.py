@@ -11,11 +11,10 @@ import pytest
 
 from fadecount.errors import StoreError
 from fadecount.service import writer as writer_module
-from fadecount.service.clock import Clock
 from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem
-from fadecount.service.settings import Limits
+from fadecount.service.settings import Clock, Limits
 from fadecount.service.writer import Writer
 
 
@@ -28,13 +27,15 @@ class Groups:
     def __init__(self) -> None:
         self.keys: list[list[int]] = []
         self.untidy = 0
+        self.changed: set[str] = set()
 
     def accept(self, wanted: Mapping[str, Sequence[Any]], _: float) -> dict[str, list[bool]]:
         sent = [events for batches in wanted.values() for events, _ in batches]
         self.keys.append([len(events.counts) for events in sent])
         return {name: [True] * len(batches) for name, batches in wanted.items()}
 
-    def close_due(self, _: float) -> None: ...
+    def close_due(self, _: float) -> int:
+        return 0
 
     def is_catching_up(self, *_: object) -> bool:
         return False
@@ -52,7 +53,14 @@ class Groups:
 def made(
     open_leader: Callable[[], Any], *, limits: Limits | None = None, reconnects: bool = False
 ) -> Writer:
-    return Writer(open_leader, Clock(), Metrics(), limits or Limits(), reconnects=reconnects)
+    return Writer(
+        open_leader,
+        Clock(),
+        Metrics(),
+        limits or Limits(),
+        on_change=lambda _: None,
+        reconnects=reconnects,
+    )
 
 
 def batch(keys: int) -> SentEvents:

@@ -25,6 +25,23 @@ def entries_of(log: AuditLog) -> list[SimpleNamespace]:
     return entries
 
 
+def totals_of(
+    reader: Reader, name: str = "doors", since: int | None = None, until: int | None = None
+) -> dict[int, list[int]]:
+    """By tick the total that was published with it, of the keys that were declared then."""
+    published = reader.stream(name)
+    if published is None:
+        return {}
+    rows = [row for piece in reader.totals(name, since=since, until=until) for row in piece.values]
+    end = published.first_tick + published.steps
+    first = (end if until is None else min(until, end)) - len(rows)
+    totals = {}
+    for tick, row in enumerate(rows, start=first):
+        later = (at for at, step in published.key_steps if published.first_tick + step > tick)
+        totals[tick] = row[: min(later, default=len(row))].tolist()
+    return totals
+
+
 class Backend(Protocol):
     folder: Path
     fence: FileFence

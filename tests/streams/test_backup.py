@@ -23,7 +23,7 @@ from fadecount.streams.backup import (
     protection_of,
     restore_backup,
 )
-from tests.streams.backends import Backend, PostgresBackend, SQLiteBackend, entries_of
+from tests.streams.backends import Backend, PostgresBackend, SQLiteBackend, entries_of, totals_of
 from tests.streams.test_copies import Writing, open_store, writing
 
 __all__ = ["writing"]
@@ -35,7 +35,7 @@ def describe(name: str) -> Description:
 
 
 def values(reader: Reader, name: str = "doors") -> list[list[int]]:
-    return [row for piece in reader.releases(name) for row in piece.values.tolist()]
+    return list(totals_of(reader, name).values())
 
 
 def filled(backend: Backend) -> None:

@@ -20,7 +20,7 @@ from fadecount.errors import (
 )
 from fadecount.streams import Batch, Closed, Description, ReadPosition, Store, Stream, Ticks
 from fadecount.streams.database import STREAM_TABLES
-from tests.streams.backends import Backend
+from tests.streams.backends import Backend, totals_of
 from tests.streams.scripted import NamedNoise, expected, names_in_use, value_of
 
 MECHANISMS = (
@@ -43,7 +43,7 @@ def stacked(closed: Iterable[Closed]) -> NDArray[np.int64]:
 
 def released(backend: Backend, name: str = "doors") -> NDArray[np.int64]:
     with backend.reader() as reader:
-        return np.concatenate([piece.values for piece in reader.releases(name)])
+        return np.array(list(totals_of(reader, name).values()))
 
 
 def create(
@@ -130,7 +130,7 @@ def test_keys_declared_later_have_the_law_of_the_others(
         stream.close_through(130)
     with backend.reader() as reader:
         assert reader.keys("doors") == ("a", "b", "c")
-        values = np.concatenate([piece.values for piece in reader.releases("doors", since=112)])
+        values = np.array(list(totals_of(reader, since=112).values()))
     kept = set(names_in_use(mechanism, 12))
     for step in range(13, 32):
         names = names_in_use(mechanism, step)
@@ -247,5 +247,5 @@ def test_two_objects_for_one_stream_cannot_release_a_tick_twice(backend: Backend
         one.close_through(102)
     want = expected(MECHANISMS[0], np.zeros((3, 2), dtype=np.int64))
     with backend.reader() as reader:
-        rows = [row[:2] for piece in reader.releases("doors") for row in piece.values.tolist()]
+        rows = [row[:2] for row in totals_of(reader).values()]
     assert rows == want.tolist()

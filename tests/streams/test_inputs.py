@@ -31,7 +31,7 @@ from fadecount.streams import (
 from fadecount.streams.figures import Closed
 from fadecount.streams.inputs import person_digest
 from fadecount.streams.stream import close_together
-from tests.streams.backends import Backend, BriefStore, SQLiteBackend
+from tests.streams.backends import Backend, BriefStore, SQLiteBackend, totals_of
 from tests.streams.scripted import NamedNoise, expected
 
 MECHANISM = fc.Gradual(epsilon=1.0)
@@ -207,7 +207,7 @@ def _counts(rows: list[tuple[int, int, int]], cap: int, most_keys: int = 1) -> N
             for _, key, person in (row for row in rows if row[0] == tick):
                 stream.add_rows(numbers(key), numbers(1), [str(person)])
             stream.close_through(tick)
-        found = np.concatenate([piece.values for piece in store.reader().releases("doors")])
+        found = np.array(list(totals_of(store.reader()).values()))
     return np.diff(found - expected(MECHANISM, np.zeros((4, 3), dtype=np.int64)), axis=0, prepend=0)
 
 

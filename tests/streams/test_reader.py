@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 import fadecount as fc
 from fadecount.errors import StoreError
 from fadecount.mechanisms.noise_law import half_widths, quantile_of
-from fadecount.streams import Description, FileFence, Reader, SQLiteStore, Ticks, Unit
-from fadecount.streams.releases import Monotone
-from tests.streams.backends import Backend, BriefStore, SQLiteBackend
+from fadecount.streams import Description, Reader, Ticks, Unit
+from tests.streams.backends import Backend, BriefStore, SQLiteBackend, totals_of
 from tests.streams.test_contract import MECHANISMS
 
 
@@ -28,13 +27,9 @@ def describe(mechanism: fc.Mechanism, sensitivity: int = 1) -> Description:
     )
 
 
-def read(
-    reader: Reader, since: int | None = None, until: int | None = None, view: Monotone | None = None
-) -> NDArray[np.int64]:
-    pieces = [
-        piece.values for piece in reader.releases("doors", since=since, until=until, view=view)
-    ]
-    return np.concatenate(pieces) if pieces else np.empty((0, 1), dtype=np.int64)
+def read(reader: Reader, since: int | None = None, until: int | None = None) -> NDArray[np.int64]:
+    rows = list(totals_of(reader, since=since, until=until).values())
+    return np.array(rows, dtype=np.int64).reshape(-1, 1)
 
 
 def test_any_range_of_ticks(backend: Backend) -> None:
@@ -81,7 +76,7 @@ def test_a_stream_that_has_not_begun_shows_nothing(tmp_path: Path) -> None:
     with backend.open() as store:
         assert store.create(describe(MECHANISMS[0])).open_tick is None
     with backend.reader() as reader:
-        assert list(reader.releases("doors")) == []
+        assert list(reader.totals("doors")) == []
         assert reader.loss("doors", 5) == 0.0
 
 
@@ -118,46 +113,3 @@ def test_losses_grow_with_sensitivity_and_age(tmp_path: Path) -> None:
             assert exact <= shown <= exact * (1 + 1e-15)
         assert reader.loss("doors", 27, at=60.0 * 1030) == pytest.approx(3.0, abs=1e-12)
         assert all(low <= high for low, high in pairwise(reader.curve("doors", list(range(40)))))
-
-
-def test_the_monotone_view_never_falls_and_is_the_same_in_pieces() -> None:
-    values = np.random.default_rng(3).integers(-20, 60, (50, 3)).astype(np.int64)
-    whole = Monotone().through(values)
-    assert np.all(np.diff(whole, axis=0) >= 0)
-    assert np.all(whole >= values)
-    assert whole.min() >= 0
-    view = Monotone()
-    pieces = [view.through(values[:7]), view.through(values[7:7]), view.through(values[7:])]
-    np.testing.assert_array_equal(np.concatenate(pieces), whole)
-    bounded = Monotone(largest_step=4).through(values)
-    steps = np.diff(bounded, axis=0)
-    assert np.all((steps >= 0) & (steps <= 4))
-
-
-def test_the_monotone_view_of_a_range_is_part_of_the_whole(tmp_path: Path) -> None:
-    with BriefStore() as store:
-        stream = store.create(describe(MECHANISMS[0]), start_tick=0)
-        for tick in range(0, 40, 5):
-            stream.close_through(tick)
-        stream.declare(["late"])
-        stream.close_through(60)
-        reader = Reader(store._database)
-        pieces = [piece.values[:, 0] for piece in reader.releases("doors", view=Monotone())]
-        later = [
-            piece.values[:, 0] for piece in reader.releases("doors", since=20, view=Monotone())
-        ]
-    np.testing.assert_array_equal(np.concatenate(later), np.concatenate(pieces)[20:])
-
-
-def test_an_interval_belongs_to_what_was_released_also_in_the_monotone_view(tmp_path: Path) -> None:
-    with SQLiteStore(tmp_path / "state" / "s.db", fence=FileFence(tmp_path / "fence")) as store:
-        description = Description(
-            name="noisy", mechanism=fc.Gradual(epsilon=0.01), ticks=Ticks(tick_seconds=60)
-        )
-        store.create(description, start_tick=1).close_through(50)
-        plain = list(store.reader().releases("noisy"))
-        seen = list(store.reader().releases("noisy", view=Monotone()))
-    for one, other in zip(plain, seen, strict=True):
-        assert (one.values == one.released).all()
-        assert (other.released == one.values).all()
-        assert (np.diff(other.values, axis=0) >= 0).all()

@@ -30,7 +30,7 @@ from fadecount.streams.database import Checkpoints
 from fadecount.streams.fence import Mark
 from fadecount.streams.inputs import Acceptance, accept_together
 from fadecount.streams.stream import close_together
-from tests.streams.backends import Backend
+from tests.streams.backends import Backend, totals_of
 
 EXACT = fc.Gradual(epsilon=2.0**14)
 NAMES = ("a", "b", "c")
@@ -63,10 +63,7 @@ def made(store: Store, mechanism: fc.Mechanism = EXACT) -> list[Stream]:
 
 def released(backend: Backend) -> dict[str, list[int]]:
     with backend.reader() as reader:
-        return {
-            name: [row[0] for piece in reader.releases(name) for row in piece.values.tolist()]
-            for name in NAMES
-        }
+        return {name: [row[0] for row in totals_of(reader, name).values()] for name in NAMES}
 
 
 def test_the_ticks_of_several_streams_are_closed_in_one_transaction(backend: Backend) -> None:

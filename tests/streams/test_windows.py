@@ -17,7 +17,7 @@ from fadecount.cli.main import main
 from fadecount.errors import ParameterError
 from fadecount.streams import Description, Reader, Store, Ticks, WindowCalendar
 from fadecount.streams.export import ReleaseWriter
-from tests.streams.backends import BriefStore
+from tests.streams.backends import BriefStore, totals_of
 
 HOUR = 3600
 BERLIN = "Europe/Berlin"
@@ -61,7 +61,7 @@ def filled(
 
 
 def totals(reader: Reader) -> np.ndarray:
-    return np.concatenate([piece.values for piece in reader.releases("s")])
+    return np.array(list(totals_of(reader, "s").values()))
 
 
 @pytest.mark.parametrize("per", ["1h", "3h", "1d", "1w", "1mo", "1y"])

@@ -31,7 +31,6 @@ from fadecount.mechanisms import (
     Blocks,
     ListedFigures,
     Mechanism,
-    publishes_running_totals,
     views_of,
 )
 from fadecount.mechanisms.noise_law import window_half_widths
@@ -199,7 +198,6 @@ def _option(option: Option, horizon: int, window: int) -> dict[str, Any]:
         "window_error": math.sqrt(sum(variances) / len(variances)),
         "window_margin": margin,
         "final_loss": shown_loss(option.curve[-1][1]),
-        "stream": publishes_running_totals(mechanism),
     }
 
 

@@ -4,8 +4,7 @@ A loss AGE=LOSS limits what all outputs so far reveal about an event of that
 age. Between two ages the later limit holds; past the last one the last does,
 up to the horizon. Ages are durations (1h, 30d, 1y; they need --tick) or plain
 numbers of steps. The options come best first; --save keeps one as a plan file
-that other commands accept with --plan. A stream publishes running totals: block
-counters are for fadecount.Counter, and --save takes one only with --option.
+that other commands accept with --plan.
 
 examples:
   fadecount plan --tick 1m --horizon 1y --loss 1h=0.5 --loss 30d=2 --loss 1y=4
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    option = "which option to draw and save (default: the best; of those for streams with --save)"
+    option = "which option to draw and save (default: the best)"
     person = "limit the loss of all N events of a person (in any TIME; N/tick: in one step)"
     add_options(
         parser.add_argument_group("wishes"),
@@ -84,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_picture(arguments.plot)
     with waiting("planning"):
         made = plan(**wishes)
-    chosen = _chosen(made, arguments.option, for_stream=arguments.save is not None)
+    chosen = _chosen(made, arguments.option)
     # Before the picture: a plan file that exists is refused, and then nothing is written.
     if arguments.save:
         save_plan(arguments.save, made, chosen, force=arguments.force)
@@ -94,9 +93,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(plan_json(made, chosen))
         return 0
     print(plan_table(made, chosen))
-    if arguments.save and arguments.option is None and chosen is not made.best:
-        number = made.options.index(chosen) + 1
-        print(f"saved is option {number}, the best that a stream can publish (any: --option N)")
     for what, path in (("plan saved as", arguments.save), ("picture in", arguments.plot)):
         if path:
             print(f"{what} {path}")
@@ -131,10 +127,9 @@ def _draw(path: str, made: Plan, chosen: Option) -> None:
     save_figure(figure, path)
 
 
-def _chosen(made: Plan, number: int | None, *, for_stream: bool) -> Option:
+def _chosen(made: Plan, number: int | None) -> Option:
     if number is None:
-        able = made.options if not for_stream else filter(_for_streams, made.options)
-        return next(iter(able), made.best)
+        return made.best
     if not 1 <= number <= len(made.options):
         bound, remedy = f"from 1 to {len(made.options)}", "it is the number in the first column"
         raise bad_parameter("--option", number, bound, remedy)
@@ -236,7 +231,7 @@ def _asked(request: Request) -> Iterator[str]:
 
 def _errors(made: Plan, chosen: Option) -> Iterator[str]:
     heads = "".join(f"{each:>9}" for each in ("mean", "start", "horizon", "worst"))
-    yield f"{'':3} {'error of the counts':25}{heads}{'x least':>8}{'stream':>7}"
+    yield f"{'':3} {'error of the counts':25}{heads}{'x least':>8}"
     for number, option in enumerate(made.options, start=1):
         errors = option.forecast
         mark = "*" if option is chosen else " "
@@ -245,13 +240,12 @@ def _errors(made: Plan, chosen: Option) -> Iterator[str]:
             f"{_figure(value):>9}"
             for value in (errors.mean, errors.start, errors.horizon, errors.worst)
         )
-        stream = "yes" if _for_streams(option) else "no"
-        yield f"{mark}{number:>2} {option.name[:25]:25}{figures}{distance:>8}{stream:>7}"
+        yield f"{mark}{number:>2} {option.name[:25]:25}{figures}{distance:>8}"
     beta = f"{100.0 * made.request.beta:g} %"
     yield from textwrap.wrap(
         f"mean: root of the mean squared error; start, horizon: exceeded with probability {beta};"
         f" worst: exceeded anywhere with probability {beta}; x least: above the lower bound for any"
-        " mechanism; stream: whether a stream can publish it now (fadecount.Counter runs all)",
+        " mechanism",
         WIDTH,
     )
 
@@ -287,12 +281,6 @@ def _figures(request: Request, chosen: Option) -> Iterator[str]:
             f"{short_loss(figure.loss):>14}"
         )
     yield ""
-
-
-def _for_streams(option: Option) -> bool:
-    from fadecount.mechanisms import publishes_running_totals
-
-    return publishes_running_totals(option.mechanism)
 
 
 def _limit(loss: float) -> str:

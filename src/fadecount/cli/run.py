@@ -181,6 +181,7 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
     try:
         with waiting("reading"):
             expected = under_way.ticks_expected
+            under_way.check_per(per)
         releasing = True
         with (
             FigureWriter(arguments.output, stream.description, kept=kept, **how) as writer,
@@ -196,7 +197,7 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
                 advance(end - closed.first_tick)
             if not live:
                 for table in published_tables(
-                    under_way.published, stream.keys, per=per, since=first
+                    under_way.published, stream.keys, per=per, news_since=first
                 ):
                     writer.write(table)
     finally:

@@ -51,7 +51,6 @@ def _help(setting: Setting) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from fadecount.service.http import allowed_hosts
     from fadecount.service.server import configure_logs, serve
     from fadecount.service.settings import (
         Limits,
@@ -72,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     settings = Settings(
         storage=storage,
-        hosts=allowed_hosts(chosen.host, chosen.port, chosen.allow_host),
+        hosts=frozenset(chosen.allow_host),
         public=chosen.public,
         limits=Limits(body_bytes=chosen.max_body, connections=chosen.max_connections),
     )

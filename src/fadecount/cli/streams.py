@@ -114,9 +114,9 @@ def _list(arguments: argparse.Namespace) -> None:
     with open_reader(arguments) as reader:
         statuses = [reader.status(name) for name in reader.names()]
         deleted = reader.deleted()
-    if arguments.json:
-        print(json_text([_summary(status) for status in statuses]))
-        return
+        if arguments.json:
+            print(json_text([_summary(reader, status) for status in statuses]))
+            return
     for status in statuses:
         end = _released_until(status)
         until = "nothing released yet" if end is None else f"released up to {end}"
@@ -137,7 +137,7 @@ def _show(arguments: argparse.Namespace) -> None:
         elif arguments.item is not None:
             shown = _item(reader, status, arguments.item)
         else:
-            shown = {**_summary(status), "keys": list(reader.keys(arguments.name))}
+            shown = {**_summary(reader, status), "keys": list(reader.keys(arguments.name))}
             shown["rollback_protection"] = _protection(arguments, reader)
     if arguments.json:
         print(json_text(shown))
@@ -146,12 +146,16 @@ def _show(arguments: argparse.Namespace) -> None:
     else:
         shown["released_until"] = _released_until(status)
         shown["mechanism"] = repr(status.description.mechanism)
-        shown["keys"] = ", ".join(shown["keys"])
+        for name in ("levels", "keys"):
+            shown[name] = ", ".join(shown[name])
         for label, value in shown.items():
             print(f"{_LABELS.get(label, label.replace('_', ' '))}: {value}")
 
 
-_LABELS = {"error_95": "a total is right, in 95 of 100 cases, to within"}
+_LABELS = {
+    "error_95": "the total is right, in 95 of 100 cases, to within",
+    "levels": "figures per",
+}
 
 
 def _released_until(status: Status) -> str | None:
@@ -159,21 +163,20 @@ def _released_until(status: Status) -> str | None:
     return None if tick is None else status.description.ticks.local(tick + 1)
 
 
-def _summary(status: Status) -> dict[str, Any]:
-    from fadecount.mechanisms.noise_law import half_widths
-
-    description, steps, tick = status.description, status.published_steps, status.published_tick
-    kept = status.retain_seconds
+def _summary(reader: Reader, status: Status) -> dict[str, Any]:
+    description, tick, kept = status.description, status.published_tick, status.retain_seconds
+    published = reader.stream(description.name)
     return {
         "name": description.name,
         "tick": format_duration(description.ticks.tick_seconds),
         "zone": description.ticks.zone,
         "mechanism": json.loads(description.mechanism.to_json()),
+        "levels": list(description.levels),
         "unit": description.unit.text,
         "sensitivity": description.sensitivity,
-        "ticks_released": steps,
+        "ticks_released": status.published_steps,
         "released_until": None if tick is None else description.ticks.shown(tick + 1),
-        "error_95": int(half_widths(description.mechanism, steps, 1)[0]) if steps else None,
+        "error_95": None if published is None else int(published.total().half_widths.max()),
         "other_histories": len(status.forks),
         "releases_kept_for": "ever" if kept is None else format_duration(kept),
     }
@@ -270,7 +273,7 @@ def _tables(reader: Reader, arguments: argparse.Namespace) -> Iterator[Table]:
     since, until = _span(arguments, ticks)
     as_of = arguments.as_of
     if as_of is not None:
-        as_of = ticks.first_from(parse_time(as_of, ticks.zone, name="--as-of").timestamp())
+        as_of = ticks.at(parse_time(as_of, ticks.zone, name="--as-of").timestamp())
     return published_tables(
         reader.stream(arguments.name),
         keys,

@@ -29,7 +29,16 @@ from numpy.typing import NDArray
 
 from fadecount.mechanisms import ANNOUNCED, Blocks, scale_of
 from fadecount.mechanisms.calendars import Calendar
-from fadecount.noise import Ahead, Chain, Named, NoiseSource, Ratchet, SystemNoise
+from fadecount.noise import (
+    Ahead,
+    Chain,
+    Lineage,
+    Named,
+    NoiseSource,
+    Ratchet,
+    SystemNoise,
+    require_lineage,
+)
 
 Rows = NDArray[np.int64]
 
@@ -94,6 +103,7 @@ class FigureMaker:
         self.touched: frozenset[int] = frozenset()
         """The levels whose open block could have got counts in the last call, or opened."""
         self._source = SystemNoise() if source is None else source
+        self._lineage = Lineage.current
         self._numbers = range(len(mechanism.levels))
         self._chains = [
             Chain(number, [scale_of(stage.epsilon, 0) for stage in level.stages])
@@ -130,6 +140,7 @@ class FigureMaker:
 
         The counts must be so small that no sum of them can wrap.
         """
+        require_lineage(self._lineage)
         made: list[Made] = []
         if len(counts):
             after = self.time + len(counts)
@@ -165,13 +176,8 @@ class FigureMaker:
             span = spans[number]
             if number == group[-1]:
                 opened = self._fresh(number, span.starts, len(span.starts))
-            if not len(span.starts) and not len(span.ends):  # nothing but children come and go
-                if number > group[0]:
-                    below = spans[number - 1].starts
-                    opened = [self._next_children(number, span.before, len(below))]
-                continue
             everything = opened
-            if span.before is not None:
+            if span.before is not None and len(span.ends):
                 waiting = span.before.noise or self._fresh(number, span.before.start, 1)
                 everything = [
                     np.concatenate([self._padded(old), new])
@@ -192,7 +198,7 @@ class FigureMaker:
         the noises of their children and of those of an older block that begin at ``below``, and of
         the children still to come of the block that stays open."""
         older = 0 if span.before is None else int(np.searchsorted(below, span.before.end))
-        rows, children = [self._next_children(number, span.before, older)], None
+        rows, children = [self._next_children(number, span.before, below[:older])], None
         differences = own.copy()
         whole = len(span.starts) - span.stays_open
         if whole:
@@ -215,22 +221,17 @@ class FigureMaker:
             made.append(Made(number, ANNOUNCED, span.starts, ends, span.starts + 1, differences))
         return np.concatenate(rows), children
 
-    def _next_children(self, number: int, block: OpenBlock | None, count: int) -> Rows:
-        """The noises of the next children of an open tied block; for a void one, and for keys that
-        it does not have, new ones."""
-        if block is None or not count:
+    def _next_children(self, number: int, block: OpenBlock | None, starts: Rows) -> Rows:
+        """The noises of the next children of an open tied block, which begin at ``starts``; for a
+        void one, and for keys that it does not have, new ones."""
+        if block is None or not len(starts):
             return self._rows([])
-        child = int(self.calendar.frontier(number - 1, self.time))
-        fresh = child if block.children is None or block.width < self.width else None
-        rows = self._rows([])
-        if fresh is not None:
-            (rows,) = self._fresh(number - 1, fresh, count)
-            rows = rows.copy()
+        if block.children is not None and block.width == self.width:
+            return self._rows([block.children.next() for _ in starts])
+        (fresh,) = self._fresh(number - 1, starts, len(starts))
+        rows = fresh.copy()
         if block.children is not None:
-            ahead = np.array([block.children.next() for _ in range(count)], dtype=np.int64)
-            if fresh is None:
-                return ahead.reshape(count, self.width)
-            rows[:, : block.width] = ahead.reshape(count, block.width)
+            rows[:, : block.width] = [block.children.next() for _ in starts]
         return rows
 
     def _children(self, number: int, start: int) -> Ahead:
@@ -309,7 +310,8 @@ class FigureMaker:
                 self.open[number].count = sums[reached - self.time] - sums[start - self.time]
                 touched.add(number)
             elif before is not None and not len(ends) and reached > self.time:
-                before.count += (carried + sums[reached - self.time])[: before.width]
+                own = slice(before.width)  # blocks in it may have more keys
+                before.count += carried[own] + sums[reached - self.time, own]
                 touched.add(number)
             reached = int(ends[-1]) if len(ends) else self.time
         self.touched = frozenset(touched)

@@ -19,12 +19,10 @@ from fadecount.mechanisms.memories import Memories
 from fadecount.mechanisms.noise_law import scale_of
 from fadecount.mechanisms.plan_file import (
     planned_person,
-    publishes_running_totals,
     read_mechanism,
     read_planned_person,
     require_planned_person,
     require_planned_tick,
-    require_running_totals,
 )
 from fadecount.mechanisms.refresh import Refresh
 from fadecount.mechanisms.schedule import CARRY, Schedule
@@ -58,13 +56,11 @@ __all__ = [
     "crossing_age",
     "minimum_error",
     "planned_person",
-    "publishes_running_totals",
     "read_mechanism",
     "read_planned_person",
     "refresh_with_error_of",
     "require_planned_person",
     "require_planned_tick",
-    "require_running_totals",
     "scale_of",
     "views_of",
     "which_loses_less",

@@ -65,6 +65,11 @@ class Mechanism(ABC):
     # What a mechanism must say
     # --------------------------------------------------------------------------------------------
     @property
+    def last_step(self) -> int | None:
+        """The last step that a counter can take; None if there is none."""
+        return self.schedule.horizon
+
+    @property
     @abstractmethod
     def schedule(self) -> Schedule:
         """When which noise is drawn."""

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from fadecount.durations import format_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms.base import Mechanism
-from fadecount.mechanisms.blocks import Blocks
 
 
 def read_mechanism(path: str, *, tick_seconds: float | None = None) -> Mechanism:
@@ -94,20 +93,6 @@ def require_planned_person(planned: PlannedPerson, per_tick: int | None, keys: i
         raise ParameterError(
             f"persons must be limited to {most} per tick{under}, as the plan assumes{assumed}; "
             f"give person=COLUMN, per_person={most}{option}, or plan for single events"
-        )
-
-
-def publishes_running_totals(mechanism: Mechanism) -> bool:
-    """Whether a stream can publish it: streams publish running totals, and no figures yet."""
-    return not isinstance(mechanism, Blocks)
-
-
-def require_running_totals(mechanism: Mechanism) -> None:
-    """Refuse a mechanism that a stream cannot publish."""
-    if not publishes_running_totals(mechanism):
-        raise ParameterError(
-            "mechanism of a stream must publish running totals only, got Blocks; choose another"
-            " option of the plan, such as gradual, or count with fadecount.Counter"
         )
 
 

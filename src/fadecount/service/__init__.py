@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fadecount.service.client import ServiceError
-    from fadecount.service.clock import FastClock
     from fadecount.service.server import configure_logs, serve
-    from fadecount.service.settings import Limits, Settings, Storage, open_store, open_tokens
+    from fadecount.service.settings import (
+        FastClock,
+        Limits,
+        Settings,
+        Storage,
+        open_store,
+        open_tokens,
+    )
     from fadecount.service.tokens import Role
 
 __all__ = [
@@ -28,7 +34,7 @@ __all__ = [
     "serve",
 ]
 _HOMES = {
-    "FastClock": "clock",
+    "FastClock": "settings",
     "Limits": "settings",
     "Role": "tokens",
     "ServiceError": "client",

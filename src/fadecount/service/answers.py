@@ -75,14 +75,10 @@ class ReleasedValue(Struct):
     high: int
 
 
-class ReleasedRow(Struct):
+class ReleasedRow(ReleasedValue):
     """A released count with the start of its tick."""
 
     start: str
-    key: str
-    value: int
-    low: int
-    high: int
 
 
 class ReleasePage(Struct):
@@ -99,17 +95,14 @@ class ReleasedTick(Struct):
     releases: list[ReleasedValue]
 
 
-class CountedWindow(Struct):
+class CountedWindow(ReleasedRow):
     """The count of a window from `start` to `end`: it may be negative. `partial`: not covered from
-    beginning to end."""
+    beginning to end. `status`: provisional, revised or final. `published`: when it became so."""
 
-    start: str
     end: str
     partial: bool
-    key: str
-    value: int
-    low: int
-    high: int
+    status: str
+    published: str
 
 
 class WindowPage(Struct):
@@ -134,6 +127,14 @@ class Statement(Struct):
     meaning: str
 
 
+class PrivacyLosses(Struct):
+    """The losses of a stream's unit that were asked for."""
+
+    stream: str
+    unit: str
+    losses: list[Statement]
+
+
 class PrivacyCurve(Struct):
     """How the losses of a stream's unit grow with age."""
 
@@ -143,14 +144,6 @@ class PrivacyCurve(Struct):
     typical_error: float
     statements: list[Statement]
     curve: list[Statement]
-
-
-class PrivacyLosses(Struct):
-    """The losses of a stream's unit that were asked for."""
-
-    stream: str
-    unit: str
-    losses: list[Statement]
 
 
 class ProblemAnswer(Struct):

@@ -19,7 +19,6 @@ from fadecount.durations import UNITS, format_duration
 from fadecount.mechanisms import Gaussian, Loss, Mechanism
 from fadecount.rounding import shown_chance, shown_loss
 from fadecount.service.answers import Statement
-from fadecount.service.reader_pool import PublicStream
 from fadecount.streams.forks import StreamLoss
 from fadecount.streams.unit import ONE_EVENT, Unit
 
@@ -103,13 +102,6 @@ class FadingCurve:
     def typical_error(self) -> float:
         """The root of the mean squared error of the noise over a year of ticks."""
         return math.sqrt(self.mechanism.mse(max(2, YEAR // self.tick_seconds)))
-
-
-def curve_of(stream: PublicStream, now: float) -> FadingCurve:
-    """The curve of a stream, over all of its histories, with the releases that are ahead of the
-    clock."""
-    due = stream.status.step_of(stream.ticks.at(now) - 1)
-    return FadingCurve(stream=stream.status.loss, tick_seconds=stream.ticks.tick_seconds, due=due)
 
 
 @lru_cache(maxsize=64)

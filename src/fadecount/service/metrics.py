@@ -11,8 +11,8 @@ is released, so the lag (in whole seconds) shows nothing more.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 
 from prometheus_client import (
     CollectorRegistry,
@@ -24,16 +24,41 @@ from prometheus_client import (
 )
 from prometheus_client.core import GaugeMetricFamily
 
-from fadecount.service.clock import Clock
 from fadecount.service.parsing import MOST_STREAMS
-from fadecount.service.problems import Problem
-from fadecount.service.reader_pool import ReaderPool
-from fadecount.service.stream_info import StreamInfo, stream_info
+from fadecount.service.stream_info import StreamInfo
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-ANSWER_SECONDS = 2.0
-"""Seconds that ``/metrics`` waits for the store; after that it shows no single streams."""
 
+
+def _seconds(moment: str | None) -> float | None:
+    return None if moment is None else datetime.fromisoformat(moment).timestamp()
+
+
+Value = Callable[[StreamInfo], float | None]
+_STREAM_GAUGES: tuple[tuple[str, str, Value], ...] = (
+    (
+        "last_release_timestamp_seconds",
+        "when the last released tick ended (Unix seconds)",
+        lambda each: _seconds(each.last_end),
+    ),
+    ("lag_seconds", "how late the next release is", lambda each: each.lag_seconds),
+    ("tick_seconds", "length of a tick", lambda each: each.tick_seconds),
+    (
+        "refused",
+        "1 if the stream cannot be written; the log says why",
+        lambda each: each.state == "refused",
+    ),
+    (
+        "ended",
+        "1 if the stream has had all the ticks of its mechanism",
+        lambda each: each.state == "ended",
+    ),
+    (
+        "clock_wrong",
+        "1 if the clock is too far ahead or behind",
+        lambda each: each.state.startswith("clock"),
+    ),
+)
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
@@ -63,77 +88,26 @@ class Metrics:
         token."""
         self._requests.labels(route, str(status)).inc()
 
-    def text(self, more: Sequence[Metric]) -> bytes:
-        """Everything, and ``more``, in the exposition format."""
-        return generate_latest(self._registry) + generate_latest(_Ready(more))
+    def text(self, streams: Sequence[StreamInfo] | None) -> bytes:
+        """Everything in the exposition format, with the gauges of single streams if the streams are
+        known."""
+        service = generate_latest(self._registry)
+        return service if streams is None else service + generate_latest(_Streams(streams))
 
 
-class _Ready(CollectorRegistry):
-    """Families that are ready to be written."""
+class _Streams(CollectorRegistry):
+    """The gauges of single streams, at one moment; of at most ``MOST_STREAMS``."""
 
-    def __init__(self, families: Sequence[Metric]) -> None:
+    def __init__(self, streams: Sequence[StreamInfo]) -> None:
         super().__init__(auto_describe=False)
-        self._families = families
+        self._streams, self._left_out = streams[:MOST_STREAMS], len(streams) > MOST_STREAMS
 
     def collect(self) -> Iterator[Metric]:
-        yield from self._families
-
-
-async def stream_gauges(
-    pool: ReaderPool, clock: Clock, state_of: Callable[[str], str]
-) -> list[GaugeMetricFamily]:
-    """The gauges of each stream, for at most ``MOST_STREAMS`` streams; none if the store does not
-    answer."""
-    try:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            statuses = await pool.ask(lambda reader: reader.statuses(limit=MOST_STREAMS + 1))
-    except (Problem, TimeoutError):
-        return []
-    now = clock.now()
-    streams = [
-        stream_info(each, state_of(each.description.name), now) for each in statuses[:MOST_STREAMS]
-    ]
-
-    def family(
-        name: str, about: str, value: Callable[[StreamInfo], float | None]
-    ) -> GaugeMetricFamily:
-        made = GaugeMetricFamily(f"fadecount_stream_{name}", about, labels=["stream"])
-        for each in streams:
-            if (number := value(each)) is not None:
-                made.add_metric([each.name], number)
-        return made
-
-    ends = {
-        each.description.name: each.description.ticks.start_seconds(each.published_tick + 1)
-        for each in statuses
-        if each.published_steps and each.published_tick is not None
-    }
-    return [
-        GaugeMetricFamily(
-            "fadecount_streams_left_out",
-            "1 if there are more streams than are shown one by one",
-            value=float(len(statuses) > MOST_STREAMS),
-        ),
-        family(
-            "last_release_timestamp_seconds",
-            "when the last released tick ended (Unix seconds)",
-            lambda each: ends.get(each.name),
-        ),
-        family("lag_seconds", "how late the next release is", lambda each: each.lag_seconds),
-        family("tick_seconds", "length of a tick", lambda each: each.tick_seconds),
-        family(
-            "refused",
-            "1 if the stream cannot be written; the log says why",
-            lambda each: each.state == "refused",
-        ),
-        family(
-            "ended",
-            "1 if the stream has had all the ticks of its mechanism",
-            lambda each: each.state == "ended",
-        ),
-        family(
-            "clock_wrong",
-            "1 if the clock is too far ahead or behind",
-            lambda each: each.state.startswith("clock"),
-        ),
-    ]
+        about = "1 if there are more streams than are shown one by one"
+        yield GaugeMetricFamily("fadecount_streams_left_out", about, value=float(self._left_out))
+        for name, about, value in _STREAM_GAUGES:
+            family = GaugeMetricFamily(f"fadecount_stream_{name}", about, labels=["stream"])
+            for each in self._streams:
+                if (number := value(each)) is not None:
+                    family.add_metric([each.name], number)
+            yield family

@@ -11,8 +11,11 @@ from typing import Any
 import msgspec
 
 from fadecount.service.answers import ProblemAnswer
-from fadecount.service.routes import OPERATIONS, TEXT, Operation
+from fadecount.service.parsing import RangeQuery, parameter_schemas
+from fadecount.service.routes import READING, WRITING, Route
+from fadecount.service.tokens import Role
 
+_TEXT = {"type": "string"}
 _REFERENCE = "#/components/schemas/{name}"
 _REFUSALS = {
     400: "something in the request is wrong; nothing was done",
@@ -35,14 +38,15 @@ _REFUSALS = {
 @cache
 def openapi_document() -> bytes:
     """The whole document."""
-    types = dict.fromkeys(each for operation in OPERATIONS for each in _types(operation))
+    routes = (*READING, *WRITING)
+    types = dict.fromkeys(each for route in routes for each in _types(route))
     _, components = msgspec.json.schema_components([*types, ProblemAnswer], ref_template=_REFERENCE)
     for component in components.values():
         # from docstrings, which Python keeps with their indentation before 3.13
         component["description"] = inspect.cleandoc(component["description"])
     paths: dict[str, Any] = {}
-    for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method.lower()] = _described(route)
     about = "Running counts with differential privacy that fades on a published schedule."
     token = {"type": "http", "scheme": "bearer", "description": "fc_<id>_<secret>"}
     document = {
@@ -54,47 +58,45 @@ def openapi_document() -> bytes:
     return (json.dumps(document, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _types(operation: Operation) -> list[type[Any]]:
-    """The types that an operation takes and answers."""
-    given = (operation.body, operation.lines, *operation.answers.values())
-    members = (each if isinstance(each, tuple) else (each,) for each in given)
-    return [each for group in members for each in group if isinstance(each, type)]
+def _types(route: Route) -> list[type[Any]]:
+    """The types that a route takes and answers."""
+    answers = route.answer if isinstance(route.answer, tuple) else (route.answer,)
+    return [each for each in (route.body, route.lines, *answers) if isinstance(each, type)]
 
 
-def _described(operation: Operation) -> dict[str, Any]:
+def _described(route: Route) -> dict[str, Any]:
+    queries = {} if route.query is None else parameter_schemas(route.query)
     parameters: list[dict[str, Any]] = [
-        {"name": part[1:-1], "in": "path", "required": True, "schema": TEXT}
-        for part in operation.path.split("/")
-        if part.startswith("{")
+        {"name": name, "in": "path", "required": True, "schema": _TEXT} for name in route.variables
     ]
-    for where, schemas in (("query", operation.query), ("header", operation.headers)):
+    for where, schemas in (("query", queries), ("header", route.headers)):
         parameters += [
-            {"name": name, "in": where, "schema": schema} for name, schema in schemas.items()
+            {"name": name, "in": where, "schema": each} for name, each in schemas.items()
         ]
     described: dict[str, Any] = {
-        "summary": operation.summary,
-        "operationId": operation.name,
+        "summary": inspect.cleandoc(route.handler.__doc__ or "").replace("\n", " ").rstrip("."),
+        "operationId": route.name,
         "security": [],
         "parameters": parameters,
-        "responses": {
-            str(status): _answer(each, csv=operation.csv)
-            for status, each in operation.answers.items()
-        },
+        "responses": {str(status): _answer(route) for status in route.statuses},
     }
-    if operation.role:
-        reading = operation.role == "reader"
-        role = operation.role if operation.role == "admin" else f"{operation.role}, or admin"
+    if route.role is Role.READER and not isinstance(route.answer, str):
+        unchanged = "unchanged since the answer whose entity tag was sent"
+        described["responses"]["304"] = {"description": unchanged}
+    if route.role:
+        reading = route.role is Role.READER
+        role = str(route.role) if route.role is Role.ADMIN else f"{route.role}, or admin"
         public = "; none if the service is public" if reading else ""
         described["description"] = f"Needs a token of the role {role}{public}."
         described["security"] = [{"token": []}, {}] if reading else [{"token": []}]
-    if operation.body is not None:
-        content: dict[str, Any] = {"application/json": {"schema": _reference(operation.body)}}
-        if operation.lines is not None:
-            lines = f"one {operation.lines.__name__} as JSON per line"
-            content["application/x-ndjson"] = {"schema": {**TEXT, "description": lines}}
+    if route.body is not None:
+        content: dict[str, Any] = {"application/json": {"schema": _reference(route.body)}}
+        if route.lines is not None:
+            lines = f"one {route.lines.__name__} as JSON per line"
+            content["application/x-ndjson"] = {"schema": {**_TEXT, "description": lines}}
         described["requestBody"] = {"required": True, "content": content}
-    for status in operation.refused:
-        problem = {"application/problem+json": {"schema": _reference(ProblemAnswer)}}
+    problem = {"application/problem+json": {"schema": _reference(ProblemAnswer)}}
+    for status in _refused(route):
         described["responses"][str(status)] = {
             "description": _REFUSALS[status],
             "content": problem,
@@ -102,19 +104,24 @@ def _described(operation: Operation) -> dict[str, Any]:
     return described
 
 
-def _answer(answer: type[Any] | tuple[type[Any], ...] | str | None, *, csv: bool) -> dict[str, Any]:
-    if answer is None:
-        return {"description": "unchanged since the answer whose entity tag was sent"}
-    if isinstance(answer, str):
-        schema = {"type": "object"} if answer == "application/json" else TEXT
-        return {"description": "as the summary says", "content": {answer: {"schema": schema}}}
-    members = answer if isinstance(answer, tuple) else (answer,)
+def _refused(route: Route) -> list[int]:
+    """Every status of a refusal."""
+    by_token = (401, 403) if route.role else ()
+    by_name = (404,) if route.variables else ()
+    by_body = (408, 413, 415) if route.body else ()
+    return sorted({400, 421, 503, *by_token, *by_name, *by_body, *route.refusals})
+
+
+def _answer(route: Route) -> dict[str, Any]:
+    if isinstance(route.answer, str):
+        schema = {"type": "object"} if route.answer == "application/json" else _TEXT
+        return {"description": "as the summary says", "content": {route.answer: {"schema": schema}}}
+    members = route.answer if isinstance(route.answer, tuple) else (route.answer,)
     references = [_reference(each) for each in members]
-    content = {
-        "application/json": {"schema": {"anyOf": references} if members[1:] else references[0]}
-    }
-    if csv:
-        content["text/csv"] = {"schema": TEXT}
+    either: dict[str, Any] = {"anyOf": references} if members[1:] else references[0]
+    content: dict[str, Any] = {"application/json": {"schema": either}}
+    if route.query is not None and issubclass(route.query, RangeQuery):
+        content["text/csv"] = {"schema": _TEXT}
     return {"description": inspect.cleandoc(members[0].__doc__ or ""), "content": content}
 
 

@@ -3,19 +3,20 @@ files."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 
-from prometheus_client import Metric
-from starlette.requests import Request
+from fadecount.service.http import Answer, Call, Tagged, plain_answer
+from fadecount.service.metrics import MEDIA_TYPE
+from fadecount.service.parsing import MOST_STREAMS
+from fadecount.service.problems import Problem, not_found, unavailable
+from fadecount.service.read_routes import ReadContext
+from fadecount.service.stream_info import StreamInfo
 
-from fadecount.service.http import Answer, Tagged, plain_answer
-from fadecount.service.metrics import MEDIA_TYPE, Metrics
-from fadecount.service.openapi import openapi_document
-from fadecount.service.problems import not_found, unavailable
-from fadecount.service.routes import Handler
-from fadecount.service.tokens import Access, Action
+ANSWER_SECONDS = 2.0
+"""Seconds that ``/metrics`` waits for the store; after that it shows no single streams."""
 
 _TYPES = {
     "html": "text/html; charset=utf-8",
@@ -34,52 +35,57 @@ def static_files() -> dict[str, Tagged]:
     can be requested."""
     folder = files("fadecount.service").joinpath("static")
     return {
-        file.name: Tagged.of(file.read_bytes(), _TYPES[ending])
+        file.name: Tagged(file.read_bytes(), _TYPES[ending])
         for file in folder.iterdir()
         if (ending := file.name.rpartition(".")[2]) in _TYPES
     }
 
 
-def operation_handlers(
-    access: Access,
-    metrics: Metrics,
-    gauges: Callable[[], Awaitable[Sequence[Metric]]],
-    trouble: Callable[[], str | None],
-) -> dict[str, Handler]:
-    """``gauges`` are those of single streams; ``trouble`` says why the service is not ready, or
-    None."""
-    static = static_files()
-    document = Tagged.of(openapi_document())
+def _file(context: ReadContext, call: Call, name: str) -> Answer:
+    if name not in context.files:
+        raise not_found()
+    return context.files[name].answer(call, public=True)
 
-    def file(request: Request, name: str) -> Answer:
-        if name not in static:
-            raise not_found()
-        return static[name].answer(request, public=True)
 
-    async def get_page(request: Request) -> Answer:
-        return file(request, "index.html")
+async def get_page(context: ReadContext, call: Call) -> Answer:
+    """The page."""
+    return _file(context, call, "index.html")
 
-    async def get_admin_page(request: Request) -> Answer:
-        return file(request, "admin.html")
 
-    async def get_file(request: Request) -> Answer:
-        return file(request, request.path_params["file"])
+async def get_admin_page(context: ReadContext, call: Call) -> Answer:
+    """The page for administrators."""
+    return _file(context, call, "admin.html")
 
-    async def get_openapi(request: Request) -> Answer:
-        return document.answer(request, public=True)
 
-    async def get_health(_: Request) -> Answer:
-        return plain_answer(b"ok\n", _TYPES["txt"])
+async def get_file(context: ReadContext, call: Call) -> Answer:
+    """A file of the pages."""
+    return _file(context, call, call.path_params["file"])
 
-    async def get_readiness(_: Request) -> Answer:
-        if reason := trouble():
-            raise unavailable(reason)
-        return plain_answer(b"ready\n", _TYPES["txt"])
 
-    async def get_metrics(request: Request) -> Answer:
-        access.allow(request.scope, Action.READ, None)
-        return plain_answer(metrics.text(await gauges()), MEDIA_TYPE)
+async def get_openapi(context: ReadContext, call: Call) -> Answer:
+    """This document."""
+    return _file(context, call, "openapi.json")
 
-    pages = (get_page, get_admin_page, get_file)
-    handlers = (*pages, get_openapi, get_health, get_readiness, get_metrics)
-    return {each.__name__: each for each in handlers}
+
+async def get_health(_context: ReadContext, _call: Call) -> Answer:
+    """Alive."""
+    return plain_answer(b"ok\n", _TYPES["txt"])
+
+
+async def get_readiness(context: ReadContext, _call: Call) -> Answer:
+    """Ready: streams can be read and written."""
+    if reason := context.trouble():
+        raise unavailable(reason)
+    return plain_answer(b"ready\n", _TYPES["txt"])
+
+
+async def get_metrics(context: ReadContext, _call: Call) -> Answer:
+    """Figures for Prometheus."""
+    streams: list[StreamInfo] | None = None
+    with suppress(Problem, TimeoutError):  # the figures of the service are there all the same
+        async with asyncio.timeout(ANSWER_SECONDS):
+            statuses = await context.pool.ask(
+                lambda reader: reader.statuses(limit=MOST_STREAMS + 1)
+            )
+        streams = [context.info(each) for each in statuses]
+    return plain_answer(context.metrics.text(streams), MEDIA_TYPE)

@@ -1,5 +1,5 @@
-"""Reading what a client sent: bodies as structs that parse, check and describe themselves, and
-query parameters.
+"""Reading what a client sent: bodies and queries as structs that parse, check and describe
+themselves.
 
 No refusal repeats a value. In addition to what the structs define, these are refused: nesting
 deeper than the parser allows, numbers out of range, text that is not Unicode, anything after the
@@ -13,19 +13,16 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
-from functools import partial
+from datetime import datetime
+from functools import lru_cache, partial
 from typing import Annotated, Any, Literal, TypeVar
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 import msgspec
 from msgspec import Meta, Struct
-from starlette.requests import Request
 
 from fadecount.durations import parse_duration
-from fadecount.errors import ParameterError
-from fadecount.service.problems import Problem, bad_request
-from fadecount.streams.ticks import Ticks
+from fadecount.service.problems import Problem, bad_request, refusing
 
 MOST_COUNT = 1_000_000
 """The largest count of one entry: it would take 10**12 of them to come near the end of 64 bits."""
@@ -41,6 +38,7 @@ ONLY_KEY = "all"
 """The key of a stream that was created without keys."""
 
 Body = TypeVar("Body", bound=Struct)
+Question = TypeVar("Question", bound="Query")
 Text = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Keys = Annotated[
     list[Text],
@@ -128,6 +126,74 @@ class NewRetention(Struct, forbid_unknown_fields=True):
     retain: Text | None
 
 
+class Query(Struct, forbid_unknown_fields=True, frozen=True):
+    """The parameters of a request. The description of each ends the sentence "it must be"."""
+
+
+Time = Annotated[datetime, Meta(tz=True)]
+_TIME = "a time with its zone, such as 2026-03-01T10:00:00Z: only ticks that begin"
+Length = Annotated[
+    str, Meta(max_length=40, description="a duration, such as 90s, 1h or 30d", examples=["1d"])
+]
+
+
+def _limit(most: int) -> Meta:
+    return Meta(ge=1, le=most, description=f"an integer from 1 to {most}")
+
+
+class StreamsQuery(Query, frozen=True):
+    """Which page of the list of streams."""
+
+    limit: Annotated[int, _limit(MOST_STREAMS)] = MOST_STREAMS
+    cursor: Annotated[
+        str,
+        Meta(max_length=LONGEST_NAME, pattern="^[^\0]*$", description="the `next` of a page"),
+    ] = ""
+
+
+class RangeQuery(Query, frozen=True, kw_only=True):
+    """Only this key; only ticks that begin in [since, until)."""
+
+    key: Annotated[str, Meta(description="a key of the stream")] | None = None
+    since: Annotated[Time, Meta(description=f"{_TIME} at this time or later")] | None = None
+    until: Annotated[Time, Meta(description=f"{_TIME} before this time")] | None = None
+
+
+class ReleasesQuery(RangeQuery, frozen=True, kw_only=True):
+    """Which page of the releases."""
+
+    limit: Annotated[int, _limit(MOST_ROWS)] = 1000
+    cursor: (
+        Annotated[
+            str,
+            Meta(pattern=r"^-?\d{1,18}\.\d{1,9}$", description="the `next` of a page"),
+        ]
+        | None
+    ) = None
+
+
+class WindowsQuery(RangeQuery, frozen=True, kw_only=True):
+    """Which windows."""
+
+    per: Annotated[
+        str,
+        Meta(
+            pattern="^[1-9][0-9]{0,5}(mo|[smhdwy])$",
+            description="the length of a window, such as 1h, 1d, 1w or 1mo",
+            examples=["1h", "1d", "1w", "1mo"],
+        ),
+    ]
+
+
+class PrivacyQuery(Query, frozen=True):
+    """Which losses: at an age, or of someone who came again and again; else the whole curve."""
+
+    age: Length | None = None
+    visits: Annotated[int, _limit(1000)] | None = None
+    every: Length | None = None
+    during: Length | None = None
+
+
 _SAFE = re.compile(
     r"(Expected |Object missing required field `\w+`|Number out of range|Integer value out of"
     r" range)[^'\"]*"
@@ -212,113 +278,42 @@ def _refuse_duplicates(body: bytes) -> None:
 
 
 LONGEST_QUERY = 2048
-PARAMETERS = "fadecount.parameters"
-"""Where the router puts the names of the parameters that a route takes."""
-
-_CURSOR = re.compile(r"(-?\d{1,18})\.(\d{1,9})")
 
 
-class Query:
-    """The parameters of one request."""
-
-    def __init__(self, raw: bytes, known: frozenset[str]) -> None:
-        """Parse a query that may have the ``known`` parameters, each once."""
-        if len(raw) > LONGEST_QUERY:
-            raise bad_request("bad_query", f"the query must be at most {LONGEST_QUERY} bytes")
-        try:
-            pairs = parse_qsl(
-                raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=16
-            )
-        except (ValueError, UnicodeError):
-            raise bad_request("bad_query", "the query must be URL-encoded UTF-8") from None
-        self._values = dict(pairs)
-        if len(self._values) != len(pairs) or not self._values.keys() <= known:
-            names = ", ".join(sorted(known)) or "none"
-            raise bad_request(
-                "bad_query", f"the query may have these parameters, each once: {names}"
-            )
-
-    @classmethod
-    def of(cls, request: Request) -> Query:
-        """The query of a request, with the parameters that its route takes."""
-        return cls(request.scope["query_string"], request.scope[PARAMETERS])
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._values
-
-    def page_after(self, cursor: str) -> str:
-        """The same query from a cursor on."""
-        return urlencode({**self._values, "cursor": cursor})
-
-    def text(self, name: str) -> str | None:
-        return self._values.get(name)
-
-    def integer(self, name: str, default: int, *, minimum: int, maximum: int) -> int:
-        text = self._values.get(name)
-        if text is None:
-            return default
-        if not (
-            text.isascii() and text.isdigit() and len(text) <= 9 and minimum <= int(text) <= maximum
-        ):
-            raise bad_request("bad_query", f"{name} must be an integer from {minimum} to {maximum}")
-        return int(text)
-
-    def moment(self, name: str) -> float | None:
-        """ISO 8601 with a zone, as Unix seconds."""
-        text = self._values.get(name)
-        if text is None:
-            return None
-        try:
-            return moment_of(text.replace(" ", "+"))  # an unescaped + arrives as a space
-        except (ValueError, OverflowError):
-            raise bad_request(
-                "bad_time", f"{name} must be a time with its zone, such as 2026-03-01T10:00:00Z"
-            ) from None
-
-    def age(self, name: str) -> int | None:
-        text = self._values.get(name)
-        if text is None:
-            return None
-        try:
-            return parse_duration(text) if len(text) <= 40 else parse_duration("")
-        except ParameterError:
-            raise bad_request(
-                "bad_age", f"{name} must be a duration, such as 90s, 1h or 30d"
-            ) from None
-
-    def cursor(self) -> tuple[int, int] | None:
-        """Where a page begins: a tick, and the position among its keys."""
-        text = self._values.get("cursor")
-        if text is None:
-            return None
-        parts = _CURSOR.fullmatch(text)
-        if not parts:
-            raise bad_cursor()
-        return int(parts[1]), int(parts[2])
-
-
-def bad_cursor() -> Problem:
-    return bad_request("bad_cursor", "cursor must be one that this service returned")
-
-
-def moment_of(text: str) -> float:
-    """A time in ISO 8601 with a zone, as Unix seconds; raises a ValueError or an OverflowError."""
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError
-    return moment.astimezone(UTC).timestamp()
-
-
-def tick_at(ticks: Ticks, seconds: float, name: str) -> int:
-    """The tick of a time. A time without a calendar date is refused, and the message does not
-    repeat it."""
+@lru_cache(maxsize=512)
+def parse_query(raw: bytes, kind: type[Question]) -> Question:
+    """A query as a struct, or a Problem with status 400 that repeats none of it."""
+    if len(raw) > LONGEST_QUERY:
+        raise bad_request("bad_query", f"the query must be at most {LONGEST_QUERY} bytes")
     try:
-        return ticks.at(seconds)
-    except (ParameterError, OverflowError, ValueError, OSError):
-        raise bad_request("bad_time", f"{name} must lie between the years 6 and 9987") from None
+        pairs = parse_qsl(
+            raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=16
+        )
+        values = dict(pairs)
+        if len(values) == len(pairs):
+            return msgspec.convert(values, kind, strict=False)
+        wrong = None
+    except msgspec.ValidationError as error:
+        named = re.search(r"`(?:\$\.)?(\w+)`$", str(error))
+        wrong = named[1] if named and named[1] in kind.__struct_fields__ else None
+    except (ValueError, UnicodeError):
+        raise bad_request("bad_query", "the query must be URL-encoded UTF-8") from None
+    if wrong is None:
+        known = ", ".join(kind.__struct_fields__) or "none"
+        raise bad_request("bad_query", f"the query may have these parameters, each once: {known}")
+    raise bad_request(
+        "bad_query", f"{wrong} must be {parameter_schemas(kind)[wrong]['description']}"
+    )
 
 
-def first_from(ticks: Ticks, seconds: float, name: str) -> int:
-    """The first tick that begins at or after a time."""
-    tick_at(ticks, seconds, name)
-    return ticks.first_from(seconds)
+def parameter_schemas(kind: type[Query]) -> dict[str, dict[str, Any]]:
+    """What each parameter of a query may be, as JSON schemas."""
+    _, components = msgspec.json.schema_components([kind])
+    properties: dict[str, dict[str, Any]] = components[kind.__name__]["properties"]
+    return {name: each.get("anyOf", [each])[0] for name, each in properties.items()}
+
+
+def length_of(text: str, name: str) -> int:
+    """A duration in seconds, or a Problem with status 400."""
+    with refusing("bad_query", f"{name} must be a duration, such as 90s, 1h or 30d"):
+        return parse_duration(text)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import json
 import logging
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from fadecount.errors import FadecountError
+from fadecount.errors import FadecountError, ParameterError
 
 MEDIA_TYPE = "application/problem+json"
 log = logging.getLogger("fadecount.service")
@@ -38,6 +40,15 @@ class Problem(FadecountError):  # noqa: N818 - the word that RFC 9457 has for it
 
 def bad_request(code: str, detail: str) -> Problem:
     return Problem(400, code, detail)
+
+
+@contextmanager
+def refusing(code: str, detail: str) -> Iterator[None]:
+    """Turn what a library call says of a wrong value, which it may repeat, into a refusal."""
+    try:
+        yield
+    except (ParameterError, TypeError, ValueError, OverflowError, OSError):
+        raise bad_request(code, detail) from None
 
 
 def unauthorized() -> Problem:

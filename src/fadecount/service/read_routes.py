@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
+from urllib.parse import parse_qsl, urlencode
 
-import msgspec
-from starlette.requests import Request
+import numpy as np
 
 from fadecount.durations import UNITS, parse_duration
-from fadecount.errors import ParameterError
 from fadecount.service.answers import (
     CountedWindow,
     PrivacyCurve,
@@ -24,42 +24,43 @@ from fadecount.service.answers import (
     ReleasedTick,
     ReleasedValue,
     ReleasePage,
-    Statement,
     StreamPage,
     WindowPage,
 )
-from fadecount.service.clock import Clock, utc_text
-from fadecount.service.fading_curve import FadingCurve, curve_of
-from fadecount.service.http import Answer, Tagged, wants_csv
+from fadecount.service.fading_curve import FadingCurve
+from fadecount.service.http import JSON, Answer, Call, Tagged, tagged_json, wants_csv
+from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import (
-    LONGEST_NAME,
     MOST_ROWS,
-    MOST_STREAMS,
-    Query,
-    bad_cursor,
-    first_from,
+    PrivacyQuery,
+    RangeQuery,
+    ReleasesQuery,
+    StreamsQuery,
+    WindowsQuery,
+    length_of,
 )
-from fadecount.service.problems import bad_request, not_found
-from fadecount.service.reader_pool import PublicStream, ReaderPool, Release, read_page
-from fadecount.service.routes import Handler
-from fadecount.service.stream_info import stream_info
-from fadecount.service.tokens import Access, Action
-from fadecount.streams.export import COLUMNS, WINDOW_COLUMNS, csv_text, table_rows, windows_table
+from fadecount.service.problems import bad_request, not_found, refusing
+from fadecount.service.reader_pool import PublicStream, ReaderPool
+from fadecount.service.settings import Clock
+from fadecount.service.stream_info import StreamInfo, stream_info
+from fadecount.service.tokens import Access
+from fadecount.streams.export import COLUMNS, Table, csv_text, figures_table, table_rows
+from fadecount.streams.published import Figures, no_figures
 from fadecount.streams.reader import Reader
-from fadecount.streams.windows import WindowCalendar, Windows
+from fadecount.streams.status import Status
+from fadecount.streams.ticks import iso_time
+from fadecount.streams.windows import WindowCalendar
 
 CSV = "text/csv; charset=utf-8"
 MOST_VISITS = 10_000
 MOST_CELLS = 1_000_000
 """Windows times keys that one request may read."""
 
-LONGEST_PER = 12
 LONGEST_WINDOW = 1000 * UNITS["y"]
 WHOLE_TICKS = "per must be made of whole ticks of the stream, such as 1h or 1d"
-Maker = Callable[[Reader], Tagged]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class ReadContext:
     """What reading routes work with."""
 
@@ -67,316 +68,284 @@ class ReadContext:
     access: Access
     clock: Clock
     public: bool
+    metrics: Metrics
+    files: Mapping[str, Tagged]
     state_of: Callable[[str], str]
     """What the process that writes says of a stream."""
+    trouble: Callable[[], str | None]
+    """Why the service is not ready; None if it is."""
+    live_readers: int = 0
 
-    async def stream(self, request: Request) -> PublicStream:
-        """The stream of a request, if the request may read it."""
-        name: str = request.path_params["name"]
-        self.access.allow(request.scope, Action.READ, name)
-        return await self.pool.stream(name, request)
+    async def stream(self, call: Call) -> PublicStream:
+        """The stream of a request."""
+        return await self.pool.stream(call.stream_name, call)
 
-    async def kept(
-        self,
-        request: Request,
-        stream: PublicStream,
-        kind: str,
-        prepare: Callable[[], Maker],
-        *,
-        lasting: bool = False,
-    ) -> Answer:
-        """The answer to a request, kept until the next tick, or for longer if it is ``lasting``.
+    def info(self, status: Status, keys: tuple[str, ...] = ()) -> StreamInfo:
+        """What is public about a stream now."""
+        return stream_info(status, self.state_of(status.description.name), self.clock.now(), keys)
 
-        ``prepare`` checks the query; a query that has an answer in memory was checked before.
-        """
-        question = (kind, request.scope["query_string"])
-        tagged = await self.pool.read(stream, question, prepare, request, lasting=lasting)
-        return tagged.answer(request, public=self.public)
+    def answer(self, call: Call, tagged: Tagged) -> Answer:
+        """The answer to a request, or status 304."""
+        return tagged.answer(call, public=self.public)
 
 
-def read_handlers(context: ReadContext) -> Mapping[str, Handler]:
-    """The handlers of the routes that read, by the names of the routes."""
-    handlers = (list_streams, get_stream, get_releases, get_latest, get_windows, get_privacy)
-    return {each.__name__: partial(each, context) for each in handlers}
+async def list_streams(context: ReadContext, call: Call) -> Answer:
+    """The streams that the token may see, in pages."""
+    query: StreamsQuery = call.query
+    only = call.grant.stream if call.grant else None
+
+    def read(reader: Reader) -> list[Status]:
+        if only is None:
+            return reader.statuses(after=query.cursor, limit=query.limit + 1)
+        return [reader.status(only)] if reader.has(only) else []
+
+    statuses = await context.pool.ask(read, call)
+    streams = [context.info(each) for each in statuses[: query.limit]]
+    following = streams[-1].name if len(statuses) > query.limit else None
+    return context.answer(call, tagged_json(StreamPage(streams, next=following)))
 
 
-async def list_streams(context: ReadContext, request: Request) -> Answer:
-    """A page of the streams that the request may see."""
-    only = context.access.visible(request.scope)
-    query = Query.of(request)
-    limit = query.integer("limit", MOST_STREAMS, minimum=1, maximum=MOST_STREAMS)
-    after = query.text("cursor") or ""
-    if len(after) > LONGEST_NAME or "\0" in after:
-        raise bad_cursor()
-    if only is None:
-        statuses = await context.pool.ask(
-            lambda reader: reader.statuses(after=after, limit=limit + 1), request
-        )
-    else:
-        statuses = await context.pool.ask(
-            lambda reader: [reader.status(only)] if reader.has(only) else [], request
-        )
-    now = context.clock.now()
-    streams = [
-        stream_info(each, context.state_of(each.description.name), now) for each in statuses[:limit]
-    ]
-    page = StreamPage(streams, next=streams[-1].name if len(statuses) > limit else None)
-    return Tagged.of(msgspec.json.encode(page)).answer(request, public=context.public)
+async def get_stream(context: ReadContext, call: Call) -> Answer:
+    """What is public about a stream."""
+    stream = await context.stream(call)
+    return context.answer(call, tagged_json(context.info(stream.status, stream.keys)))
 
 
-async def get_stream(context: ReadContext, request: Request) -> Answer:
-    """Everything that is public about a stream."""
-    stream = await context.stream(request)
-    Query.of(request)
-    state, now = context.state_of(stream.name), context.clock.now()
-    body = msgspec.json.encode(stream_info(stream.status, state, now, stream.keys))
-    return Tagged.of(body).answer(request, public=context.public)
+async def get_releases(context: ReadContext, call: Call) -> Answer:
+    """Released counts, oldest first, in pages; JSON or CSV."""
+    return await _table(context, call, _page)
 
 
-async def get_releases(context: ReadContext, request: Request) -> Answer:
-    """A page of released counts."""
-    stream, as_csv = await context.stream(request), wants_csv(request)
-
-    def prepare() -> Maker:
-        return _page_maker(stream, Query.of(request), as_csv=as_csv)
-
-    return await context.kept(request, stream, f"releases {as_csv}", prepare)
+async def get_windows(context: ReadContext, call: Call) -> Answer:
+    """Counts of hours, days, weeks or months, with exact intervals; JSON or CSV. They cost no
+    privacy."""
+    return await _table(context, call, _windows)
 
 
-async def get_latest(context: ReadContext, request: Request) -> Answer:
-    """The last published tick."""
-    stream = await context.stream(request)
-    if not stream.has_releases:
+async def _table(
+    context: ReadContext, call: Call, make: Callable[[PublicStream, Call, bool, Reader], Tagged]
+) -> Answer:
+    stream, as_csv = await context.stream(call), wants_csv(call)
+    question = (make.__name__, as_csv, call.scope["query_string"])
+    made = partial(make, stream, call, as_csv)
+    return context.answer(call, await context.pool.read(stream, question, made, call))
+
+
+async def get_latest(context: ReadContext, call: Call) -> Answer:
+    """The last tick with all its keys."""
+    stream = await context.stream(call)
+    if not stream.released:
         raise not_found("no tick of this stream has ended yet; ask again when one has")
 
-    def prepare() -> Maker:
-        Query.of(request)
-        last = stream.last_tick or 0
-        return lambda reader: Tagged.of(msgspec.json.encode(released_tick(reader, stream, last)))
+    def make(reader: Reader) -> Tagged:
+        return tagged_json(read_tick(reader, stream, stream.released[-1]))
 
-    return await context.kept(request, stream, "latest", prepare)
+    return context.answer(call, await context.pool.read(stream, "latest", make, call))
 
 
-async def get_windows(context: ReadContext, request: Request) -> Answer:
-    """Counts of hours, days, weeks and months: differences of published releases, with exact
-    intervals. They cost no privacy."""
-    stream, as_csv = await context.stream(request), wants_csv(request)
-
-    def prepare() -> Maker:
-        return _windows_maker(stream, Query.of(request), as_csv=as_csv)
-
-    return await context.kept(request, stream, f"windows {as_csv}", prepare)
-
-
-async def get_privacy(context: ReadContext, request: Request) -> Answer:
-    """The fading curve of a stream, or single losses."""
-    stream = await context.stream(request)
-    query, curve = Query.of(request), curve_of(stream, context.clock.now())
-    kind = f"curve {curve.stream.histories} {curve.ahead}"  # closing other ticks does not change it
-    keep = partial(context.kept, request, stream, kind, lasting=True)
-    if "visits" in query or "every" in query or "during" in query:
-        return await keep(lambda: _person_maker(stream, query, curve))
-    if (age := query.age("age")) is not None:
-        losses = _losses(stream, [curve.statement(age)])
-        return losses.answer(request, public=context.public)
-    return await keep(lambda: _curve_maker(stream, curve))
+async def get_privacy(context: ReadContext, call: Call) -> Answer:
+    """The fading curve. Or single losses: with `age`, at an age; with `visits`, `every` and
+    `during`, of someone who came again and again."""
+    stream = await context.stream(call)
+    status, ticks = stream.status, stream.ticks
+    due = status.step_of(ticks.at(context.clock.now()) - 1)
+    curve = FadingCurve(stream=status.loss, tick_seconds=ticks.tick_seconds, due=due)
+    # closing other ticks does not change it
+    question = ("curve", curve.stream.histories, curve.ahead, call.query)
+    make = partial(_privacy, stream, call.query, curve)
+    tagged = await context.pool.read(stream, question, make, call, lasting=True)
+    return context.answer(call, tagged)
 
 
-def released_tick(reader: Reader, stream: PublicStream, tick: int) -> ReleasedTick:
-    """One published tick with all its keys: the body of ``latest``, and of a live event."""
-    rows = read_page(
-        reader, stream.name, tick, tick + 1, skip=0, limit=len(stream.keys) + 1, position=None
+def _privacy(stream: PublicStream, query: PrivacyQuery, curve: FadingCurve, _: Reader) -> Tagged:
+    unit = stream.status.description.unit
+    if query.visits or query.every or query.during:
+        visits = query.visits or 1
+        every, during = (
+            length_of(query.every or "1d", "every"),
+            length_of(query.during or "1mo", "during"),
+        )
+        if visits * -(-during // every) > MOST_VISITS:
+            detail = f"visits in during must be at most {MOST_VISITS:,}; ask for a shorter time"
+            raise bad_request("bad_query", detail)
+        losses = [curve.person(visits, every, during, unit)]
+        return tagged_json(PrivacyLosses(stream.name, unit.text, losses))
+    if query.age is not None:
+        losses = [curve.statement(length_of(query.age, "age"))]
+        return tagged_json(PrivacyLosses(stream.name, unit.text, losses))
+    whole = PrivacyCurve(
+        stream=stream.name,
+        unit=unit.text,
+        tick_seconds=curve.tick_seconds,
+        typical_error=round(curve.typical_error(), 1),
+        statements=curve.statements(),
+        curve=curve.curve(),
     )
+    return tagged_json(whole)
+
+
+def read_tick(reader: Reader, stream: PublicStream, tick: int) -> ReleasedTick:
+    """One published tick with all its keys: the body of ``latest``, and of a live event."""
+    published = stream.published(reader)
     values = [
-        ReleasedValue(key=stream.keys[row.position], value=row.value, low=row.low, high=row.high)
-        for row in rows
+        ReleasedValue(key, value, value - around, value + around)
+        for piece in (published.running(since=tick, until=tick + 1) if published else ())
+        for key, value, around, known in zip(
+            stream.keys,
+            *(each[0].tolist() for each in (piece.values, piece.half_widths, piece.known)),
+            strict=True,
+        )
+        if known
     ]
     return ReleasedTick(start=stream.ticks.shown(tick), releases=values)
 
 
-def _losses(stream: PublicStream, losses: list[Statement]) -> Tagged:
-    unit = stream.status.description.unit.text
-    return Tagged.of(msgspec.json.encode(PrivacyLosses(stream.name, unit, losses)))
+def read_page(
+    reader: Reader,
+    stream: PublicStream,
+    ticks: range,
+    *,
+    skip: int,
+    limit: int,
+    position: int | None,
+) -> tuple[Table, list[int], str | None]:
+    """At most ``limit`` totals as published with these ticks, without the first ``skip`` keys of
+    the first one; the tick of each; and where the next page begins."""
+    published = stream.published(reader)
+    if not ticks or published is None:
+        return figures_table(no_figures(0), ()), [], None
+    columns = range(len(stream.keys)) if position is None else range(position, position + 1)
+    end = min(ticks.stop, ticks[0] + limit // len(columns) + 2)
+    pieces = published.running(since=ticks[0], until=end)
+    whole = Figures.joined(list(pieces)).columns(columns)
+    places = np.flatnonzero(whole.known.ravel())
+    places = places[(places >= len(columns)) | (places + columns.start >= skip)]
+    numbers, keys = np.divmod(places, len(columns))
+    following = None
+    if len(places) > limit:
+        following = f"{ticks[0] + int(numbers[limit])}.{columns.start + int(keys[limit])}"
+    elif end < ticks.stop:
+        following = f"{end}.0"
+    table = figures_table(whole, [stream.keys[each] for each in columns])
+    cut = slice(len(whole.known.nonzero()[0]) - len(places), None)
+    table = {name: column[cut][:limit] for name, column in table.items()}
+    return table, (ticks[0] + numbers[:limit]).tolist(), following
 
 
-def _curve_maker(stream: PublicStream, curve: FadingCurve) -> Maker:
-    def make(_: Reader) -> Tagged:
-        answer = PrivacyCurve(
-            stream=stream.name,
-            unit=stream.status.description.unit.text,
-            tick_seconds=curve.tick_seconds,
-            typical_error=round(curve.typical_error(), 1),
-            statements=curve.statements(),
-            curve=curve.curve(),
-        )
-        return Tagged.of(msgspec.json.encode(answer))
-
-    return make
-
-
-def _person_maker(stream: PublicStream, query: Query, curve: FadingCurve) -> Maker:
-    visits = query.integer("visits", 1, minimum=1, maximum=1000)
-    every, during = query.age("every") or UNITS["d"], query.age("during") or UNITS["mo"]
-    if visits * -(-during // every) > MOST_VISITS:
-        detail = f"visits in during must be at most {MOST_VISITS:,}; ask for a shorter time"
-        raise bad_request("bad_query", detail)
-    unit = stream.status.description.unit
-    return lambda _: _losses(stream, [curve.person(visits, every, during, unit)])
-
-
-def _position(stream: PublicStream, query: Query) -> int | None:
+def _position(stream: PublicStream, query: RangeQuery) -> int | None:
     """The position of the key that is asked for; None for all of them."""
-    key = query.text("key")
-    if key is not None and key not in stream.positions:
+    if query.key is not None and query.key not in stream.positions:
         raise not_found()
-    return None if key is None else stream.positions[key]
+    return None if query.key is None else stream.positions[query.key]
 
 
-def _range(stream: PublicStream, query: Query) -> tuple[int, int]:
-    """The ticks that begin in [since, until) and are there, first and last; none if the first is
-    after the last."""
-    since, until = query.moment("since"), query.moment("until")
-    if not stream.has_releases or stream.first_tick is None or stream.last_tick is None:
-        return 1, 0
-    first, last = stream.first_tick, stream.last_tick
-    if until is not None:
-        last = min(last, first_from(stream.ticks, until, "until") - 1)
-    if since is not None:
-        first = max(first, first_from(stream.ticks, since, "since"))
-    return first, last
+def _first_from(stream: PublicStream, moment: datetime, name: str) -> int:
+    """The first tick that begins at or after a time."""
+    with refusing("bad_query", f"{name} must lie between the years 6 and 9987"):
+        return stream.ticks.first_from(moment.timestamp())
 
 
-def _page_maker(stream: PublicStream, query: Query, *, as_csv: bool) -> Maker:
-    limit = query.integer("limit", 1000, minimum=1, maximum=MOST_ROWS)
-    position, cursor = _position(stream, query), query.cursor()
-    first, last = _range(stream, query)
-    skip = 0
-    since = query.moment("since")
-    if stream.has_releases and since is not None:
-        stream.require_kept(first_from(stream.ticks, since, "since"))
-    if stream.has_releases and cursor is not None:
-        stream.require_kept(cursor[0])
-        if cursor[0] >= first:
-            first, skip = cursor
-    closed = "until" in query and first <= last and last < (stream.last_tick or 0)
-
-    def make(reader: Reader) -> Tagged:
-        rows: list[Release] = []
-        if first <= last:
-            rows = read_page(
-                reader, stream.name, first, last + 1, skip=skip, limit=limit + 1, position=position
-            )
-        more, rows = len(rows) > limit, rows[:limit]
-        following = f"{rows[-1].tick}.{rows[-1].position + 1}" if more else None
-        body = _csv(stream, rows) if as_csv else _json(stream, rows, following)
-        return Tagged.of(
-            body,
-            CSV if as_csv else "application/json",
-            closed=closed or more,
-            next_page=None if following is None else query.page_after(following),
-        )
-
-    return make
+def _range(stream: PublicStream, query: RangeQuery) -> range:
+    """The ticks that begin in [since, until) and are there."""
+    ticks = stream.released
+    first, end = ticks.start, ticks.stop
+    if query.since is not None:
+        first = max(first, _first_from(stream, query.since, "since"))
+    if query.until is not None:
+        end = min(end, _first_from(stream, query.until, "until"))
+    return range(first, end) if ticks else ticks
 
 
-def _csv(stream: PublicStream, rows: list[Release]) -> bytes:
-    """A table with the times of exported files."""
-    starts = {tick: stream.ticks.local(tick) for tick in {row.tick for row in rows}}
-    lines = (
-        (stream.name, starts[row.tick], stream.keys[row.position], row.value, row.low, row.high)
-        for row in rows
+def _page(stream: PublicStream, call: Call, as_csv: bool, reader: Reader) -> Tagged:
+    query: ReleasesQuery = call.query
+    ticks, skip, position = _range(stream, query), 0, _position(stream, query)
+    if query.since is not None:
+        stream.require_kept(_first_from(stream, query.since, "since"))
+    if query.cursor is not None:
+        tick, _, column = query.cursor.partition(".")
+        stream.require_kept(int(tick))
+        if int(tick) >= ticks.start:
+            ticks, skip = range(int(tick), ticks.stop), int(column)
+    table, numbers, following = read_page(
+        reader, stream, ticks, skip=skip, limit=query.limit, position=position
     )
-    return csv_text([COLUMNS, *lines]).encode()
+    closed = query.until is not None and ticks.stop < stream.released.stop and bool(ticks)
+    next_page = None
+    if following:
+        before = dict(parse_qsl(call.scope["query_string"].decode()))
+        next_page = urlencode({**before, "cursor": following})
+    if as_csv:
+        lines = table_rows(stream.name, table, stream.ticks.zone)
+        body = csv_text([COLUMNS, *lines]).encode()
+    else:
+        starts = {tick: stream.ticks.shown(tick) for tick in set(numbers)}
+        columns = (table[name].tolist() for name in ("key", "value", "low", "high"))
+        rows = [
+            ReleasedRow(key, value, low, high, starts[tick])
+            for tick, key, value, low, high in zip(numbers, *columns, strict=True)
+        ]
+        body = tagged_json(ReleasePage(releases=rows, next=following)).body
+    return Tagged(
+        body,
+        CSV if as_csv else JSON,
+        closed=closed or following is not None,
+        next_page=next_page,
+    )
 
 
-def _json(stream: PublicStream, rows: list[Release], following: str | None) -> bytes:
-    starts = {tick: stream.ticks.shown(tick) for tick in {row.tick for row in rows}}
-    shown = [
-        ReleasedRow(
-            start=starts[row.tick],
-            key=stream.keys[row.position],
-            value=row.value,
-            low=row.low,
-            high=row.high,
-        )
-        for row in rows
-    ]
-    return msgspec.json.encode(ReleasePage(releases=shown, next=following))
-
-
-def _windows_maker(stream: PublicStream, query: Query, *, as_csv: bool) -> Maker:
-    calendar, position = _calendar(stream, query.text("per")), _position(stream, query)
-    nonnegative = query.text("nonnegative") or "false"
-    if nonnegative not in ("true", "false"):
-        raise bad_request("bad_query", "nonnegative must be true or false")
-    first, last = _range(stream, query)
-    if stream.has_releases and "until" in query:
-        stream.require_kept(last)
-    count, keys = 0, len(stream.keys)
-    if first <= last:
-        seconds = (last - first + 1) * stream.ticks.tick_seconds
-        count = seconds // parse_duration(calendar.per) + 2
-    if count * keys > MOST_CELLS or count * (keys if position is None else 1) > MOST_ROWS:
+def _windows(stream: PublicStream, call: Call, as_csv: bool, reader: Reader) -> Tagged:
+    query: WindowsQuery = call.query
+    length, ticks = _window_seconds(stream, query.per), _range(stream, query)
+    if query.until is not None:
+        stream.require_kept(ticks.stop - 1)
+    position = _position(stream, query)
+    positions = range(len(stream.keys)) if position is None else (position,)
+    count = len(ticks) * stream.ticks.tick_seconds // length + 2 if ticks else 0
+    if count * len(stream.keys) > MOST_CELLS or count * len(positions) > MOST_ROWS:
         raise bad_request(
             "bad_query",
             f"there must be at most {MOST_ROWS:,} windows of all keys together; give key, or since",
         )
-    positions = range(keys) if position is None else (position,)
-
-    def make(reader: Reader) -> Tagged:
-        windows = None
-        if count:
-            try:
-                windows = reader.windows(
-                    stream.name,
-                    per=calendar.per,
-                    since=first,
-                    until=last + 1,
-                    nonnegative=nonnegative == "true",
-                )
-            except ParameterError:
-                raise bad_request("bad_query", WHOLE_TICKS) from None
-        if as_csv:
-            lines = () if windows is None else windows_table(windows, stream.keys, positions)
-            rows = table_rows(stream.name, lines, stream.ticks.zone) if lines else ()
-            return Tagged.of(csv_text([WINDOW_COLUMNS, *rows]).encode(), CSV)
-        shown = [] if windows is None else _counted(stream, windows, positions)
-        page = WindowPage(per=calendar.per, zone=stream.ticks.zone, windows=shown)
-        return Tagged.of(msgspec.json.encode(page))
-
-    return make
+    windows, published = None, stream.published(reader)
+    if ticks and published is not None:
+        with refusing("bad_query", WHOLE_TICKS):
+            windows = published.figures(query.per, since=ticks.start, until=ticks.stop)
+    if as_csv:
+        lines = () if windows is None else figures_table(windows, stream.keys, positions)
+        rows = table_rows(stream.name, lines, stream.ticks.zone) if lines else ()
+        return Tagged(csv_text([COLUMNS, *rows]).encode(), CSV)
+    shown = [] if windows is None else _counted(stream, windows, positions)
+    return tagged_json(WindowPage(per=query.per, zone=stream.ticks.zone, windows=shown))
 
 
-def _calendar(stream: PublicStream, per: str | None) -> WindowCalendar:
-    try:
-        if per is None or len(per) > LONGEST_PER:
-            raise ParameterError("per")
-        calendar = WindowCalendar(per=per, zone=stream.ticks.zone)
-    except ParameterError:
-        detail = "per must be the length of a window, such as 1h, 1d, 1w or 1mo"
-        raise bad_request("bad_query", detail) from None
-    if parse_duration(per) < stream.ticks.tick_seconds:
+def _window_seconds(stream: PublicStream, per: str) -> int:
+    with refusing("bad_query", "per must be the length of a window, such as 1h, 1d, 1w or 1mo"):
+        WindowCalendar(per=per, zone=stream.ticks.zone)
+    seconds = parse_duration(per)
+    if seconds < stream.ticks.tick_seconds:
         raise bad_request("bad_query", WHOLE_TICKS)
-    if parse_duration(per) > LONGEST_WINDOW:  # it would end after the last year of the calendar
+    if seconds > LONGEST_WINDOW:  # it would end after the last year of the calendar
         raise bad_request("bad_query", "per must be at most 1,000 years")
-    return calendar
+    return seconds
 
 
 def _counted(
-    stream: PublicStream, windows: Windows, positions: range | tuple[int, ...]
+    stream: PublicStream, windows: Figures, positions: range | tuple[int, ...]
 ) -> list[CountedWindow]:
     """One row for each window and key that existed then."""
-    low, high = windows.low, windows.high
+    low, high, statuses = windows.low, windows.high, windows.shown_status
     spans = zip(windows.starts.tolist(), windows.ends.tolist(), strict=True)
     return [
         CountedWindow(
-            start=utc_text(start),
-            end=utc_text(end),
-            partial=bool(windows.partial[at]),
             key=stream.keys[position],
             value=int(windows.values[at, position]),
             low=int(low[at, position]),
             high=int(high[at, position]),
+            start=iso_time(start),
+            end=iso_time(end),
+            partial=bool(windows.partial[at]),
+            status=statuses[at],
+            published=iso_time(int(windows.published[at])),
         )
         for at, (start, end) in enumerate(spans)
         for position in positions

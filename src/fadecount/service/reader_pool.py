@@ -10,19 +10,20 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 from starlette.requests import Request
 
 from fadecount.errors import RemovedError, StoreError
 from fadecount.service.http import ClientGone
 from fadecount.service.parsing import LONGEST_QUERY
 from fadecount.service.problems import not_found, removed, unavailable
+from fadecount.streams.published import Published
 from fadecount.streams.reader import Reader
 from fadecount.streams.status import Status
 from fadecount.streams.ticks import Ticks
@@ -51,16 +52,20 @@ class PublicStream:
     status: Status
     keys: tuple[str, ...]
     positions: dict[str, int] = field(repr=False)
+    key_steps: Sequence[tuple[int, int]] = ((0, 0),)
     version: int = 0
+
+    def __len__(self) -> int:
+        """What this takes in memory, about, in bytes."""
+        return KEY_BYTES * len(self.keys)
+
+    def published(self, reader: Reader) -> Published | None:
+        """What the stream has published, as of this status; None if that is nothing yet."""
+        return reader.published_of(self.status, self.keys, self.key_steps)
 
     @property
     def name(self) -> str:
         return self.status.description.name
-
-    @property
-    def size(self) -> int:
-        """What this takes in memory, about."""
-        return MOST_AROUND + KEY_BYTES * len(self.keys)
 
     @property
     def ticks(self) -> Ticks:
@@ -69,13 +74,7 @@ class PublicStream:
     @property
     def first_tick(self) -> int | None:
         """The first tick that readers can see: the stream may have removed older ones."""
-        return self.status.kept_from
-
-    def require_kept(self, tick: int) -> None:
-        """Refuse to begin with a tick whose release was removed."""
-        kept = self.status.kept_tick
-        if kept is not None and tick < kept:
-            raise removed()
+        return self.status.shown_from
 
     @property
     def last_tick(self) -> int | None:
@@ -83,23 +82,16 @@ class PublicStream:
         return self.status.published_tick
 
     @property
-    def has_releases(self) -> bool:
-        return (
-            self.first_tick is not None
-            and self.last_tick is not None
-            and self.last_tick >= self.first_tick
-        )
+    def released(self) -> range:
+        """The ticks that readers can see."""
+        first, last = self.first_tick, self.last_tick
+        return range(0) if first is None or last is None else range(first, last + 1)
 
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """One published value: 95 % of the time the true count lies from ``low`` to ``high``."""
-
-    tick: int
-    position: int
-    value: int
-    low: int
-    high: int
+    def require_kept(self, tick: int) -> None:
+        """Refuse to begin with a tick whose release was removed."""
+        kept = self.first_tick
+        if self.released and self.status.kept and kept is not None and tick < kept:
+            raise removed()
 
 
 class Kept(Generic[Answer]):
@@ -111,6 +103,12 @@ class Kept(Generic[Answer]):
         self.version, self.work = version, work
         self.future = asyncio.wrap_future(work)
         self.readers, self.size = 0, 0
+
+    @property
+    def answer(self) -> Answer | None:
+        """The answer; None if there is none yet, or it failed."""
+        done = self.future.done() and not self.future.cancelled()
+        return self.future.result() if done and self.future.exception() is None else None
 
 
 class ReaderPool:
@@ -126,23 +124,20 @@ class ReaderPool:
         self._connect = connect
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="fadecount reader")
         self._local = threading.local()
-        self._open: list[Reader] = []
-        self._guard = threading.Lock()
+        self._open: set[Reader] = set()
         self._waiting = 0
         self._versions: dict[str, int] = {}
         self._kept: OrderedDict[tuple[str, Hashable], Kept[Any]] = OrderedDict()
         self._bytes = 0
+        self._changes: dict[str, asyncio.Event] = {}
+        self.is_ending = False
 
     async def stream(self, name: str, request: Request | None = None) -> PublicStream:
         """What is public about a stream; a Problem with status 404 if there is none."""
         version, before = self._versions.get(name, 0), self._kept.get((name, STREAM))
-        known = before.future.result() if before is not None and _succeeded(before) else None
-        stream = await self._once(
-            (name, STREAM),
-            version,
-            lambda: lambda reader: read_stream(reader, name, version, known),
-            request,
-        )
+        known: PublicStream | None = None if before is None else before.answer
+        make = partial(read_stream, name, version, known)
+        stream = await self._once((name, STREAM), version, make, request)
         if stream is None:
             raise not_found()
         return stream
@@ -151,29 +146,29 @@ class ReaderPool:
         self,
         stream: PublicStream,
         question: Hashable,
-        prepare: Callable[[], Callable[[Reader], Answer]],
+        make: Callable[[Reader], Answer],
         request: Request | None = None,
         *,
         lasting: bool = False,
     ) -> Answer:
         """The answer to a question about a stream, from memory if it was asked before.
 
-        ``prepare`` checks the question and returns what reads the answer. An answer that does not
+        ``make`` checks the question and makes the answer, which has a length. One that does not
         depend on ticks may be ``lasting``: it stays in memory when the stream changes.
         """
         name = (stream.name, (stream.status.uid, question) if lasting else question)
-        return await self._once(name, LASTING if lasting else stream.version, prepare, request)
+        return await self._once(name, LASTING if lasting else stream.version, make, request)
 
     async def _once(
         self,
         name: tuple[str, Hashable],
         version: int,
-        prepare: Callable[[], Callable[[Reader], Answer]],
+        make: Callable[[Reader], Answer],
         request: Request | None,
     ) -> Answer:
         kept: Kept[Answer] | None = self._kept.get(name)
         if kept is None or kept.version != version:
-            kept = Kept(version, self._submit(prepare()))
+            kept = Kept(version, self._submit(make))
             self._drop(name)
             self._kept[name] = kept
             kept.future.add_done_callback(lambda _: self._finished(name, kept))
@@ -191,13 +186,13 @@ class ReaderPool:
 
     def _finished(self, name: tuple[str, Hashable], kept: Kept[Any]) -> None:
         """Keep an answer, and drop those that were not asked for longest; drop a failure."""
-        answer = kept.future.result() if _succeeded(kept) else None
+        answer = kept.answer
         if self._kept.get(name) is not kept:
             return
         if answer is None:
             del self._kept[name]
             return
-        kept.size = answer.size if isinstance(answer, PublicStream) else MOST_AROUND + len(answer)
+        kept.size = MOST_AROUND + len(answer)
         self._bytes += kept.size
         while self._bytes > CACHE_BYTES and len(self._kept) > 1:
             self._drop(next(iter(self._kept)))
@@ -206,33 +201,39 @@ class ReaderPool:
         kept = self._kept.pop(name, None)
         self._bytes -= kept.size if kept is not None else 0
 
-    def forget(self, name: str) -> None:
-        """A stream has changed: what was read of it is not valid any more."""
-        self._versions[name] = self._versions.get(name, 0) + 1
+    def changed(self, names: Iterable[str]) -> None:
+        """Streams have published a tick, or have changed otherwise: read them again, and wake those
+        who wait for it."""
+        for name in names:
+            self._versions[name] = self._versions.get(name, 0) + 1
+            self._wake(name)
 
-    def advance(self, name: str, tick: int) -> None:
-        """A stream has published its ticks up to ``tick``: readers need not wait until its status
-        is read again."""
-        kept, version = self._kept.get((name, STREAM)), self._versions.get(name, 0)
-        self.forget(name)
-        if kept is not None and kept.version == version and _succeeded(kept):
-            stream: PublicStream = kept.future.result()
-            if stream.first_tick is not None:
-                status = replace(stream.status, published_tick=max(tick, stream.last_tick or tick))
-                kept.version = version + 1
-                kept.future = asyncio.get_running_loop().create_future()
-                kept.future.set_result(replace(stream, status=status, version=version + 1))
+    def next_change(self, name: str) -> asyncio.Event:
+        """Set when the stream next changes, when tokens have changed, or when the service ends."""
+        return self._changes.setdefault(name, asyncio.Event())
 
-    def known(self) -> dict[str, tuple[int | None, int]]:
-        """The last published tick and the number of keys of every stream that is in memory and
-        valid."""
-        return {
-            name: (kept.future.result().last_tick, len(kept.future.result().keys))
-            for (name, question), kept in self._kept.items()
-            if question == STREAM
-            and _succeeded(kept)
-            and kept.version == self._versions.get(name, 0)
-        }
+    def wake_all(self) -> None:
+        """Wake every live reader, so that it checks again whether it may still read."""
+        for name in list(self._changes):
+            self._wake(name)
+
+    def _wake(self, name: str) -> None:
+        if changed := self._changes.pop(name, None):
+            changed.set()
+
+    async def find_changes(self) -> None:
+        """Notice ticks and keys of other processes, for the streams that somebody has asked for
+        here."""
+        known: dict[str, tuple[int | None, int] | None] = dict.fromkeys(self._changes)
+        for (name, question), kept in self._kept.items():
+            if question == STREAM and kept.version == self._versions.get(name, 0):
+                stream: PublicStream | None = kept.answer
+                seen = None if stream is None else (stream.last_tick, len(stream.keys))
+                known[name] = seen
+        if known:
+            published = await self.ask(lambda reader: reader.published())
+            current = {name: (tick, keys) for name, tick, keys in published}
+            self.changed(each for each in known if current.get(each) != known[each])
 
     async def ask(
         self, question: Callable[[Reader], Answer], request: Request | None = None
@@ -256,41 +257,34 @@ class ReaderPool:
     def _ended(self) -> None:
         self._waiting -= 1
 
+    def end_live(self) -> None:
+        """End every live connection."""
+        self.is_ending = True
+        self.wake_all()
+
     def close(self) -> None:
         self._threads.shutdown(wait=True, cancel_futures=True)
-        with self._guard:
-            for reader in self._open:
-                reader.close()
-            self._open.clear()
+        while self._open:
+            self._open.pop().close()
 
     def _try(self, question: Callable[[Reader], Answer]) -> Answer:
         """Ask once; if the connection has failed, ask once more on a new one. After that the client
         may try again."""
         for _ in range(2):
+            reader: Reader | None = getattr(self._local, "reader", None)
             try:
-                return question(self._reader())
+                if reader is None:
+                    reader = self._local.reader = self._connect()
+                    self._open.add(reader)
+                return question(reader)
             except RemovedError:
                 raise removed() from None
             except StoreError:
-                self._drop_connection()
+                self._local.reader = None
+                if reader is not None:
+                    self._open.discard(reader)
+                    reader.close()
         raise unavailable()
-
-    def _reader(self) -> Reader:
-        reader: Reader | None = getattr(self._local, "reader", None)
-        if reader is None:
-            reader = self._local.reader = self._connect()
-            with self._guard:
-                self._open.append(reader)
-        return reader
-
-    def _drop_connection(self) -> None:
-        reader: Reader | None = getattr(self._local, "reader", None)
-        if reader is not None:
-            self._local.reader = None
-            reader.close()
-            with self._guard:
-                if reader in self._open:
-                    self._open.remove(reader)
 
 
 async def unless_gone(future: asyncio.Future[Answer], request: Request | None) -> Answer:
@@ -316,13 +310,8 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-def _succeeded(kept: Kept[Any]) -> bool:
-    future = kept.future
-    return future.done() and not future.cancelled() and future.exception() is None
-
-
 def read_stream(
-    reader: Reader, name: str, version: int = 0, before: PublicStream | None = None
+    name: str, version: int, before: PublicStream | None, reader: Reader
 ) -> PublicStream | None:
     """What is public about a stream, or None if there is none. Keys that were read ``before`` are
     not read again."""
@@ -331,35 +320,8 @@ def read_stream(
     status = reader.status(name)
     if before is not None and (before.status.uid, len(before.keys)) == (status.uid, status.width):
         return replace(before, status=status, version=version)
-    keys = reader.keys(name)
+    keys, steps = reader.declared(status)
     positions = {key: at for at, key in enumerate(keys)}
-    return PublicStream(status=status, keys=keys, positions=positions, version=version)
-
-
-def read_page(
-    reader: Reader,
-    name: str,
-    since: int,
-    until: int,
-    *,
-    skip: int,
-    limit: int,
-    position: int | None,
-) -> list[Release]:
-    """At most ``limit`` releases of ticks from ``since`` to before ``until``, without the first
-    ``skip`` keys of ``since``."""
-    page: list[Release] = []
-    for piece in reader.releases(name, since=since, until=until):
-        values, width = piece.values, piece.values.shape[1]
-        columns = range(width) if position is None else range(position, min(position + 1, width))
-        chosen = np.ascontiguousarray(values[:, columns.start : columns.stop]).tolist()
-        rows = zip(chosen, piece.half_widths.tolist(), strict=True)
-        for tick, (row, half_width) in enumerate(rows, piece.first_tick):
-            for column, value in zip(columns, row, strict=True):
-                if tick > since or column >= skip:
-                    page.append(
-                        Release(tick, column, value, value - half_width, value + half_width)
-                    )
-                    if len(page) == limit:
-                        return page
-    return page
+    return PublicStream(
+        status=status, keys=keys, positions=positions, key_steps=steps, version=version
+    )

@@ -1,310 +1,160 @@
-"""Every route as data: what it takes, what it answers, who may use it. The router and the
-description of the interface (OpenAPI) are made from this table."""
+"""Every route as data: what it takes, what it answers, who may use it; and the application that
+finds the route of a request, checks it, and answers.
+
+The description of the interface (OpenAPI) is made from the same table. What a route is for is the
+first paragraph of its handler's docstring.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
-from starlette.requests import Request
-from starlette.types import Scope
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive, Scope, Send
 
-from fadecount.service import answers, parsing
-from fadecount.service.parsing import LONGEST_ID, MOST_ROWS, MOST_STREAMS, PARAMETERS
-from fadecount.service.problems import not_found, wrong_method
+from fadecount.noise.entropy import unpredictable
+from fadecount.service import answers, live, operations, parsing
+from fadecount.service import read_routes as read
+from fadecount.service import write_routes as write
+from fadecount.service.http import (
+    PIECE_BYTES,
+    SECURITY_HEADERS,
+    WRITE,
+    Answer,
+    Call,
+    ClientGone,
+    problem_answer,
+)
+from fadecount.service.parsing import LONGEST_ID, Query, parse_query
+from fadecount.service.problems import (
+    Problem,
+    bad_request,
+    internal,
+    not_found,
+    unavailable,
+    wrong_host,
+    wrong_method,
+)
 from fadecount.service.stream_info import StreamInfo
+from fadecount.service.tokens import Access, Role
 
-TEXT = {"type": "string"}
-_TIME = {"type": "string", "format": "date-time", "examples": ["2026-03-01T10:00:00Z"]}
-_SINCE = _TIME | {"description": "only ticks that begin at this time or later"}
-_UNTIL = _TIME | {"description": "only ticks that begin before this time"}
-Handler = Callable[[Request], Awaitable[Any]]
+_ONCE = frozenset(
+    {b"host", b"authorization", b"content-type", b"content-encoding", b"idempotency-key"}
+)
+"""Headers that may occur only once: programs disagree on which of two they use."""
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
-    """One method of one path: what it takes, what it answers, who may use it.
+class Route:
+    """One method of one path: its handler, what it answers (types, or the media type of a text),
+    who may use it, what it takes.
 
-    ``refusals`` are statuses beside those that follow from the rest (:attr:`refused`).
+    A token must be for the stream that the path names, and for all streams where it names none,
+    unless the route is for ``some_stream``: then the handler decides. ``refusals`` are statuses
+    beside those that follow from the rest. A ``query`` of None is not looked at.
     """
 
-    name: str
     method: str
     path: str
+    handler: Callable[[Any, Call], Awaitable[Any]]
+    answer: type[Any] | tuple[type[Any], ...] | str
+    role: Role | None = Role.READER
     _: KW_ONLY
-    summary: str
-    answers: Mapping[int, type[Any] | tuple[type[Any], ...] | str | None]
-    refusals: tuple[int, ...] = ()
+    query: type[Query] | None = Query
     body: type[Struct] | None = None
     lines: type[Struct] | None = None
-    query: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     headers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    csv: bool = False
-    role: str | None = "reader"
+    statuses: tuple[int, ...] = (200,)
+    refusals: tuple[int, ...] = ()
+    some_stream: bool = False
 
     @property
-    def refused(self) -> list[int]:
-        """Every status of a refusal."""
-        by_token = (401, 403) if self.role else ()
-        by_name = (404,) if "{" in self.path else ()
-        by_body = (408, 413, 415) if self.body else ()
-        return sorted({400, 421, 503, *by_token, *by_name, *by_body, *self.refusals})
+    def name(self) -> str:
+        """The name of the operation."""
+        return str(getattr(self.handler, "__name__", ""))
+
+    @property
+    def variables(self) -> list[str]:
+        """The parts of the path that take any text."""
+        return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
 
-_LIMIT = {"type": "integer", "minimum": 1, "maximum": MOST_ROWS, "default": 1000}
-_CURSOR = {"type": "string", "description": "the `next` of the page before"}
-OPERATIONS: tuple[Operation, ...] = (
-    Operation(
-        "list_streams",
-        "GET",
-        "/v1/streams",
-        summary="The streams that the token may see, in pages",
-        answers={200: answers.StreamPage, 304: None},
-        query={
-            "limit": {**_LIMIT, "maximum": MOST_STREAMS, "default": MOST_STREAMS},
-            "cursor": _CURSOR,
-        },
-    ),
-    Operation(
-        "create_stream",
-        "POST",
-        "/v1/streams",
-        summary="Create a stream; it begins with the present tick. Repeating it changes nothing",
-        answers={200: answers.Created, 201: answers.Created},
-        refusals=(409,),
-        body=parsing.NewStream,
-        role="admin",
-    ),
-    Operation(
-        "get_stream",
-        "GET",
-        "/v1/streams/{name}",
-        summary="What is public about a stream",
-        answers={200: StreamInfo, 304: None},
-    ),
-    Operation(
-        "delete_stream",
-        "DELETE",
-        "/v1/streams/{name}",
-        summary=(
-            "Delete a stream with all its releases. What observers have seen, they keep, so its"
-            " name stays taken"
-        ),
-        answers={200: answers.Changed},
-        role="admin",
-    ),
-    Operation(
-        "set_retention",
-        "PUT",
-        "/v1/streams/{name}/retention",
-        summary=(
-            "Keep releases for a time; older ones are removed, which cannot be undone. No loss"
-            " changes"
-        ),
-        answers={200: answers.Changed},
-        body=parsing.NewRetention,
-        role="admin",
-    ),
-    Operation(
-        "declare_keys",
-        "POST",
-        "/v1/streams/{name}/keys",
-        summary="Declare more keys; known ones stay as they are",
-        answers={200: answers.Changed},
-        refusals=(409,),
-        body=parsing.NewKeys,
-        role="admin",
-    ),
-    Operation(
-        "post_events",
-        "POST",
-        "/v1/streams/{name}/events",
-        summary="Count events; answered when they are durable",
-        answers={202: answers.Accepted},
-        refusals=(409,),
-        body=parsing.Events,
-        lines=parsing.Event,
-        headers={
-            "Idempotency-Key": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": LONGEST_ID,
-                "pattern": "^[ -~]*$",
-                "description": "makes a repeated request of the same token count once",
-            }
-        },
-        role="writer",
-    ),
-    Operation(
-        "get_releases",
-        "GET",
-        "/v1/streams/{name}/releases",
-        summary="Released counts, oldest first, in pages; JSON or CSV",
-        answers={200: answers.ReleasePage, 304: None},
-        refusals=(410,),
-        query={"key": TEXT, "since": _SINCE, "until": _UNTIL, "limit": _LIMIT, "cursor": _CURSOR},
-        csv=True,
-    ),
-    Operation(
-        "get_latest",
-        "GET",
-        "/v1/streams/{name}/releases/latest",
-        summary="The last tick with all its keys",
-        answers={200: answers.ReleasedTick, 304: None},
-    ),
-    Operation(
-        "get_windows",
-        "GET",
-        "/v1/streams/{name}/windows",
-        summary=(
-            "Counts of hours, days, weeks or months, with exact intervals; JSON or CSV. They cost"
-            " no privacy"
-        ),
-        answers={200: answers.WindowPage, 304: None},
-        refusals=(410,),
-        query={
-            "per": {
-                "type": "string",
-                "pattern": "^[1-9][0-9]{0,5}(mo|[smhdwy])$",
-                "examples": ["1h", "1d", "1w", "1mo"],
-            },
-            "key": TEXT,
-            "since": _SINCE,
-            "until": _UNTIL,
-            "nonnegative": {
-                "type": "string",
-                "enum": ["true", "false"],
-                "description": "a view without negative counts whose windows add up",
-            },
-        },
-        csv=True,
-    ),
-    Operation(
-        "follow_live",
-        "GET",
-        "/v1/streams/{name}/live",
-        summary="Server-sent events, one per tick; resumes after Last-Event-ID",
-        answers={200: "text/event-stream"},
-        headers={
-            "Last-Event-ID": {
-                "type": "string",
-                "description": "the start of the last tick that was seen",
-            }
-        },
-    ),
-    Operation(
-        "get_privacy",
-        "GET",
-        "/v1/streams/{name}/privacy",
-        summary=(
-            "The fading curve. Or single losses: with `age`, at an age; with `visits`, `every` and"
-            " `during`, of someone who came again and again"
-        ),
-        answers={200: (answers.PrivacyCurve, answers.PrivacyLosses), 304: None},
-        query={
-            "age": {"type": "string", "examples": ["90s", "1h", "30d"]},
-            "visits": {"type": "integer", "minimum": 1, "maximum": 1000},
-            "every": {"type": "string", "examples": ["1d", "1w"]},
-            "during": {"type": "string", "examples": ["30d", "1y"]},
-        },
-    ),
-    Operation(
-        "list_tokens",
-        "GET",
-        "/v1/tokens",
-        summary="Every token, without its secret. For admins of all streams",
-        answers={200: answers.TokenList},
-        role="admin",
-    ),
-    Operation(
-        "create_token",
-        "POST",
-        "/v1/tokens",
-        summary=(
-            "Make a token. It is in this answer and never shown again. For admins of all streams"
-        ),
-        answers={201: answers.NewTokenAnswer},
-        body=parsing.NewToken,
-        role="admin",
-    ),
-    Operation(
-        "revoke_token",
-        "DELETE",
-        "/v1/tokens/{id}",
-        summary="Revoke a token, at once. For admins of all streams",
-        answers={200: answers.RevokedToken},
-        refusals=(409,),
-        role="admin",
-    ),
-    Operation(
-        "get_metrics",
-        "GET",
-        "/metrics",
-        summary="Figures for Prometheus",
-        answers={200: "text/plain"},
-    ),
-    Operation(
-        "get_health",
-        "GET",
-        "/healthz",
-        summary="Alive",
-        answers={200: "text/plain"},
-        role=None,
-    ),
-    Operation(
-        "get_readiness",
-        "GET",
-        "/readyz",
-        summary="Ready: streams can be read and written",
-        answers={200: "text/plain"},
-        role=None,
-    ),
-    Operation(
-        "get_openapi",
-        "GET",
-        "/v1/openapi.json",
-        summary="This document",
-        answers={200: "application/json"},
-        role=None,
-    ),
+WRITER, ADMIN = Role.WRITER, Role.ADMIN
+STREAM, TEXT, HTML, JSON = "/v1/streams/{name}", "text/plain", "text/html", "application/json"
+CURVE = (answers.PrivacyCurve, answers.PrivacyLosses)
+LAST_EVENT_ID = {"type": "string", "description": "the start of the last tick that was seen"}
+IDEMPOTENCY_KEY = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": LONGEST_ID,
+    "pattern": "^[ -~]*$",
+    "description": "makes a repeated request of the same token count once",
+}
+# fmt: off
+READING = (
+    Route("GET", "/v1/streams", read.list_streams, answers.StreamPage, some_stream=True,
+          query=parsing.StreamsQuery),
+    Route("GET", STREAM, read.get_stream, StreamInfo),
+    Route("GET", f"{STREAM}/releases", read.get_releases, answers.ReleasePage,
+          query=parsing.ReleasesQuery, refusals=(410,)),
+    Route("GET", f"{STREAM}/releases/latest", read.get_latest, answers.ReleasedTick),
+    Route("GET", f"{STREAM}/windows", read.get_windows, answers.WindowPage,
+          query=parsing.WindowsQuery, refusals=(410,)),
+    Route("GET", f"{STREAM}/live", live.follow_live, live.MEDIA_TYPE,
+          headers={"Last-Event-ID": LAST_EVENT_ID}),
+    Route("GET", f"{STREAM}/privacy", read.get_privacy, CURVE, query=parsing.PrivacyQuery),
+    Route("GET", "/metrics", operations.get_metrics, TEXT, query=None),
+    Route("GET", "/healthz", operations.get_health, TEXT, None, query=None),
+    Route("GET", "/readyz", operations.get_readiness, TEXT, None, query=None),
+    Route("GET", "/v1/openapi.json", operations.get_openapi, JSON, None, query=None),
 )
-"""Every route but those of the pages."""
-
+WRITING = (
+    Route("POST", "/v1/streams", write.create_stream, answers.Created, ADMIN, some_stream=True,
+          body=parsing.NewStream, statuses=(200, 201), refusals=(409,)),
+    Route("DELETE", STREAM, write.delete_stream, answers.Changed, ADMIN),
+    Route("PUT", f"{STREAM}/retention", write.set_retention, answers.Changed, ADMIN,
+          body=parsing.NewRetention),
+    Route("POST", f"{STREAM}/keys", write.declare_keys, answers.Changed, ADMIN,
+          body=parsing.NewKeys, refusals=(409,)),
+    Route("POST", f"{STREAM}/events", write.post_events, answers.Accepted, WRITER,
+          body=parsing.Events, lines=parsing.Event, statuses=(202,), refusals=(409,),
+          headers={"Idempotency-Key": IDEMPOTENCY_KEY}),
+    Route("GET", "/v1/tokens", write.list_tokens, answers.TokenList, ADMIN),
+    Route("POST", "/v1/tokens", write.create_token, answers.NewTokenAnswer, ADMIN,
+          body=parsing.NewToken, statuses=(201,)),
+    Route("DELETE", "/v1/tokens/{id}", write.revoke_token, answers.RevokedToken, ADMIN,
+          refusals=(409,)),
+)
 PAGES = (
-    ("get_page", "GET", "/"),
-    ("get_admin_page", "GET", "/admin"),
-    ("get_file", "GET", "/static/{file}"),
+    Route("GET", "/", operations.get_page, HTML, None, query=None),
+    Route("GET", "/admin", operations.get_admin_page, HTML, None, query=None),
+    Route("GET", "/static/{file}", operations.get_file, HTML, None, query=None),
 )
+# fmt: on
 
 
 class Router:
-    """Finds the handler of a method and a path. A part of a path in braces takes any text."""
+    """Finds the route of a method and a path. A part of a path in braces takes any text."""
 
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
-        """``handlers`` has one for each name in the table, no more and no less."""
-        described = (
-            (each.name, each.method, each.path, frozenset(each.query)) for each in OPERATIONS
-        )
-        pages = ((*each, frozenset[str]()) for each in PAGES)
-        left, self._root = dict(handlers), dict[Any, Any]()
-        for name, method, path, parameters in (*described, *pages):
-            node, names = self._root, []
-            for part in path.split("/"):
-                if part.startswith("{"):
-                    names.append(part[1:-1])
+    def __init__(self, routes: Iterable[tuple[Route, Any]]) -> None:
+        """Each route, and what its handler works with."""
+        self._root: dict[Any, Any] = {}
+        for route, context in routes:
+            node = self._root
+            for part in route.path.split("/"):
                 node = node.setdefault("{}" if part.startswith("{") else part, {})
             methods = node.setdefault(None, {})
-            methods[method] = path, left.pop(name), names, parameters
-            if method == "GET":
+            methods[route.method] = route, partial(route.handler, context)
+            if route.method == "GET":
                 methods["HEAD"] = methods["GET"]
-        if left:
-            raise KeyError(f"handlers of no route: {', '.join(left)}")
 
-    def find(self, scope: Scope) -> tuple[str, Handler]:
-        """The path of a route as the table has it, and its handler; raises a Problem if there is
-        none."""
+    def find(self, scope: Scope) -> tuple[Route, Callable[[Call], Awaitable[Any]]]:
+        """The route and its handler; raises a Problem if there is none."""
         node, values = self._root, []
         for part in scope["path"].split("/"):
             if part in node:
@@ -319,6 +169,109 @@ class Router:
             raise not_found()
         if scope["method"] not in methods:
             raise wrong_method(sorted(methods))
-        path, handler, names, scope[PARAMETERS] = methods[scope["method"]]
-        scope["path_params"] = dict(zip(names, values, strict=True))
-        return path, handler
+        route, handler = methods[scope["method"]]
+        scope["path_params"] = dict(zip(route.variables, values, strict=True))
+        return route, handler
+
+
+class Application:
+    """The ASGI application: refuses foreign host names, finds the route of a request, checks its
+    token and its query, adds the security headers, and turns every failure into an answer.
+
+    An attacker can make a browser send requests to any address under a host name that the attacker
+    chose (DNS rebinding), but not with another Host header. So a host name that was not allowed
+    gets status 421 before any other check. An unexpected error becomes a status 500 and a line in
+    the log, both without values, and both with the random id of the request. The ids are no
+    numbers in a row, which would show how much others send.
+
+    ``answered`` gets the declared path of a route, its method and the status.
+    """
+
+    def __init__(
+        self,
+        router: Router,
+        access: Access,
+        *,
+        hosts: Iterable[str],
+        answered: Callable[[str, str, int], None],
+    ) -> None:
+        self._router, self._access, self._answered = router, access, answered
+        self._hosts = frozenset(host.lower().encode() for host in hosts)
+        self._ids = _request_ids()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request_id, write = next(self._ids), scope.pop(WRITE)
+        begun, path = False, ""
+
+        async def send_headed(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            if message["type"] == "http.response.start":
+                own = (*SECURITY_HEADERS, (b"x-request-id", request_id))
+                message["headers"] = [*message["headers"], *own]
+                self._answered(path, scope["method"], message["status"])
+            await send(message)
+
+        async def reply(answer: Answer) -> None:
+            if len(answer.body) <= PIECE_BYTES and write(answer, request_id):
+                self._answered(path, scope["method"], answer.status)
+            else:
+                await answer.send(send_headed)
+
+        async def refuse(problem: Problem) -> None:
+            if not begun:
+                await reply(problem_answer(problem))
+
+        try:
+            authorization = self._check(scope)
+            route, handler = self._router.find(scope)
+            path, call = route.path, Call(scope, receive)
+            self._allow(call, route, authorization)
+            answer: Any = await handler(call)
+            if isinstance(answer, Answer):
+                await reply(answer)
+            else:
+                await answer(scope, receive, send_headed)
+        except (ClientGone, ClientDisconnect):
+            return
+        except asyncio.CancelledError:  # the service stops before the answer is ready
+            await refuse(unavailable("the service is ending; send it again"))
+        except Exception as error:
+            problem = error if isinstance(error, Problem) else internal(error, request_id)
+            # it refers to this call, and so would keep the request until the next garbage
+            # collection
+            error.__traceback__ = None
+            await refuse(problem)
+
+    def _check(self, scope: Scope) -> bytes | None:
+        """Refuse what other programs may read otherwise; returns the Authorization header."""
+        once = [each for each in scope["headers"] if each[0] in _ONCE]
+        sent = dict(once)
+        repeated = len(once) != len(sent)
+        if sent.get(b"host", b"").lower() not in self._hosts or (
+            repeated and [name for name, _ in once].count(b"host") > 1
+        ):
+            raise wrong_host()
+        if repeated:
+            detail = "Authorization, Content-Type and Idempotency-Key may be sent once"
+            raise bad_request("repeated_header", detail)
+        # no name has a slash or a zero; PostgreSQL takes no zero
+        if b"%2f" in scope["raw_path"].lower() or "\0" in scope["path"]:
+            raise not_found()
+        authorization: bytes | None = sent.get(b"authorization")
+        return authorization
+
+    def _allow(self, call: Call, route: Route, authorization: bytes | None) -> None:
+        if route.role is not None:
+            call.grant = self._access.allow(authorization, route.role)
+            if call.grant is not None and not route.some_stream:
+                call.grant.require_stream(call.path_params.get("name"))
+        if route.query is not None:
+            call.query = parse_query(call.scope["query_string"], route.query)
+
+
+def _request_ids() -> Iterator[bytes]:
+    """Random ids, with one call to the system for many of them."""
+    while True:
+        pool = unpredictable(8 * 512).hex().encode()
+        yield from (pool[at : at + 16] for at in range(0, len(pool), 16))

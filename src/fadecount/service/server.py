@@ -12,18 +12,16 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
 
 from fadecount.errors import StoreError
 from fadecount.service.app import Service
-from fadecount.service.http import allowed_hosts
 from fadecount.service.protocol import guarded
-from fadecount.service.settings import BACKLOG, Limits, Settings, room_for
+from fadecount.service.settings import BACKLOG, Settings, room_for
 
 log = logging.getLogger("fadecount.service")
 SHUTDOWN_SECONDS = 3
@@ -115,7 +113,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.asked = asyncio.get_running_loop().time()
         self.notifier.stopping()
-        self.service.changes.close()
+        self.service.pool.end_live()
         await super().shutdown(sockets)
 
 
@@ -128,7 +126,7 @@ def serve(
     it had been killed. A store survives that.
     """
     listening = _listen(host, port)
-    hosts = settings.hosts | allowed_hosts(host, listening.getsockname()[1])
+    hosts = allowed_hosts(host, listening.getsockname()[1], settings.hosts)
     room = room_for(settings.limits.connections)
     if room < settings.limits.connections:
         log.warning("the system allows too few open files: at most %d connections", room)
@@ -137,6 +135,21 @@ def serve(
         return runner.run(
             _serve(replace(settings, hosts=hosts, limits=limits), listening, announce)
         )
+
+
+def allowed_hosts(host: str, port: int, extra: Iterable[str] = ()) -> frozenset[str]:
+    """The accepted Host headers: the listening address, the loopback names, those the operator
+    adds; with and without port.
+
+    >>> sorted(allowed_hosts("::1", 8000, ("counts.example.org", "localhost:8080")))[:3]
+    ['127.0.0.1', '127.0.0.1:8000', '[::1]']
+    """
+    own = {f"[{host}]" if ":" in host else host, "localhost", "127.0.0.1", "[::1]"} - {
+        "0.0.0.0",  # noqa: S104 - not names
+        "[::]",
+        "",
+    }
+    return frozenset(name for each in own | set(extra) for name in (each, f"{each}:{port}"))
 
 
 async def _serve(
@@ -170,15 +183,9 @@ async def _serve(
 
 
 def make_server(service: Service, settings: Settings) -> _Server:
-    server = _Server(_configured(service, settings.limits))
-    server.service, server.notifier = service, Notifier()
-    return server
-
-
-def _configured(application: ASGIApp, limits: Limits) -> uvicorn.Config:
-    return uvicorn.Config(
-        application,
-        http=guarded(limits),
+    config = uvicorn.Config(
+        service,
+        http=guarded(settings.limits),
         loop="none",
         lifespan="off",
         ws="none",
@@ -187,41 +194,40 @@ def _configured(application: ASGIApp, limits: Limits) -> uvicorn.Config:
         server_header=False,
         date_header=True,
         proxy_headers=False,
-        timeout_keep_alive=int(limits.idle_seconds),
+        timeout_keep_alive=int(settings.limits.idle_seconds),
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         backlog=BACKLOG,
     )
+    server = _Server(config)
+    server.service, server.notifier = service, Notifier()
+    return server
 
 
-class _JsonLines(logging.Formatter):
-    """One JSON object per line."""
+class _Lines(logging.Formatter):
+    """A time, a level, a message, the id of the request if there is one: as text, or as a JSON
+    object."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+        self._as_json = as_json
 
     def format(self, record: logging.LogRecord) -> str:
+        request_id = getattr(record, "request_id", None)
+        if not self._as_json:
+            return super().format(record) + (f" (request {request_id})" if request_id else "")
         fields = {
             "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
             "level": record.levelname,
             "message": record.getMessage(),
         }
-        if request_id := getattr(record, "request_id", None):
-            fields["request_id"] = request_id
-        return json.dumps(fields)
-
-
-class _Text(logging.Formatter):
-    """A time, a level, a message; the id of the request, if there is one."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        request_id = getattr(record, "request_id", None)
-        return super().format(record) + (f" (request {request_id})" if request_id else "")
+        return json.dumps(fields | ({"request_id": request_id} if request_id else {}))
 
 
 def configure_logs(stream: Any = None, *, as_json: bool = False) -> None:
     """One line per log entry, to standard error: a time, a level, a message from this code, names
     of streams. No counts, inputs, keys or tokens."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(
-        _JsonLines() if as_json else _Text("%(asctime)s %(levelname)s %(message)s")
-    )
+    handler.setFormatter(_Lines(as_json=as_json))
     # this module logs what matters of it
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

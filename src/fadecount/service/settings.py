@@ -1,6 +1,6 @@
 """What an operator may set for a service: one definition of every setting, for the command line and
-the environment (``FADECOUNT_MAX_BODY``); the bounds against strangers; and where the streams and
-the tokens are.
+the environment (``FADECOUNT_MAX_BODY``); the bounds against strangers; where the streams and the
+tokens are; and the clock.
 
 The command line comes first, then the environment, then the default. Variables of the environment
 that are no settings belong to somebody else and are not looked at: Kubernetes sets
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadecount.errors import StoreError, bad_parameter
-from fadecount.service.clock import Clock
 
 if TYPE_CHECKING:
     from fadecount.service.tokens import Tokens
@@ -255,6 +255,39 @@ def open_reader(storage: Storage) -> Reader:
     if storage.database is not None:
         return Reader.of_server(storage.database)
     return Reader.of_file(storage.store_path)
+
+
+class Clock:
+    """Wall-clock time. A demonstration may use one that runs faster."""
+
+    def now(self) -> float:
+        """Unix seconds."""
+        return time.time()
+
+    def until(self, moment: float) -> float:
+        """Real seconds to wait for a moment; 0 if it has passed."""
+        return max(0.0, moment - self.now())
+
+
+class FastClock(Clock):
+    """Time that began at ``start`` when this was made and runs ``speed`` times as fast as real
+    time; ``skip`` jumps ahead."""
+
+    def __init__(self, start: float, speed: float) -> None:
+        self._start, self._speed = start, speed
+        self._began = time.monotonic()
+
+    def now(self) -> float:
+        """Unix seconds of the faster time."""
+        return self._start + (time.monotonic() - self._began) * self._speed
+
+    def until(self, moment: float) -> float:
+        """Real seconds to wait for a moment; 0 if it has passed."""
+        return max(0.0, (moment - self.now()) / self._speed)
+
+    def skip(self, seconds: float) -> None:
+        """Jump ahead."""
+        self._start += seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,21 +11,18 @@ import base64
 import hashlib
 import hmac
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fadecount.checks import require_integer
 from fadecount.errors import bad_parameter
 from fadecount.noise.entropy import unpredictable
-from fadecount.service.clock import utc_text
 from fadecount.service.problems import forbidden, unauthorized, unavailable
 from fadecount.streams.audit_log import Act
 from fadecount.streams.database import Database
-
-if TYPE_CHECKING:
-    from starlette.types import Scope
+from fadecount.streams.ticks import iso_time
 
 SECRET_BYTES = 32
 LONGEST_LABEL = 100
@@ -67,6 +64,11 @@ class Grant:
         """Whether the token is refused because its time is over."""
         return self.expires is not None and now >= self.expires
 
+    def require_stream(self, stream: str | None) -> None:
+        """Refuse a stream that the token is not for (None: something about all streams)."""
+        if self.stream not in (None, stream):
+            raise forbidden()
+
     def description(self, now: float) -> dict[str, Any]:
         """Everything about the token but its digest, as the list of tokens shows it."""
         return {
@@ -74,8 +76,8 @@ class Grant:
             "role": str(self.role),
             "stream": self.stream,
             "label": self.label,
-            "created": utc_text(self.created),
-            "expires": None if self.expires is None else utc_text(self.expires),
+            "created": iso_time(self.created),
+            "expires": None if self.expires is None else iso_time(self.expires),
             "expired": self.has_expired(now),
         }
 
@@ -156,12 +158,17 @@ class Tokens:
             self._record(Act.TOKEN_REVOKED, token_id)
 
 
-class KnownTokens:
-    """A copy of the tokens in memory, so that a request asks no database. It must be replaced at
-    least every ``LONGEST_AGE`` seconds."""
+class Access:
+    """Decides whether a request is allowed, from a copy of the tokens in memory, which must be
+    replaced at least every ``LONGEST_AGE`` seconds. With ``public``, reading needs no token;
+    everything else always needs one.
 
-    def __init__(self, *, now: Callable[[], float] = time.time) -> None:
-        self._now = now
+    A wrong stream and an unknown stream get the same refusal, so a token of one stream cannot find
+    out which others exist.
+    """
+
+    def __init__(self, *, public: bool, now: Callable[[], float] = time.time) -> None:
+        self._public, self._now = public, now
         self._grants: dict[str, Grant] = {}
         self._replaced = -LONGEST_AGE
 
@@ -190,99 +197,32 @@ class KnownTokens:
         """Whether a token has neither been revoked nor expired."""
         return grant.id in self._grants and not grant.has_expired(self._now())
 
+    def allow(self, authorization: bytes | None, role: Role) -> Grant | None:
+        """What allows a request with this header to do what ``role`` may; raises a Problem if
+        nothing does. None where no token is needed."""
+        if self._public and role is Role.READER and authorization is None:
+            return None
+        if reason := self.trouble():
+            raise unavailable(reason)
+        scheme, _, token = (authorization or b"").decode("latin-1").partition(" ")
+        grant = self.grant_of(token.strip()) if scheme.lower() == "bearer" else None
+        if grant is None:
+            raise unauthorized()
+        if grant.role not in (role, Role.ADMIN):
+            raise forbidden()
+        return grant
+
+    def still(self, grant: Grant | None) -> bool:
+        """Whether a grant given earlier is still valid: neither revoked nor expired."""
+        return grant is None or (self.is_current and self.is_valid(grant))
+
+    def trouble(self) -> str | None:
+        """Why every token is refused; None if the tokens are known."""
+        return None if self.is_current else "the tokens cannot be read from the store"
+
 
 def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 _NOBODY = _digest("")
-
-_GRANT = "fadecount.grant"
-"""Where a request keeps the grant of its token, so that the token is looked up once."""
-
-
-class Action(StrEnum):
-    """What a route does: the unit of permission."""
-
-    READ = "read"
-    WRITE = "write"
-    MANAGE = "manage"
-
-
-ALLOWED: Mapping[Role, frozenset[Action]] = {
-    Role.READER: frozenset({Action.READ}),
-    Role.WRITER: frozenset({Action.WRITE}),
-    Role.ADMIN: frozenset(Action),
-}
-
-
-class Access:
-    """Decides whether a request is allowed. With ``public``, reading needs no token; everything
-    else always needs one.
-
-    A wrong stream and an unknown stream get the same refusal, so a token of one stream cannot find
-    out which others exist.
-    """
-
-    def __init__(self, tokens: KnownTokens, *, public: bool) -> None:
-        self._tokens = tokens
-        self._public = public
-
-    def allow(self, scope: Scope, action: Action, stream: str | None) -> Grant | None:
-        """What allows the request to do ``action`` on ``stream`` (None: on no stream in
-        particular); raises a Problem if nothing does. The grant is None where no token is
-        needed."""
-        if self._public and action is Action.READ and _authorization(scope) is None:
-            return None
-        grant = self._grant(scope)
-        self.require(grant, action, stream)
-        return grant
-
-    def require(self, grant: Grant, action: Action, stream: str | None) -> None:
-        """Refuse what a token that was recognised does not allow."""
-        if action not in ALLOWED[grant.role] or (
-            grant.stream is not None and grant.stream != stream
-        ):
-            raise forbidden()
-
-    def allow_some(self, scope: Scope, action: Action) -> Grant:
-        """Refuse a token that allows ``action`` on no stream at all, before its body is read."""
-        grant = self._grant(scope)
-        if action not in ALLOWED[grant.role]:
-            raise forbidden()
-        return grant
-
-    def still(self, grant: Grant | None) -> bool:
-        """Whether a grant given earlier is still valid: neither revoked nor expired."""
-        return grant is None or (self._tokens.is_current and self._tokens.is_valid(grant))
-
-    def trouble(self) -> str | None:
-        """Why every token is refused; None if the tokens are known."""
-        return None if self._tokens.is_current else "the tokens cannot be read from the store"
-
-    def visible(self, scope: Scope) -> str | None:
-        """The one stream that a reader of the list may see, or None for all of them."""
-        if self._public and _authorization(scope) is None:
-            return None
-        return self.allow_some(scope, Action.READ).stream
-
-    def _grant(self, scope: Scope) -> Grant:
-        """What the token of a request allows. The token is looked up once for each request."""
-        if _GRANT not in scope:
-            if reason := self.trouble():
-                raise unavailable(reason)
-            scheme, _, token = (_authorization(scope) or b"").decode("latin-1").partition(" ")
-            bearer = scheme.lower() == "bearer"
-            scope[_GRANT] = self._tokens.grant_of(token.strip()) if bearer else None
-        grant: Grant | None = scope[_GRANT]
-        if grant is None:
-            raise unauthorized()
-        return grant
-
-
-def _authorization(scope: Scope) -> bytes | None:
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            sent: bytes = value
-            return sent
-    return None

@@ -18,9 +18,9 @@ from starlette.requests import Request
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
 from fadecount.mechanisms import (
+    Blocks,
     Mechanism,
     planned_person,
-    publishes_running_totals,
     require_planned_person,
     require_planned_tick,
 )
@@ -33,7 +33,15 @@ from fadecount.service.answers import (
     TokenAnswer,
     TokenList,
 )
-from fadecount.service.http import Answer, is_packed, json_answer, read_body, unpacked
+from fadecount.service.http import (
+    JSON,
+    Answer,
+    Call,
+    json_answer,
+    media_type,
+    read_body,
+    unpacked,
+)
 from fadecount.service.parsing import (
     LONGEST_ID,
     ONLY_KEY,
@@ -42,16 +50,13 @@ from fadecount.service.parsing import (
     NewRetention,
     NewStream,
     NewToken,
-    NewUnit,
-    Query,
     checked_text,
     parse,
     parse_events,
 )
-from fadecount.service.problems import Problem, bad_request, not_found, unavailable
-from fadecount.service.routes import Handler
+from fadecount.service.problems import Problem, bad_request, not_found, refusing, unavailable
 from fadecount.service.settings import Limits
-from fadecount.service.tokens import Access, Action, Grant, Role, Tokens
+from fadecount.service.tokens import Grant, Role
 from fadecount.service.writer import Leader, Writer
 from fadecount.streams import Description, Ticks, Unit
 from fadecount.streams.audit_log import AuditLogError, acting_as
@@ -64,15 +69,16 @@ LARGEST_ON_LOOP = 1 << 14
 """Bytes of a body that are parsed at once; a larger one is parsed on a thread, so other requests do
 not wait for it."""
 
-_JSON = ("application/json",)
 _LINES = ("application/x-ndjson", "application/jsonl")
-_ONLY_TOTALS = (
-    "mechanism must publish running totals only, got blocks; choose another option of the plan"
-)
 _BAD_STREAM = (
     "name, tick, zone and mechanism must be as GET /v1/streams/{name} shows them, with parameters"
     " within their bounds"
 )
+_BAD_UNIT = "unit must be one event, or one person within a tick with at most so many events"
+_WRONG_UNIT = (
+    "unit must be a person within a tick, with no more events and keys than the plan assumes"
+)
+_WRONG_TICK = "tick must be the one for which the plan was made; plan again for another"
 Parsed = TypeVar("Parsed")
 Result = TypeVar("Result")
 log = logging.getLogger("fadecount.service")
@@ -80,20 +86,21 @@ log = logging.getLogger("fadecount.service")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteContext:
-    """What writing routes work with."""
+    """What writing routes work with. ``follow_tokens`` lets the service use the tokens as they are
+    now."""
 
     writer: Writer
-    access: Access
     limits: Limits
     parsers: Executor
+    follow_tokens: Callable[[], Awaitable[None]]
 
     async def body(
-        self, request: Request, kinds: tuple[str, ...], parsed: Callable[[bytes], Parsed]
+        self, call: Call, parsed: Callable[[bytes], Parsed], kinds: tuple[str, ...] = (JSON,)
     ) -> Parsed:
         """The body of a request, unpacked and parsed."""
-        if media_type(request) not in kinds:
+        if media_type(call) not in kinds:
             raise Problem(415, "unsupported_type", f"Content-Type must be {' or '.join(kinds)}")
-        sent, packed = await read_body(request, self.limits), is_packed(request)
+        sent, packed = await read_body(call, self.limits.body_bytes)
         if not packed and len(sent) <= LARGEST_ON_LOOP:
             return parsed(sent)
 
@@ -102,11 +109,11 @@ class WriteContext:
 
         return await asyncio.get_running_loop().run_in_executor(self.parsers, work)
 
-    async def administer(self, grant: Grant | None, work: Callable[[Leader], Result]) -> Result:
+    async def administer(self, call: Call, work: Callable[[Leader], Result]) -> Result:
         """Run an administrative act on the writing thread; the audit log names the token."""
 
         def act(leader: Leader) -> Result:
-            with acting_as(grant.shown if grant else "no token"):
+            with acting_as(call.grant.shown if call.grant else "no token"):
                 return work(leader)
 
         try:
@@ -118,86 +125,112 @@ class WriteContext:
         return result
 
 
-def write_handlers(context: WriteContext) -> dict[str, Handler]:
-    """The handlers of the routes that write, by the names of the routes."""
-    handlers = (post_events, create_stream, declare_keys, set_retention, delete_stream)
-    return {each.__name__: partial(each, context) for each in handlers}
-
-
-async def post_events(context: WriteContext, request: Request) -> Answer:
-    """Count events; 202 when they are durable."""
-    name = request.path_params["name"]
-    grant = context.access.allow(request.scope, Action.WRITE, name)
-    Query.of(request)
-    batch_id, lines = _batch_id(request), media_type(request) in _LINES
+async def post_events(context: WriteContext, call: Call) -> Answer:
+    """Count events; answered when they are durable."""
+    batch_id, lines = _batch_id(call), media_type(call) in _LINES
     most = context.limits.events_per_request
     sent = await context.body(
-        request,
-        ("application/json", *_LINES),
-        lambda body: parse_events(body, lines=lines, most=most),
+        call, lambda body: parse_events(body, lines=lines, most=most), (JSON, *_LINES)
     )
-    own = None if batch_id is None or grant is None else f"{grant.id}/{batch_id}"
-    counted = await context.writer.accept(name, sent, own)
+    own = None if batch_id is None or call.grant is None else f"{call.grant.id}/{batch_id}"
+    counted = await context.writer.accept(call.stream_name, sent, own)
     return json_answer(Accepted(accepted=True, repeated=not counted), status=202)
 
 
-async def declare_keys(context: WriteContext, request: Request) -> Answer:
+async def declare_keys(context: WriteContext, call: Call) -> Answer:
     """Declare more keys; known ones stay as they are."""
-    name = request.path_params["name"]
-    grant = context.access.allow(request.scope, Action.MANAGE, name)
-    new = await context.body(request, _JSON, lambda body: _keys(parse(body, NewKeys).keys))
-    await context.administer(grant, lambda leader: leader.declare(name, new))
+    name = call.stream_name
+    new = await context.body(call, lambda body: _keys(parse(body, NewKeys).keys))
+    await context.administer(call, lambda leader: leader.declare(name, new))
     return json_answer(Changed(name))
 
 
-async def set_retention(context: WriteContext, request: Request) -> Answer:
-    """Keep releases for another time; older ones are removed, a few at a time."""
-    name = request.path_params["name"]
-    grant = context.access.allow(request.scope, Action.MANAGE, name)
-    new = await context.body(request, _JSON, lambda body: parse(body, NewRetention))
+async def set_retention(context: WriteContext, call: Call) -> Answer:
+    """Keep releases for a time; older ones are removed, which cannot be undone. No loss changes."""
+    name = call.stream_name
+    new = await context.body(call, partial(parse, kind=NewRetention))
     described = await context.writer.call(lambda leader: leader.description(name))
     seconds = _retention(new.retain, described)
-    await context.administer(grant, lambda leader: leader.retain(name, seconds))
+    await context.administer(call, lambda leader: leader.retain(name, seconds))
     return json_answer(Changed(name))
 
 
-async def delete_stream(context: WriteContext, request: Request) -> Answer:
-    """Remove a stream with all its releases. Its name stays taken if it had any."""
-    name = request.path_params["name"]
-    grant = context.access.allow(request.scope, Action.MANAGE, name)
-    Query.of(request)
-    await context.administer(grant, lambda leader: leader.delete(name))
+async def delete_stream(context: WriteContext, call: Call) -> Answer:
+    """Delete a stream with all its releases. What observers have seen, they keep, so its name stays
+    taken."""
+    name = call.stream_name
+    await context.administer(call, lambda leader: leader.delete(name))
     return json_answer(Changed(name))
 
 
-async def create_stream(context: WriteContext, request: Request) -> Answer:
-    """Create a stream that begins with the current tick; repeating the request changes nothing."""
-    grant = context.access.allow_some(request.scope, Action.MANAGE)
+async def create_stream(context: WriteContext, call: Call) -> Answer:
+    """Create a stream; it begins with the present tick. Repeating it changes nothing."""
 
     def parsed(body: bytes) -> tuple[Description, list[str], int | None]:
         new = parse(body, NewStream)
-        context.access.require(grant, Action.MANAGE, checked_text(new.name, "name"))
-        described = _description(new)
-        return (
-            described,
-            [ONLY_KEY] if new.keys is None else _keys(new.keys),
-            _retention(new.retain, described),
+        if call.grant is not None:
+            call.grant.require_stream(checked_text(new.name, "name"))
+        described, keys = _description(new), [ONLY_KEY] if new.keys is None else _keys(new.keys)
+        return described, keys, _retention(new.retain, described)
+
+    description, keys, retain = await context.body(call, parsed)
+    created = await context.administer(
+        call, lambda leader: leader.create(description, keys, retain)
+    )
+    answer = Created(name=description.name, repeated=not created)
+    return json_answer(answer, status=201 if created else 200)
+
+
+# Tokens are for admins of all streams, with their token in the Authorization header: there are no
+# cookies, so a foreign page cannot make a browser send a token along.
+
+
+async def list_tokens(context: WriteContext, _: Call) -> Answer:
+    """Every token, without its secret. For admins of all streams."""
+    grants = await context.writer.call(lambda leader: leader.tokens.grants())
+    return json_answer(TokenList(tokens=[_token_answer(each) for each in grants]))
+
+
+async def create_token(context: WriteContext, call: Call) -> Answer:
+    """Make a token. It is in this answer and never shown again. For admins of all streams."""
+    new = await context.body(call, partial(parse, kind=NewToken))
+    token, made = await context.administer(call, lambda leader: _create_token(leader, new))
+    await context.follow_tokens()
+    return json_answer(NewTokenAnswer(token=token, about=_token_answer(made)), status=201)
+
+
+async def revoke_token(context: WriteContext, call: Call) -> Answer:
+    """Revoke a token, at once. For admins of all streams."""
+    token_id = call.path_params["id"]
+    if call.grant is not None and call.grant.id == token_id:
+        detail = "this request uses the token itself; revoke it with another one"
+        raise Problem(409, "own_token", detail)
+    try:
+        await context.administer(call, lambda leader: leader.tokens.revoke(token_id))
+    except ParameterError:
+        raise not_found("there is no such token; GET /v1/tokens lists them") from None
+    await context.follow_tokens()
+    return json_answer(RevokedToken(id=token_id))
+
+
+def _create_token(leader: Leader, new: NewToken) -> tuple[str, Grant]:
+    detail = "label must be printable text, and expires a duration such as 90d up to 100 years"
+    with refusing("bad_token", detail):
+        return leader.tokens.create(
+            Role(new.role),
+            stream=None if new.stream is None else checked_text(new.stream, "stream"),
+            label=new.label,
+            expires_seconds=None if new.expires is None else parse_duration(new.expires),
         )
 
-    description, keys, retain = await context.body(request, _JSON, parsed)
-    created = await context.administer(
-        grant, lambda leader: leader.create(description, keys, retain)
-    )
-    return json_answer(
-        Created(name=description.name, repeated=not created), status=201 if created else 200
-    )
+
+def _token_answer(grant: Grant) -> TokenAnswer:
+    return TokenAnswer(**grant.description(time.time()))
 
 
 def _retention(given: str | None, description: Description) -> int | None:
-    try:
+    with refusing("bad_retention", "retain must be a length of time, such as 90d"):
         seconds = None if given is None else parse_duration(given)
-    except (ParameterError, ValueError, OverflowError):
-        raise bad_request("bad_retention", "retain must be a length of time, such as 90d") from None
     if seconds is not None and not description.ticks.tick_seconds <= seconds <= LONGEST_RETENTION:
         raise bad_request(
             "bad_retention",
@@ -207,47 +240,21 @@ def _retention(given: str | None, description: Description) -> int | None:
 
 
 def _description(new: NewStream) -> Description:
-    try:
+    with refusing("bad_stream", _BAD_STREAM):
         mechanism = Mechanism.from_json(msgspec.json.encode(_marked(new.mechanism)))
-        if not publishes_running_totals(mechanism):
-            raise bad_request("bad_mechanism", _ONLY_TOTALS)
-        if mechanism.schedule.delay > LONGEST_DELAY:
-            raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
         ticks = Ticks(tick_seconds=parse_duration(new.tick), zone=new.zone)
-        unit = _unit(new.unit)
-        _check_planned(new.mechanism, mechanism, ticks, unit)
-        return Description(name=new.name, mechanism=mechanism, ticks=ticks, unit=unit)
-    except (ParameterError, TypeError, ValueError, OverflowError):
-        raise bad_request("bad_stream", _BAD_STREAM) from None
-
-
-def _check_planned(given: JsonObject, mechanism: Mechanism, ticks: Ticks, unit: Unit) -> None:
-    person = planned_person(given)
-    try:
+    if not isinstance(mechanism, Blocks) and mechanism.schedule.delay > LONGEST_DELAY:
+        raise bad_request("bad_mechanism", f"delay must be at most {LONGEST_DELAY} ticks")
+    with refusing("bad_unit", _BAD_UNIT):
+        unit = Unit.from_json(msgspec.to_builtins(new.unit))
+    person = planned_person(new.mechanism)
+    with refusing("wrong_unit", _WRONG_UNIT):
         if person is not None:
             require_planned_person(person, unit.events if unit.of == "person" else None, unit.keys)
-    except ParameterError:
-        raise bad_request(
-            "wrong_unit",
-            "unit must be a person within a tick, with no more events and keys than the plan"
-            " assumes",
-        ) from None
-    try:
+    with refusing("wrong_tick", _WRONG_TICK):
         require_planned_tick(mechanism, ticks.tick_seconds)
-    except ParameterError:
-        raise bad_request(
-            "wrong_tick", "tick must be the one for which the plan was made; plan again for another"
-        ) from None
-
-
-def _unit(new: NewUnit) -> Unit:
-    try:
-        return Unit.from_json(msgspec.to_builtins(new))
-    except ParameterError:
-        raise bad_request(
-            "bad_unit",
-            "unit must be one event, or one person within a tick with at most so many events",
-        ) from None
+    with refusing("bad_stream", _BAD_STREAM):
+        return Description(name=new.name, mechanism=mechanism, ticks=ticks, unit=unit)
 
 
 def _marked(given: JsonObject) -> JsonObject:
@@ -265,10 +272,6 @@ def _keys(keys: list[str]) -> list[str]:
     return keys
 
 
-def media_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
 def _batch_id(request: Request) -> str | None:
     text = request.headers.get("idempotency-key")
     if text is not None and (
@@ -279,60 +282,3 @@ def _batch_id(request: Request) -> str | None:
             f"Idempotency-Key must be 1 to {LONGEST_ID} printable ASCII characters",
         )
     return text
-
-
-def token_handlers(
-    context: WriteContext, follow: Callable[[], Awaitable[None]]
-) -> dict[str, Handler]:
-    """The handlers of the routes for tokens. Only an admin of all streams may use them, with its
-    token in the Authorization header: there are no cookies, so a foreign page cannot make a browser
-    send a token along. ``follow`` lets the service use the tokens as they are now."""
-
-    def administrator(request: Request) -> Grant | None:
-        return context.access.allow(request.scope, Action.MANAGE, None)
-
-    async def listing(request: Request) -> Answer:
-        administrator(request)
-        grants = await context.writer.call(lambda leader: leader.tokens.grants())
-        return json_answer(TokenList(tokens=[_token_answer(each) for each in grants]))
-
-    async def create(request: Request) -> Answer:
-        grant = administrator(request)
-        new = await context.body(request, _JSON, lambda body: parse(body, NewToken))
-        token, made = await context.administer(
-            grant, lambda leader: _create_token(leader.tokens, new)
-        )
-        await follow()
-        return json_answer(NewTokenAnswer(token=token, about=_token_answer(made)), status=201)
-
-    async def revoke(request: Request) -> Answer:
-        grant = administrator(request)
-        token_id = request.path_params["id"]
-        if grant is not None and grant.id == token_id:
-            detail = "this request uses the token itself; revoke it with another one"
-            raise Problem(409, "own_token", detail)
-        try:
-            await context.administer(grant, lambda leader: leader.tokens.revoke(token_id))
-        except ParameterError:
-            raise not_found("there is no such token; GET /v1/tokens lists them") from None
-        await follow()
-        return json_answer(RevokedToken(id=token_id))
-
-    return {"list_tokens": listing, "create_token": create, "revoke_token": revoke}
-
-
-def _create_token(tokens: Tokens, new: NewToken) -> tuple[str, Grant]:
-    try:
-        return tokens.create(
-            Role(new.role),
-            stream=None if new.stream is None else checked_text(new.stream, "stream"),
-            label=new.label,
-            expires_seconds=None if new.expires is None else parse_duration(new.expires),
-        )
-    except ParameterError:
-        detail = "label must be printable text, and expires a duration such as 90d up to 100 years"
-        raise bad_request("bad_token", detail) from None
-
-
-def _token_answer(grant: Grant) -> TokenAnswer:
-    return TokenAnswer(**grant.description(time.time()))

@@ -28,16 +28,15 @@ from fadecount.errors import (
     LockedError,
     StoreError,
 )
-from fadecount.service.clock import Clock
 from fadecount.service.metrics import Metrics
 from fadecount.service.parsing import SentEvents
 from fadecount.service.problems import Problem, bad_request, not_found, unavailable
-from fadecount.service.settings import Limits
+from fadecount.service.settings import Clock, Limits
 from fadecount.service.tokens import Tokens
 from fadecount.streams import Batch, Description, Intake, Store, Stream
 from fadecount.streams.audit_log import Act, AuditLogError, acting_as
-from fadecount.streams.chunks import CELLS, Chunk
 from fadecount.streams.clock import ClockGuard, ClockState
+from fadecount.streams.figures import CELLS, Closed
 from fadecount.streams.inputs import Acceptance, accept_together
 from fadecount.streams.stream import close_together
 
@@ -83,16 +82,12 @@ class Leader:
     over by then.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        *,
-        on_ticks: Callable[[Sequence[tuple[str, int]]], None],
-        on_change: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self._store, self._clock = store, clock
-        self._on_ticks, self._on_change = on_ticks, on_change
+    def __init__(self, store: Store, clock: Clock, *, is_shared: bool = False) -> None:
+        """Other processes may lead streams of a store that is shared."""
+        self._store, self._clock, self._is_shared = store, clock, is_shared
+        self.changed: set[str] = set()
+        """Streams that have published a tick, or about which something else that is public has
+        changed, since somebody looked here."""
         self._guard = ClockGuard()
         self._reader = store.reader()
         self.tokens = Tokens(self._reader.database, store.audit_log.record)
@@ -110,6 +105,7 @@ class Leader:
         """When the next tick is over, or the first of those that are being closed; None without
         streams. Any thread may read this."""
         self._untaken: list[str] = []
+        self._taking_over, self._look_at = False, 0.0
         self._untidy: dict[str, None] = {}
         self._tidied = -UPKEEP_SECONDS
         try:
@@ -255,7 +251,7 @@ class Leader:
             detail = "the name was used before, or a key is not usable; choose others"
             raise Problem(409, "refused", detail) from None
         log.info("stream %s is created", name)
-        self._on_change(name)
+        self.changed.add(name)
         return True
 
     def _require_same(self, description: Description, keys: Sequence[str]) -> bool:
@@ -288,7 +284,7 @@ class Leader:
         new = [key for key in keys if key not in stream.positions]
         if new:
             stream.declare(new)
-            self._on_change(name)
+            self.changed.add(name)
 
     def delete(self, name: str) -> None:
         """Remove a stream with all its releases. If it had any, its name stays taken."""
@@ -299,7 +295,7 @@ class Leader:
             raise _led_elsewhere() from None
         self._forget(name)
         log.warning("stream %s is deleted", name)
-        self._on_change(name)
+        self.changed.add(name)
 
     def retain(self, name: str, seconds: int | None) -> None:
         """Keep the releases of a stream for so long (None: for ever). Older ones are removed, a few
@@ -307,7 +303,7 @@ class Leader:
         self._require_lead(name)
         self._store.retain(name, seconds)
         self._untidy[name] = None
-        self._on_change(name)
+        self.changed.add(name)
 
     # Events.
 
@@ -369,17 +365,17 @@ class Leader:
 
     # Ticks.
 
-    def close_due(self, now: float) -> None:
+    def close_due(self, now: float) -> int:
         """Close ticks that are over at ``now``, in one transaction: those of the streams that have
-        waited longest.
+        waited longest; returns how many streams these are.
 
         Which streams these are depends on the clock and on public sizes, never on events.
         """
         self._resume(now)
         self._notice_lag(now)
         group = self._next_group(now)
-        published = []
-        for (stream, last), outcome in zip(group, _closed(group), strict=True):
+        published = 0
+        for (stream, _), outcome in zip(group, _closed(group), strict=True):
             name = stream.description.name
             if isinstance(outcome, FadecountError):
                 reason = type(outcome).__name__
@@ -387,14 +383,14 @@ class Leader:
                 self._halt(name, "refused")
                 continue
             self._schedule(stream)
-            published.append((name, last))
+            published += 1
+            self.changed.add(name)
             if stream.leaves_old_rows(outcome):
                 self._untidy[name] = None
-            if stream.description.mechanism.schedule.horizon == stream.status.steps:
+            if stream.description.mechanism.last_step == stream.status.steps:
                 self._record_end(name)
         self._find_next()
-        if published:
-            self._on_ticks(published)
+        return published
 
     def _halt(self, name: str, reason: str) -> None:
         self._halted[name] = reason
@@ -466,8 +462,11 @@ class Leader:
             log.error("the end of stream %s is not recorded: %s", name, error)
 
     def tidy(self) -> bool:
-        """Remove or join some old rows of a stream, in a short transaction; whether there may be
-        more to do."""
+        """Look for streams without a leader, and remove or join some old rows of a stream, in a
+        short transaction; whether there may be more to do."""
+        if self._is_shared and (self._taking_over or time.monotonic() >= self._look_at):
+            self._look_at = time.monotonic() + LONGEST_WAIT
+            self._taking_over = self.take_over()
         if not self._untidy and time.monotonic() - self._tidied >= UPKEEP_SECONDS:
             self._tidied = time.monotonic()
             self._untidy.update(dict.fromkeys(self._store.needing_upkeep()))
@@ -475,7 +474,7 @@ class Leader:
             name = next(iter(self._untidy))
             if not self._tidy(name):
                 del self._untidy[name]
-        return bool(self._untidy)
+        return self._taking_over or bool(self._untidy)
 
     def _tidy(self, name: str) -> bool:
         stream = self._streams.get(name)
@@ -484,7 +483,7 @@ class Leader:
         leads = stream is not None or self._halted.get(name) == "ended"
         if not leads or not self._store.upkeep(name):
             return False
-        self._on_change(name)
+        self.changed.add(name)
         return True
 
     def close(self) -> None:
@@ -497,7 +496,7 @@ def _led_elsewhere() -> Problem:
     return unavailable("another process leads this stream; send it there, or again later")
 
 
-def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Chunk | FadecountError]:
+def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Closed | FadecountError]:
     """Close the ticks of these streams in one transaction; what each released, or why it cannot go
     on."""
     try:
@@ -515,7 +514,7 @@ def _closed(group: Sequence[tuple[Stream, int]]) -> Sequence[Chunk | FadecountEr
 
 def _steps_left(stream: Stream) -> int:
     """How many more ticks the mechanism has; very many unless it was made for a given number."""
-    horizon = stream.description.mechanism.schedule.horizon
+    horizon = stream.description.mechanism.last_step
     return MOST_TICKS_AT_ONCE if horizon is None else horizon - stream.status.steps
 
 
@@ -577,10 +576,12 @@ class Writer:
         metrics: Metrics,
         limits: Limits,
         *,
+        on_change: Callable[[set[str]], None],
         reconnects: bool,
     ) -> None:
+        """``on_change`` gets the streams about which something has changed, in the event loop."""
         self._open_leader, self._clock, self._metrics = open_leader, clock, metrics
-        self._limits, self._reconnects = limits, reconnects
+        self._limits, self._on_change, self._reconnects = limits, on_change, reconnects
         self._leader: Leader | None = None
         self._jobs: deque[Job] = deque()
         self._bytes = 0
@@ -589,8 +590,6 @@ class Writer:
         self._stopping = False
         self._more = False
         """Whether the leader has more to do at once."""
-        self._taking_over = False
-        self._look_at = 0.0
         self._busy_since: float | None = None
         self.failed = threading.Event()
         self.on_failure: Callable[[], None] = lambda: None
@@ -704,7 +703,7 @@ class Writer:
             leader = self._leader = self._open_leader()
         # One time for all: ticks that are over by then are closed before events are counted.
         now = self._clock.now()
-        leader.close_due(now)
+        self._metrics.ticks_closed.inc(leader.close_due(now))
         done: list[tuple[Job, Any]] = []
         batches: dict[str, list[Job]] = {}
         late: list[Job] = []
@@ -728,12 +727,17 @@ class Writer:
             with self._wake:
                 self._jobs.extendleft(reversed(late))
                 self._bytes += sum(job.bytes for job in late)
-            if done:
-                self._loop.call_soon_threadsafe(_resolve, done)
-        if self._reconnects and (self._taking_over or time.monotonic() >= self._look_at):
-            self._look_at = time.monotonic() + LONGEST_WAIT
-            self._taking_over = leader.take_over()
-        self._more = leader.tidy() or self._taking_over
+            self._answer(leader, done)
+        self._more = leader.tidy()
+        self._answer(leader)
+
+    def _answer(self, leader: Leader, done: Sequence[tuple[Job, Any]] = ()) -> None:
+        """Tell the event loop what has changed, then what was done."""
+        changed, leader.changed = leader.changed, set()
+        if changed:
+            self._loop.call_soon_threadsafe(self._on_change, changed)
+        if done:
+            self._loop.call_soon_threadsafe(_resolve, done)
 
     def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
         """The outcome of the current transaction is unknown, so close the store and ask every

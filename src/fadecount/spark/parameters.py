@@ -10,7 +10,7 @@ from typing import Any
 from fadecount.checks import require_integer, require_real
 from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError, bad_parameter
-from fadecount.mechanisms import Mechanism, require_planned_tick, require_running_totals
+from fadecount.mechanisms import Blocks, Mechanism, require_planned_tick
 from fadecount.spark.job import require_location
 
 
@@ -77,7 +77,11 @@ def require_mechanism(mechanism: Any, tick_seconds: int) -> Mechanism:
             "a fadecount mechanism",
             "such as fadecount.Gradual(epsilon=0.1)",
         )
-    require_running_totals(mechanism)
+    if isinstance(mechanism, Blocks):
+        raise ParameterError(
+            "mechanism on Spark must publish running totals only, got Blocks; choose another option"
+            " of the plan, such as gradual"
+        )
     if not math.isfinite(mechanism.loss(mechanism.schedule.delay)):
         raise ParameterError(
             "mechanism must have a finite loss, got inf; make the first budget finite"

@@ -24,8 +24,8 @@ TABLES: Mapping[str, str] = {
         first_tick BIGINT, last_tick BIGINT, published_tick BIGINT, steps BIGINT NOT NULL,
         width BIGINT NOT NULL, commit_id TEXT NOT NULL, previous_commit_id TEXT,
         forks TEXT NOT NULL, secret {bytes} NOT NULL, digest {bytes} NOT NULL,
-        midnights TEXT, voids TEXT NOT NULL, retain_seconds BIGINT, kept TEXT NOT NULL,
-        joined TEXT NOT NULL""",
+        ahead {bytes} NOT NULL, midnights TEXT, voids TEXT NOT NULL, retain_seconds BIGINT,
+        kept TEXT NOT NULL, joined TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
         name TEXT PRIMARY KEY, last_tick BIGINT NOT NULL, uid TEXT NOT NULL,
         description TEXT NOT NULL, steps BIGINT NOT NULL, deleted_at BIGINT NOT NULL""",
@@ -155,6 +155,11 @@ class Database(ABC):
     @abstractmethod
     def unlock(self, name: str) -> None:
         """Let others write to a stream."""
+
+    @abstractmethod
+    def scrub(self) -> None:
+        """Destroy what was deleted or replaced where the database itself keeps it for long; outside
+        of a transaction, after ticks were closed. It is quick, and may do nothing for a minute."""
 
     @abstractmethod
     def close(self) -> None:

@@ -20,14 +20,13 @@ from fadecount.streams.status import Status
 def hold_back(
     database: Database, seal: Seal, status: Status, waiting: Sequence[tuple[int, FigureRows]]
 ) -> None:
-    """Store figures that are not public yet, each with the tick before which it must be closed, one
-    block in a row. Sealed, and of a size that depends on the number of keys alone."""
+    """Store figures that are not public yet, each with the tick before which it must not be seen,
+    one block in a row. Sealed, and of a size that depends on the number of keys alone."""
     rows = []
     for public_tick, each in waiting:
         body = each.values.astype("<i8", copy=False).tobytes()
-        about = _about(status.uid, each.level, each.stage, each.end_tick)
-        place = (status.id, each.level, each.stage, each.first_tick, each.end_tick, public_tick)
-        rows.append((*place, seal.close(body, about)))
+        place = (each.level, each.stage, each.first_tick, each.end_tick, public_tick)
+        rows.append((status.id, *place, seal.close(body, _about(status, *place))))
     database.change_many(
         "INSERT INTO embargo (stream, level, stage, first_tick, end_tick, public_tick, body)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -45,13 +44,14 @@ def take_public(database: Database, seal: Seal, status: Status, end: int) -> lis
     """Take the figures out of the embargo that become public with the ticks before ``end``."""
     rows = database.query(
         "DELETE FROM embargo WHERE stream = ? AND public_tick <= ? RETURNING level, stage,"
-        " first_tick, end_tick, body",
+        " first_tick, end_tick, public_tick, body",
         (status.id, end),
     )
     taken = []
-    for level, stage, first, until, body in sorted(rows, key=lambda row: row[:3]):
-        opened = seal.open(bytes(body), _about(status.uid, level, stage, until))
+    for *place, body in sorted(rows, key=lambda row: row[:3]):
+        opened = seal.open(body, _about(status, *place))
         values = np.frombuffer(opened, dtype="<i8").astype(np.int64).reshape(1, -1)
+        level, stage, first, until, _ = place
         taken.append(
             FigureRows(level=level, stage=stage, first_tick=first, end_tick=until, values=values)
         )
@@ -60,15 +60,17 @@ def take_public(database: Database, seal: Seal, status: Status, end: int) -> lis
 
 def reseal_embargo(database: Database, old: Seal, new: Seal, status: Status) -> None:
     """Seal the figures under embargo of a stream with another key."""
-    sql = "SELECT level, stage, end_tick, body FROM embargo WHERE stream = ?"
-    for level, stage, end, body in database.query(sql, (status.id,)):
-        about = _about(status.uid, level, stage, end)
+    sql = "SELECT level, stage, first_tick, end_tick, public_tick, body FROM embargo"
+    for *place, body in database.query(f"{sql} WHERE stream = ?", (status.id,)):
+        about = _about(status, *place)
         database.change(
             "UPDATE embargo SET body = ? WHERE stream = ? AND level = ? AND stage = ? AND"
-            " end_tick = ?",
-            (new.close(old.open(bytes(body), about), about), status.id, level, stage, end),
+            " first_tick = ?",
+            (new.close(old.open(body, about), about), status.id, *place[:3]),
         )
 
 
-def _about(uid: str, level: int, stage: int, end: int) -> str:
-    return f"{uid}/embargo/{level}/{stage}/{end}"
+def _about(
+    status: Status, level: int, stage: int, first_tick: int, end_tick: int, public_tick: int
+) -> str:
+    return f"{status.uid}/embargo/{level}/{stage}/{first_tick}/{end_tick}/{public_tick}"

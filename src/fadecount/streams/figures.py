@@ -65,8 +65,8 @@ def write_figures(database: Database, figures: Iterable[tuple[int, FigureRows]])
     for stream, each in figures:
         values = each.values
         body = values.astype(_narrowest(values)).tobytes()
-        place = (stream, each.level, each.stage, each.first_tick, each.end_tick)
-        rows.append((*place, *values.shape, body, _digest(*place, body)))
+        place = (stream, each.level, each.stage, each.first_tick, each.end_tick, *values.shape)
+        rows.append((*place, body, _digest(body, *place)))
     database.change_many(
         "INSERT INTO figures (stream, level, stage, first_tick, end_tick, blocks, width, body,"
         " digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -83,7 +83,8 @@ def read_figures(
         place = (stream, level, stage)
         rows = database.query(_NEXT_ROWS, (*place, *place, wanted, wanted, end, ROWS_AT_ONCE))
         for begin, until, blocks, width, body, digest in rows:
-            if _digest(*place, begin, until, body) != bytes(digest) or len(body) % (blocks * width):
+            about = (*place, begin, until, blocks, width)
+            if not isinstance(body, bytes) or _digest(body, *about) != digest:
                 raise StoreError("a stored figure is damaged; take an intact copy of the store")
             kind = f"<i{len(body) // (blocks * width)}"
             values = np.frombuffer(body, dtype=kind).astype(np.int64).reshape(blocks, width)
@@ -102,8 +103,7 @@ def _narrowest(values: NDArray[np.int64]) -> str:
     return "<i2" if farthest < 1 << 15 else "<i4" if farthest < 1 << 31 else "<i8"
 
 
-def _digest(
-    stream: int, level: int, stage: int, first_tick: int, end_tick: int, body: bytes
-) -> bytes:
-    place = f"{stream}/{level}/{stage}/{first_tick}/{end_tick}"
-    return hashlib.blake2b(body, digest_size=16, person=b"figure", key=place.encode()).digest()
+def _digest(body: bytes, *place: object) -> bytes:
+    """The digest of a stored body and of the other columns of its row."""
+    text = "/".join(map(str, place)).encode()
+    return hashlib.blake2b(text + body, digest_size=16, person=b"figure").digest()

@@ -119,6 +119,9 @@ class PostgresDatabase(Database):
         if not self._broken:
             self.query("SELECT pg_advisory_unlock(?)", (_lock_number(name),))
 
+    def scrub(self) -> None:
+        """Nothing is to be done: dead rows are the server's, until it is told ``VACUUM FULL``."""
+
     def close(self) -> None:
         with self._guard:
             self._broken = True

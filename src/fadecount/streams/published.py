@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from fadecount.durations import UNITS
 from fadecount.errors import RemovedError, StoreError, bad_parameter
-from fadecount.mechanisms import Blocks
+from fadecount.mechanisms import ANNOUNCED, Blocks
 from fadecount.mechanisms.noise_law import half_widths, window_half_widths
 from fadecount.mechanisms.views import Views, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
 from fadecount.streams.figures import FigureRows
+from fadecount.streams.status import earliest_step
 from fadecount.streams.windows import WindowCalendar, window_ticks
 
 Numbers = NDArray[np.int64]
@@ -101,9 +102,15 @@ class Figures:
         """The status of each slot, in words."""
         return [STATUSES[each] for each in self.status.tolist()]
 
-    def chosen(self, part: slice) -> Figures:
+    def chosen(self, part: slice | NDArray[np.bool_]) -> Figures:
         """Some of the slots."""
         return Figures(**{name: getattr(self, name)[part] for name in self.__slots__})
+
+    def columns(self, keys: range) -> Figures:
+        """The same slots for some of the keys."""
+        part = slice(keys.start, keys.stop)
+        values, around = self.values[:, part], self.half_widths[:, part]
+        return replace(self, values=values, half_widths=around, known=self.known[:, part])
 
     @classmethod
     def joined(cls, parts: Sequence[Figures]) -> Figures:
@@ -142,9 +149,11 @@ class Published:
         until: int | None = None,
         as_of: int | None = None,
         zone: str | None = None,
+        news_since: int | None = None,
     ) -> Figures:
         """The count of every slot of the length ``per`` (``1h``, ``1d``, ``1w``, ``1mo``) that
-        begins in the ticks from ``since`` to before ``until``.
+        begins in the ticks from ``since`` to before ``until``. With ``news_since``, only of those
+        whose figures (or parts of them) became public with that tick or later.
 
         A slot that is a block of a level has the published figure, at its latest stage. Any other
         one is computed from the figures that cover it. The slot that is not over yet is partial.
@@ -157,9 +166,27 @@ class Published:
         level = self._level(per, zone)
         slots = self._blocks(level, steps) if level is not None else self._slots(per, zone, steps)
         slots = slots.beginning_in(first - self.first_tick, end - self.first_tick)
-        if level is None:
-            return self._windows(slots, steps)
-        return self._of_level(level, slots, steps)
+        if news_since is not None:
+            settled = news_since - self.first_tick - self._longest_lag(level)
+            slots = slots.chosen(slice(int(np.searchsorted(slots.ends, settled)), None))
+        figures = (
+            self._windows(slots, steps) if level is None else self._of_level(level, slots, steps)
+        )
+        if news_since is None:
+            return figures
+        return figures.chosen(figures.published > self.description.ticks.start_seconds(news_since))
+
+    def _longest_lag(self, level: int | None) -> int:
+        """How long after the end of a slot a part of it may become public."""
+        mechanism = self.description.mechanism
+        if not isinstance(mechanism, Blocks):
+            return self._delay
+        return mechanism.levels[-1 if level is None else level].stages[-1].lag
+
+    def check_per(self, per: str, *, zone: str | None = None) -> None:
+        """Refuse a length of slots that figures cannot give."""
+        if per != default_per(()) and self._level(per, zone) is None:
+            self._slots(per, zone, self.steps)
 
     def totals(
         self,
@@ -189,14 +216,16 @@ class Published:
         """The total of everything that is published."""
         return self.totals([self.first_tick + self._steps(as_of)], as_of=as_of)
 
-    def running(self, *, since: int | None = None, until: int | None = None) -> Iterator[Figures]:
+    def running(
+        self, *, since: int | None = None, until: int | None = None, as_of: int | None = None
+    ) -> Iterator[Figures]:
         """The total after each of the ticks from ``since`` to before ``until``, as it was published
         then, in pieces. A ``since`` before figures that were removed raises a ``RemovedError``."""
         kept = self.first_tick + self._earliest()
         if kept > self.first_tick and since is not None and since < kept:
-            raise self._removed()
+            raise self.removed()
         first = kept if since is None else max(since, kept)
-        end = self.first_tick + self.steps
+        end = self.first_tick + self._steps(as_of)
         end = end if until is None else min(until, end)
         for begin in range(first, end, AT_ONCE):
             ticks = np.arange(begin + 1, min(begin + AT_ONCE, end) + 1, dtype=np.int64)
@@ -272,14 +301,7 @@ class Published:
 
     def _earliest(self) -> int:
         """The first step as of which nothing is missing that was public then."""
-        mechanism, earliest = self.description.mechanism, 0
-        for level, tick in enumerate(self.kept):
-            if tick > self.first_tick:
-                lag = 0
-                if isinstance(mechanism, Blocks) and level + 1 < len(mechanism.levels):
-                    lag = mechanism.levels[level + 1].stages[-1].lag
-                earliest = max(earliest, tick - self.first_tick + lag)
-        return earliest
+        return earliest_step(self.description.mechanism, self.first_tick, self.kept)
 
     def _slots(self, per: str, zone: str | None, steps: int) -> _Slots:
         """The slots of a length, as far as they are public; of running totals with a delay, as far
@@ -291,6 +313,11 @@ class Published:
         last = self.first_tick + steps - delay - 1
         edges, at, partial = window_ticks(ticks, calendar, self.first_tick, last)
         positions = at - self.first_tick
+        inner, blocks = positions[1:-1], self.calendar
+        if blocks is not None and np.any(blocks.frontier(0, inner) != inner):
+            smallest = self.description.levels[0]
+            remedy = f"the stream publishes {', '.join(self.description.levels)}"
+            raise bad_parameter("per", per, f"made of whole blocks of {smallest}", remedy)
         return _Slots(
             begins=positions[:-1],
             ends=positions[1:],
@@ -438,7 +465,7 @@ class Published:
         shape = len(slots.ends), len(self.keys)
         values, around = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots.ends), dtype=np.bool_)
-        partial = slots.partial.copy()
+        partial, published = slots.partial.copy(), np.zeros_like(slots.ends)
         groups = [*self.key_steps, (len(self.keys), 0)]
         for (position, step), (after, _) in pairwise(groups):
             since = calendar.end(0, step) if step else 0
@@ -458,8 +485,9 @@ class Published:
             known[:, columns] = there[:, np.newaxis]
             around[:, columns] = np.where(there, views.half_widths(BETA), 0)[:, np.newaxis]
             final &= views.final
+            published = np.maximum(published, views.published)
             if not position:
-                partial |= views.reached < slots.ends
+                partial |= (views.reached < slots.ends) | (views.begun > slots.begins)
         ticks = self.description.ticks
         return Figures(
             starts=slots.starts_at,
@@ -468,7 +496,7 @@ class Published:
             half_widths=around,
             known=known,
             status=np.where(final & ~partial, FINAL, PROVISIONAL),
-            published=ticks.starts_of(self.first_tick + steps),
+            published=ticks.starts_of(self.first_tick + published),
             partial=partial,
         )
 
@@ -508,7 +536,7 @@ class Published:
         if not len(wanted):
             return totals, widths
         if self.kept and wanted[0] + self.first_tick - 1 < self.kept[0]:
-            raise self._removed()
+            raise self.removed()
         found, skip = 0, len(steps) - len(wanted)
         first, last = (int(each) + self.first_tick for each in (wanted[0] - 1, wanted[-1]))
         for row in self.source.rows(0, 0, first, last):
@@ -522,8 +550,13 @@ class Published:
             raise _incomplete()
         return totals, widths
 
-    def _removed(self) -> RemovedError:
-        shown = self.description.ticks.shown(self.kept[0])
+    def kept_step(self, level: int) -> int:
+        """The end of the last block of a level that was removed."""
+        return self.kept[level] - self.first_tick if self.kept else 0
+
+    def removed(self) -> RemovedError:
+        """The error for a question about what was removed."""
+        shown = self.description.ticks.shown(self.first_tick + self._earliest())
         return RemovedError(
             f"figures of stream {self.description.name!r} before {shown} were removed, got an"
             " earlier time; ask from then on"
@@ -557,6 +590,9 @@ class _Fetched:
         self.keys = columns.stop - columns.start
         self._columns: dict[tuple[int, int], tuple[Numbers, Numbers, Numbers]] = {}
         for (level, stage), ranges in views.needs().items():
+            below = level - (stage == ANNOUNCED)  # differences go with the children
+            if published.kept and len(ranges) and ranges[0, 0] < published.kept_step(below):
+                raise published.removed()
             pieces = [
                 piece
                 for first, end in ranges

@@ -91,17 +91,27 @@ class Reader:
     def stream(self, name: str) -> Published | None:
         """What a stream has published, for questions about it; None if that is nothing yet."""
         status = self.status(name)
+        return self.published_of(status, *self.declared(status))
+
+    def declared(self, status: Status) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
+        """The keys of a stream, and when which of them were declared: see ``Published``."""
+        return read_keys(self._database, status.id), key_steps(self._database, status.id)
+
+    def published_of(
+        self, status: Status, keys: tuple[str, ...], steps: Sequence[tuple[int, int]]
+    ) -> Published | None:
+        """What a stream with this status and these keys has published; None if that is nothing."""
         if status.first_tick is None or not status.published_steps:
             return None
         return Published(
             description=status.description,
-            keys=read_keys(self._database, status.id),
+            keys=keys,
             first_tick=status.first_tick,
             steps=status.published_steps,
             source=_Rows(self._database, status.id),
             calendar=status.calendar,
             voids=status.voids,
-            key_steps=key_steps(self._database, status.id),
+            key_steps=steps,
             kept=status.kept,
         )
 

@@ -37,9 +37,10 @@ FRESH_BLOCKS = 512
 _STEPS = 64
 """Figures are removed at most so many times per retention period, not at every tick."""
 
-NEEDS_UPKEEP = (
-    "SELECT name FROM streams WHERE steps >= ? OR retain_seconds IS NOT NULL ORDER BY name"
-)
+NEEDS_UPKEEP = "SELECT name FROM streams WHERE published_tick >= upkeep_tick ORDER BY name"
+
+NEVER = -(1 << 62)
+"""The ``upkeep_tick`` of a stream that had no upkeep yet."""
 
 
 def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
@@ -51,7 +52,7 @@ def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
         return now
     limit = ticks.start_seconds(last + 1) - status.retain_seconds
     cut = min(last, max(first, ticks.first_from(limit)))
-    pace = max(1, status.retain_seconds // ticks.tick_seconds // _STEPS)
+    pace = _pace(status)
     mechanism, calendar = status.description.mechanism, status.calendar
     if not isinstance(mechanism, Blocks) or calendar is None:
         return (cut,) if cut - now[0] >= pace else now
@@ -135,6 +136,23 @@ def _from(rows: FigureRows, tick: int, status: Status) -> FigureRows:
         end_tick=rows.end_tick,
         values=rows.values[skip:],
     )
+
+
+def rest(database: Database, status: Status) -> None:
+    """There is nothing to do for a stream until so many ticks are published that figures can be
+    removed or joined again."""
+    pause = FRESH_BLOCKS
+    if status.retain_seconds is not None:
+        pause = min(pause, _pace(status))
+    database.change(
+        "UPDATE streams SET upkeep_tick = published_tick + ? WHERE id = ?", (pause, status.id)
+    )
+
+
+def _pace(status: Status) -> int:
+    """After how many ticks figures are removed again."""
+    seconds = status.retain_seconds or 0
+    return max(1, seconds // status.description.ticks.tick_seconds // _STEPS)
 
 
 def join_some(database: Database, status: Status) -> bool:

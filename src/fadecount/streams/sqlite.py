@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
@@ -28,6 +29,9 @@ not be all of the store."""
 
 _VERSION_AT = 60
 """Where SQLite keeps ``user_version`` in the file, as 4 bytes."""
+
+SCRUB_SECONDS = 60.0
+"""The least time between two emptyings of the write-ahead log, but for opening and closing."""
 
 _FAILURES = (sqlite3.Error, sqlite3.Warning, OSError, UnicodeDecodeError)
 """Damaged files raise decoding errors too."""
@@ -89,6 +93,9 @@ class SQLiteConnection(Database):
 
     def unlock(self, name: str) -> None: ...
 
+    def scrub(self) -> None:
+        """Nothing is to be done here."""
+
     def close(self) -> None:
         with self._guard:
             self._broken = True
@@ -121,6 +128,7 @@ class SQLiteDatabase(SQLiteConnection):
     def __init__(self, path: str | Path, *, writes: bool, beside: bool = False) -> None:
         """With ``beside``, for short changes beside the process that holds the lock: of tokens."""
         self._writes = writes and not beside
+        self._scrubbed = time.monotonic()
         self._lock_file: int | None = None
         try:
             if self._writes:
@@ -170,10 +178,22 @@ class SQLiteDatabase(SQLiteConnection):
             if self.query("PRAGMA integrity_check(1)") != [("ok",)]:
                 raise store_failed("the file is damaged (integrity_check)")
             self.change(f"PRAGMA user_version = {_OPEN}")
-            self.query("PRAGMA wal_checkpoint(FULL)")
+            self.query("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def scrub(self) -> None:
+        """Empty the write-ahead log, which holds pages as they were before: counts of blocks that
+        have ended, and noise of published figures. While somebody reads it stays until later."""
+        if time.monotonic() - self._scrubbed >= SCRUB_SECONDS:
+            with self._guard:
+                self.query("PRAGMA busy_timeout = 0")  # nobody waits for a reader
+                ((busy, *_),) = self.query("PRAGMA wal_checkpoint(TRUNCATE)")
+                self.query(_PRAGMAS[-1])
+            if not busy:
+                self._scrubbed = time.monotonic()
 
     def copy_into(self, path: Path) -> None:
-        """Copy the store, as it is at one moment, into an empty file that is complete by itself.
+        """Copy the store, as it is at one moment, into an empty file that is complete by itself;
+        but for the noise that is drawn ahead, of which nothing is left in it.
 
         It is SQLite's online backup in one step: writers go on meanwhile, in the write-ahead log.
         """
@@ -181,6 +201,10 @@ class SQLiteDatabase(SQLiteConnection):
         def copy() -> None:
             with closing(sqlite3.connect(path, isolation_level=None)) as target:
                 self._connection.backup(target)
+                # memory: a journal on disk would hold what is deleted
+                for pragma in ("journal_mode = MEMORY", "secure_delete = ON"):
+                    target.execute(f"PRAGMA {pragma}").fetchall()
+                target.execute("DELETE FROM ratchets")
                 target.execute("PRAGMA journal_mode = DELETE").fetchall()
                 target.execute(f"PRAGMA user_version = {_CLOSED}")
 
@@ -201,6 +225,7 @@ class SQLiteDatabase(SQLiteConnection):
             if self._lock_file is not None:
                 with suppress(sqlite3.Error):
                     self._connection.execute(f"PRAGMA user_version = {_CLOSED}")
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             super().close()
             self._release_lock()
 

@@ -71,7 +71,8 @@ class StoredState:
     def load(self, status: Status, source: NoiseSource | None) -> Machine:
         """What was committed. Raises if anything is missing, altered or from another commit.
 
-        A stream of blocks without its ratchets has lost its noise ahead: see :meth:`lacks_noise`.
+        A stream of blocks without its ratchets has lost its noise ahead: the open blocks that are
+        tied have none then, see :func:`lacks_noise`.
         """
         rows = [
             row
@@ -86,13 +87,14 @@ class StoredState:
         self._bodies, self._digests = {}, {}
         for kind, number, body in rows:
             self._digests[kind, number] = _digest(body)
-        if self.digest(status) != status.digest:
+        lost = bool(status.ahead) and not self.ahead
+        if self.digest(status) != status.digest or (self.ahead != status.ahead and not lost):
             raise StoreError("state is damaged or incomplete; take an intact copy of the store")
         for kind, number, body in rows:
             self._bodies[kind, number] = self._seal.open(body, self._about(kind, number))
         try:
             if isinstance(status.description.mechanism, Blocks):
-                return self._maker(status.description.mechanism, status, source)
+                return self._maker(status.description.mechanism, status, source, lost=lost)
             return counter_of(status.description.mechanism, self._parts(status), source)
         except (KeyError, ValueError) as error:
             raise StoreError(
@@ -113,7 +115,9 @@ class StoredState:
             tails=[rows[TAIL, number] for number in numbers[TAIL]],
         )
 
-    def _maker(self, mechanism: Blocks, status: Status, source: NoiseSource | None) -> FigureMaker:
+    def _maker(
+        self, mechanism: Blocks, status: Status, source: NoiseSource | None, *, lost: bool
+    ) -> FigureMaker:
         blocks = {}
         for kind, level in sorted(self._bodies):
             if kind == OPEN:
@@ -125,7 +129,7 @@ class StoredState:
         maker = FigureMaker(
             mechanism, calendar, status.width, source, time=status.steps, open_blocks=blocks
         )
-        if not self._has_ratchets():
+        if lost:
             return maker
         for group in mechanism.groups:
             for level in group if len(group) > 1 else ():
@@ -141,15 +145,11 @@ class StoredState:
                     )
         return maker
 
-    def _has_ratchets(self) -> bool:
-        return any(_TABLES[kind] == "ratchets" for kind, _ in self._bodies)
-
-    def lacks_noise(self, maker: FigureMaker) -> bool:
-        """Whether a tied block is open that has neither its noise nor is void."""
-        return any(
-            maker.mechanism.levels[level].tied and not block.void and block.children is None
-            for level, block in maker.open.items()
-        )
+    @property
+    def ahead(self) -> bytes:
+        """One digest of every part in ``ratchets``; empty if there is none."""
+        parts = [name for name in sorted(self._digests) if _TABLES[name[0]] == "ratchets"]
+        return self._whole("", parts) if parts else b""
 
     def changes(self, machine: Machine) -> Changes:
         """What changed since the last time. It must be written (:func:`write_state`) with the new
@@ -211,9 +211,12 @@ class StoredState:
     def sign(self, name: str) -> Status:
         """Write the digest of the stream's status, of ``keys`` and of the parts, as they are now,
         and return the status."""
-        status = read_status(self._database, name)
+        status = replace(read_status(self._database, name), ahead=self.ahead)
         digest = self.digest(status)
-        self._database.change("UPDATE streams SET digest = ? WHERE id = ?", (digest, status.id))
+        self._database.change(
+            "UPDATE streams SET digest = ?, ahead = ? WHERE id = ?",
+            (digest, status.ahead, status.id),
+        )
         return replace(status, digest=digest)
 
     def reseal(self, seal: Seal) -> None:
@@ -229,23 +232,35 @@ class StoredState:
             )
 
     def digest(self, status: Status) -> bytes:
-        """One digest of what the stream is, its status, its keys and every part in ``state``."""
+        """One digest of what the stream is, its status, its keys and every part in ``state``; of
+        the noise ahead, what the status says."""
         description, keys = status.description, self.keys
         if self._fixed[0] is not description or self._fixed[1] is not keys:
             text = json.dumps((description.to_json(), keys)).encode()
             self._fixed = description, keys, _digest(text).hex()
         ticks = (status.first_tick, status.last_tick, status.steps, status.width)
         blocks = (status.midnights and status.midnights.to_json(), sorted(status.voids))
-        whole = hashlib.blake2b(
-            json.dumps((status.uid, self._fixed[2], *ticks, *blocks)).encode(), digest_size=32
+        whole = json.dumps((status.uid, self._fixed[2], *ticks, *blocks, status.ahead.hex()))
+        return self._whole(
+            whole, [name for name in sorted(self._digests) if _TABLES[name[0]] == "state"]
         )
-        for kind, number in sorted(self._digests):
-            if _TABLES[kind] == "state":
-                whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
+
+    def _whole(self, text: str, parts: Sequence[Name]) -> bytes:
+        whole = hashlib.blake2b(text.encode(), digest_size=32)
+        for kind, number in parts:
+            whole.update(f"/{kind}/{number}/".encode() + self._digests[kind, number])
         return whole.digest()
 
     def _about(self, kind: int, number: int) -> str:
         return f"{self._uid}/state/{kind}/{number}"
+
+
+def lacks_noise(maker: FigureMaker) -> bool:
+    """Whether a tied block is open that has neither its noise nor is void."""
+    return any(
+        maker.mechanism.levels[level].tied and not block.void and block.children is None
+        for level, block in maker.open.items()
+    )
 
 
 def write_state(database: Database, changes: Sequence[Changes]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fadecount.errors import StoreError
-from fadecount.mechanisms import Blocks
+from fadecount.mechanisms import Blocks, Mechanism
 from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
 from fadecount.streams.database import Database, placeholders
 from fadecount.streams.description import Description
@@ -33,6 +33,8 @@ class Status:
     previous_commit_id: str | None
     forks: Forks
     digest: bytes
+    ahead: bytes = b""
+    """The digest of the noise that is drawn ahead; empty if there is none."""
     midnights: Midnights | None = None
     voids: frozenset[tuple[int, int]] = frozenset()
     """(level, end) of the blocks whose figures are never made."""
@@ -41,10 +43,13 @@ class Status:
     """For each level, the first tick whose figures were not removed; empty if none were."""
 
     @property
-    def kept_from(self) -> int | None:
-        """The first tick whose smallest figure is still there; None before the stream has
-        begun."""
-        return self.kept[0] if self.kept else self.first_tick
+    def shown_from(self) -> int | None:
+        """The first tick as of which nothing was removed that was public then; None before the
+        stream has begun."""
+        first = self.first_tick
+        if first is None:
+            return None
+        return first + earliest_step(self.description.mechanism, first, self.kept)
 
     @property
     def calendar(self) -> BlockCalendar | None:
@@ -80,10 +85,23 @@ class Status:
         return tick - (self.first_tick or 0) + 1
 
 
+def earliest_step(mechanism: Mechanism, first_tick: int, kept: Sequence[int]) -> int:
+    """The first step as of which nothing was removed that was public then, where figures of each
+    level are kept from these ticks on."""
+    earliest = 0
+    for level, tick in enumerate(kept):
+        if tick > first_tick:
+            lag = 0
+            if isinstance(mechanism, Blocks):  # the level above stands for what was removed
+                lag = mechanism.levels[level + 1].stages[-1].lag
+            earliest = max(earliest, tick - first_tick + lag)
+    return earliest
+
+
 _NAMES_SHOWN = 20
 _COLUMNS = (
     "id, name, uid, description, first_tick, last_tick, published_tick, steps, width, "
-    "commit_id, previous_commit_id, forks, digest, midnights, voids, retain_seconds, kept"
+    "commit_id, previous_commit_id, forks, digest, ahead, midnights, voids, retain_seconds, kept"
 )
 
 
@@ -115,7 +133,7 @@ def _statuses(database: Database, condition: str, values: Sequence[Any]) -> list
 
 def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
     first, last, published, steps, width, commit_id, previous, forks, digest, *more = rest
-    midnights, voids, retain, kept = more
+    ahead, midnights, voids, retain, kept = more
     return Status(
         id=number,
         uid=uid,
@@ -129,6 +147,7 @@ def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:
         previous_commit_id=previous,
         forks=tuple(map(_integer, json.loads(forks))),
         digest=bytes(digest),
+        ahead=bytes(ahead),
         midnights=None if midnights is None else Midnights.from_json(midnights),
         voids=frozenset(
             (operator.index(level), operator.index(end)) for level, end in json.loads(voids)
@@ -162,6 +181,7 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
             after.previous_commit_id,
             after.midnights and after.midnights.to_json(),
             after.digest,
+            after.ahead,
             before.id,
             before.commit_id,
             before.digest,
@@ -170,8 +190,8 @@ def write_statuses(database: Database, changes: Iterable[tuple[Status, Status]])
     ]
     return database.change_many(
         "UPDATE streams SET first_tick = ?, last_tick = ?, published_tick = ?, steps = ?, commit_id"
-        " = ?, previous_commit_id = ?, midnights = ?, digest = ? WHERE id = ? AND commit_id = ? AND"
-        " digest = ?",
+        " = ?, previous_commit_id = ?, midnights = ?, digest = ?, ahead = ? WHERE id = ? AND"
+        " commit_id = ? AND digest = ?",
         rows,
     )
 

@@ -31,12 +31,13 @@ from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
 from fadecount.streams.machine import new_machine
 from fadecount.streams.reader import Reader
 from fadecount.streams.retention import (
-    FRESH_BLOCKS,
     NEEDS_UPKEEP,
+    NEVER,
     first_ticks_to_keep,
     join_some,
     kept_ticks,
     remove_some,
+    rest,
 )
 from fadecount.streams.seal import Plain, Seal
 from fadecount.streams.sqlite import SQLiteDatabase
@@ -146,10 +147,12 @@ class Store:
                 "forks": "[]",
                 "secret": new_secret(context.seal, uid),
                 "digest": b"",
+                "ahead": b"",
                 "voids": "[]",
                 "retain_seconds": retain,
                 "kept": "[]",
                 "joined": "[]",
+                "upkeep_tick": NEVER,
             }
             database.change(
                 f"INSERT INTO streams ({', '.join(row)}) VALUES ({placeholders(list(row))})",  # noqa: S608
@@ -294,7 +297,8 @@ class Store:
         _check_retention(status.description, seconds)
         with self._database.transaction():
             self._database.change(
-                "UPDATE streams SET retain_seconds = ? WHERE id = ?", (seconds, status.id)
+                "UPDATE streams SET retain_seconds = ?, upkeep_tick = ? WHERE id = ?",
+                (seconds, NEVER, status.id),
             )
             self.audit_log.record(Act.RETENTION_SET, name, seconds=seconds or "for ever")
 
@@ -306,11 +310,14 @@ class Store:
         if cuts != kept_ticks(status):
             remove_some(self._context, status, cuts)
             return True
-        return join_some(self._database, status)
+        if join_some(self._database, status):
+            return True
+        rest(self._database, status)
+        return False
 
     def needing_upkeep(self) -> list[str]:
         """The streams for which :meth:`upkeep` may have something to do."""
-        return [name for (name,) in self._database.query(NEEDS_UPKEEP, (2 * FRESH_BLOCKS,))]
+        return [name for (name,) in self._database.query(NEEDS_UPKEEP)]
 
     def rotate(self, seal: Seal) -> None:
         """Seal all state and accepted inputs with another key (or none), in one transaction. No

@@ -34,7 +34,7 @@ from fadecount.streams.inputs import (
 )
 from fadecount.streams.machine import Machine, count_ticks
 from fadecount.streams.seal import Seal
-from fadecount.streams.state import StoredState, write_state
+from fadecount.streams.state import StoredState, lacks_noise, write_state
 from fadecount.streams.status import Status, lock_streams, write_keys, write_statuses
 
 LARGEST_GAP = 50_000_000
@@ -267,7 +267,7 @@ class Stream(Intake):
         self._status = status = recover(context, self._name)
         state = StoredState(context.database, context.seal, status.uid, status.id)
         machine = state.load(status, context.noise)
-        if isinstance(machine, FigureMaker) and state.lacks_noise(machine):
+        if isinstance(machine, FigureMaker) and lacks_noise(machine):
             self._status = self._void(machine, state)
         self._loaded = machine, state
         return machine, state
@@ -351,6 +351,7 @@ def _close_together(
         if isinstance(outcome, FenceError):
             each.stream._loaded = None
         results.append(outcome if isinstance(outcome, FenceError) else closed)
+    context.database.scrub()
     return results
 
 
@@ -387,6 +388,7 @@ def _draw_and_store(
         checkpoint("noise drawn")
     for at, (machine, state) in enumerate(loaded):
         changes.append(state.changes(machine))
+        after[at] = replace(after[at], ahead=state.ahead)
         after[at] = replace(after[at], digest=state.digest(after[at]))
     write_state(database, changes)
     checkpoint("state written")

@@ -107,8 +107,6 @@ function show(found) {
   byId("window-margin").textContent = margin(chosen.window_margin);
   byId("window-words").textContent = `95 % of the time, for the last ${day}. A typical error is ${figure(chosen.window_error)}.`;
   byId("file-option").textContent = chosen.name;
-  byId("for-streams").hidden = !chosen.stream;
-  byId("for-counters").hidden = chosen.stream;
   byId("download").disabled = false;
   document.body.classList.remove("stale");
   handles.show(limits(), found.losses, SECONDS[byId("tick").value], SECONDS[byId("horizon").value]);
@@ -142,7 +140,7 @@ function alternatives() {
     const input = Object.assign(document.createElement("input"), { type: "radio", name: "option", value: index + 1, checked: index + 1 === option });
     input.addEventListener("change", () => { option = index + 1; changed(); });
     const box = made("span", "", "option");
-    box.append(made("strong", each.name), made("span", `total ± ${number(each.total_margin)}`), made("span", `${day} ± ${number(each.window_margin)}`), made("span", `loses ${each.final_loss} by the end`), ...(each.stream ? [] : [made("span", "not for streams yet")]), made("span", each.reason[0].toUpperCase() + each.reason.slice(1), "why"));
+    box.append(made("strong", each.name), made("span", `total ± ${number(each.total_margin)}`), made("span", `${day} ± ${number(each.window_margin)}`), made("span", `loses ${each.final_loss} by the end`), made("span", each.reason[0].toUpperCase() + each.reason.slice(1), "why"));
     const label = document.createElement("label");
     label.append(input, box);
     return label;

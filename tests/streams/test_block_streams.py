@@ -1,0 +1,447 @@
+"""Streams of blocks on both databases: figures by the definition, the embargo, later keys, several
+streams at once, sealing and deletion."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import fadecount as fc
+from fadecount.errors import ClockError, StoreError
+from fadecount.mechanisms import ANNOUNCED
+from fadecount.noise import Law
+from fadecount.streams import ClockGuard, Closed, Sealed, Store
+from fadecount.streams import stream as stream_module
+from fadecount.streams.database import STREAM_TABLES
+from fadecount.streams.machine import largest_count
+from fadecount.streams.seal import Plain
+from fadecount.streams.stream import close_together
+from tests.counters.block_reference import NamedNoise
+from tests.counters.test_figures import Name
+from tests.streams.backends import Backend, totals_of
+from tests.streams.block_streams import (
+    DESIGN,
+    FIRST,
+    HOURS,
+    create,
+    expected,
+    public,
+    published,
+    stored,
+    tick_at,
+    waiting,
+)
+
+STEPS = 120
+
+
+def some_counts(steps: int = STEPS, keys: int = 2, seed: int = 5) -> NDArray[np.int64]:
+    return np.random.default_rng(seed).integers(0, 9, (steps, keys)).astype(np.int64)
+
+
+def test_figures_follow_the_definition_in_any_pieces_and_across_restarts(backend: Backend) -> None:
+    chance, counts, noise = random.Random(1), some_counts(), NamedNoise(3)
+    want = expected(counts, noise)
+    store = backend.open(noise=noise)  # type: ignore[arg-type]
+    stream, at, got = create(store), 0, {}
+    while at < STEPS:
+        count = min(chance.choice((1, 1, 2, 7, 20)), STEPS - at)
+        if count == 1:
+            stream.add({"a": int(counts[at, 0]), "b": int(counts[at, 1])})
+            closed = stream.close_through(FIRST + at)
+        else:
+            closed = list(stream.release(FIRST + at, counts[at : at + count]))
+        at += count
+        new = published(closed)
+        assert not got.keys() & new.keys(), "published once"
+        got.update(new)
+        assert stored(store._database) == got == public(want, at)
+        assert waiting(store._database) == {
+            (level, end, stage)
+            for (level, end, stage), (_, due, _) in want.items()
+            if end <= at < due and stage != ANNOUNCED
+        }
+        if chance.random() < 0.3:
+            store.close()
+            store = backend.open(noise=noise)  # type: ignore[arg-type]
+            stream = store.open("doors")
+    store.close()
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_tied_block_is_its_children_and_what_it_announced(backend: Backend, sealed: bool) -> None:
+    """With real noise, one tick at a time, with a restart after every tick: nothing is drawn
+    again."""
+    seal = Sealed(b"k" * 32) if sealed else None
+    counts = some_counts(60)
+    store = backend.open(seal=seal)
+    create(store)
+    for at, row in enumerate(counts):
+        stream = store.open("doors")
+        stream.add({"a": int(row[0]), "b": int(row[1])})
+        stream.close_through(FIRST + at)
+        if at % 5 == 0:
+            store.close()
+            store = backend.open(seal=seal)
+    figures = stored(store._database)
+    store.close()
+    assert ties_hold(figures) == 10
+
+
+def ties_hold(figures: dict[Name, list[int]]) -> int:
+    """How many parts of days are out; each must be what it announced plus its hours."""
+    parts = sorted(end for level, end, stage in figures if (level, stage) == (1, 0))
+    begins = sorted(end for level, end, stage in figures if (level, stage) == (1, ANNOUNCED))
+    for end in parts:
+        before = [each for each in begins if each < end]
+        start = before[-1] if before else 0
+        total = np.array(figures[1, end, ANNOUNCED])
+        for hour in range(start + 1, end + 1):
+            total += figures[0, hour, 0][: len(total)]
+        assert total.tolist() == figures[1, end, 0]
+    return len(parts)
+
+
+def test_keys_declared_later_begin_with_the_next_block_of_each_level(backend: Backend) -> None:
+    counts, noise, declared = some_counts(keys=4), NamedNoise(2), (0, 0, 4, 33)
+    want = expected(counts, noise, declared=declared)
+    with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+        stream = create(store)
+        list(stream.release(FIRST, counts[:4, :2]))
+        stream.declare(["c"])
+        list(stream.release(FIRST + 4, counts[4:33, :3]))
+        stream = store.open("doors")
+        stream.declare(["d"])
+        list(stream.release(FIRST + 33, counts[33:]))
+        assert stored(store._database) == public(want, STEPS)
+    with backend.reader() as reader:
+        days = reader.figures("doors", per="1d")
+        assert (
+            days.known[:3].tolist()
+            == [
+                [True, True, False, False],  # it began two hours before midnight
+                [True, True, True, True],
+                [True, True, True, True],
+            ]
+            or days.known[0].tolist()[:2] == [True, True]
+        )
+
+
+def test_one_unit_moves_one_figure_of_each_level_and_stage_by_its_amount(backend: Backend) -> None:
+    """Everything else that is published is the same, with the same noise."""
+    counts, noise = some_counts(), NamedNoise(7)
+    chance = random.Random(3)
+    with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+        list(create(store, name="without").release(FIRST, counts))
+        one = stored(store._database, 1)
+        for number in range(2, 8):
+            at, amount = chance.randrange(STEPS - 51), chance.randint(1, 3)
+            other = counts.copy()
+            other[at, 1] += amount
+            stream = create(store, name=f"with{number}")
+            list(stream.release(FIRST, other))
+            two = stored(store._database, stream.status.id)
+            assert one.keys() == two.keys()
+            moved = {name for name in one if one[name] != two[name]}
+            ended = [(level, stage) for level, _, stage in moved]
+            assert len(ended) == len(set(ended)) and {0, 1} <= {level for level, _ in ended}
+            for level, end, stage in moved:
+                assert stage != ANNOUNCED and end > at
+                a, b = one[level, end, stage], two[level, end, stage]
+                assert (b[0] - a[0], b[1] - a[1]) == (0, amount)
+
+
+def test_a_tick_saturates_in_all_levels_alike(backend: Backend) -> None:
+    """A count above the largest is cut before any level sees it: no part is outside the
+    children."""
+    most = largest_count(HOURS)
+    counts = np.full((30, 1), 3 * most, dtype=np.int64)
+    want = expected(np.full_like(counts, most), NamedNoise(1))
+    with backend.open(noise=NamedNoise(1)) as store:  # type: ignore[arg-type]
+        stream = create(store, keys=["a"])
+        list(stream.release(FIRST, counts))
+        figures = stored(store._database)
+    assert figures == public(want, 30)
+    assert ties_hold(figures) > 3
+    assert most * 200 * 366 * 24 < 1 << 61
+
+
+# The embargo
+# ------------------------------------------------------------------------------------------------
+class LaterOnly(NamedNoise):
+    """Noise with other later stages, and the same first stages."""
+
+    def __init__(self, more: int) -> None:
+        super().__init__(9)
+        self._more = more
+
+    def value(self, level: int, stage: int, block: int, key: int = 0) -> int:
+        value = super().value(level, stage, block, key)
+        stages = len(DESIGN.levels[level].stages)
+        if stages == 1:
+            return value
+        return value + (self._more if stage == stages - 1 else -self._more)
+
+
+def everything(backend: Backend, store: Store) -> list[Any]:
+    """All that a reader can be told."""
+    with backend.reader() as reader:
+        published = reader.stream("doors")
+        assert published is not None
+        end = published.first_tick + published.steps
+        answers = [
+            *(reader.figures("doors", per=per) for per in ("1h", "6h", "1d", "1w", "1mo")),
+            published.total(),
+            published.so_far("1d"),
+            published.totals(range(FIRST, end + 1)),
+            published.totals(range(FIRST, end + 1), as_published=True),
+            *published.running(),
+        ]
+        rows = [[getattr(answer, name).tolist() for name in answer.__slots__] for answer in answers]
+        frame = reader.frame("doors", per="1d").rows()
+        others = reader.published(), reader.status("doors").published_tick, reader.names()
+    return [rows, frame, others]
+
+
+def test_what_readers_see_does_not_depend_on_what_is_under_embargo(
+    backend: Backend, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Two stores whose later stages differ give the same answers in every tick, until the stage is
+    out: then they differ."""
+    from tests.streams.backends import SQLiteBackend
+
+    other = SQLiteBackend(tmp_path_factory.mktemp("other"))
+    day = tick_at("2026-03-29T00:00") - FIRST  # where the first whole day ends
+    with (
+        backend.open(noise=LaterOnly(0)) as one,  # type: ignore[arg-type]
+        other.open(noise=LaterOnly(1000)) as two,  # type: ignore[arg-type]
+    ):
+        streams = create(one), create(two)
+        first_day = 2  # two hours before midnight: its later stage is out after 32 steps
+        for at in range(day + 30):
+            for stream in streams:
+                stream.add({"a": at})
+                stream.close_through(FIRST + at)
+            same = everything(backend, one) == everything(other, two)
+            assert same is (at + 1 < first_day + 30), at + 1
+
+
+def test_readers_select_from_no_secret_table(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    with backend.open() as store:
+        list(create(store).release(FIRST, some_counts()))
+        with backend.reader() as reader:
+            kind = type(reader._database)
+        query = kind.query
+
+        def noted(self: Any, sql: str, values: Sequence[Any] = ()) -> Any:
+            seen.append(sql)
+            return query(self, sql, values)
+
+        monkeypatch.setattr(kind, "query", noted)
+        everything(backend, store)
+    assert any("FROM figures" in sql for sql in seen)
+    for table in ("embargo", "ratchets", "state", "inputs", "persons", "seen", "positions"):
+        assert not any(f" {table} " in f"{sql} " for sql in seen), table
+
+
+def test_after_a_downtime_ticks_close_in_order_and_stages_have_their_nominal_times(
+    backend: Backend,
+) -> None:
+    counts, noise = some_counts(40), NamedNoise(3)
+    want = expected(np.concatenate([counts, np.zeros((80, 2), dtype=np.int64)]), noise)
+    with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+        stream = create(store)
+        list(stream.release(FIRST, counts))
+        closed = stream.close_through(FIRST + STEPS - 1)
+        rows = [(row.end_tick, row.level, row.stage) for each in closed for row in each.figures]
+        assert len(rows) == len(set(rows))
+        assert stored(store._database) == public(want, STEPS)
+    with backend.reader() as reader:
+        days = reader.figures("doors", per="1d")
+    ends = [2, 26, 49, 73, 97]  # the second whole day has 23 hours
+    due = [end + (30 if end + 30 <= STEPS else 3) for end in ends]
+    assert days.published[:5].tolist() == [HOURS.start_seconds(FIRST + each) for each in due]
+    assert days.shown_status == ["final"] * 4 + ["provisional"] * 2
+
+
+def test_a_wrong_clock_publishes_no_stage(backend: Backend) -> None:
+    guard = ClockGuard()
+    with backend.open() as store:
+        stream = create(store)
+        list(stream.release(FIRST, some_counts(40)))
+        before = stored(store._database), waiting(store._database)
+        now = HOURS.start_seconds(FIRST + 40)
+        assert len(before[1]) == 1
+        assert guard.close_due(stream, now) == []
+        assert guard.close_due(stream, now - 1800) == [], "a little behind"
+        for wrong in (now - 50 * 3600, now + 30 * 86_400, now + 3650 * 86_400):
+            with pytest.raises(ClockError):
+                guard.close_due(stream, wrong)
+        assert (stored(store._database), waiting(store._database)) == before
+        # a jump of a day looks like a downtime: ticks close one by one, and stages with theirs
+        (closed,) = guard.close_due(stream, now + 15 * 3600)
+        assert (closed.first_tick, closed.last_tick) == (FIRST + 40, FIRST + 54)
+        assert waiting(store._database) == {(2, 26, 1), (2, 49, 1)}
+
+
+def test_a_commit_that_is_not_published_shows_no_stage(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the commit and the publication, readers are where they were."""
+    with backend.open(noise=NamedNoise(4)) as store:  # type: ignore[arg-type]
+        stream = create(store)
+        list(stream.release(FIRST, some_counts(31)))
+        before = everything(backend, store)
+
+        def stop(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(stream_module, "publish", stop)
+            with pytest.raises(KeyboardInterrupt):
+                stream.close_through(FIRST + 31)
+        assert (2, 2, 1) in stored(store._database), "committed"
+        assert everything(backend, store) == before, "not published"
+        assert stream.close_through(FIRST + 31) == [], "published by the next call"
+        assert everything(backend, store) != before
+
+
+# Several streams, sealing, damage, deletion
+# ------------------------------------------------------------------------------------------------
+def test_streams_of_all_kinds_close_together(backend: Backend) -> None:
+    counts, noise = some_counts(), NamedNoise(3)
+    want = expected(counts, noise)
+    with backend.open(noise=noise) as store:  # type: ignore[arg-type]
+        streams = [create(store, name=name) for name in ("x", "y")]
+        gradual = create(store, name="z", mechanism=fc.Gradual(epsilon=0.5))
+        for at, row in enumerate(counts):
+            for stream in (*streams, gradual):
+                stream.add({"a": int(row[0]), "b": int(row[1])})
+            results = close_together([(each, FIRST + at) for each in (*streams, gradual)])
+            assert all(isinstance(each, Closed) for each in results)
+        for stream in streams:
+            assert stored(store._database, stream.status.id) == public(want, STEPS)
+        sums = np.cumsum(counts, axis=0)
+        assert np.array(list(totals_of(store.reader(), "z").values())).shape == sums.shape
+
+
+def test_a_key_can_be_changed_while_ties_are_open_and_stages_wait(backend: Backend) -> None:
+    old, new = Sealed(b"o" * 32), Sealed(b"n" * 32)
+    counts = some_counts(60)
+    with backend.open(seal=old) as store:
+        create(store)
+        list(store.open("doors").release(FIRST, counts[:29]))
+        assert waiting(store._database) == {(2, 2, 1), (2, 26, 1)}
+    with backend.open(seal=old) as store:
+        store.rotate(new)
+    with pytest.raises(StoreError, match="opened with the key it was sealed with"):
+        backend.open(seal=old)
+    with backend.open(seal=new) as store:
+        list(store.open("doors").release(FIRST + 29, counts[29:45]))
+    with backend.open(seal=new) as store:
+        store.rotate(Plain())
+    with backend.open() as store:
+        stream = store.open("doors")
+        assert stream.status.voids == frozenset(), "no noise was lost"
+        list(stream.release(FIRST + 45, counts[45:]))
+        assert ties_hold(stored(store._database)) == 10
+
+
+@pytest.mark.parametrize("table", ["ratchets", "state", "embargo"])
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_damaged_row_is_refused(backend: Backend, table: str, sealed: bool) -> None:
+    seal = Sealed(b"k" * 32) if sealed else None
+    with backend.open(seal=seal) as store:
+        list(create(store).release(FIRST, some_counts(31)))
+        database = store._database
+        change = f"UPDATE {table} SET body = ? WHERE body = ?"  # noqa: S608
+        rows = database.query(f"SELECT body FROM {table}")  # noqa: S608
+        assert rows
+        for (body,) in rows:
+            damaged = body[:-1] + bytes([body[-1] ^ 1])
+            database.change(change, (damaged, body))
+            with pytest.raises(StoreError, match=r"take an intact copy"):
+                store.open("doors").close_through(FIRST + 59)
+            database.change(change, (body, damaged))
+        store.open("doors").close_through(FIRST + 59)
+
+
+def test_a_figure_whose_public_time_was_changed_is_refused(backend: Backend) -> None:
+    with backend.open() as store:
+        list(create(store).release(FIRST, some_counts(29)))
+        store._database.change("UPDATE embargo SET public_tick = public_tick - 2")
+        with pytest.raises(StoreError, match=r"take an intact copy"):
+            store.open("doors").close_through(FIRST + 29)
+        assert (2, 2, 1) not in stored(store._database)
+
+
+def test_lost_rows_of_ratchets_are_refused_unless_all_are_lost(backend: Backend) -> None:
+    with backend.open() as store:
+        list(create(store).release(FIRST, some_counts(29)))
+        rows = store._database.query("SELECT stream, kind, number, body FROM ratchets")
+        assert len(rows) == 2
+        store._database.change("DELETE FROM ratchets WHERE kind = ?", (rows[0][1],))
+        with pytest.raises(StoreError, match="damaged or incomplete"):
+            store.open("doors")
+        store._database.change("DELETE FROM ratchets")
+        assert store.open("doors").status.voids == {(1, 32)}
+
+
+def test_nothing_is_left_of_a_deleted_stream(backend: Backend) -> None:
+    with backend.open() as store:
+        for name in ("x", "y"):
+            stream = create(store, name=name)
+            list(stream.release(FIRST, some_counts(40)))
+            stream.add({"a": 1}, id="b")
+        for table in ("ratchets", "embargo", "figures"):
+            rows = store._database.query(f"SELECT DISTINCT stream FROM {table}")  # noqa: S608
+            assert sorted(rows) == [(1,), (2,)]
+        store.delete("x")
+        for table in STREAM_TABLES:
+            left = store._database.query(f"SELECT DISTINCT stream FROM {table}")  # noqa: S608
+            assert left in ([], [(2,)])
+        list(store.open("y").release(FIRST + 40, some_counts(20)))
+        assert ties_hold(stored(store._database, 2)) == 10
+
+
+def test_ratchets_do_not_grow_and_are_gone_between_blocks(backend: Backend) -> None:
+    """At a block's end nothing of its noise is kept; in a block, only that of its open child and a
+    key."""
+    with backend.open() as store:
+        stream = create(store)
+        for at in range(40):
+            stream.close_through(FIRST + at)
+            rows = store._database.query("SELECT kind, number, body FROM ratchets")
+            ended = (FIRST + at + 1) in [FIRST + each for each in (2, 8, 14, 20, 26, 32, 38)]
+            kinds = sorted((kind, number) for kind, number, _ in rows)
+            assert kinds == ([] if ended else [(4, 1), (5, 1)]), at
+            assert sum(len(bytes(body)) for *_, body in rows) <= 8 * 2 + 32 + 2 * 16, (
+                "with a checksum each"
+            )
+
+
+def test_laws_are_those_of_the_design(backend: Backend) -> None:
+    """The source sees the scales of the levels."""
+    scales: dict[tuple[int, int], set[float]] = {}
+
+    class Scales(NamedNoise):
+        def many(
+            self, law: Law, level: int, rounds: range, nodes: range, width: int
+        ) -> NDArray[np.int64]:
+            for each in rounds:
+                scales.setdefault((level, each), set()).add(law.scale)
+            return super().many(law, level, rounds, nodes, width)
+
+    with backend.open(noise=Scales()) as store:  # type: ignore[arg-type]
+        list(create(store).release(FIRST, some_counts()))
+    assert {name: len(found) for name, found in scales.items()} == dict.fromkeys(scales, 1)
+    for (level, stage), (scale,) in scales.items():
+        assert scale == pytest.approx(1 / DESIGN.levels[level].stages[stage].epsilon)
