@@ -928,7 +928,7 @@ MUTANTS = (
         "streams/sqlite.py",
         'target.execute("DELETE FROM ratchets")',
         "pass",
-        ("tests/streams/test_backup.py", "tests/streams/test_block_streams.py"),
+        ("tests/streams/test_backup.py", "tests/streams/test_voids.py"),
     ),
     Mutant(
         "a reader that can select everything",
