@@ -185,13 +185,12 @@ def _window(tick: int) -> int:
 
 def _option(made: Plan, option: Option) -> dict[str, Any]:
     """An option, with how exact its days and its total will be."""
-    exact = {width.name: width.half_width for width in made.widths(option)}
-    *_, total = exact.values()
+    *slots, total = made.widths(option)
     return {
         "name": option.name,
         "reason": option.reason,
-        "total": total,
-        "day": exact.get("a day"),
+        "total": total.half_width,
+        "day": next((width.final for width in slots if width.name == "a day"), None),
         "final_loss": shown_loss(option.curve[-1][1]),
     }
 

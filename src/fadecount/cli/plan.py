@@ -260,16 +260,17 @@ def _published(made: Plan, chosen: Option) -> Iterator[str]:
 def _widths(made: Plan, chosen: Option) -> Iterator[str]:
     yield "how exact counts will be (95 %)"
     for width in made.widths(chosen):
-        yield f"{width.name:30} ± {width.half_width:,} {width_words(made.request, width)}".rstrip()
+        words = width_words(made.request, width)
+        yield f"{width.name:23} ± {width.half_width:,}" + (f" ({words})" if words else "")
 
 
 def width_words(request: Request, width: Width) -> str:
     """Return when a count is that exact, and how exact it is otherwise."""
     if width.at_worst is not None:
         differs = width.at_worst != width.half_width
-        return f"half of the day, at worst ± {width.at_worst:,}" if differs else ""
-    words = f"{lag_words(request, width.lag or 0)} after its end" if width.lag else "at its end"
-    return words + (f", ± {width.final:,} later" if width.final != width.half_width else "")
+        return f"or less half of the day; at worst ± {width.at_worst:,}" if differs else ""
+    words = f"{_age(request, width.lag)} after its end" if width.lag else "at its end"
+    return words + (f"; ± {width.final:,} in the end" if width.final != width.half_width else "")
 
 
 def lag_words(request: Request, lag: int) -> str:
@@ -278,24 +279,24 @@ def lag_words(request: Request, lag: int) -> str:
 
 
 def _options(made: Plan, chosen: Option) -> Iterator[str]:
-    heads = "".join(f"{each:>9}" for each in ("error", "a day", "total", "ever", "lost (ε)"))
-    yield f"{'':3} {'options, best first':30}{heads}"
+    row = "{:>3} {:29}{:>8}{:>11}{:>11}{:>9}{:>8}"
+    yield row.format("", "options, best first", "error", "a day", "total", "ever", "lost")
     for number, option in enumerate(made.options, start=1):
-        exact = {width.name: f"± {width.half_width:,}" for width in made.widths(option)}
-        *_, total = exact.values()
-        errors, mark = option.forecast, "*" if option is chosen else " "
-        cells = (
-            _figure(errors.mean),
-            exact.get("a day", "-"),
-            total,
-            _figure(errors.worst),
+        *slots, total = made.widths(option)
+        days = [f"± {_figure(width.final or 0)}" for width in slots if width.name == "a day"]
+        yield row.format(
+            f"{'*' if option is chosen else ''}{number:>2}",
+            option.name[:29],
+            _figure(option.forecast.mean),
+            *(days or "-"),
+            f"± {_figure(total.half_width)}",
+            _figure(option.forecast.worst),
             short_loss(option.curve[-1][1]),
         )
-        yield f"{mark}{number:>2} {option.name[:30]:30}" + "".join(f"{each:>9}" for each in cells)
     yield from textwrap.wrap(
-        "error: root of the mean squared error of the live total; a day, total: 95 %, as above;"
-        f" ever: exceeded by some total with probability {100.0 * made.request.beta:g} %; lost: by"
-        " the horizon",
+        "error: root of the mean squared error of the live total; a day (in the end), total: 95 %;"
+        f" ever: exceeded by some total with probability {100.0 * made.request.beta:g} %; lost: ε"
+        " by the horizon",
         WIDTH,
     )
     missing = [str(made.options.index(each) + 1) for each in made.options if not each.meets]
@@ -324,4 +325,4 @@ def _age(request: Request, steps: int) -> str:
 
 
 def _figure(value: float) -> str:
-    return f"{value:,.0f}" if 100 <= value < 10**7 else f"{value:.3g}"
+    return f"{value:,.0f}" if 100 <= value < 10**5 else f"{value:.3g}"
