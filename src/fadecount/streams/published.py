@@ -33,7 +33,7 @@ from fadecount.streams.windows import WindowCalendar, window_ticks
 Numbers = NDArray[np.int64]
 BETA = 0.05
 """Intervals hold the true count with at least 95 %."""
-PROVISIONAL, FINAL = 0, 2
+PROVISIONAL, REVISED, FINAL = 0, 1, 2
 STATUSES = ("provisional", "revised", "final")
 AT_ONCE = 4096
 """How many windows are computed together."""
