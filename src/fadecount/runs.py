@@ -210,6 +210,7 @@ def count(
     under_way = run(
         frame, options, store=store, name=name, mechanism=mechanism, start=start, until=until
     )
+    under_way.check_per(per)
     for _ in under_way:
         pass
     tables = published_tables(under_way.published, under_way.stream.keys, per=per)
@@ -260,14 +261,8 @@ class MemoryStream:
             first_tick=self.first_tick,
             steps=self.steps,
             source=self._figures,
-            calendar=self._calendar(),
+            calendar=_calendar(self.description, self.first_tick, self.steps),
         )
-
-    def _calendar(self) -> BlockCalendar | None:
-        mechanism, first = self.description.mechanism, self.first_tick
-        if not isinstance(mechanism, Blocks) or first is None:
-            return None
-        return calendar_of(mechanism, self.description.ticks, first, None).reaching(self.steps)
 
     def earlier(self) -> None:
         """What earlier runs counted in the open tick: nothing."""
@@ -291,16 +286,19 @@ class MemoryStream:
     def release(self, first_tick: int, inputs: NDArray[np.int64]) -> Iterator[Closed]:
         """Close a tick for each row of ``inputs``, from the open one on; what was added counts in
         the first."""
-        if self.first_tick is None:
-            self.first_tick = first_tick
+        begin = first_tick if self.first_tick is None else self.first_tick
+        steps = self.steps + len(inputs)
         add_up(inputs[0], slice(None), self._counts)
+        public, waiting = count_ticks(
+            self._machine,
+            inputs,
+            first_tick,
+            self.description.ticks,
+            _calendar(self.description, begin, steps),
+        )
         self._counts[:] = 0
         self._persons.clear()
-        self.steps += len(inputs)
-        self.open_tick = first_tick + len(inputs)
-        public, waiting = count_ticks(
-            self._machine, inputs, first_tick, self.description.ticks, self._calendar()
-        )
+        self.first_tick, self.steps, self.open_tick = begin, steps, first_tick + len(inputs)
         for rows in [*public, *(rows for _, rows in waiting)]:
             self._figures.add(rows)
         last = first_tick + len(inputs) - 1
@@ -411,6 +409,22 @@ class Run(Iterator[Closed]):
     def published(self) -> Published | None:
         """What the stream has published, by this run and before; None if that is nothing yet."""
         return self.stream.published
+
+    def check_per(self, per: str | None) -> None:
+        """Refuse a length of slots that the figures of this run cannot give, before anything is
+        published."""
+        if per is None or self._range is None:
+            return
+        stream, first = self.stream, self.stream.first_tick
+        first = self._range.start if first is None else first
+        Published(
+            description=stream.description,
+            keys=stream.keys,
+            first_tick=first,
+            steps=self._range.stop - first,
+            source=FiguresInMemory(),
+            calendar=_calendar(stream.description, first, self._range.stop - first),
+        ).check_per(per)
 
     def stop(self) -> None:
         """End the run between two ticks; everything up to there is published."""
@@ -600,6 +614,14 @@ class _LiveRun(Run):
         for tick, key, amount, person in stored["waiting"]:
             self._waiting.setdefault(tick, []).append((tick, key, amount, bytes.fromhex(person)))
         return int(stored["position"])
+
+
+def _calendar(description: Description, first_tick: int, steps: int) -> BlockCalendar | None:
+    """The blocks of a stream that begins with a tick, for so many steps."""
+    mechanism = description.mechanism
+    if not isinstance(mechanism, Blocks):
+        return None
+    return calendar_of(mechanism, description.ticks, first_tick, None).reaching(steps)
 
 
 def _history(

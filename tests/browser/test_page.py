@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import fadecount as fc
-from fadecount.streams.export import WINDOW_COLUMNS
+from fadecount.streams.export import COLUMNS
 from tests.browser.conftest import HISTORY, SCREENSHOTS, Visit
 from tests.service.harness import Harness
 
@@ -303,7 +303,7 @@ def test_counts_of_windows(visit: Start, shop: Harness) -> None:
         page.get_by_role("button", name="Download CSV").click()
     assert waiting.value.suggested_filename == "visits-1h.csv"
     header = Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()[0]
-    assert header == ",".join(WINDOW_COLUMNS)
+    assert header == ",".join(COLUMNS)
     page.get_by_label("all keys").check()
     page.wait_for_selector("#multiples rect.column", state="attached")
     before = page.locator("#multiples rect.column").count()

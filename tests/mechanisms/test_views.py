@@ -147,6 +147,18 @@ class Reader:
                 total[figure] += part * weight
         return {figure: weight for figure, weight in total.items() if weight}
 
+    @property
+    def published(self) -> float:
+        """After which step the last figure in the value was public."""
+        starts = {(level, end): start for level, start, end in self.tree.blocks}
+        steps = [
+            starts[level, end] + 1
+            if stage == ANNOUNCED
+            else end + self.mechanism.levels[level].stages[stage].lag
+            for level, end, stage in self.weights()
+        ]
+        return max(steps, default=self.as_of)
+
     def value(self, figures: dict[tuple[int, int, int], int]) -> int:
         def difference(block: Block) -> Fraction:
             terms = self.difference(block).items()
@@ -270,6 +282,7 @@ def test_against_the_definition(lossy: bool) -> None:
             final = (reader.reached, reader.weights()) == (eternal.reached, eternal.weights())
             assert views.final[window] == final
             finals += final
+            assert views.published[window] == reader.published
             for level, end, stage in reader.weights():
                 assert any(low < end <= high for low, high in needs[level, stage])
         for ranges in needs.values():

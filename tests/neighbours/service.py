@@ -26,7 +26,7 @@ from tests.service.harness import Harness, StillClock, wait_for
 TICK = 60
 BEGIN = 1_772_323_200
 WRITERS = 3
-ROUTES = ("", "/releases", "/releases/latest")
+ROUTES = ("", "/releases", "/releases/latest", "/windows?per=2m")
 LAST_ROUTES = (*ROUTES, "/privacy?age=1h")
 MECHANISMS: dict[str, fc.Mechanism] = {
     "gradual": fc.Gradual(epsilon=1.0, exponent=2.0),
@@ -34,6 +34,12 @@ MECHANISMS: dict[str, fc.Mechanism] = {
     "linear": fc.Linear(epsilon=1.0),
     "refresh": fc.Refresh(window=3, epsilon_current=1.0, epsilon_past=1.0),
     "binary": fc.Binary(epsilon=1.0, horizon=3),
+    "blocks": fc.Blocks(
+        fc.Level(1, 1.0),
+        fc.Level(2, 1.0, tied=True, later=((1, 2.0),)),
+        fc.Level(4, 1.0, lag=1),
+        fc.Level(60, 1.0, lag=1, tied=True),
+    ),
     "gaussian": fc.Gaussian(sigma=16.0, half_lives=(32, 1), weights=(0.01, 0.25, 0.74)),
 }
 _OWN = (
@@ -259,7 +265,7 @@ def _closed(side: _Side, names: dict[str, Play], number: int) -> bool:
     """Whether every stream has released the tick of this number, or all the ticks that its
     mechanism has."""
     for name, play in names.items():
-        horizon = MECHANISMS[play.mechanism].schedule.horizon
+        horizon = MECHANISMS[play.mechanism].last_step
         last = side.harness.stream(name).last_tick
         if last is None or last - BEGIN // TICK < (
             number if horizon is None else min(number, horizon - 1)
@@ -284,6 +290,10 @@ def _look(side: _Side, ask: Any, names: dict[str, Play], routes: Sequence[str]) 
                 body = len(rows)
             elif route == "/releases/latest" and status == 200:
                 body = [(body["start"], row["key"]) for row in body["releases"]]
+            elif route.startswith("/windows"):
+                for row in body["windows"]:
+                    row["high"] -= row["low"]
+                    del row["value"], row["low"]
             side.answers.setdefault(name, []).append((route, status, headers, body))
     for route in ("/v1/streams", "/metrics", "/readyz", "/healthz"):
         side.answers.setdefault("", []).append((route, ask("GET", route, None, side.reader, None)))

@@ -209,6 +209,19 @@ def everything(backend: Backend, store: Store) -> list[Any]:
     return [rows, frame, others]
 
 
+def test_no_figure_leaves_the_embargo_before_its_time(backend: Backend) -> None:
+    """Stages that are due one tick after the other, looked for in the table itself."""
+    design = fc.Blocks(fc.Level(1, 0.5), fc.Level(6, 0.5, lag=3, later=((4, 1.0), (5, 2.0))))
+    with backend.open() as store:
+        stream = create(store, mechanism=design)
+        for _ in range(40):
+            stream.close_through(stream.open_tick or 0)
+            end = stream.open_tick or 0
+            rows = store._database.query("SELECT level, stage, end_tick FROM figures")
+            late = [row for row in rows if row[2] + design.levels[row[0]].stages[row[1]].lag > end]
+            assert late == []
+
+
 def test_what_readers_see_does_not_depend_on_what_is_under_embargo(
     backend: Backend, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -273,7 +273,7 @@ def _tables(reader: Reader, arguments: argparse.Namespace) -> Iterator[Table]:
     since, until = _span(arguments, ticks)
     as_of = arguments.as_of
     if as_of is not None:
-        as_of = ticks.first_from(parse_time(as_of, ticks.zone, name="--as-of").timestamp())
+        as_of = ticks.at(parse_time(as_of, ticks.zone, name="--as-of").timestamp())
     return published_tables(
         reader.stream(arguments.name),
         keys,

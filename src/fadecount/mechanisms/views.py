@@ -254,6 +254,20 @@ class Views:
             name: _ranges(*map(np.concatenate, zip(*s, strict=True))) for name, s in spans.items()
         }
 
+    @property
+    def published(self) -> Integers:
+        """After which step the last of the figures in the value became public; ``as_of`` if there
+        is none in it."""
+        levels, out = self.blocks.levels, np.zeros_like(self.as_of)
+        for run in self.runs:
+            due = run.ends + levels[run.level].stages[run.stage].lag
+            out[run.windows] = np.maximum(out[run.windows], due)
+        for share in (share for group in self.shares for pair in group for share in pair):
+            lags = np.array([stage.lag for stage in levels[share.level].stages])
+            due = np.where(share.stages > 0, share.ends + lags[share.stages], 0)
+            out = np.where(share.shared, np.maximum(out, due), out)
+        return np.where(self.begun < self.reached, out, self.as_of)
+
     @cached_property
     def final(self) -> Booleans:
         """Where nothing that is still to come can change the value: everything is out that the same

@@ -97,11 +97,12 @@ class ReleasedTick(Struct):
 
 class CountedWindow(ReleasedRow):
     """The count of a window from `start` to `end`: it may be negative. `partial`: not covered from
-    beginning to end. `status`: provisional, revised or final."""
+    beginning to end. `status`: provisional, revised or final. `published`: when it became so."""
 
     end: str
     partial: bool
     status: str
+    published: str
 
 
 class WindowPage(Struct):

@@ -345,6 +345,7 @@ def _counted(
             end=iso_time(end),
             partial=bool(windows.partial[at]),
             status=statuses[at],
+            published=iso_time(int(windows.published[at])),
         )
         for at, (start, end) in enumerate(spans)
         for position in positions

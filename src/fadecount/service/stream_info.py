@@ -22,7 +22,8 @@ class StreamInfo:
     `histories` histories. Releases are kept for `retain_seconds` (null: for ever). `first_start`
     and `last_start` are the starts of the first and the last released tick that are there,
     `last_end` is the end of the last one, and `open_start` is the start of the tick that is open
-    now. The next release is `lag_seconds` late. A list of streams leaves `keys` empty.
+    now. The next release is `lag_seconds` late. A list of streams leaves `keys` empty. `levels` are
+    the lengths of the blocks that have figures of their own; none for running totals.
     """
 
     name: str
@@ -32,6 +33,7 @@ class StreamInfo:
     key_count: int
     keys: Sequence[str]
     mechanism: dict[str, Any]
+    levels: Sequence[str]
     unit: Unit
     unit_text: str
     histories: int
@@ -63,6 +65,7 @@ def stream_info(status: Status, state: str, now: float, keys: Sequence[str] = ()
         key_count=status.width,
         keys=keys,
         mechanism=_as_json(description.mechanism),
+        levels=description.levels,
         unit=description.unit,
         unit_text=description.unit.text,
         histories=status.loss.histories,

@@ -217,6 +217,7 @@ def published_tables(
     until: int | None = None,
     as_of: int | None = None,
     zone: str | None = None,
+    news_since: int | None = None,
     positions: Sequence[int] | None = None,
 ) -> Iterator[Table]:
     """What a stream has published, as tables with the columns start, end, key, value, low, high,
@@ -224,7 +225,8 @@ def published_tables(
 
     ``per`` is the length of the slots (``1h``, ``1d``, ``1w``, ``1mo``), or ``total`` for the total
     after each tick as it was published then. By default figures of blocks come per day (or per
-    their largest level, if that is shorter), and running totals as they are.
+    their largest level, if that is shorter), and running totals as they are. The other options
+    are those of :meth:`Published.figures`.
     """
     from fadecount.streams.published import no_figures
 
@@ -233,11 +235,13 @@ def published_tables(
         return
     per = per or published.default_per
     if per != TOTAL:
-        figures = published.figures(per, since=since, until=until, as_of=as_of, zone=zone)
+        span = {"since": since, "until": until, "as_of": as_of}
+        figures = published.figures(per, zone=zone, news_since=news_since, **span)
         yield figures_table(figures, keys, positions)
         return
     yield figures_table(no_figures(len(keys)), keys, positions)
-    for piece in published.running(since=since, until=until):
+    since = since if news_since is None else news_since
+    for piece in published.running(since=since, until=until, as_of=as_of):
         yield figures_table(piece, keys, positions)
 
 

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +102,7 @@ class Figures:
         """The status of each slot, in words."""
         return [STATUSES[each] for each in self.status.tolist()]
 
-    def chosen(self, part: slice) -> Figures:
+    def chosen(self, part: slice | NDArray[np.bool_]) -> Figures:
         """Some of the slots."""
         return Figures(**{name: getattr(self, name)[part] for name in self.__slots__})
 
@@ -149,9 +149,11 @@ class Published:
         until: int | None = None,
         as_of: int | None = None,
         zone: str | None = None,
+        news_since: int | None = None,
     ) -> Figures:
         """The count of every slot of the length ``per`` (``1h``, ``1d``, ``1w``, ``1mo``) that
-        begins in the ticks from ``since`` to before ``until``.
+        begins in the ticks from ``since`` to before ``until``. With ``news_since``, only of those
+        whose figures (or parts of them) became public with that tick or later.
 
         A slot that is a block of a level has the published figure, at its latest stage. Any other
         one is computed from the figures that cover it. The slot that is not over yet is partial.
@@ -164,9 +166,31 @@ class Published:
         level = self._level(per, zone)
         slots = self._blocks(level, steps) if level is not None else self._slots(per, zone, steps)
         slots = slots.beginning_in(first - self.first_tick, end - self.first_tick)
-        if level is None:
-            return self._windows(slots, steps)
-        return self._of_level(level, slots, steps)
+        if news_since is not None:
+            slots = slots.chosen(self._settled(level, slots.ends) > news_since - self.first_tick)
+        figures = (
+            self._windows(slots, steps) if level is None else self._of_level(level, slots, steps)
+        )
+        if news_since is None:
+            return figures
+        return figures.chosen(figures.published > self.description.ticks.start_seconds(news_since))
+
+    def _settled(self, level: int | None, ends: Numbers) -> Numbers:
+        """After which step nothing of slots with these ends can become public any more: shares of
+        ties change with the largest block."""
+        mechanism, calendar = self.description.mechanism, self.calendar
+        if not isinstance(mechanism, Blocks) or calendar is None:
+            return ends + self._delay
+        if level is not None and not self.voids:
+            return ends + mechanism.levels[level].stages[-1].lag
+        largest = len(mechanism.levels) - 1
+        blocks: Numbers = calendar.end(largest, ends)
+        return blocks + mechanism.levels[largest].stages[-1].lag
+
+    def check_per(self, per: str, *, zone: str | None = None) -> None:
+        """Refuse a length of slots that figures cannot give."""
+        if per != default_per(()) and self._level(per, zone) is None:
+            self._slots(per, zone, self.steps)
 
     def totals(
         self,
@@ -196,14 +220,16 @@ class Published:
         """The total of everything that is published."""
         return self.totals([self.first_tick + self._steps(as_of)], as_of=as_of)
 
-    def running(self, *, since: int | None = None, until: int | None = None) -> Iterator[Figures]:
+    def running(
+        self, *, since: int | None = None, until: int | None = None, as_of: int | None = None
+    ) -> Iterator[Figures]:
         """The total after each of the ticks from ``since`` to before ``until``, as it was published
         then, in pieces. A ``since`` before figures that were removed raises a ``RemovedError``."""
         kept = self.first_tick + self._earliest()
         if kept > self.first_tick and since is not None and since < kept:
             raise self.removed()
         first = kept if since is None else max(since, kept)
-        end = self.first_tick + self.steps
+        end = self.first_tick + self._steps(as_of)
         end = end if until is None else min(until, end)
         for begin in range(first, end, AT_ONCE):
             ticks = np.arange(begin + 1, min(begin + AT_ONCE, end) + 1, dtype=np.int64)
@@ -279,6 +305,8 @@ class Published:
 
     def _earliest(self) -> int:
         """The first step as of which nothing is missing that was public then."""
+        if not self.kept:
+            return 0
         return earliest_step(self.description.mechanism, self.first_tick, self.kept)
 
     def _slots(self, per: str, zone: str | None, steps: int) -> _Slots:
@@ -291,6 +319,11 @@ class Published:
         last = self.first_tick + steps - delay - 1
         edges, at, partial = window_ticks(ticks, calendar, self.first_tick, last)
         positions = at - self.first_tick
+        inner, blocks = positions[1:-1], self.calendar
+        if blocks is not None and np.any(blocks.frontier(0, inner) != inner):
+            smallest = self.description.levels[0]
+            remedy = f"the stream publishes {', '.join(self.description.levels)}"
+            raise bad_parameter("per", per, f"made of whole blocks of {smallest}", remedy)
         return _Slots(
             begins=positions[:-1],
             ends=positions[1:],
@@ -360,9 +393,7 @@ class Published:
                 part = slice(low, high)
                 self._fill(level, stage, slots, part, values, known, out)
                 around[part] = mechanism.figure_interval(level, stage)
-                status[part] = (
-                    FINAL if stage == len(stages) - 1 else REVISED if stage else PROVISIONAL
-                )
+                status[part] = STATUSES.index(mechanism.levels[level].status(stage))
                 at = self.first_tick + ends[part] + stages[stage].lag
                 published[part] = self.description.ticks.starts_of(at)
             until = max(until, reached)
@@ -440,7 +471,7 @@ class Published:
         shape = len(slots.ends), len(self.keys)
         values, around = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         known, final = np.zeros(shape, dtype=np.bool_), np.ones(len(slots.ends), dtype=np.bool_)
-        partial = slots.partial.copy()
+        partial, published = slots.partial.copy(), np.zeros_like(slots.ends)
         groups = [*self.key_steps, (len(self.keys), 0)]
         for (position, step), (after, _) in pairwise(groups):
             since = calendar.end(0, step) if step else 0
@@ -460,8 +491,9 @@ class Published:
             known[:, columns] = there[:, np.newaxis]
             around[:, columns] = np.where(there, views.half_widths(BETA), 0)[:, np.newaxis]
             final &= views.final
+            published = np.maximum(published, views.published)
             if not position:
-                partial |= views.reached < slots.ends
+                partial |= (views.reached < slots.ends) | (views.begun > slots.begins)
         ticks = self.description.ticks
         return Figures(
             starts=slots.starts_at,
@@ -470,7 +502,7 @@ class Published:
             half_widths=around,
             known=known,
             status=np.where(final & ~partial, FINAL, PROVISIONAL),
-            published=ticks.starts_of(self.first_tick + steps),
+            published=ticks.starts_of(self.first_tick + published),
             partial=partial,
         )
 
@@ -548,7 +580,7 @@ class _Slots:
     ends_at: Numbers
     partial: NDArray[np.bool_]
 
-    def chosen(self, part: slice | Numbers) -> _Slots:
+    def chosen(self, part: slice | NDArray[Any]) -> _Slots:
         """Some of them."""
         return _Slots(**{name: getattr(self, name)[part] for name in self.__slots__})
 
@@ -628,15 +660,7 @@ def loss_steps(description: Description) -> list[tuple[int, str]]:
         lengths = [UNITS[unit] for unit in ("h", "d", "w", "mo", "y")] + [10 * UNITS["y"]]
         ages = sorted({0, *(max(1, length // seconds) for length in lengths)})
         return [(age, "totals") for age in ages]
-    causes: dict[int, list[str]] = {}
-    for level, name in zip(mechanism.levels, description.levels, strict=True):
-        for number, stage in enumerate(level.stages):
-            final = number == len(level.stages) - 1
-            which = (
-                "" if len(level.stages) == 1 else " (final)" if final else f" (stage {number + 1})"
-            )
-            causes.setdefault(stage.lag, []).append(f"figures per {name}{which}")
-    return [(lag, ", ".join(names)) for lag, names in sorted(causes.items())]
+    return mechanism.loss_steps(description.ticks.tick_seconds)
 
 
 def no_figures(width: int) -> Figures:

@@ -3,7 +3,7 @@ import { releases, windows } from "./api.js";
 import { choices, download, fill, selection } from "./choices.js";
 import { BarChart, LineChart } from "./counts.js";
 import { Fading } from "./fading.js";
-import { compact, duration, moment, number, period, roughly } from "./words.js";
+import { compact, duration, length, moment, number, period, roughly } from "./words.js";
 
 const RANGES = [[3600, "1 hour"], [21600, "6 hours"], [86400, "1 day"], [604800, "1 week"], [2592000, "30 days"], [31536000, "1 year"]];
 const PERIODS = [["1h", "per hour", 3600], ["1d", "per day", 86400], ["1w", "per week", 604800]];
@@ -29,7 +29,9 @@ export class StreamView {
   async open(facts, privacy, signal) {
     Object.assign(this, { facts, signal, rows: [], last: facts.last_start ? Date.parse(facts.last_start) : null });
     byId("stream-name").textContent = facts.name;
-    byId("tick-words").textContent = duration(facts.tick_seconds);
+    byId("published-words").textContent = facts.levels.length
+      ? `A count of every ${facts.levels.map(length).join(", ")}, each with random noise of its own, some time after it is over. All other numbers here are computed from these.`
+      : `Once per ${duration(facts.tick_seconds)}, the running count plus random noise.`;
     this.per = TOTAL;
     this.key = facts.keys[0];
     this.keyChoice(facts.keys);
@@ -217,8 +219,8 @@ export class StreamView {
 
   save() {
     const total = this.per === TOTAL;
-    const header = ["stream", "start", ...(total ? [] : ["end"]), "key", "value", "low", "high", ...(total ? [] : ["partial"])];
-    const lines = this.rows.map((row) => [this.facts.name, row.start, ...(total ? [] : [row.stop]), row.key, row.value, row.low, row.high, ...(total ? [] : [row.partial])]);
+    const header = ["stream", "start", ...(total ? [] : ["end"]), "key", "value", "low", "high", ...(total ? [] : ["status", "partial", "published"])];
+    const lines = this.rows.map((row) => [this.facts.name, row.start, ...(total ? [] : [row.stop]), row.key, row.value, row.low, row.high, ...(total ? [] : [row.status, row.partial, row.published])]);
     download(`${this.facts.name.replace(/[^\w.-]+/g, "-")}-${total ? "totals" : this.per}.csv`, header, lines);
   }
 }

@@ -13,6 +13,13 @@ export function duration(seconds) {
   return `${seconds} seconds`;
 }
 
+/* The length of a level, such as 20m or 1mo, in words. */
+export function length(text) {
+  const [, count, unit] = /^(\d+)(mo|[smhdy])$/.exec(text);
+  const name = { s: "second", m: "minute", h: "hour", d: "day", mo: "month", y: "year" }[unit];
+  return count === "1" ? name : `${count} ${name}s`;
+}
+
 /* About how long until something: one unit, rounded up. */
 export function roughly(seconds) {
   for (const [name, length] of UNITS) {
