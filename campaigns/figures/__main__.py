@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.counters.figures import FigureMaker
@@ -63,7 +64,9 @@ def publish(mechanism: fc.Mechanism, keys: int) -> Published:
             )
             source.add(rows)
     else:
-        values = np.asarray(fc.Counter(mechanism, shape=(keys,)).extend(nothing))
+        values: NDArray[np.int64] = np.asarray(
+            fc.Counter(mechanism, shape=(keys,)).extend(nothing), dtype=np.int64
+        )
         rows = FigureRows(level=0, stage=0, first_tick=FIRST, end_tick=FIRST + steps, values=values)
         source.add(rows)
     return Published(

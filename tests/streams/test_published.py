@@ -89,7 +89,7 @@ def published(
     else:
         counter = Counter._with_noise(mechanism, noise, width=width) if noise else None
         counter = counter or Counter(mechanism, shape=(width,))
-        values = np.asarray(counter.extend(counts))
+        values = np.asarray(counter.extend(counts), dtype=np.int64)
         end = first + len(counts)
         source.add(FigureRows(level=0, stage=0, first_tick=first, end_tick=end, values=values))
     return Published(
@@ -111,7 +111,8 @@ def truth(stream: Published, counts: NDArray[np.int64], figures: Figures) -> NDA
         np.clip(each // seconds - stream.first_tick, 0, stream.steps)
         for each in (figures.starts, figures.ends)
     )
-    return sums[high] - sums[low]
+    between: NDArray[np.int64] = sums[high] - sums[low]
+    return between
 
 
 @pytest.fixture(scope="module")

@@ -393,9 +393,7 @@ class Published:
                 part = slice(low, high)
                 self._fill(level, stage, slots, part, values, known, out)
                 around[part] = mechanism.figure_interval(level, stage)
-                status[part] = (
-                    FINAL if stage == len(stages) - 1 else REVISED if stage else PROVISIONAL
-                )
+                status[part] = STATUSES.index(mechanism.levels[level].status(stage))
                 at = self.first_tick + ends[part] + stages[stage].lag
                 published[part] = self.description.ticks.starts_of(at)
             until = max(until, reached)
@@ -662,15 +660,7 @@ def loss_steps(description: Description) -> list[tuple[int, str]]:
         lengths = [UNITS[unit] for unit in ("h", "d", "w", "mo", "y")] + [10 * UNITS["y"]]
         ages = sorted({0, *(max(1, length // seconds) for length in lengths)})
         return [(age, "totals") for age in ages]
-    causes: dict[int, list[str]] = {}
-    for level, name in zip(mechanism.levels, description.levels, strict=True):
-        for number, stage in enumerate(level.stages):
-            final = number == len(level.stages) - 1
-            which = (
-                "" if len(level.stages) == 1 else " (final)" if final else f" (stage {number + 1})"
-            )
-            causes.setdefault(stage.lag, []).append(f"figures per {name}{which}")
-    return [(lag, ", ".join(names)) for lag, names in sorted(causes.items())]
+    return mechanism.loss_steps(description.ticks.tick_seconds)
 
 
 def no_figures(width: int) -> Figures:
