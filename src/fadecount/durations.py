@@ -7,6 +7,7 @@ A year is 365 days and a month 30 days, so that ages count the same number of ti
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from fadecount.errors import bad_parameter
 
@@ -65,3 +66,46 @@ def format_duration(seconds: float) -> str:
 
 def _counted(number: int, name: str) -> str:
     return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockLength:
+    """The length of a level on the calendar: so many ``seconds`` below a day, one day, or so many
+    ``months``."""
+
+    seconds: int = 0
+    months: int = 0
+
+    @classmethod
+    def of_ticks(cls, length: int, tick_seconds: float) -> BlockLength | None:
+        """The calendar length of so many ticks, if there is one: a tick, a part of a day, a day, or
+        months of 30 days that divide a year or make up years; several ticks must fit into a day.
+
+        >>> names = [BlockLength.of_ticks(days, 86400) for days in (1, 7, 30, 150, 180, 720)]
+        >>> [name and name.name for name in names]
+        ['1d', None, '1mo', None, '6mo', '2y']
+        """
+        seconds = length * tick_seconds
+        day, month = UNITS["d"], UNITS["mo"]
+        if length == 1 or seconds == day or (seconds < day and day % seconds == 0):
+            return cls(seconds=int(seconds))
+        months, rest = divmod(seconds, month)
+        if months and not rest and not day % tick_seconds and 0 in (12 % months, months % 12):
+            return cls(months=int(months))
+        return None
+
+    @property
+    def name(self) -> str:
+        """The length as people say it: ``20m``, ``1h``, ``1d``, ``1mo``, ``1y``.
+
+        >>> [BlockLength(seconds=each).name for each in (90, 1200, 7200, 86400, 604800)]
+        ['90s', '20m', '2h', '1d', '7d']
+        >>> BlockLength(months=3).name, BlockLength(months=12).name
+        ('3mo', '1y')
+        """
+        if self.months:
+            return f"{self.months // 12}y" if self.months % 12 == 0 else f"{self.months}mo"
+        for unit in ("d", "h", "m"):
+            if self.seconds % UNITS[unit] == 0:
+                return f"{self.seconds // UNITS[unit]}{unit}"
+        return f"{self.seconds}s"

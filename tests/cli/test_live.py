@@ -105,7 +105,7 @@ def test_a_growing_file_is_followed_by_the_clock_and_counted_once_over_restarts(
         assert "stopped; released up to 2" in error
     rows = [json.loads(line) for line in (folder / "one.jsonl").read_text().splitlines()]
     assert rows[-1]["value"] == total
-    assert [row["start"] for row in rows] == sorted({row["start"] for row in rows})
+    assert [row["end"] for row in rows] == sorted({row["end"] for row in rows})
 
 
 def test_a_silent_pipe_releases_its_ticks_and_is_interrupted(folder: Path) -> None:
@@ -164,6 +164,6 @@ def test_people_of_an_earlier_run_are_known_to_a_later_one(
     )
     later = (datetime.now(UTC) + timedelta(days=365)).isoformat()
     assert main(["run", "more.jsonl", *stored, "--time", "at", "--until", later]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].split(",")[3] == "4", (
+    assert capsys.readouterr().out.splitlines()[-1].split(",")[4] == "4", (
         "two of each, over three runs"
     )

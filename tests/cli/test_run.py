@@ -17,6 +17,8 @@ import pytest
 import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.cli.run import _default_name
+from fadecount.streams import Reader
+from fadecount.streams.export import COLUMNS
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -56,7 +58,9 @@ def test_a_one_off_run_releases_every_tick_with_an_interval(
 ) -> None:
     assert main(["run", "first.csv", "--tick", "1h", "--time", "at", "--epsilon", "50"]) == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
-    assert [row["start"] for row in rows] == [f"2026-03-01T{hour:02}:00:00Z" for hour in range(10)]
+    assert {row["start"] for row in rows} == {"2026-03-01T00:00:00Z"}
+    hours = [f"2026-03-01T{hour:02}:00:00Z" for hour in range(1, 11)]
+    assert [row["end"] for row in rows] == [row["published"] for row in rows] == hours
     assert [int(row["value"]) for row in rows] == [60 * hour for hour in range(1, 11)]
     assert {(row["stream"], row["key"]) for row in rows} == {("first", "all")}
     assert all(row["low"] == row["value"] == row["high"] for row in rows)
@@ -99,8 +103,8 @@ def test_newer_data_continue_and_released_ticks_are_left_alone(
     write_events(folder / "grown.csv", 0, 900)
     assert main(["run", "grown.csv", *STORED, "--output", "two.jsonl"]) == 0
     rows = [json.loads(line) for line in (folder / "two.jsonl").read_text().splitlines()]
-    assert [row["start"] for row in rows[::3]] == [
-        f"2026-03-01T{hour:02}:00:00Z" for hour in range(10, 15)
+    assert [row["end"] for row in rows[::3]] == [
+        f"2026-03-01T{hour:02}:00:00Z" for hour in range(11, 16)
     ]
     assert [row["key"] for row in rows[:3]] == ["home", "help", "other"]
     assert abs(rows[-1]["value"] - 300) < 40
@@ -133,46 +137,20 @@ def test_windows_of_half_ticks_are_refused_before_anything_is_released(
     assert main(["run", "first.csv", *STORED, "--per", "90m", "--output", "one.csv"]) == 1
     assert "--per must be made of whole ticks of 3600 s" in capsys.readouterr().err
     assert not (folder / "one.csv").exists()
+    with Reader.of_file(folder / "state" / "streams.db") as reader:
+        assert reader.published() == [("pages", None, 3)]
     assert main(["run", "first.csv", *STORED, "--per", "2h", "--output", "one.csv"]) == 0
     assert len((folder / "one.csv").read_text().splitlines()) == 1 + 3 * 5
-
-
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-@pytest.mark.parametrize(("first", "second"), [([], ["--per", "1h"]), (["--per", "1h"], [])])
-def test_releases_and_windows_are_not_written_into_one_file(
-    folder: Path, capsys: pytest.CaptureFixture[str], kind: str, first: list[str], second: list[str]
-) -> None:
-    """They have different columns. The refusal comes before anything is released."""
-    assert main(["run", "first.csv", *STORED, "--output", f"one.{kind}", *first]) == 0
-    before, store = (
-        (folder / f"one.{kind}").read_bytes(),
-        (folder / "state" / "streams.db").read_bytes(),
-    )
-    capsys.readouterr()
-    assert main(["run", "second.csv", *STORED, "--output", f"one.{kind}", "--append", *second]) == 1
-    assert (
-        "--output must be a file that begins with the columns stream, start, "
-        in capsys.readouterr().err
-    )
-    assert (
-        (folder / f"one.{kind}").read_bytes(),
-        (folder / "state" / "streams.db").read_bytes(),
-    ) == (before, store)
-    assert main(["run", "second.csv", *STORED, "--output", f"one.{kind}", "--append", *first]) == 0
-    assert (folder / f"one.{kind}").read_bytes().startswith(before)
-    rows = (folder / f"one.{kind}").read_text().splitlines()
-    assert len({row.count(",") for row in rows}) == 1 and sum(
-        row.startswith("stream,") for row in rows
-    ) == (kind == "csv")
 
 
 @pytest.mark.parametrize(
     "text",
     [
         "",
-        "stream,start,key,value,low,high",
+        ",".join(COLUMNS),
+        "stream,start,key,value,low,high\n",
         "a,b\n",
-        "\ufeffstream,start,key,value,low,high\n",
+        "\ufeff" + ",".join(COLUMNS) + "\n",
         "\n",
     ],
 )
@@ -531,15 +509,15 @@ def test_start_and_until_do_not_depend_on_the_events(folder: Path) -> None:
         "one.csv",
     ]
     assert main(["run", "first.csv", *STORED, *words]) == 0
-    ticks = [row["start"] for row in read(folder / "one.csv")[::3]]
-    assert (ticks[0], ticks[-1], len(ticks)) == ("2026-02-28T22:00:00Z", "2026-03-01T13:00:00Z", 16)
+    ticks = [row["end"] for row in read(folder / "one.csv")[::3]]
+    assert (ticks[0], ticks[-1], len(ticks)) == ("2026-02-28T23:00:00Z", "2026-03-01T14:00:00Z", 16)
 
 
 def test_parquet_output(folder: Path) -> None:
     polars = pytest.importorskip("polars", reason="polars is not installed: Parquet is not tested")
     assert main(["run", "first.csv", *STORED, "--output", "one.parquet"]) == 0
     frame = polars.read_parquet("one.parquet")
-    assert frame.columns == ["stream", "start", "key", "value", "low", "high"]
+    assert frame.columns == list(COLUMNS)
     assert len(frame) == 30
     about = polars.read_parquet_metadata("one.parquet")
     assert about["fadecount.unit"] == "one event"
@@ -685,7 +663,7 @@ def test_keys_with_commas_and_quotes_survive_in_every_format(folder: Path) -> No
         == [row["key"] for row in found]
         == keys * 4
     )
-    assert [list(row) for row in found] == [["stream", "start", "key", "value", "low", "high"]] * 16
+    assert [list(row) for row in found] == [list(COLUMNS)] * 16
 
 
 def test_a_plan_for_people_hands_its_assumption_on(

@@ -13,7 +13,7 @@ import pytest
 import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.streams import Description, FileFence, Reader, SQLiteStore, Ticks
-from tests.cli.test_run import KEYED, STORED, folder, read
+from tests.cli.test_run import KEYED, STORED, folder
 
 __all__ = ["folder"]
 
@@ -248,7 +248,7 @@ def test_releases_become_pictures(stored: Path, name: str) -> None:
     pytest.importorskip("matplotlib")
     per = {
         "days.png": ["--per", "1d"],
-        "hours.html": ["--per", "2h", "--nonnegative", "--key", "home"],
+        "hours.html": ["--per", "2h", "--key", "home"],
     }.get(name, [])
     assert main(["streams", "plot", "pages", "--state", "state", "-o", name, *per]) == 0
     body = (stored / name).read_bytes()
@@ -262,7 +262,6 @@ def test_releases_become_pictures(stored: Path, name: str) -> None:
     ("words", "message"),
     [
         (["--key", "none"], "--key must be a key of stream 'pages'"),
-        (["--nonnegative"], "--per must be given with --nonnegative"),
         (["--since", "2030-01-01"], "has released nothing in that time"),
         (["--per", "30m"], "per must be made of whole ticks"),
     ],
@@ -322,20 +321,3 @@ def test_releases_ahead_of_the_clock_make_events_older(
     assert main(["streams", "curve", "doors", *place]) == 0
     losses = {row["age"]: row["loss"] for row in json.loads(capsys.readouterr().out)}
     assert losses[0] >= mechanism.loss(4) > mechanism.loss(0) and losses[24] >= mechanism.loss(28)
-
-
-def test_the_monotone_view_of_an_export_never_falls(folder: Path) -> None:
-    noisy = [word if word != "4" else "0.05" for word in STORED]
-    for name in ("first", "second"):
-        assert main(["run", f"{name}.csv", *noisy, "--output", f"{name}-out.csv"]) == 0
-    words = ["streams", "export", "pages", "--state", "state", "--monotone"]
-    assert main([*words, "--output", "view.csv"]) == 0
-    values = [int(row["value"]) for row in read(folder / "view.csv") if row["key"] == "home"]
-    released = [
-        int(row["value"])
-        for name in ("first", "second")
-        for row in read(folder / f"{name}-out.csv")
-        if row["key"] == "home"
-    ]
-    assert len(values) == len(released) and released != sorted(released)
-    assert values == sorted(values) and values[0] >= 0

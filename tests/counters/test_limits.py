@@ -196,6 +196,12 @@ def test_a_failure_of_the_noise_changes_nothing(mechanism: fc.Mechanism, width: 
     assert np.array_equal(outputs, naive_outputs(mechanism, inputs, width))
 
 
+def test_sums_of_whole_rows_do_not_wrap() -> None:
+    sums = np.array([0, 5, LARGEST_SUM], dtype=np.int64)
+    add_up(sums, slice(None), np.array([3, 0, LARGEST_SUM]))
+    assert sums.tolist() == [3, 5, LARGEST_SUM + 1]
+
+
 def test_sums_that_do_not_fit_stay_at_the_limit() -> None:
     """A sum that wrapped would differ by 2**64 with one event more or less, and no noise hides
     that."""

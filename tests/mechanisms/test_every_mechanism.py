@@ -44,6 +44,13 @@ def kinds() -> dict[str, type[fc.Mechanism]]:
     return found
 
 
+def test_the_last_step() -> None:
+    """Only a tree that was made for a horizon ends."""
+    assert fc.Binary(epsilon=1.0, horizon=100).last_step == 100
+    assert fc.Gradual(epsilon=1.0).last_step is None
+    assert fc.Blocks(fc.Level(1, 1.0)).last_step is None
+
+
 def test_every_kind_has_examples() -> None:
     for kind in kinds():
         assert EXAMPLES.get(kind), (

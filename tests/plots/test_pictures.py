@@ -140,11 +140,14 @@ def test_any_span_of_time_has_marks(tmp_path: Path, hours: int) -> None:
     keys = ["a", "b", "c", "d"]
     counts = np.repeat([1, 2], len(keys))
     table = {
-        "start": np.repeat([start, start + 3600 * hours], len(keys)),
+        "start": np.repeat(start, 2 * len(keys)),
+        "end": np.repeat([start + 3600, start + 3600 * (hours + 1)], len(keys)),
         "key": np.tile(np.array(keys, dtype=object), 2),
         "value": counts,
         "low": counts - 1,
         "high": counts + 1,
+        "status": np.repeat(np.array(["final"], dtype=object), 2 * len(keys)),
+        "partial": np.zeros(2 * len(keys), dtype=np.bool_),
     }
     figure = new_figure()
     draw_panels(figure, table, keys, bars=False)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import tempfile
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -67,8 +68,9 @@ class SQLiteBackend:
         return Reader.of_file(self.path)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        with self.reader() as reader:
-            return reader._database.query(sql)
+        """Of any table, which readers may not."""
+        with closing(sqlite3.connect(f"file:{self.path}?mode=ro", uri=True)) as connection:
+            return connection.execute(sql).fetchall()
 
 
 class BriefStore(SQLiteStore):

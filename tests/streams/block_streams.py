@@ -112,3 +112,8 @@ def public(figures: Figures, steps: int) -> dict[Name, list[int]]:
 def published(closed: Iterable[Closed]) -> dict[Name, list[int]]:
     calendar = calendar_for(3000)
     return by_name((row for each in closed for row in each.figures), calendar)
+
+
+def public_names(steps: int) -> set[Name]:
+    """The names of all figures that are public after so many steps."""
+    return set(public(expected(np.zeros((steps, 1), dtype=np.int64), NamedNoise()), steps))

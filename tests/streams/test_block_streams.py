@@ -48,7 +48,8 @@ def test_figures_follow_the_definition_in_any_pieces_and_across_restarts(backend
     chance, counts, noise = random.Random(1), some_counts(), NamedNoise(3)
     want = expected(counts, noise)
     store = backend.open(noise=noise)  # type: ignore[arg-type]
-    stream, at, got = create(store), 0, {}
+    stream, at = create(store), 0
+    got: dict[Name, list[int]] = {}
     while at < STEPS:
         count = min(chance.choice((1, 1, 2, 7, 20)), STEPS - at)
         if count == 1:
@@ -206,6 +207,19 @@ def everything(backend: Backend, store: Store) -> list[Any]:
         frame = reader.frame("doors", per="1d").rows()
         others = reader.published(), reader.status("doors").published_tick, reader.names()
     return [rows, frame, others]
+
+
+def test_no_figure_leaves_the_embargo_before_its_time(backend: Backend) -> None:
+    """Stages that are due one tick after the other, looked for in the table itself."""
+    design = fc.Blocks(fc.Level(1, 0.5), fc.Level(6, 0.5, lag=3, later=((4, 1.0), (5, 2.0))))
+    with backend.open() as store:
+        stream = create(store, mechanism=design)
+        for _ in range(40):
+            stream.close_through(stream.open_tick or 0)
+            end = stream.open_tick or 0
+            rows = store._database.query("SELECT level, stage, end_tick FROM figures")
+            late = [row for row in rows if row[2] + design.levels[row[0]].stages[row[1]].lag > end]
+            assert late == []
 
 
 def test_what_readers_see_does_not_depend_on_what_is_under_embargo(

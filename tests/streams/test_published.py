@@ -220,7 +220,7 @@ class TestStatus:
             month = stream.figures("1mo", as_of=end + lag)
             seen[lag] = (int(month.status[0]), int(month.published[0]) // 900 - end)
         assert seen == {
-            4: (PROVISIONAL, 4),
+            4: (PROVISIONAL, 0),
             5: (PROVISIONAL, 5),
             299: (PROVISIONAL, 5),
             300: (REVISED, 300),
@@ -293,21 +293,23 @@ class TestVintages:
             kept=(FIRST + 500,),
         )
         with pytest.raises(RemovedError, match="were removed"):
-            list(kept.releases(since=FIRST))
-        pieces = list(kept.releases())
-        assert pieces[0].first_tick == FIRST + 500
+            list(kept.running(since=FIRST))
+        pieces = list(kept.running())
+        assert pieces[0].ends[0] == (FIRST + 501) * 900
         assert np.array_equal(
             np.concatenate([piece.values for piece in pieces]),
-            np.concatenate([piece.values for piece in stream.releases(since=FIRST + 500)]),
+            np.concatenate([piece.values for piece in stream.running(since=FIRST + 500)]),
         )
 
-    def test_releases_are_the_totals_as_published(self, counts: NDArray[np.int64]) -> None:
+    def test_running_totals_are_the_totals_as_published(self, counts: NDArray[np.int64]) -> None:
         stream = published(counts[:700], first=FIRST)
-        (piece,) = stream.releases(since=FIRST + 100, until=FIRST + 300)
+        (piece,) = stream.running(since=FIRST + 100, until=FIRST + 300)
         ticks = np.arange(FIRST + 101, FIRST + 301)
         totals = stream.totals(ticks, as_published=True)
         assert np.array_equal(piece.values, totals.values)
-        assert np.array_equal(piece.half_widths, totals.half_widths[:, 0])
+        assert np.array_equal(piece.half_widths, totals.half_widths)
+        (same,) = stream.running(since=FIRST + 100, until=FIRST + 900, as_of=FIRST + 300)
+        assert np.array_equal(same.values, totals.values)
 
 
 class TestSums:

@@ -170,7 +170,7 @@ def test_the_command_sets_and_applies_it(
     where = ["--state", str(tmp_path / "state"), "--fence", str(tmp_path / "fence")]
     assert main(["streams", "retain", "doors", "--for", "2h", *where]) == 0
     assert (
-        "doors: releases are kept for 2 hours; those before 1970-01-01T03:00:00Z are removed"
+        "doors: figures are kept for 2 hours; those before 1970-01-01T03:00:00Z are removed"
         in capsys.readouterr().out
     )
     assert main(["streams", "retain", "doors", "--for", "soon", *where]) == 1

@@ -163,7 +163,7 @@ def test_a_promise_holds_for_a_person_with_several_keys(
             "level must be",
         ),
         (fc.Blocks(fc.Level(1, 0.5), fc.Level(7, 0.5)), Ticks(tick_seconds=3600), "level must be"),
-        (fc.Blocks(fc.Level(1, 0.5), fc.Level(2, 0.5)), Ticks(tick_seconds=7000), "level must be"),
+        (fc.Blocks(fc.Level(1, 0.5), fc.Level(2, 0.5)), Ticks(tick_seconds=7000), "tick must be"),
         (
             fc.Blocks(fc.Level(1, 0.5), fc.Level(24, 0.5)),
             Ticks(tick_seconds=3600, zone="Asia/Kolkata"),

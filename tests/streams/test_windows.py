@@ -16,7 +16,7 @@ import fadecount as fc
 from fadecount.cli.main import main
 from fadecount.errors import ParameterError
 from fadecount.streams import Description, Reader, Store, Ticks, WindowCalendar
-from fadecount.streams.export import ReleaseWriter
+from fadecount.streams.export import COLUMNS, FigureWriter, published_tables
 from tests.streams.backends import BriefStore, totals_of
 
 HOUR = 3600
@@ -178,11 +178,10 @@ def test_frames_have_real_times_in_the_zone(monkeypatch: pytest.MonkeyPatch) -> 
     polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
     _, reader = filled(np.ones((49, 2)), first=moment("2026-03-01", BERLIN) // HOUR, zone=BERLIN)
     frame = reader.frame("s")
-    assert frame.columns == ["start", "key", "value", "low", "high"]
+    assert frame.columns == list(COLUMNS[1:])
     assert frame.schema["start"] == polars.Datetime("us", BERLIN)
     days = reader.frame("s", per="1d")
-    columns = ["start", "end", "key", "value", "low", "high", "status", "partial", "published"]
-    assert days.columns == columns
+    assert days.columns == list(COLUMNS[1:])
     assert days["status"].to_list() == ["final"] * 4 + ["provisional"] * 2
     assert days["start"].to_list()[0] == datetime(2026, 3, 1, tzinfo=ZoneInfo(BERLIN))
     assert days["partial"].to_list() == [False] * 4 + [True] * 2
@@ -242,18 +241,7 @@ def test_exported_windows(
         ]
     else:
         objects = [json.loads(line) for line in (tmp_path / "days.jsonl").read_text().splitlines()]
-        assert list(objects[0]) == [
-            "stream",
-            "start",
-            "end",
-            "key",
-            "value",
-            "low",
-            "high",
-            "status",
-            "partial",
-            "published",
-        ]
+        assert list(objects[0]) == list(COLUMNS)
         found = [(row["start"], row["key"], row["value"]) for row in objects]
     assert found == [
         (f"2026-03-0{day}T00:00:00+01:00", key, 24) for day in (1, 2, 3) for key in "ab"
@@ -266,7 +254,6 @@ def test_exported_windows(
         "state",
         "--per",
         "1d",
-        "--nonnegative",
         "--output",
         f"again.{kind}",
     ]
@@ -274,9 +261,8 @@ def test_exported_windows(
     if kind != "parquet":
         assert (tmp_path / f"again.{kind}").read_text() == (tmp_path / f"days.{kind}").read_text()
     capsys.readouterr()
-    for wrong in (["--nonnegative"], ["--per", "1d", "--monotone"], ["--per", "20m"]):
-        assert main(["streams", "export", "s", "--state", "state", *wrong]) == 1
-        assert capsys.readouterr().err.count("\n") == 1
+    assert main(["streams", "export", "s", "--state", "state", "--per", "20m"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
     assert (
         main(["run", "-", "--tick", "1h", "--format", "csv", "--epsilon", "1", "--per", "1d"]) == 1
     )
@@ -285,8 +271,9 @@ def test_exported_windows(
 def test_csv_times_carry_the_offset_of_the_zone(tmp_path: Path) -> None:
     first = Ticks(tick_seconds=86_400, zone=BERLIN).at(moment("2026-03-28", BERLIN))
     _, reader = filled(np.ones((3, 1)), first=first, seconds=86_400, zone=BERLIN)
-    with ReleaseWriter(str(tmp_path / "a.csv"), reader.status("s").description) as writer:
-        writer.write(reader.releases("s"), ["k0"])
+    with FigureWriter(str(tmp_path / "a.csv"), reader.status("s").description) as writer:
+        for table in published_tables(reader.stream("s"), ["k0"], per="1d"):
+            writer.write(table)
     ticks = [row["start"] for row in csv.DictReader((tmp_path / "a.csv").read_text().splitlines())]
     assert ticks == [
         "2026-03-28T00:00:00+01:00",

@@ -162,11 +162,11 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
     from fadecount.streams.published import default_per, require_level
 
     stream, kept = under_way.stream, is_stored(arguments)
-    live, per = arguments.follow or arguments.time is None, arguments.per
-    if live:
-        per = per or default_per(stream.description.levels)
-        if per != TOTAL:
-            require_level(stream.description, per)
+    live = arguments.follow or arguments.time is None
+    per = arguments.per or default_per(stream.description.levels)
+    if live and per != TOTAL:
+        require_level(stream.description, per)
+    at_once = live or per == TOTAL
     releasing = stopped = False
 
     def stop(_number: int, _frame: object) -> None:
@@ -189,13 +189,13 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
         ):
             for closed in under_way:
                 first, end = closed.first_tick if first is None else first, closed.last_tick + 1
-                if live and under_way.published is not None:
+                if at_once and under_way.published is not None:
                     for figures in under_way.published.published_with(
                         closed.first_tick, closed.last_tick, per=per
                     ):
                         writer.write(figures_table(figures, stream.keys))
                 advance(end - closed.first_tick)
-            if not live:
+            if first is not None and not at_once:
                 for table in published_tables(
                     under_way.published, stream.keys, per=per, news_since=first
                 ):

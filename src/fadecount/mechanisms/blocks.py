@@ -50,6 +50,7 @@ from fadecount.checks import (
     require_whole,
     shaped,
 )
+from fadecount.durations import BlockLength
 from fadecount.errors import ParameterError, bad_parameter
 from fadecount.mechanisms.base import (
     JSON_VERSION,
@@ -139,6 +140,11 @@ class Level:
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+    def status(self, stage: int) -> str:
+        """What a figure at a stage is called: the last one is final, also if it is the only one,
+        the first one provisional, others revised."""
+        return "final" if stage == len(self.stages) - 1 else "revised" if stage else "provisional"
 
     @classmethod
     def of_stages(
@@ -284,6 +290,25 @@ class Blocks(Mechanism):
         losses, times = np.unique(self.loss_millionths(age), return_counts=True)
         factor = units * sensitivity * keys * histories
         return Loss(_total(losses, times) * factor / MILLION)
+
+    def loss_steps(self, tick_seconds: float | None = None) -> list[tuple[int, str]]:
+        """The ages at which the loss grows, each with what is published then; lengths are those of
+        the calendar, or numbers of steps.
+
+        >>> import fadecount as fc
+        >>> days = fc.Level(1440, 0.91, lag=61, later=((43201, 2.9),))
+        >>> blocks = fc.Blocks(fc.Level(1, 0.22), fc.Level(40, 0.59, lag=61), days)
+        >>> blocks.loss_steps(tick_seconds=60)[1:]
+        [(61, 'figures per 40m, 1d (provisional)'), (43201, 'figures per 1d (final)')]
+        """
+        causes: dict[int, list[str]] = {}
+        for level in self.levels:
+            length = BlockLength.of_ticks(level.length, tick_seconds) if tick_seconds else None
+            name = length.name if length else f"{level.length:,} steps"
+            for number, stage in enumerate(level.stages):
+                status = f" ({level.status(number)})" if len(level.stages) > 1 else ""
+                causes.setdefault(stage.lag, []).append(f"{name}{status}")
+        return [(lag, f"figures per {', '.join(names)}") for lag, names in sorted(causes.items())]
 
     def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:
         """The same promise for a unit that can change up to ``keys`` counts of a step by up to

@@ -5,13 +5,11 @@ from fadecount.planning.plan import (
     Forecast,
     Option,
     Plan,
-    PublishedFigure,
-    person_losses,
     plan,
     plan_json,
-    published_figures,
     save_plan,
 )
+from fadecount.planning.published import PublishedFigure, Width, person_losses
 from fadecount.planning.request import Person, Request
 
 __all__ = [
@@ -21,10 +19,10 @@ __all__ = [
     "Plan",
     "PublishedFigure",
     "Request",
+    "Width",
     "design",
     "person_losses",
     "plan",
     "plan_json",
-    "published_figures",
     "save_plan",
 ]

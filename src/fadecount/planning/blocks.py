@@ -11,7 +11,7 @@ The promise does not depend on the search: budgets are integers in millionths, a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -20,25 +20,25 @@ from operator import itemgetter
 import numpy as np
 
 from fadecount.checks import LARGEST_BUDGET
+from fadecount.durations import UNITS, BlockLength
 from fadecount.mechanisms.blocks import Blocks, Level, Stage
 from fadecount.planning.budgets import MILLION, Vector, whole_budgets
 from fadecount.planning.chains import Chain, Graph, Step
 from fadecount.planning.cheapest import Search
 from fadecount.planning.request import Person, Targets
 
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
-_CALENDAR = (
+_HOUR, _DAY, _MONTH = UNITS["h"], UNITS["d"], UNITS["mo"]
+_READ = (
     (1, (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)),
-    (_MINUTE, (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)),
+    (60, (1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30)),
     (_HOUR, (1, 2, 3, 4, 6, 8, 12)),
-    (_DAY, (1, 2, 3, 5, 6, 7, 10, 14, 15, 28, 30, 60, 90, 91, 180, 182)),
-    (360 * _DAY, (1, 2, 4, 10, 20, 40, 100)),
-    (364 * _DAY, (1,)),
+    (_DAY, (1,)),
+    (_MONTH, (1, 2, 3, 4, 6, 12, 24, 48, 120, 240, 480, 1200)),
 )
 """Lengths that people read, as seconds and how many of them."""
 
-READABLE = {_HOUR: 3.0, _DAY: 5.0, 30 * _DAY: 3.0}
-DAYS = {_HOUR: 10.0, _DAY: 40.0, 30 * _DAY: 3.0}
+READABLE = {_HOUR: 3.0, _DAY: 5.0, _MONTH: 3.0}
+DAYS = {_HOUR: 10.0, _DAY: 40.0, _MONTH: 3.0}
 """Weights of the noise of figures, by their length in seconds, beside that of the live total: for
 hours and days that can be read and a total within a few per cent of the best, and for days."""
 
@@ -72,15 +72,17 @@ def wish_for(
     ties: bool = True,
 ) -> Wish:
     """The wish for figures by their length in steps; by default, for a total with readable hours
-    and days, which become levels, if the tick is a part of them, and else for the total alone."""
-    calendar = [] if tick_seconds is None else calendar_lengths(tick_seconds, horizon)
+    and days, which become levels, if the tick is a part of them, and else for the total alone. With
+    a tick, lengths are those of the calendar, so that a stream can publish the levels."""
     kept: list[int] = []
     if figures is None:
-        figures = in_steps(READABLE, tick_seconds, horizon) if calendar else {}
-        kept = [*in_steps({_HOUR: 1.0, _DAY: 1.0}, tick_seconds, horizon)] if calendar else []
-    lengths = {*(calendar or plain_lengths(horizon)), *figures}
-    if figures and not calendar:
-        least = min(figures)
+        figures = in_steps(READABLE, tick_seconds, horizon)
+        kept = [*in_steps({_HOUR: 1.0, _DAY: 1.0}, tick_seconds, horizon)]
+    if tick_seconds is not None:
+        lengths = {*calendar_lengths(tick_seconds, horizon, figures)}
+    else:
+        lengths = {*plain_lengths(horizon), *figures}
+        least = min(figures, default=1)
         lengths.update(each for each in range(1, min(least, 1 << 16)) if least % each == 0)
         lengths.update(least * each for each in plain_lengths(max(1, horizon // least)))
     return Wish(lengths=tuple(sorted(lengths)), figures=figures, kept=tuple(kept), ties=ties)
@@ -100,13 +102,16 @@ def in_steps(
     }
 
 
-def calendar_lengths(tick_seconds: float, horizon: int) -> list[int]:
-    """The lengths people read, in ticks; none if the tick is no such length itself."""
-    seconds = {unit * count for unit, counts in _CALENDAR for count in counts}
-    if tick_seconds not in seconds:
-        return []
-    tick = int(tick_seconds)
-    return sorted(each // tick for each in seconds if each % tick == 0 and each <= horizon * tick)
+def calendar_lengths(tick_seconds: float, horizon: int, figures: Iterable[int] = ()) -> list[int]:
+    """The lengths in ticks that people read, and those of figures, as far as the calendar of a
+    stream has them."""
+    read = (unit * count for unit, counts in _READ for count in counts)
+    ticks = {int(each // tick_seconds) for each in read if each % tick_seconds == 0}
+    return sorted(
+        each
+        for each in {1, *ticks, *figures}
+        if 1 <= each <= horizon and BlockLength.of_ticks(each, tick_seconds)
+    )
 
 
 def plain_lengths(horizon: int) -> list[int]:

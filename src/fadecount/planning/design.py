@@ -60,8 +60,8 @@ def design(
     a ``delta``, losses are epsilons at that delta, and the result is a Gaussian counter.
 
     The error is the mean squared error of the live total over the steps ``1 .. horizon``. With
-    ``tick_seconds``, the length of a step, levels have lengths that people read, and hours and days
-    are among them; the total is within a few per cent of the best. ``figures`` says otherwise: it
+    ``tick_seconds``, the length of a step, levels have lengths of the calendar, which a stream can
+    publish, and hours and days are among them; the total is within a few per cent of the best. ``figures`` says otherwise: it
     maps lengths in steps to the weight of the variance of their figures beside that of the total;
     ``{}`` is for the total alone. Without ``ties`` no differences are announced.
 
@@ -72,7 +72,7 @@ def design(
     >>> import fadecount as fc
     >>> year = {60: 0.5, 43_200: 2.0, 525_600: 4.0}
     >>> total = fc.design(year, horizon=525_600, tick_seconds=60, figures={})
-    >>> total.mse(525_600) ** 0.5 < 17.5, total.loss(60), total.loss(61), total.loss(525_600)
+    >>> total.mse(525_600) ** 0.5 < 17.7, total.loss(60), total.loss(61), total.loss(525_600)
     (True, 0.5, 2.0, 4.0)
     >>> readable = fc.design(year, horizon=525_600, tick_seconds=60)
     >>> [level.length for level in readable.levels], readable.mse(525_600) ** 0.5 < 17.8

@@ -13,26 +13,28 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
-
-import numpy as np
 
 from fadecount.durations import format_duration
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Gaussian, Loss, Mechanism, minimum_error
+from fadecount.mechanisms import Gaussian, minimum_error
 from fadecount.mechanisms.blocks import Blocks
-from fadecount.planning.blocks import DAYS, blocks_for, in_steps, lost_millionths, wish_for
-from fadecount.planning.budgets import MILLION
+from fadecount.planning.blocks import DAYS, blocks_for, in_steps, wish_for
 from fadecount.planning.certify import (
     Shape,
     best_gradual,
-    exact_sums,
     gradual,
     least_factor,
     meets,
 )
-from fadecount.planning.gaussian_design import gaussian_design_for, person_mu
+from fadecount.planning.gaussian_design import gaussian_design_for
+from fadecount.planning.published import (
+    PublishedFigure,
+    Width,
+    person_losses,
+    published_figures,
+    widths,
+)
 from fadecount.planning.request import Person, Request, read_request
 
 PLAN_VERSION = 1
@@ -97,6 +99,16 @@ class Plan:
         """The mechanism of the first option."""
         return self.best.mechanism
 
+    def published(self, option: Option | None = None) -> list[PublishedFigure]:
+        """What an option, by default the best, publishes when, what is lost by then, and how exact
+        it is."""
+        return published_figures((option or self.best).mechanism, self.request)
+
+    def widths(self, option: Option | None = None) -> list[Width]:
+        """How exact the counts of an option, by default the best, will be: so far today, an hour, a
+        day, a month, and the total after a year."""
+        return widths((option or self.best).mechanism, self.request)
+
 
 def plan(
     loss: Mapping[int, float] | Mapping[str, float] | None = None,
@@ -132,6 +144,9 @@ def plan(
 
     >>> import fadecount as fc
     >>> year = fc.plan(tick="1m", loss={"1h": 0.5, "30d": 2, "1y": 4})
+    >>> days = [figure for figure in year.published() if figure.length == 1440]
+    >>> [(figure.status, figure.lag, figure.loss, figure.half_width) for figure in days]
+    [('final', 61, 2.0, 5)]
     >>> year.best.name, [level.length for level in year.mechanism.levels]
     ('blocks', [1, 20, 60, 1440, 43200])
     """
@@ -276,37 +291,6 @@ def _curve_ages(request: Request) -> list[int]:
     return sorted({0, request.horizon, *doublings, *(age for age, _ in request.targets)})
 
 
-def person_losses(mechanism: Mechanism, ages: list[int], person: Person) -> list[Loss]:
-    """What all contributions of a person during the last ``age`` steps lose together, at most,
-    rounded up."""
-    if isinstance(mechanism, Blocks):
-        return [Loss(lost_millionths(mechanism, age, person) / MILLION) for age in ages]
-    whole, delay = np.array(ages, dtype=np.int64), mechanism.schedule.delay
-    if isinstance(mechanism, Gaussian):
-        event = person == Person()
-        amounts = (
-            np.asarray(mechanism.mu(whole))
-            if event
-            else [person_mu(mechanism, age, person) for age in ages]
-        )
-        return [Loss(float(mu), mechanism.delta) for mu in amounts]
-    if person == Person():
-        return [Loss(float(loss)) for loss in np.asarray(mechanism.loss(whole))]
-    every = [
-        list(person.parts(age - delay + 1, per_key=person.keys)) if age >= delay else []
-        for age in ages
-    ]
-    reaches = sorted({reach for parts in every for reach, _ in parts})
-    single = np.asarray(mechanism.loss(np.array(reaches, dtype=np.int64) - 1 + delay)).tolist()
-    result = []
-    for total in exact_sums(dict(zip(reaches, single, strict=True)), every):
-        nearest = float(total)
-        result.append(
-            Loss(nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf))
-        )
-    return result
-
-
 # The reason, in one sentence
 # ------------------------------------------------------------------------------------------------
 def _reason(request: Request, option: Option, options: Sequence[Option]) -> str:
@@ -367,42 +351,17 @@ def _lag(request: Request, delay: int) -> str:
     return format_duration(delay * request.tick_seconds)
 
 
-# The figures of a block counter
-# ------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedFigure:
-    """One stage of a level: a figure of ``length`` steps, published ``lag`` steps after its end,
-    with noise of the standard ``deviation``; an event has lost at most ``loss`` by then."""
-
-    length: int
-    lag: int
-    deviation: float
-    loss: float
-
-
-def published_figures(blocks: Blocks) -> list[PublishedFigure]:
-    """What a block counter publishes, in the order of lengths and lags."""
-    return [
-        PublishedFigure(
-            length=level.length,
-            lag=stage.lag,
-            deviation=math.sqrt(blocks.figure_variance(number, place)),
-            loss=blocks.loss(stage.lag),
-        )
-        for number, level in enumerate(blocks.levels)
-        for place, stage in enumerate(level.stages)
-    ]
-
-
 # The plan file
 # ------------------------------------------------------------------------------------------------
 def plan_dict(made: Plan, chosen: Option) -> dict[str, object]:
     """What a plan file holds in addition to the mechanism, as plain values."""
     request = dataclasses.asdict(made.request)
     request["targets"] = {str(age): loss for age, loss in made.request.targets}
+    published = [dataclasses.asdict(figure) for figure in made.published(chosen)]
+    exact = [dataclasses.asdict(width) for width in made.widths(chosen)]
     return {
         "request": {name: value for name, value in request.items() if value is not None},
-        "option": _option_dict(chosen),
+        "option": {**_option_dict(chosen), "published": published, "widths": exact},
         "alternatives": [_option_dict(option) for option in made.options if option is not chosen],
     }
 

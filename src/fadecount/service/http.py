@@ -177,8 +177,8 @@ class Tagged:
         )
         if self._next_page:  # relative, so it also works behind a proxy
             headers += ((b"link", f'<?{self._next_page}>; rel="next"'.encode()),)
-        known = request.headers.get("if-none-match", "").split(",")
-        if self._tag in {each.strip().removeprefix("W/") for each in known}:
+        known = request.headers.get("if-none-match")
+        if known and self._tag in {each.strip().removeprefix("W/") for each in known.split(",")}:
             return Answer(b"", 304, headers)
         about = (
             (b"content-type", self._media_type),

@@ -149,7 +149,7 @@ class Router:
             for part in route.path.split("/"):
                 node = node.setdefault("{}" if part.startswith("{") else part, {})
             methods = node.setdefault(None, {})
-            methods[route.method] = route, partial(route.handler, context)
+            methods[route.method] = route, partial(route.handler, context), route.variables
             if route.method == "GET":
                 methods["HEAD"] = methods["GET"]
 
@@ -169,8 +169,8 @@ class Router:
             raise not_found()
         if scope["method"] not in methods:
             raise wrong_method(sorted(methods))
-        route, handler = methods[scope["method"]]
-        scope["path_params"] = dict(zip(route.variables, values, strict=True))
+        route, handler, variables = methods[scope["method"]]
+        scope["path_params"] = dict(zip(variables, values, strict=True))
         return route, handler
 
 

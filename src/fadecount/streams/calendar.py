@@ -23,57 +23,15 @@ from zoneinfo import ZoneInfo
 import numpy as np
 from numpy.typing import NDArray
 
+from fadecount.durations import BlockLength
 from fadecount.errors import bad_parameter
 from fadecount.mechanisms import Blocks
 from fadecount.streams.ticks import DAY, Ticks
 
-MONTH = 30 * DAY
-"""The nominal length of a month: 30 days of ticks."""
 _EPOCH = date(1970, 1, 1)
 _SAMPLE = range(18262, 23742, 182)
 """Days twice a year from 2020 to 2034."""
 Numbers = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class BlockLength:
-    """The length of a level on the calendar: so many ``seconds`` below a day, one day, or so many
-    ``months``."""
-
-    seconds: int = 0
-    months: int = 0
-
-    @classmethod
-    def of_ticks(cls, length: int, tick_seconds: int) -> BlockLength:
-        """The calendar length of a level of so many ticks: 30 days are a month, 360 a year."""
-        seconds = length * tick_seconds
-        if length == 1 or seconds == DAY or (seconds < DAY and DAY % seconds == 0):
-            return cls(seconds=seconds)
-        months, rest = divmod(seconds, MONTH)
-        if months and not rest and (12 % months == 0 or months % 12 == 0):
-            return cls(months=months)
-        raise bad_parameter(
-            "level",
-            f"{length} ticks of {tick_seconds} s",
-            "a part of a day, a day, or 1, 2, 3, 4, 6 or 12 months of 30 days",
-            "weeks and other lengths are views of days",
-        )
-
-    @property
-    def name(self) -> str:
-        """The length as people say it: ``20m``, ``1h``, ``1d``, ``1mo``, ``1y``.
-
-        >>> [BlockLength(seconds=each).name for each in (90, 1200, 7200, 86400, 604800)]
-        ['90s', '20m', '2h', '1d', '7d']
-        >>> BlockLength(months=3).name, BlockLength(months=12).name
-        ('3mo', '1y')
-        """
-        if self.months:
-            return f"{self.months // 12}y" if self.months % 12 == 0 else f"{self.months}mo"
-        for unit, seconds in (("d", DAY), ("h", 3600), ("m", 60)):
-            if self.seconds % seconds == 0:
-                return f"{self.seconds // seconds}{unit}"
-        return f"{self.seconds}s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,16 +219,14 @@ def calendar_of(
 def block_lengths(blocks: Blocks, ticks: Ticks) -> tuple[BlockLength, ...]:
     """The lengths of all levels on the calendar, or a refusal of one that the calendar does not
     have, and of a zone whose days do not begin with a tick."""
-    lengths = tuple(
-        BlockLength.of_ticks(level.length, ticks.tick_seconds) for level in blocks.levels
-    )
-    if len(lengths) > 1 and DAY % ticks.tick_seconds:
+    if len(blocks.levels) > 1 and DAY % ticks.tick_seconds:
         raise bad_parameter(
             "tick",
             f"{ticks.tick_seconds} s",
             "a part of a day, or a day, where there are several levels",
             "such as 1m, 1h or 1d",
         )
+    lengths = tuple(_on_calendar(level.length, ticks.tick_seconds) for level in blocks.levels)
     uneven = any(_offset(ticks.zone, day) % ticks.tick_seconds for day in _SAMPLE)
     if uneven and ticks.tick_seconds < DAY and len(lengths) > 1:
         raise bad_parameter(
@@ -280,6 +236,18 @@ def block_lengths(blocks: Blocks, ticks: Ticks) -> tuple[BlockLength, ...]:
             "choose a shorter tick",
         )
     return lengths
+
+
+def _on_calendar(length: int, tick_seconds: int) -> BlockLength:
+    found = BlockLength.of_ticks(length, tick_seconds)
+    if found is None:
+        raise bad_parameter(
+            "level",
+            f"{length} ticks of {tick_seconds} s",
+            "a part of a day, a day, or 1, 2, 3, 4, 6 or 12 months of 30 days",
+            "weeks and other lengths are views of days",
+        )
+    return found
 
 
 def _month_begins(month: Any) -> Any:

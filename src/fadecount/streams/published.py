@@ -33,7 +33,7 @@ from fadecount.streams.windows import WindowCalendar, window_ticks
 Numbers = NDArray[np.int64]
 BETA = 0.05
 """Intervals hold the true count with at least 95 %."""
-PROVISIONAL, REVISED, FINAL = 0, 1, 2
+PROVISIONAL, FINAL = 0, 2
 STATUSES = ("provisional", "revised", "final")
 AT_ONCE = 4096
 """How many windows are computed together."""
@@ -387,9 +387,7 @@ class Published:
                 part = slice(low, high)
                 self._fill(level, stage, slots, part, values, known, out)
                 around[part] = mechanism.figure_interval(level, stage)
-                status[part] = (
-                    FINAL if stage == len(stages) - 1 else REVISED if stage else PROVISIONAL
-                )
+                status[part] = STATUSES.index(mechanism.levels[level].status(stage))
                 at = self.first_tick + ends[part] + stages[stage].lag
                 published[part] = self.description.ticks.starts_of(at)
             until = max(until, reached)
@@ -656,15 +654,7 @@ def loss_steps(description: Description) -> list[tuple[int, str]]:
         lengths = [UNITS[unit] for unit in ("h", "d", "w", "mo", "y")] + [10 * UNITS["y"]]
         ages = sorted({0, *(max(1, length // seconds) for length in lengths)})
         return [(age, "totals") for age in ages]
-    causes: dict[int, list[str]] = {}
-    for level, name in zip(mechanism.levels, description.levels, strict=True):
-        for number, stage in enumerate(level.stages):
-            final = number == len(level.stages) - 1
-            which = (
-                "" if len(level.stages) == 1 else " (final)" if final else f" (stage {number + 1})"
-            )
-            causes.setdefault(stage.lag, []).append(f"figures per {name}{which}")
-    return [(lag, ", ".join(names)) for lag, names in sorted(causes.items())]
+    return mechanism.loss_steps(description.ticks.tick_seconds)
 
 
 def no_figures(width: int) -> Figures:
