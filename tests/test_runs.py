@@ -14,11 +14,14 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from fadecount import runs
 from fadecount.errors import ClockError, InputError, MissingExtraError, ParameterError
 from fadecount.runs import MemoryStream, Run, run
 from fadecount.sources import GrowingFile, SourceOptions, files, live
 from fadecount.streams import Description, FileFence, SQLiteStore, Store, Ticks
+from fadecount.streams.machine import new_machine
 from fadecount.streams.published import Figures
+from tests.counters.block_reference import NamedNoise
 from tests.streams.backends import BriefStore
 
 NOON = 1_772_366_400  # 2026-03-01T12:00:00Z
@@ -571,3 +574,116 @@ def test_sums_without_a_store_never_wrap() -> None:
     stream.add([(FIRST, 0, half - 8, b""), (FIRST, 0, 3, b"")], "-", b"")
     (piece,) = stream.release(FIRST, np.array([[5]], dtype=np.int64))
     assert piece.values.tolist() == [[half]]
+
+
+BLOCKS = fc.Blocks(
+    fc.Level(1, 0.5),
+    fc.Level(20, 0.5, tied=True),
+    fc.Level(60, 0.8, lag=61),
+    fc.Level(1440, 0.8, lag=61, tied=True, later=((1500, 1.5),)),
+)
+"""Minutes, twenty minutes, hours and days, with ties, lags and a later stage."""
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch, store: Store) -> Store:
+    """Runs with and without this store draw the same noise."""
+    store._context.noise = NamedNoise(seed=26)
+
+    def machine(mechanism: fc.Mechanism, width: int) -> Any:
+        return new_machine(mechanism, width, NamedNoise(seed=26))
+
+    monkeypatch.setattr(runs, "new_machine", machine)
+    return store
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Vienna"])
+def test_a_run_of_blocks_gives_the_figures_of_a_stream_that_is_fed_by_hand(
+    scripted: Store, zone: str
+) -> None:
+    """From a file or frame, kept or not, and tick by tick: the same numbers in every view, from
+    before a change of the clocks on."""
+    chance = np.random.default_rng(7)
+    first = int(datetime(2026, 3, 28, 10, 17, tzinfo=UTC).timestamp())
+    seconds, steps = np.sort(chance.integers(0, 3 * 86_400, 500)), 3 * 1440
+    keys = chance.integers(0, 2, 500)
+    chosen = options(key="key", keys=("a", "b"), zone=zone)
+    events = "".join(
+        line(int(first + second), key="ab"[key]) for second, key in zip(seconds, keys, strict=True)
+    ).encode()
+    span: dict[str, Any] = {
+        "start": datetime.fromtimestamp(first, UTC),
+        "until": datetime.fromtimestamp(first + 60 * steps, UTC),
+        "mechanism": BLOCKS,
+    }
+    kept = run(io.BytesIO(events), chosen, store=scripted, name="kept", **span)
+    once = run(io.BytesIO(events), chosen, **span)
+    for made in (kept, once):
+        for _ in made:
+            pass
+    description = Description(
+        name="hand", mechanism=BLOCKS, ticks=Ticks(tick_seconds=60, zone=zone)
+    )
+    stream = scripted.create(description, keys=["a", "b"], start_tick=first // 60)
+    for second, key in zip(seconds.tolist(), keys.tolist(), strict=True):
+        if (tick := (first + second) // 60) != stream.open_tick:
+            stream.close_through(tick - 1)
+        stream.add({"ab"[key]: 1})
+    stream.close_through(first // 60 + steps - 1)
+    by_hand = scripted.reader().stream("hand")
+    assert by_hand is not None and once.published is not None
+    for per in ("1m", "20m", "1h", "1d", "2h", "1w"):
+        assert_alike(once, kept, per)
+        here, there = once.published.figures(per), by_hand.figures(per)
+        for name in Figures.__slots__:
+            assert getattr(here, name).tolist() == getattr(there, name).tolist(), (per, name)
+    assert once.published.total().values.tolist() == by_hand.total().values.tolist()
+    assert once.summary() == kept.summary()
+
+
+def test_children_of_a_tied_block_add_up_to_it(scripted: Store) -> None:
+    """The adjusted hours of a day that is out are its figure at its latest stage, to the last
+    count."""
+    events = "".join(line(NOON + 97 * at) for at in range(2000)).encode()
+    once = run(
+        io.BytesIO(events),
+        options(),
+        mechanism=BLOCKS,
+        start=datetime(2026, 3, 1, tzinfo=UTC),
+        until=datetime(2026, 3, 4, tzinfo=UTC),
+    )
+    for _ in once:
+        pass
+    published = once.published
+    assert published is not None
+    assert published.figures("1d").shown_status[:2] == ["final", "provisional"]
+    days, midnight = published.figures("1d"), NOON // 86_400 * 1440
+    for day in (0, 1):
+        hours = range(midnight + 1440 * day, midnight + 1440 * (day + 1), 60)
+        adjusted = [int(published.window(hour, hour + 60).values[0, 0]) for hour in hours]
+        assert sum(adjusted) == days.values[day, 0]
+        halves = [
+            int(published.window(low, low + 720).values[0, 0]) for low in (hours[0], hours[0] + 720)
+        ]
+        assert sum(halves) == sum(adjusted)
+
+
+def test_frames_of_figures_per_day(store: Store) -> None:
+    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    exact = fc.Blocks(fc.Level(1, 20.0), fc.Level(60, 20.0), fc.Level(1440, 20.0, lag=61))
+    moments = [datetime.fromtimestamp(NOON + 3600 * hour, UTC) for hour in range(60)]
+    chosen, days = options(time="at", format=None), [12, 24, 24]
+    for kind in (polars, pandas):
+        frame = kind.DataFrame({"at": moments})
+        made = fc.count(frame, chosen, per="1d", mechanism=exact)
+        assert made["value"].to_list() == days
+        assert made["status"].to_list() == ["final", "final", "provisional"]
+        assert fc.count(frame, chosen, mechanism=exact)["value"].to_list() == days
+    with pytest.raises(ParameterError, match="per must be made of whole ticks"):
+        fc.count(frame, chosen, per="90s", mechanism=exact, store=store)
+    assert store.reader().stream("counts") is None
+    assert fc.count(frame, chosen, per="1w", mechanism=exact, store=store)["value"].to_list() == [
+        12,
+        48,
+    ]
+    assert fc.count(frame, chosen, per="12h", store=store)["value"].to_list() == [12] * 5

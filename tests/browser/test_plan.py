@@ -75,7 +75,11 @@ def test_handles_numbers_and_the_file(visit: Start, tmp_path: Path) -> None:
     page.keyboard.press("Enter")
     settled(page, "1d:1,1mo:1.5,1y:4.4")
     made = fc.plan({1: 1.0, 30: 1.5, 365: 4.4}, tick=86400)
-    assert page.inner_text("#total-margin") == f"± {-int(-made.best.forecast.horizon // 1)}"
+    assert page.locator("#widths .figure").all_inner_texts() == [
+        f"± {width.half_width}" for width in made.widths()
+    ]
+    rows = page.locator("#published tr").all_inner_texts()
+    assert [row.split()[0] for row in rows] == [row.per for row in made.published()]
     assert page.locator("#options input").count() == len(made.options)
     page.locator("#options input").nth(1).check()
     page.wait_for_function(

@@ -53,6 +53,7 @@ def test_json_holds_the_exact_figures(capsys: pytest.CaptureFixture[str]) -> Non
         fc.Binary(epsilon=1.0, horizon=1000),
         fc.Refresh(window=7, epsilon_current=1.0, epsilon_past=0.1),
         fc.Designed(budgets=(0.1, float("inf"))),
+        fc.Blocks(fc.Level(1, 0.5), fc.Level(60, 0.5, lag=61)),
     ],
 )
 def test_every_mechanism_has_a_curve_and_a_picture(
@@ -63,6 +64,34 @@ def test_every_mechanism_has_a_curve_and_a_picture(
     words = ("--plan", str(plan), "--plot", str(picture))
     assert "age (steps)" in said(capsys, "curve", *words)
     assert b"<svg" in picture.read_bytes()
+
+
+def test_a_block_counter_shows_the_steps_and_what_causes_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "plan.json"
+    days = fc.Level(1440, 0.91, lag=61, later=((43201, 2.9),))
+    blocks = fc.Blocks(fc.Level(1, 0.5), fc.Level(60, 0.59, lag=61), days)
+    plan.write_text(blocks.to_json())
+    words = ("curve", "--plan", str(plan), "--tick", "1m")
+    text = said(capsys, *words)
+    assert "figures per 1h, 1d (provisional)" in text and "figures per 1d (final)" in text
+    assert "paper" not in text and max(map(len, text.splitlines())) <= 88
+    found = json.loads(said(capsys, *words, "--json"))["losses"]
+    assert [(row["age"], row["loss"]) for row in found] == [
+        (age, blocks.loss(age)) for age in (0, 61, 43201)
+    ]
+    assert [row["cause"] for row in found] == [cause for _, cause in blocks.loss_steps(60)]
+    asked = json.loads(said(capsys, *words, "--ages", "1h,61", "--json"))["losses"]
+    assert [row["cause"] for row in asked] == [None, "figures per 1h, 1d (provisional)"]
+    late = fc.Blocks(fc.Level(1, 0.5, lag=100))
+    plan.write_text(late.to_json())
+    assert said(capsys, *words, "--until", "1h").splitlines()[-1].split() == [
+        "0",
+        "at",
+        "once",
+        "0.0000",
+    ]
 
 
 def test_a_plan_file_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

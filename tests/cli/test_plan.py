@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -49,7 +50,33 @@ def test_the_table_fits_a_terminal(more: list[str], capsys: pytest.CaptureFixtur
     assert max(map(len, lines)) <= WIDTH
     assert lines[0] == "plan for 525,600 steps, each 1 minute"
     assert any(line.startswith("* 1 blocks") for line in lines)
-    assert any(line.startswith("1 month ") and " 2 " in line for line in lines)
+    assert any(line.startswith("figures per ") for line in lines)
+    assert any(line.startswith("so far today  ") and " ± " in line for line in lines)
+
+
+def test_the_table_says_what_is_published_when_and_how_exact(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(YEAR) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    made = fc.plan(tick="1m", loss={"1h": 0.5, "30d": 2, "1y": 4})
+    day = next(row for row in made.published() if row.per == "1d")
+    assert f"1d final 1 hour 1 minute 2.000 ± {day.half_width}" in lines
+    assert "1mo final 1 month 1 minute 4.000 ± 1" in lines
+    for width in made.widths():
+        assert any(line.startswith(f"{width.name} ± {width.half_width}") for line in lines)
+    assert main([*YEAR, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)["plan"]["option"]
+    assert said["published"] == [dataclasses.asdict(row) for row in made.published()]
+    assert said["widths"] == [dataclasses.asdict(width) for width in made.widths()]
+
+
+def test_options_that_miss_the_error_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*YEAR, "--max-error", "100"]) == 0
+    shown = capsys.readouterr().out
+    assert "misses the error asked for, which needs" in shown
+    assert "the error asked for is missed by option 1, 2" in shown
+    assert max(map(len, shown.splitlines())) <= WIDTH
 
 
 def test_steps_and_errors_without_a_tick(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,10 +41,11 @@ def test_a_plan_is_the_library_s(server: PlanServer) -> None:
     answer, made = json.loads(body), fc.plan({1: 1.0, 365: 4.0}, tick=86400)
     assert status == 200 and answer["file"] == plan_json(made)
     assert [each["name"] for each in answer["options"]] == [each.name for each in made.options]
-    assert [each["total_margin"] for each in answer["options"]] == [
-        int(np.ceil(each.forecast.horizon)) for each in made.options
-    ]
-    assert answer["options"][0]["window_margin"] == made.best.mechanism.window_interval(364, 365)
+    for each, option in zip(answer["options"], made.options, strict=True):
+        day, *_, total = made.widths(option)
+        assert (each["day"], each["total"]) == (day.final, total.half_width)
+    for name, rows in (("published", made.published()), ("widths", made.widths())):
+        assert [each["half_width"] for each in answer[name]] == [row.half_width for row in rows]
     assert all(point["loss"] <= point["limit"] for point in answer["losses"] if point["limit"])
     second = answer_to(f"{QUICK}&option=2")
     assert second["option"] == 2 and second["file"] == plan_json(made, made.options[1])
@@ -131,4 +132,4 @@ def test_days_of_blocks_are_their_figures_as_soon_as_they_are_out() -> None:
     margin = blocks.window_interval(0, 24, as_of=24 + day.lag)
     assert len(answer["windows"]) == 30 - -(-day.lag // 24)
     assert {row["high"] - row["value"] for row in answer["windows"]} == {margin}
-    assert margin == answer["options"][0]["window_margin"]
+    assert answer["published"][1]["per"] == "1d" and answer["published"][1]["lag"] == day.lag

@@ -450,3 +450,26 @@ class TestBadInput:
     def test_no_positions_lose_nothing(self) -> None:
         assert FIRST.loss_of([], 5) == 0.0
         assert FIRST.loss_of([6], 5) == 0.0
+
+
+def test_levels_are_named_as_people_say_them() -> None:
+    lengths = (1, 7, 60, 1440, 10_080, 43_200, 5 * 43_200, 24 * 43_200, 10**12)
+    names = [fc.Level(each, 0.1).name(60) for each in lengths]
+    assert names[:4] == ["1m", "7 steps", "1h", "1d"]
+    assert names[4:] == ["10,080 steps", "1mo", "216,000 steps", "2y", "1e+12 steps"]
+    assert fc.Level(1, 0.1).name(None) == "1 step"
+
+
+def test_steps_of_the_loss_have_their_causes() -> None:
+    days = fc.Level(1440, 0.3, lag=61, later=((1441, 0.4), (9000, 0.6)))
+    blocks = fc.Blocks(fc.Level(1, 0.1), fc.Level(60, 0.2, lag=61), days)
+    steps = blocks.loss_steps(60)
+    assert steps == [
+        (0, "figures per 1m"),
+        (61, "figures per 1h, 1d (provisional)"),
+        (1441, "figures per 1d (revised)"),
+        (9000, "figures per 1d (final)"),
+    ]
+    assert blocks.loss_steps()[1] == (61, "figures per 60 steps, 1,440 steps (provisional)")
+    for age, _ in steps:
+        assert blocks.loss(age) > (blocks.loss(age - 1) if age else 0)

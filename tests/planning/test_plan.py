@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 import fadecount as fc
+from fadecount.durations import parse_duration
 from fadecount.errors import ParameterError
-from fadecount.planning import plan_json, published_figures, save_plan
+from fadecount.planning import Person, plan_json, save_plan
+from fadecount.streams import Description, Ticks
 from tests.planning.oracles import limit_at
 
 YEAR = 525_600
@@ -153,15 +155,119 @@ def test_the_papers_algorithm_comes_first_where_it_is_better() -> None:
     assert any(option.name == "blocks" for option in made.options)
 
 
-def test_what_blocks_publish_when_and_what_is_lost_by_then(late: fc.Plan) -> None:
-    assert isinstance(late.mechanism, fc.Blocks)
-    figures = published_figures(late.mechanism)
-    assert [each.length for each in figures] == sorted(each.length for each in figures)
-    for figure in figures:
-        assert figure.loss == late.mechanism.loss(figure.lag)
-    assert figures[-1].loss == 4.0
-    day = [each.deviation for each in figures if each.length == 1440]
-    assert day[-1] < 3.0
+# What is published when, and how exact
+# ------------------------------------------------------------------------------------------------
+def test_what_blocks_publish_when_and_what_is_lost_by_then() -> None:
+    made = fc.plan(tick="1m", loss={"1h": 0.5, "30d": 2, "1y": 4})
+    assert isinstance(made.mechanism, fc.Blocks)
+    rows = [(row.per, row.status, row.lag, row.loss) for row in made.published()]
+    assert rows == [
+        ("1m", "final", 0, 0.5),
+        ("20m", "provisional", 0, 0.5),
+        ("20m", "final", 61, 2.0),
+        ("1h", "final", 61, 2.0),
+        ("1d", "final", 61, 2.0),
+        ("1mo", "provisional", 61, 2.0),
+        ("1mo", "final", 43_201, 4.0),
+    ]
+    stages = [
+        (number, stage)
+        for number, level in enumerate(made.mechanism.levels)
+        for stage in range(len(level.stages))
+    ]
+    assert [row.half_width for row in made.published()] == [
+        made.mechanism.figure_interval(*each) for each in stages
+    ]
+
+
+def test_losses_are_those_of_the_person() -> None:
+    made = fc.plan(tick="1h", loss={"30d": 4.0}, person=Person(events=3))
+    blocks = made.mechanism
+    assert isinstance(blocks, fc.Blocks)
+    assert all(
+        row.loss == pytest.approx(3 * blocks.loss(row.lag), abs=1e-9) for row in made.published()
+    )
+
+
+def test_running_totals_are_one_row() -> None:
+    made = fc.plan(tick="1m", loss={"1h": 0.5, "30d": 2, "1y": 4}, delay="5m")
+    late = next(option for option in made.options if option.name.startswith("gradual 1, 5 late"))
+    (row,) = made.published(late)
+    assert (row.per, row.length, row.status, row.lag) == ("total", None, "final", 5)
+    assert row.loss == late.mechanism.loss(5)
+    assert row.half_width == max(
+        late.mechanism.window_interval(0, step + 5) for step in range(YEAR - 1439, YEAR + 1)
+    )
+
+
+def test_widths_are_exact_and_the_worst_of_the_day_is_among_them() -> None:
+    made = fc.plan(tick="1h", loss={"1d": 0.5, "30d": 1, "1y": 2})
+    for option in made.options:
+        mechanism = option.mechanism
+        today, hour, day, month, total = made.widths(option)
+        assert [each.name for each in (today, hour, day, month, total)] == [
+            "so far today",
+            "an hour",
+            "a day",
+            "a month",
+            "the total after 1 year",
+        ]
+        for start, live in ((8736, today), (0, total)):
+            seen = sorted(mechanism.window_interval(start, end) for end in range(8737, 8761))
+            assert live.half_width == pytest.approx(seen[11], abs=1)
+            assert live.at_worst == pytest.approx(seen[-1], abs=1)
+        for length, slot in ((1, hour), (24, day), (720, month)):
+            end = 8760 // length * length
+            if isinstance(mechanism, fc.Blocks):
+                lengths = [level.length for level in mechanism.levels]
+                level = lengths.index(length)
+                last = len(mechanism.levels[level].stages) - 1
+                assert slot.lag == mechanism.levels[level].lag
+                assert slot.half_width == mechanism.figure_interval(level)
+                assert slot.final == mechanism.figure_interval(level, last)
+            else:
+                assert slot.final == slot.half_width
+                assert slot.half_width == mechanism.window_interval(end - length, end)
+
+
+def test_a_slot_that_is_no_level_is_counted_from_figures() -> None:
+    made = fc.plan(tick="1m", loss={"1h": 0.5, "30d": 2}, figures={})
+    blocks = made.mechanism
+    assert isinstance(blocks, fc.Blocks)
+    slots = {"an hour": 60, "a day": 1440, "a month": 43_200}
+    others = [
+        (width, slots[width.name])
+        for width in made.widths()
+        if width.name in slots
+        and slots[width.name] not in [level.length for level in blocks.levels]
+    ]
+    assert others
+    for width, length in others:
+        end = 43_200 // length * length
+        assert width.lag is not None
+        assert width.half_width == blocks.window_interval(end - length, end, as_of=end + width.lag)
+        assert width.final is not None and width.final <= width.half_width
+
+
+def test_widths_of_short_plans_and_of_odd_ticks() -> None:
+    short = fc.plan(tick="1h", loss={"12h": 1.0})
+    assert [each.name for each in short.widths()] == ["an hour", "the total after 12 hours"]
+    weeks = fc.plan(tick="1w", loss={"1y": 4.0})
+    assert all(len(each.name) > 9 for each in weeks.widths())
+    days = fc.plan(tick="1d", loss={"1y": 4.0})
+    assert [each.name for each in days.widths()][:2] == ["a day", "a month"]
+    steps = fc.plan({100: 1.0})
+    assert [each.name for each in steps.widths()] == ["the total after 100 steps"]
+    assert steps.published()[0].per == "1 step"
+
+
+@pytest.mark.parametrize("tick", ["1s", "1m", "90s", "15m", "1h", "12h", "1d"])
+def test_a_stream_takes_every_option(tick: str) -> None:
+    made = fc.plan(tick=tick, loss={"1d": 0.5, "30d": 1, "1y": 2}, figures={"1d": 1.0, "7d": 5.0})
+    plain = fc.plan(tick=tick, loss={"1d": 0.5, "30d": 1, "1y": 2})
+    for option in (*made.options, *plain.options):
+        ticks = Ticks(tick_seconds=parse_duration(tick))
+        Description(name="counts", mechanism=option.mechanism, ticks=ticks)
 
 
 # Files

@@ -28,6 +28,7 @@ from fadecount.streams.published import (
     FiguresInMemory,
     Published,
 )
+from tests.counters.block_reference import NamedNoise as BlockNoise
 from tests.false_alarm import EACH, explained
 
 VIENNA = "Europe/Vienna"
@@ -88,7 +89,7 @@ def published(
     else:
         counter = Counter._with_noise(mechanism, noise, width=width) if noise else None
         counter = counter or Counter(mechanism, shape=(width,))
-        values = np.asarray(counter.extend(counts))
+        values = np.asarray(counter.extend(counts), dtype=np.int64)
         end = first + len(counts)
         source.add(FigureRows(level=0, stage=0, first_tick=first, end_tick=end, values=values))
     return Published(
@@ -110,7 +111,8 @@ def truth(stream: Published, counts: NDArray[np.int64], figures: Figures) -> NDA
         np.clip(each // seconds - stream.first_tick, 0, stream.steps)
         for each in (figures.starts, figures.ends)
     )
-    return sums[high] - sums[low]
+    between: NDArray[np.int64] = sums[high] - sums[low]
+    return between
 
 
 @pytest.fixture(scope="module")
@@ -310,6 +312,52 @@ class TestVintages:
         assert np.array_equal(piece.half_widths, totals.half_widths)
         (same,) = stream.running(since=FIRST + 100, until=FIRST + 900, as_of=FIRST + 300)
         assert np.array_equal(same.values, totals.values)
+
+
+class TestNews:
+    def test_slots_with_news_are_those_whose_figures_came_out_since(
+        self, counts: NDArray[np.int64]
+    ) -> None:
+        stream = published(counts, first=FIRST)
+        for per in ("15m", "1h", "1d", "1mo", "1w", "3h"):
+            for steps in (0, 1, 700, 2000, 3001, len(counts) - 1):
+                news = stream.figures(per, news_since=FIRST + steps)
+                whole = stream.figures(per)
+                expected = whole.chosen(whole.published > (FIRST + steps) * 900)
+                assert news.starts.tolist() == expected.starts.tolist(), (per, steps)
+                assert np.array_equal(news.values, expected.values)
+        assert len(stream.figures("1d", news_since=FIRST)) == len(stream.figures("1d"))
+
+    def test_a_view_is_published_with_the_last_figure_in_it(
+        self, counts: NDArray[np.int64]
+    ) -> None:
+        """As of that tick its value is what it is now; a tick before, it was often another one."""
+        stream = published(counts, first=FIRST, noise=BlockNoise(3))
+        weeks, changed = stream.figures("1w"), 0
+        for week in range(1, len(weeks)):
+            out = int(weeks.published[week]) // 900
+            now, before = (stream.figures("1w", as_of=tick) for tick in (out, out - 1))
+            assert np.array_equal(now.values[week], weeks.values[week]), week
+            changed += not np.array_equal(before.values[week], weeks.values[week])
+        assert changed > 2
+
+
+def test_slots_inside_the_smallest_blocks_are_refused() -> None:
+    """Nothing is known about a part of a block: neither a number nor a band would hold."""
+    mechanism = fc.Blocks(fc.Level(4, 0.5), fc.Level(24, 0.5, lag=5), fc.Level(96, 0.5, lag=5))
+    counts = np.ones((96 * 9, 1), dtype=np.int64)
+    stream = published(counts, first=at("2026-03-20"), mechanism=mechanism, noise=NoNoise())
+    for per in ("15m", "30m", "90m"):
+        with pytest.raises(ParameterError, match="per must be made of whole blocks of 1h, got"):
+            stream.figures(per)
+        with pytest.raises(ParameterError, match="the stream publishes 1h, 6h, 1d"):
+            stream.check_per(per)
+    for per, length in (("2h", 8), ("12h", 48), ("1h", 4), ("6h", 24), ("1d", 96)):
+        stream.check_per(per)
+        assert set(stream.figures(per).values[1:-1].ravel().tolist()) == {length}
+    begin = stream.first_tick
+    cut = stream.window(begin + 1, begin + 12)
+    assert (cut.values.tolist(), cut.partial.tolist()) == ([[8]], [True])
 
 
 class TestSums:

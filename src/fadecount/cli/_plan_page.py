@@ -12,6 +12,7 @@ import json
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fadecount.cli._options import person_from
+from fadecount.cli.plan import lag_words, width_words
 from fadecount.counters import Counter
 from fadecount.durations import UNITS, format_duration, parse_duration
 from fadecount.errors import FadecountError
@@ -38,6 +40,7 @@ from fadecount.planning import Option, Plan, person_losses, plan, plan_json
 from fadecount.rounding import shown_loss
 
 Numbers = NDArray[np.int64]
+Rows = list[dict[str, Any]]
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -54,7 +57,6 @@ _SIMULATED_SECONDS = UNITS["mo"]
 _FEWEST_TICKS = 30
 _POINTS = 240
 _AGES = 96
-_SAMPLED = 64
 _MONDAY = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp())
 _WEEK = np.array([1.0, 1.0, 1.05, 1.1, 1.2, 0.9, 0.75])
 
@@ -130,8 +132,8 @@ def _pages() -> dict[str, Path]:
 
 
 def answer_to(query: str) -> dict[str, Any]:
-    """Return the plan for a query of the page: the options, and for the chosen one its losses, a
-    simulated stream and its plan file.
+    """Return the plan for a query of the page: the options, and for the chosen one its losses, what
+    it publishes, how exact it is, a simulated stream and its plan file.
 
     ``daily`` is about how many events a day the simulated stream has, ``option`` the option that is
     shown (the last, if there are fewer). The rest are options of ``fadecount plan``.
@@ -140,15 +142,21 @@ def answer_to(query: str) -> dict[str, Any]:
     daily, number = int(given.pop("daily", "1000")), int(given.pop("option", "1"))
     made = _planned(tuple(sorted(given.items())))
     number = min(number, len(made.options))
-    chosen = made.options[number - 1]
-    tick = round(made.request.tick_seconds or 1)
-    window = min(_window(tick), made.request.horizon)
-    totals, windows = _simulated(chosen.mechanism, made.request.horizon, tick, daily)
+    chosen, asked = made.options[number - 1], made.request
+    tick = round(asked.tick_seconds or 1)
+    totals, windows = _simulated(chosen.mechanism, asked.horizon, tick, daily)
     return {
         "tick_seconds": tick,
         "window": format_duration(_window(tick) * tick),
         "option": number,
-        "options": [_option(each, made.request.horizon, window) for each in made.options],
+        "options": [_option(made, each) for each in made.options],
+        "published": [
+            {**asdict(each), "loss": shown_loss(each.loss), "when": lag_words(asked, each.lag)}
+            for each in made.published(chosen)
+        ],
+        "widths": [
+            {**asdict(each), "words": width_words(asked, each)} for each in made.widths(chosen)
+        ],
         "losses": _losses(made, chosen, tick),
         "totals": totals,
         "windows": windows,
@@ -175,28 +183,14 @@ def _window(tick: int) -> int:
     return UNITS["d"] // tick if UNITS["d"] % tick == 0 else 1
 
 
-def _option(option: Option, horizon: int, window: int) -> dict[str, Any]:
-    """The errors of an option in counts: typical ones, and what 95 % of the last total and the last
-    window keep to."""
-    mechanism = option.mechanism
-    starts = np.unique(np.linspace(0, horizon // window - 1, _SAMPLED).astype(np.int64)) * window
-    last = int(starts[-1])
-    if isinstance(mechanism, Blocks):
-        published = _published_after(mechanism, window)
-        stops = starts + window
-        views = views_of(mechanism, starts, stops, stops + published, calendar=mechanism.calendar)
-        now, variances = last + window + published, views.variances().tolist()
-        margin = mechanism.window_interval(last, last + window, 0.05, as_of=now)
-    else:
-        variances = [mechanism.window_variance(start, start + window) for start in starts.tolist()]
-        margin = mechanism.window_interval(last, last + window, 0.05)
+def _option(made: Plan, option: Option) -> dict[str, Any]:
+    """An option, with how exact its days and its total will be."""
+    *slots, total = made.widths(option)
     return {
         "name": option.name,
         "reason": option.reason,
-        "total_error": option.forecast.mean,
-        "total_margin": math.ceil(option.forecast.horizon),
-        "window_error": math.sqrt(sum(variances) / len(variances)),
-        "window_margin": margin,
+        "total": total.half_width,
+        "day": next((width.final for width in slots if width.name == "a day"), None),
         "final_loss": shown_loss(option.curve[-1][1]),
     }
 
@@ -237,9 +231,6 @@ def made_up(ticks: int, tick_seconds: int, daily: int) -> Numbers:
     share -= 0.9 * np.sin(2.0 * math.pi * share) / (2.0 * math.pi)
     total = np.floor(daily * (before[day] + _WEEK[day % 7] * share)).astype(np.int64)
     return np.diff(total, prepend=0)
-
-
-Rows = list[dict[str, Any]]
 
 
 def _simulated(mechanism: Mechanism, horizon: int, tick: int, daily: int) -> tuple[Rows, Rows]:

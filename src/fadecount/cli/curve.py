@@ -1,8 +1,9 @@
 """Show what a mechanism loses about an event as the event gets older.
 
 The loss at an age is exact: what all outputs so far can reveal about one
-event. Beside it stands the bound that the paper proves, if it has one. With
---visits, the last line says what is lost about someone who comes again and
+event. Beside it stands the bound that the paper proves, if it has one; for
+block counters, the ages at which the loss grows, and what is published then.
+With --visits, the last line says what is lost about someone who comes again and
 again.
 
 examples:
@@ -57,7 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
     oldest = default_horizon(tick)
     if arguments.until is not None:
         oldest = steps_from(arguments.until, tick, name="--until")
-    ages = shown_ages(oldest, tick)
+    causes = dict(mechanism.loss_steps(tick)) if isinstance(mechanism, fc.Blocks) else {}
+    steps = [age for age in sorted({0, *causes}) if age <= oldest]
+    ages = steps if causes else shown_ages(oldest, tick)
     if arguments.ages:
         ages = [steps_from(text, tick, name="--ages") for text in arguments.ages.split(",")]
         oldest = max(oldest, *ages) if arguments.until else max(ages)
@@ -73,7 +76,12 @@ def run(arguments: argparse.Namespace) -> int:
             "mechanism": json.loads(mechanism.to_json()),
             "root_mean_squared_error": error,
             "losses": [
-                {"age": age, "seconds": age * tick if tick else None, "loss": loss, "paper": paper}
+                {
+                    "age": age,
+                    "seconds": age * tick if tick else None,
+                    "loss": loss,
+                    **({"cause": causes.get(age)} if causes else {"paper": paper}),
+                }
                 for age, loss, paper in losses
             ],
         }
@@ -86,10 +94,13 @@ def run(arguments: argparse.Namespace) -> int:
     ]
     if not _in_the_paper(mechanism, oldest):
         table = [row[:-1] for row in table]
-    print(
-        f"{mechanism}\ntypical error over {max(1, oldest):,} steps:"
-        f" {error:,.3g}\n\n{lines_of(table, tick_seconds=tick)}"
-    )
+    lines = lines_of(table, tick_seconds=tick)
+    if causes:
+        shown = ["published then", *(causes.get(age, "") for age in ages)]
+        pairs = zip(lines.splitlines(), shown, strict=True)
+        lines = "\n".join(f"{line}  {cause}".rstrip() for line, cause in pairs)
+    print(textwrap.fill(str(mechanism), 88))
+    print(f"typical error over {max(1, oldest):,} steps: {error:,.3g}\n\n{lines}")
     if isinstance(mechanism, fc.Gaussian):
         print(f"\nEach loss holds except with a chance of {mechanism.delta:g}.")
     if person is not None:
@@ -98,9 +109,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _in_the_paper(mechanism: fc.Mechanism, oldest: int) -> bool:
-    """Whether the paper bounds its loss: not for Gaussian noise, and not where a level has no noise
-    of its own."""
-    return not isinstance(mechanism, fc.Gaussian) and math.isfinite(mechanism.paper_loss(oldest))
+    """Whether the paper bounds its loss: not for Gaussian noise and block counters, and not where a
+    level has no noise of its own."""
+    others = (fc.Gaussian, fc.Blocks)
+    return not isinstance(mechanism, others) and math.isfinite(mechanism.paper_loss(oldest))
 
 
 def _plot(

@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import textwrap
 from collections.abc import Iterator
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from fadecount.cli._options import (
@@ -39,7 +38,7 @@ from fadecount.errors import ParameterError, bad_parameter
 from fadecount.rounding import short_loss
 
 if TYPE_CHECKING:
-    from fadecount.planning import Option, Person, Plan, Request
+    from fadecount.planning import Option, Person, Plan, Request, Width
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -182,22 +181,24 @@ def steps_or_duration(text: str) -> int | str:
 
 
 WIDTH = 80
-_SHOWN = 6
-"""Options side by side in the table of losses."""
 
 
 def plan_table(made: Plan, chosen: Option) -> str:
-    """Errors and losses of the options, the reasons, and what was asked."""
+    """What was asked; what the chosen option publishes when, what is lost by then and how exact it
+    is; and the other options."""
+    number = made.options.index(chosen) + 1
     return "\n".join(
         [
             *_asked(made.request),
             "",
-            *_errors(made, chosen),
+            *textwrap.wrap(f"option {number}, {chosen.name}: {chosen.reason}", WIDTH),
+            *_losses(made.request, chosen),
             "",
-            *_losses(made, chosen),
+            *_published(made, chosen),
             "",
-            *_figures(made.request, chosen),
-            *_reasons(made),
+            *_widths(made, chosen),
+            "",
+            *_options(made, chosen),
         ]
     )
 
@@ -229,71 +230,92 @@ def _asked(request: Request) -> Iterator[str]:
         )
 
 
-def _errors(made: Plan, chosen: Option) -> Iterator[str]:
-    heads = "".join(f"{each:>9}" for each in ("mean", "start", "horizon", "worst"))
-    yield f"{'':3} {'error of the counts':25}{heads}{'x least':>8}"
-    for number, option in enumerate(made.options, start=1):
-        errors = option.forecast
-        mark = "*" if option is chosen else " "
-        distance = "-" if errors.distance is None else f"{errors.distance:.3g}"
-        figures = "".join(
-            f"{_figure(value):>9}"
-            for value in (errors.mean, errors.start, errors.horizon, errors.worst)
+def _losses(request: Request, chosen: Option) -> Iterator[str]:
+    """What the chosen option loses up to the ages that were asked for, beside what is allowed."""
+    allowed, curve = dict(request.targets), dict(chosen.curve)
+    parts = [
+        f"{short_loss(curve[age])} by {_age(request, age)}"
+        + (f" (allowed: {_limit(allowed[age])})" if age in allowed else "")
+        for age in sorted({*allowed, request.horizon})
+    ]
+    yield from textwrap.wrap(f"privacy loss (ε) of {_unit(request)}: {', '.join(parts)}", WIDTH)
+
+
+def _published(made: Plan, chosen: Option) -> Iterator[str]:
+    heads = f"{'figures per':18}{'status':13}{'published after its end':25}"
+    yield f"{heads}{'lost (ε)':>10}{'95 %':>12}"
+    for figure in made.published(chosen):
+        when = lag_words(made.request, figure.lag)
+        yield (
+            f"{figure.per[:17]:18}{figure.status:13}{when[:24]:25}{short_loss(figure.loss):>10}"
+            f"{f'± {figure.half_width:,}':>12}"
         )
-        yield f"{mark}{number:>2} {option.name[:25]:25}{figures}{distance:>8}"
-    beta = f"{100.0 * made.request.beta:g} %"
     yield from textwrap.wrap(
-        f"mean: root of the mean squared error; start, horizon: exceeded with probability {beta};"
-        f" worst: exceeded anywhere with probability {beta}; x least: above the lower bound for any"
-        " mechanism",
+        f"lost: about {_unit(made.request)}, at most, by everything that is published"
+        " up to that age; 95 %: the true count is that close with at least 95 %",
         WIDTH,
     )
 
 
-def _losses(made: Plan, chosen: Option) -> Iterator[str]:
-    request, numbered = made.request, list(enumerate(made.options, start=1))
-    others = [pair for pair in numbered[:_SHOWN] if pair[1] is not chosen]
-    own = (made.options.index(chosen) + 1, chosen)
-    numbers, shown = zip(*sorted([*others[: _SHOWN - 1], own], key=itemgetter(0)), strict=True)
-    allowed = dict(request.targets)
-    curves = [dict(option.curve) for option in shown]
-    ages = sorted({0, request.horizon, *allowed})
-    yield f"{'loss up to age':18}{'limit':>8}" + "".join(f"{f'#{number}':>9}" for number in numbers)
-    for age in ages:
-        limit = _limit(allowed[age]) if age in allowed else ""
-        yield f"{_age(request, age)[:18]:18}{limit:>8}" + "".join(
-            f"{short_loss(curve[age]):>9}" for curve in curves
+def _widths(made: Plan, chosen: Option) -> Iterator[str]:
+    yield "how exact counts will be (95 %)"
+    for width in made.widths(chosen):
+        words = width_words(made.request, width)
+        yield f"{width.name:23} ± {width.half_width:,}" + (f" ({words})" if words else "")
+
+
+def width_words(request: Request, width: Width) -> str:
+    """Return when a count is that exact, and how exact it is otherwise."""
+    if width.at_worst is not None:
+        differs = width.at_worst != width.half_width
+        return f"or less half of the day; at worst ± {width.at_worst:,}" if differs else ""
+    words = f"{_age(request, width.lag)} after its end" if width.lag else "at its end"
+    return words + (f"; ± {width.final:,} in the end" if width.final != width.half_width else "")
+
+
+def lag_words(request: Request, lag: int) -> str:
+    """Return how long after its end a figure is published."""
+    return _age(request, lag) if lag else "at once"
+
+
+def _options(made: Plan, chosen: Option) -> Iterator[str]:
+    row = "{:>3} {:29}{:>8}{:>11}{:>11}{:>9}{:>8}"
+    yield row.format("", "options, best first", "error", "a day", "total", "ever", "lost")
+    for number, option in enumerate(made.options, start=1):
+        *slots, total = made.widths(option)
+        days = [f"± {_figure(width.final or 0)}" for width in slots if width.name == "a day"]
+        yield row.format(
+            f"{'*' if option is chosen else ''}{number:>2}",
+            option.name[:29],
+            _figure(option.forecast.mean),
+            *(days or "-"),
+            f"± {_figure(total.half_width)}",
+            _figure(option.forecast.worst),
+            short_loss(option.curve[-1][1]),
+        )
+    yield from textwrap.wrap(
+        "error: root of the mean squared error of the live total; a day (in the end), total: 95 %;"
+        f" ever: exceeded by some total with probability {100.0 * made.request.beta:g} %; lost: ε"
+        " by the horizon",
+        WIDTH,
+    )
+    missing = [str(made.options.index(each) + 1) for each in made.options if not each.meets]
+    if missing:
+        yield from textwrap.wrap(
+            f"the error asked for is missed by option {', '.join(missing)}", WIDTH
         )
 
 
-def _figures(request: Request, chosen: Option) -> Iterator[str]:
-    """What a block counter publishes when, what is lost by then, and how exact it is."""
-    from fadecount.mechanisms import Blocks
-    from fadecount.planning import published_figures
+def _unit(request: Request) -> str:
+    from fadecount.planning import Person
 
-    if not isinstance(chosen.mechanism, Blocks):
-        return
-    yield f"{'figure of':18}{'published after':>18}{'deviation':>12}{'lost by then':>14}"
-    for figure in published_figures(chosen.mechanism):
-        lag = _age(request, figure.lag) if figure.lag else "its end"
-        yield (
-            f"{_age(request, figure.length)[:18]:18}{lag:>18}{_figure(figure.deviation):>12}"
-            f"{short_loss(figure.loss):>14}"
-        )
-    yield ""
+    return "one event" if request.person == Person() else "a person"
 
 
 def _limit(loss: float) -> str:
     """A limit as it was asked for, if that is short."""
     written = f"{loss:.6g}"
     return written if float(written) == loss and len(written) < 8 else short_loss(loss)
-
-
-def _reasons(made: Plan) -> Iterator[str]:
-    for number, option in enumerate(made.options, start=1):
-        yield from textwrap.wrap(
-            option.reason, WIDTH, initial_indent=f"{number:>3} ", subsequent_indent="    "
-        )
 
 
 def _age(request: Request, steps: int) -> str:
@@ -303,4 +325,4 @@ def _age(request: Request, steps: int) -> str:
 
 
 def _figure(value: float) -> str:
-    return f"{value:,.0f}" if 100 <= value < 10**7 else f"{value:.3g}"
+    return f"{value:,.0f}" if 100 <= value < 10**5 else f"{value:.3g}"

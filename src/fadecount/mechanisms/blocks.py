@@ -146,6 +146,15 @@ class Level:
         the first one provisional, others revised."""
         return "final" if stage == len(self.stages) - 1 else "revised" if stage else "provisional"
 
+    def name(self, tick_seconds: float | None) -> str:
+        """The length as people say it, such as ``1d``, if the calendar has it; else in steps."""
+        length = BlockLength.of_ticks(self.length, tick_seconds) if tick_seconds else None
+        if length:
+            return length.name
+        return (
+            f"{self.length:{',' if self.length < 10**9 else '.4g'}} step{'s'[self.length == 1 :]}"
+        )
+
     @classmethod
     def of_stages(
         cls, length: int, stages: Sequence[tuple[int, int]], *, tied: bool = False
@@ -303,11 +312,9 @@ class Blocks(Mechanism):
         """
         causes: dict[int, list[str]] = {}
         for level in self.levels:
-            length = BlockLength.of_ticks(level.length, tick_seconds) if tick_seconds else None
-            name = length.name if length else f"{level.length:,} steps"
             for number, stage in enumerate(level.stages):
-                status = f" ({level.status(number)})" if len(level.stages) > 1 else ""
-                causes.setdefault(stage.lag, []).append(f"{name}{status}")
+                status = f" ({level.status(number)})" if level.later else ""
+                causes.setdefault(stage.lag, []).append(f"{level.name(tick_seconds)}{status}")
         return [(lag, f"figures per {', '.join(names)}") for lag, names in sorted(causes.items())]
 
     def for_sensitivity(self, sensitivity: int, *, keys: int = 1) -> Self:

@@ -61,9 +61,10 @@ def design(
 
     The error is the mean squared error of the live total over the steps ``1 .. horizon``. With
     ``tick_seconds``, the length of a step, levels have lengths of the calendar, which a stream can
-    publish, and hours and days are among them; the total is within a few per cent of the best. ``figures`` says otherwise: it
-    maps lengths in steps to the weight of the variance of their figures beside that of the total;
-    ``{}`` is for the total alone. Without ``ties`` no differences are announced.
+    publish, and hours and days are among them; the total is within a few per cent of the best.
+    ``figures`` says otherwise: it maps lengths in steps to the weight of the variance of their
+    figures beside that of the total; ``{}`` is for the total alone. Without ``ties`` no
+    differences are announced.
 
     Guarantees: the loss of the result, computed exactly, is at or below the target at every age
     from 0 to the horizon. What happens after the horizon is not part of the plan. The same call

@@ -30,13 +30,14 @@ _SLOTS = (("an hour", UNITS["h"]), ("a day", UNITS["d"]), ("a month", UNITS["mo"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFigure:
-    """A figure of ``length`` steps (None: the running total), published ``lag`` steps after its
-    end, and how far it may then be from the true count.
+    """A figure of ``length`` steps (None: the running total), ``per`` hour or day as people say it,
+    published ``lag`` steps after its end, and how far it may then be from the true count.
 
     ``loss`` is what everything published reveals at most about the unit of the plan, once its first
     event is ``lag`` steps old.
     """
 
+    per: str
     length: int | None
     status: str
     lag: int
@@ -62,19 +63,33 @@ class Width:
 
 def published_figures(mechanism: Shape, request: Request) -> list[PublishedFigure]:
     """What a mechanism publishes, in the order of lengths and lags."""
-    figures: list[tuple[int | None, str, int, int]]
+
+    def loss(lag: int) -> float:
+        return person_losses(mechanism, [lag], request.person)[0].epsilon
+
     if isinstance(mechanism, Blocks):
-        figures = [
-            (level.length, level.status(place), stage.lag, mechanism.figure_interval(at, place))
-            for at, level in enumerate(mechanism.levels)
+        return [
+            PublishedFigure(
+                per=level.name(request.tick_seconds),
+                length=level.length,
+                status=level.status(place),
+                lag=stage.lag,
+                loss=loss(stage.lag),
+                half_width=mechanism.figure_interval(number, place),
+            )
+            for number, level in enumerate(mechanism.levels)
             for place, stage in enumerate(level.stages)
         ]
-    else:
-        figures = [(None, "final", mechanism.delay, total_width(mechanism, request).at_worst or 0)]
-    losses = person_losses(mechanism, [lag for _, _, lag, _ in figures], request.person)
+    total = total_width(mechanism, request)
     return [
-        PublishedFigure(length=length, status=status, lag=lag, loss=loss.epsilon, half_width=half)
-        for (length, status, lag, half), loss in zip(figures, losses, strict=True)
+        PublishedFigure(
+            per="total",
+            length=None,
+            status="final",
+            lag=mechanism.delay,
+            loss=loss(mechanism.delay),
+            half_width=total.at_worst or total.half_width,
+        )
     ]
 
 

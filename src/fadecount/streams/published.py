@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from fadecount.streams.windows import WindowCalendar, window_ticks
 Numbers = NDArray[np.int64]
 BETA = 0.05
 """Intervals hold the true count with at least 95 %."""
-PROVISIONAL, FINAL = 0, 2
+PROVISIONAL, REVISED, FINAL = 0, 1, 2
 STATUSES = ("provisional", "revised", "final")
 AT_ONCE = 4096
 """How many windows are computed together."""
@@ -167,8 +167,7 @@ class Published:
         slots = self._blocks(level, steps) if level is not None else self._slots(per, zone, steps)
         slots = slots.beginning_in(first - self.first_tick, end - self.first_tick)
         if news_since is not None:
-            settled = news_since - self.first_tick - self._longest_lag(level)
-            slots = slots.chosen(slice(int(np.searchsorted(slots.ends, settled)), None))
+            slots = slots.chosen(self._settled(level, slots.ends) > news_since - self.first_tick)
         figures = (
             self._windows(slots, steps) if level is None else self._of_level(level, slots, steps)
         )
@@ -176,12 +175,17 @@ class Published:
             return figures
         return figures.chosen(figures.published > self.description.ticks.start_seconds(news_since))
 
-    def _longest_lag(self, level: int | None) -> int:
-        """How long after the end of a slot a part of it may become public."""
-        mechanism = self.description.mechanism
-        if not isinstance(mechanism, Blocks):
-            return self._delay
-        return mechanism.levels[-1 if level is None else level].stages[-1].lag
+    def _settled(self, level: int | None, ends: Numbers) -> Numbers:
+        """After which step nothing of slots with these ends can become public any more: shares of
+        ties change with the largest block."""
+        mechanism, calendar = self.description.mechanism, self.calendar
+        if not isinstance(mechanism, Blocks) or calendar is None:
+            return ends + self._delay
+        if level is not None and not self.voids:
+            return ends + mechanism.levels[level].stages[-1].lag
+        largest = len(mechanism.levels) - 1
+        blocks: Numbers = calendar.end(largest, ends)
+        return blocks + mechanism.levels[largest].stages[-1].lag
 
     def check_per(self, per: str, *, zone: str | None = None) -> None:
         """Refuse a length of slots that figures cannot give."""
@@ -301,6 +305,8 @@ class Published:
 
     def _earliest(self) -> int:
         """The first step as of which nothing is missing that was public then."""
+        if not self.kept:
+            return 0
         return earliest_step(self.description.mechanism, self.first_tick, self.kept)
 
     def _slots(self, per: str, zone: str | None, steps: int) -> _Slots:
@@ -574,7 +580,7 @@ class _Slots:
     ends_at: Numbers
     partial: NDArray[np.bool_]
 
-    def chosen(self, part: slice | Numbers) -> _Slots:
+    def chosen(self, part: slice | NDArray[Any]) -> _Slots:
         """Some of them."""
         return _Slots(**{name: getattr(self, name)[part] for name in self.__slots__})
 

@@ -54,7 +54,7 @@ function changed() {
   }
   const person = byId("unit").value === "person";
   byId("person-words").hidden = !person;
-  byId("subject").textContent = person ? "a person" : "one event";
+  for (const id of ["subject", "subject-then"]) byId(id).textContent = person ? "a person" : "one event";
   byId("curve-caption").textContent = `Privacy loss (ε), by the age of ${person ? "the person’s first event" : "the event"}`;
   const asked = query();
   const moved = planned && !planned.startsWith(`${asked}&`);
@@ -99,24 +99,28 @@ function show(found) {
   answer = found;
   ({ option } = found);
   const chosen = found.options[option - 1];
-  const day = found.window.replace(/^1 /, "");
-  const margin = (value) => `± ${number(value)}`;
-  byId("total-margin").textContent = margin(chosen.total_margin);
-  byId("total-words").textContent = `95 % of the time, at the end of ${words("horizon")}. A typical error is ${figure(chosen.total_error)}.`;
-  byId("window-title").textContent = `The count of one ${day}`;
-  byId("window-margin").textContent = margin(chosen.window_margin);
-  byId("window-words").textContent = `95 % of the time, for the last ${day}. A typical error is ${figure(chosen.window_error)}.`;
+  byId("widths").replaceChildren(...found.widths.map((each) => {
+    const box = document.createElement("div");
+    box.append(made("h3", each.name[0].toUpperCase() + each.name.slice(1)), made("p", margin(each.half_width), "figure"), made("p", each.words, "caption"));
+    return box;
+  }));
+  byId("published").replaceChildren(...found.published.map((each) => {
+    const row = document.createElement("tr");
+    row.append(Object.assign(made("th", each.per), { scope: "row" }), ...[each.status, each.when, each.loss, margin(each.half_width)].map((text) => made("td", text)));
+    return row;
+  }));
   byId("file-option").textContent = chosen.name;
   byId("download").disabled = false;
   document.body.classList.remove("stale");
   handles.show(limits(), found.losses, SECONDS[byId("tick").value], SECONDS[byId("horizon").value]);
   simulated();
   alternatives();
-  say(`A total is within ${margin(chosen.total_margin)}, a ${day} within ${margin(chosen.window_margin)}, 95 % of the time.`);
+  const day = chosen.day === null ? "" : `, in the end a day within ${margin(chosen.day)}`;
+  say(`A total is within ${margin(chosen.total)}${day}, 95 % of the time.`);
 }
 
-const words = (id) => byId(id).selectedOptions[0].textContent;
-const figure = (value) => (value < 10 ? value.toFixed(1) : number(value));
+const margin = (value) => `± ${number(value)}`;
+const made = (name, text, className = "") => Object.assign(document.createElement(name), { textContent: text, className });
 
 /* The simulated stream, as totals or as windows. */
 function simulated() {
@@ -133,14 +137,12 @@ function simulated() {
 }
 
 function alternatives() {
-  const made = (name, text, className) => Object.assign(document.createElement(name), { textContent: text, className });
-  const day = answer.window.replace(/^1 /, "");
   const before = document.activeElement?.name === "option";
   byId("options").replaceChildren(byId("options").querySelector("legend"), ...answer.options.map((each, index) => {
     const input = Object.assign(document.createElement("input"), { type: "radio", name: "option", value: index + 1, checked: index + 1 === option });
     input.addEventListener("change", () => { option = index + 1; changed(); });
     const box = made("span", "", "option");
-    box.append(made("strong", each.name), made("span", `total ± ${number(each.total_margin)}`), made("span", `${day} ± ${number(each.window_margin)}`), made("span", `loses ${each.final_loss} by the end`), made("span", each.reason[0].toUpperCase() + each.reason.slice(1), "why"));
+    box.append(made("strong", each.name), made("span", `total ${margin(each.total)}`), ...(each.day === null ? [] : [made("span", `day ${margin(each.day)} in the end`)]), made("span", `loses ${each.final_loss} by the end`), made("span", each.reason[0].toUpperCase() + each.reason.slice(1), "why"));
     const label = document.createElement("label");
     label.append(input, box);
     return label;
