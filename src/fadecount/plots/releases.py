@@ -108,6 +108,10 @@ def draw_panels(
                 axes.set_title(key, fontsize=9)
         for axes in list(grid.flat)[len(keys) :]:
             axes.set_visible(False)
+        if len(keys) % columns:  # the panel above a hidden one is the last of its column
+            lowest = grid[-2, -1]
+            lowest.tick_params(labelbottom=True)
+            lowest.xaxis.offsetText.set_visible(True)
         figure.supylabel(unit, fontsize=10)
         if title:
             figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left")
