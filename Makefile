@@ -60,6 +60,12 @@ mutants: $(VENV)/test ## break the source in many ways and show which test notic
 windows: $(VENV)/test ## how often the intervals of windows hold the truth, over 100,000 windows per mechanism
 	$(BIN)/python -m campaigns.windows
 
+figures: $(VENV)/test ## how often the bands of figures and views hold the truth, over 100,000 of each kind
+	$(BIN)/python -m campaigns.figures
+
+figures-accuracy: $(VENV)/demo ## how far figures of a year of flights are from the truth, through run
+	$(BIN)/python -m campaigns.figures.accuracy
+
 exactness: $(VENV)/test ## compare millions of draws with exact arithmetic
 	$(BIN)/python -m campaigns.exactness
 	$(BIN)/python -m campaigns.exactness.gaussian

@@ -19,6 +19,8 @@ import polars as pl
 import fadecount as fc
 from fadecount.cli import main as command
 from fadecount.sources import files as sources
+from fadecount.streams import Reader
+from tests.neighbours.figures import blocks_for, seen
 from tests.neighbours.harness import Published, Row, Scene
 
 MECHANISMS = {
@@ -62,9 +64,12 @@ def _words(
     words = ["run", place, "--tick", f"{scene.tick_seconds}s", "--time", "time"]
     words += ["--state", str(folder / "state"), "--fence", str(folder / "fence"), "--name", "s"]
     words += ["--output", str(folder / f"out{number}.csv"), "--until", _iso(scene, until)]
+    words += ["--per", ("total", f"{scene.tick_seconds}s")[scene.seed % 2]]
     if number == 0:
         plan = folder / "plan.json"
-        plan.write_text(MECHANISMS[scene.mechanism].to_json())
+        blocks = scene.mechanism == "blocks"
+        chosen = blocks_for(scene.tick_seconds) if blocks else MECHANISMS[scene.mechanism]
+        plan.write_text(chosen.to_json())
         words += ["--plan", str(plan), "--start", _iso(scene, scene.first)]
     words += event_words(scene)
     return words + (["--format", "jsonl" if jsonl else "csv"] if pipe else [])
@@ -157,37 +162,24 @@ def _frame(rows: tuple[Row, ...], *, typed: bool) -> pl.DataFrame:
 
 
 def published(scene: Scene, folder: Path, messages: tuple[object, ...]) -> Published:
-    """What the output files hold, and in which order and groups the store published it."""
-    keys = scene.keys or ("all",)
-    values: dict[int, list[int]] = {}
-    widths: dict[int, list[tuple[int, int]]] = {}
-    names: dict[str, None] = {}
-    for path in sorted(folder.glob("out*.csv")):
-        with path.open(newline="") as file:
-            for row in csv.DictReader(file):
-                tick = _tick(scene, row["start"])
-                names[row["key"]] = None
-                values.setdefault(tick, []).append(int(row["value"]))
-                widths.setdefault(tick, []).append(
-                    (int(row["value"]) - int(row["low"]), int(row["high"]) - int(row["value"]))
-                )
-    return Published(
-        keys=tuple(names) or keys,
-        values={tick: tuple(each) for tick, each in values.items()},
-        widths={tick: tuple(each) for tick, each in widths.items()},
-        moments=tuple(_groups(folder / "state" / "streams.db")),
-        messages=(*messages, *(path.name for path in sorted(folder.glob("out*.csv")))),
-    )
+    """What the store holds for readers, in which rows it was published, and all of the output files
+    but for their values, which are views of the same figures."""
+    place = folder / "state" / "streams.db"
+    rows = [
+        [value for name, value in row.items() if name not in ("value", "low", "high")]
+        for path in sorted(folder.glob("out*.csv"))
+        for row in csv.DictReader(path.read_text().splitlines())
+    ]
+    if not place.exists():
+        return Published(keys=scene.keys or ("all",), values={}, messages=(messages, rows))
+    with Reader.of_file(place) as reader:
+        return seen(reader, "s", moments=tuple(_groups(place)), messages=(*messages, rows))
 
 
-def _groups(path: Path) -> Iterator[tuple[int, int]]:
-    """The first tick and the number of ticks of each transaction."""
-    if path.exists():
-        with contextlib.closing(sqlite3.connect(path)) as database:
-            yield from database.execute(
-                "SELECT first_tick, ticks FROM releases ORDER BY first_tick"
-            )
-
-
-def _tick(scene: Scene, text: str) -> int:
-    return int(datetime.fromisoformat(text).timestamp()) // scene.tick_seconds
+def _groups(path: Path) -> Iterator[tuple[int, ...]]:
+    """Which figures are in which rows."""
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        yield from database.execute(
+            "SELECT level, stage, first_tick, end_tick, blocks, width FROM figures"
+            " ORDER BY level, stage, first_tick"
+        )

@@ -3,7 +3,8 @@ Pure: no input, no output.
 
 Rule: take any two inputs that differ by one unit. Then everything published (which ticks, when,
 which keys, which values without their noise, every message to others) differs at most by the unit's
-own amount, on one key, from one tick on.
+own amount, on one key, from one tick on. Of figures of blocks, those of one block of each level
+differ, by the same amounts at all stages; and without their noise, children add up to their parent.
 """
 
 from __future__ import annotations
@@ -101,8 +102,9 @@ class Pair:
 class Published:
     """What others can see of one input.
 
-    ``values`` holds the released numbers by tick, then by key, ``widths`` how far the stated error
-    interval reaches below and above each. ``moments`` lists what was published when, in the order
+    ``values`` holds the totals by tick, then by key, ``widths`` how far the stated error interval
+    reaches below and above each. ``figures`` are those of blocks, by level, stage (negative: an
+    announced difference), start and end. ``moments`` lists what was published when, in the order
     of publication. ``messages`` is everything else that others can see: exit statuses, answers,
     headers, metrics.
     """
@@ -110,6 +112,7 @@ class Published:
     keys: tuple[str, ...]
     values: dict[int, tuple[int, ...]]
     widths: dict[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    figures: dict[tuple[int, int, int, int], tuple[int, ...]] = field(default_factory=dict)
     moments: tuple[object, ...] = ()
     messages: tuple[object, ...] = ()
 
@@ -125,12 +128,18 @@ def violations(left: Published, right: Published, *, unit: Unit = ONE_EVENT) -> 
     >>> violations(before, after)
     ['range: 1..3 became 1..4', 'the difference moves: tick 2 (0, 1), tick 3 (1, 0)']
     """
-    return [*_public(left, right), *_values(left, right, unit)]
+    return [
+        *_public(left, right),
+        *_values(left, right, unit),
+        *_figures(left, right, unit),
+        *_sums(left),
+        *_sums(right),
+    ]
 
 
 def differs(left: Published, right: Published) -> bool:
     """Whether the unit shows at all: a harness whose units never count would find nothing."""
-    return left.values != right.values
+    return left.values != right.values or left.figures != right.figures
 
 
 def _public(left: Published, right: Published) -> Iterator[str]:
@@ -138,6 +147,8 @@ def _public(left: Published, right: Published) -> Iterator[str]:
         yield f"keys: {left.keys} became {right.keys}"
     if list(left.values) != list(right.values):
         yield f"range: {_span(left)} became {_span(right)}"
+    if list(left.figures) != list(right.figures):
+        yield f"blocks: {_first_difference(list(left.figures), list(right.figures))}"
     for name in ("widths", "moments", "messages"):
         one, other = getattr(left, name), getattr(right, name)
         if one != other:
@@ -164,6 +175,41 @@ def _values(left: Published, right: Published, unit: Unit) -> Iterator[str]:
         yield f"the difference is {before} from tick {seen[0]} on, above {unit.text}"
     if sum(1 for each in before if each) > (unit.keys if unit.keys > 1 else unit.events):
         yield f"the difference {before} from tick {seen[0]} on is spread over keys"
+
+
+def _figures(left: Published, right: Published, unit: Unit) -> Iterator[str]:
+    """One block of each level moves, at every stage by what the unit adds to it."""
+    moved: dict[int, tuple[tuple[int, int], tuple[int, ...]]] = {}
+    for name in left.figures.keys() & right.figures.keys():
+        level, stage, *block = name
+        change = tuple(
+            new - old for old, new in zip(left.figures[name], right.figures[name], strict=True)
+        )
+        if not any(change):
+            continue
+        if stage < 0:
+            yield f"the announced difference of {block} of level {level} moves"
+        now = (block[0], block[1]), change
+        if moved.setdefault(level, now) != now:
+            yield f"level {level} moves by {moved[level]} and by {now}"
+        if sum(map(abs, change)) > unit.sensitivity or max(map(abs, change)) > unit.per_key:
+            yield f"level {level} moves by {now}, above {unit.text}"
+
+
+def _sums(result: Published) -> Iterator[str]:
+    """Without noise, a block is the sum of its children."""
+    for (level, stage, start, end), values in result.figures.items():
+        children = [
+            row
+            for (below, first, begin, until), row in result.figures.items()
+            if below == level - 1 and first == 0 and start <= begin and until <= end
+        ]
+        if (
+            level
+            and stage >= 0
+            and values != tuple(map(sum, zip(*children, strict=False)))[: len(values)]
+        ):
+            yield f"the children of {start}..{end} of level {level} do not add up to it"
 
 
 def _span(result: Published) -> str:

@@ -20,6 +20,7 @@ from fadecount.streams import (
     Ticks,
     Unit,
 )
+from tests.neighbours.figures import BLOCKS, seen, shape_of
 from tests.neighbours.harness import Published
 
 TICK = 60
@@ -30,6 +31,7 @@ MECHANISMS: dict[str, fc.Mechanism] = {
     "linear": fc.Linear(epsilon=1.0),
     "refresh": fc.Refresh(window=3, epsilon_current=1.0, epsilon_past=1.0),
     "binary": fc.Binary(epsilon=1.0, horizon=4),
+    "blocks": BLOCKS,
     "gaussian": fc.Gaussian(sigma=16.0, half_lives=(32, 1), weights=(0.01, 0.25, 0.74)),
 }
 
@@ -142,23 +144,9 @@ def publish(program: Program, acts: tuple[Act, ...], folder: Path) -> Published:
                 messages.append(answer)
         if not act.own:
             moments.append((act.at, stream.status.published_tick, stream.keys))
-    reader = store.reader()
-    pieces = list(reader.totals("s"))
-    keys = tuple(reader.keys("s"))
-    values = {
-        piece.first_tick + at: tuple(row)
-        for piece in pieces
-        for at, row in enumerate(piece.values.tolist())
-    }
-    widths: dict[int, tuple[tuple[int, int], ...]] = {
-        piece.first_tick + at: ((width, width),)
-        for piece in pieces
-        for at, width in enumerate(piece.half_widths.tolist())
-    }
+    found = seen(store.reader(), "s", moments=tuple(moments), messages=tuple(messages))
     store.close()
-    return Published(
-        keys=keys, values=values, widths=widths, moments=tuple(moments), messages=tuple(messages)
-    )
+    return found
 
 
 def _open(folder: Path) -> Store:
@@ -175,6 +163,6 @@ def _do(stream: Stream, act: Act) -> str:
             stream.declare(["late"])
             return "declared"
         chunks = ClockGuard().close_due(stream, now + 10**9 if act.what == "jump" else now)
-        return f"closed {[(chunk.first_tick, len(chunk.values)) for chunk in chunks]}"
+        return f"closed {[shape_of(chunk) for chunk in chunks]}"
     except FadecountError as error:
         return f"{type(error).__name__}: {error}"

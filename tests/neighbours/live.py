@@ -17,11 +17,13 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+import fadecount as fc
 from fadecount.errors import FadecountError
 from fadecount.runs import run
 from fadecount.sources import SourceOptions, live
 from fadecount.sources.rows import Reason, numbered_lines
 from fadecount.streams import FileFence, SQLiteStore
+from tests.neighbours.figures import blocks_for, seen, shape_of
 from tests.neighbours.files import as_csv, as_jsonl
 from tests.neighbours.harness import Published, Row, Scene
 from tests.neighbours.library import MECHANISMS
@@ -137,15 +139,13 @@ def publish(kind: str, scene: Scene, folder: Path) -> Published:
                 _options(kind, scene, scene.graces[number % len(scene.graces)]),
                 store=store,
                 name="s",
-                mechanism=MECHANISMS[scene.mechanism] if number == 0 else None,
+                mechanism=_mechanism(scene) if number == 0 else None,
                 until=datetime.fromtimestamp(scene.start_of(scene.end), UTC),
                 follow=kind.startswith("follow"),
                 clock=simulation.clock,
             )
             try:
-                moments.extend(
-                    (simulation.now, piece.first_tick, len(piece.values)) for piece in pieces
-                )
+                moments.extend((simulation.now, shape_of(piece)) for piece in pieces)
                 messages.append("ended")
             except Killed:
                 messages.append("killed")
@@ -155,19 +155,13 @@ def publish(kind: str, scene: Scene, folder: Path) -> Published:
             simulation.now + (scene.downtimes[number] if number < len(scene.cuts) else 0)
         )
     with SQLiteStore(folder / "state" / "streams.db", fence=FileFence(folder / "fence")) as store:
-        reader = store.reader()
-        found = list(reader.totals("s"))
-        keys = tuple(reader.keys("s"))
-    return Published(
-        keys=keys,
-        values={
-            piece.first_tick + at: tuple(row)
-            for piece in found
-            for at, row in enumerate(piece.values.tolist())
-        },
-        moments=tuple(moments),
-        messages=tuple(messages),
-    )
+        return seen(store.reader(), "s", moments=tuple(moments), messages=tuple(messages))
+
+
+def _mechanism(scene: Scene) -> fc.Mechanism:
+    if scene.mechanism == "blocks":
+        return blocks_for(scene.tick_seconds)
+    return MECHANISMS[scene.mechanism]
 
 
 @contextlib.contextmanager

@@ -18,7 +18,13 @@ UNKNOWN_KEYS = ("", "z", "A", " a", "other ")
 
 
 def pair(
-    seed: int, *, people: bool = True, amounts: bool = True, live: bool = False, timed: bool = True
+    seed: int,
+    *,
+    people: bool = True,
+    amounts: bool = True,
+    live: bool = False,
+    timed: bool = True,
+    blocks: bool = True,
 ) -> Pair:
     """The pair of this seed; without ``people`` or ``amounts`` no scene has them.
 
@@ -39,6 +45,8 @@ def pair(
     if live:
         rows.sort(key=lambda row: row.arrival)
     scene = replace(scene, rows=tuple(rows))
+    if blocks and random.Random(f"blocks {seed}").random() < 0.5:
+        scene = replace(scene, mechanism="blocks")
     return Pair(scene=scene, unit=tuple((_position(chance, scene, row, live), row) for row in unit))
 
 

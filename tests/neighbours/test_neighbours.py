@@ -169,3 +169,39 @@ def test_a_difference_over_several_keys_is_found_whatever_its_sum() -> None:
     assert violations(BEFORE, wide, unit=Unit(of="person", events=2, keys=2)), (
         "4 in all may differ, but 2 in each key"
     )
+
+
+WHOLE: dict[tuple[int, int, int, int], tuple[int, ...]] = {
+    (0, 0, 0, 1): (1,),
+    (0, 0, 1, 2): (2,),
+    (0, 0, 2, 3): (0,),
+    (0, 0, 3, 4): (4,),
+    (1, -1, 0, 2): (0,),
+    (1, 0, 0, 2): (3,),
+    (1, 0, 2, 4): (4,),
+    (1, 1, 0, 2): (3,),
+}
+"""Two blocks of two ticks each, one of them at a later stage too."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({}, None),
+        ({(0, 0, 0, 1): (2,), (1, 0, 0, 2): (4,), (1, 1, 0, 2): (4,)}, None),
+        ({(0, 0, 0, 1): (2,)}, "do not add up"),
+        ({(0, 0, 0, 1): (2,), (1, 0, 0, 2): (4,)}, "do not add up"),
+        ({(0, 0, 0, 1): (0,), (0, 0, 1, 2): (3,)}, "level 0 moves by"),
+        ({(1, -1, 0, 2): (1,)}, "announced difference"),
+        ({(0, 0, 0, 1): (3,), (1, 0, 0, 2): (5,), (1, 1, 0, 2): (5,)}, "above one event"),
+        ({(1, 1, 2, 4): (4,)}, "blocks: "),
+    ],
+)
+def test_the_harness_knows_what_may_move_in_figures(
+    changes: dict[tuple[int, int, int, int], tuple[int, ...]], wrong: str | None
+) -> None:
+    before, after = (
+        Published(keys=("a",), values={}, figures=figures) for figures in (WHOLE, WHOLE | changes)
+    )
+    found = violations(before, after)
+    assert not found if wrong is None else any(wrong in each for each in found), found
