@@ -921,7 +921,7 @@ MUTANTS = (
         "streams/fence.py",
         'context.database.change("DELETE FROM ratchets WHERE stream = ?", (status.id,))',
         "pass",
-        ("tests/streams",),
+        ("tests/streams/test_voids.py",),
     ),
     Mutant(
         "a backup with noise that is drawn ahead",
@@ -935,21 +935,21 @@ MUTANTS = (
         "streams/sqlite.py",
         "if action == sqlite3.SQLITE_READ and private else 0",
         "if False else 0",
-        ("tests/streams",),
+        ("tests/streams/test_block_streams.py",),
     ),
     Mutant(
         "figures removed while they are still needed",
         "streams/retention.py",
         "out = last + 1 - first - mechanism.levels[level + 1].stages[-1].lag",
         "out = last + 1 - first - mechanism.levels[level + 1].stages[0].lag",
-        ("tests/streams",),
+        ("tests/streams/test_retention.py",),
     ),
     Mutant(
         "new rules of a zone move old days",
         "streams/calendar.py",
         "for day in range(self.through, through):",
         "for day in range(self.through - 400, through):",
-        ("tests/streams",),
+        ("tests/streams/test_calendar.py",),
     ),
     Mutant(
         "children drawn again after a saved state",
