@@ -13,7 +13,7 @@ import pytest
 import fadecount as fc
 from fadecount.errors import ParameterError
 from fadecount.streams import Description, Ticks, calendar
-from fadecount.streams.calendar import BlockCalendar, BlockLength, Midnights
+from fadecount.streams.calendar import BlockCalendar, Midnights, block_lengths
 from tests.streams.backends import Backend
 from tests.streams.block_streams import ties_of_stream
 
@@ -153,9 +153,10 @@ def test_months_and_years_have_their_real_lengths() -> None:
 )
 def test_lengths_that_no_calendar_has(length: int, seconds: int, said: str) -> None:
     with pytest.raises(ParameterError, match=said) as refused:
-        BlockLength.of_ticks(length, seconds)
+        block_lengths(
+            fc.Blocks(fc.Level(1, 0.1), fc.Level(length, 0.1)), Ticks(tick_seconds=seconds)
+        )
     assert "\n" not in str(refused.value)
-    assert BlockLength.of_ticks(1, 7000).name == "7000s"
 
 
 def test_ticks_that_are_no_part_of_a_day_have_one_level() -> None:
