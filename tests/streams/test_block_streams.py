@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from fadecount.streams.seal import Plain
 from fadecount.streams.stream import close_together
 from tests.counters.block_reference import NamedNoise
 from tests.counters.test_figures import Name
-from tests.streams.backends import Backend, totals_of
+from tests.streams.backends import Backend, SQLiteBackend, totals_of
 from tests.streams.block_streams import (
     DESIGN,
     FIRST,
@@ -227,8 +228,6 @@ def test_what_readers_see_does_not_depend_on_what_is_under_embargo(
 ) -> None:
     """Two stores whose later stages differ give the same answers in every tick, until the stage is
     out: then they differ."""
-    from tests.streams.backends import SQLiteBackend
-
     other = SQLiteBackend(tmp_path_factory.mktemp("other"))
     day = tick_at("2026-03-29T00:00") - FIRST  # where the first whole day ends
     with (
@@ -264,6 +263,19 @@ def test_readers_select_from_no_secret_table(
     assert any("FROM figures" in sql for sql in seen)
     for table in ("embargo", "ratchets", "state", "inputs", "persons", "seen", "positions"):
         assert not any(f" {table} " in f"{sql} " for sql in seen), table
+
+
+def test_a_connection_for_readers_cannot_select_secrets(tmp_path: Path) -> None:
+    """Where the database can forbid it: on PostgreSQL it is a matter of roles."""
+    backend = SQLiteBackend(tmp_path)
+    with backend.open() as store:
+        list(create(store).release(FIRST, some_counts()))
+    secret = ("embargo", "ratchets", "state", "inputs", "persons", "seen", "positions", "tokens")
+    for sql in (*(f"SELECT * FROM {table}" for table in secret), "SELECT secret FROM streams"):  # noqa: S608
+        with backend.reader() as reader, pytest.raises(StoreError, match="prohibited"):
+            reader._database.query(sql)
+    with backend.reader() as reader:
+        assert reader._database.query("SELECT COUNT(*) FROM figures") > [(0,)]
 
 
 def test_after_a_downtime_ticks_close_in_order_and_stages_have_their_nominal_times(

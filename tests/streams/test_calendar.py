@@ -154,7 +154,7 @@ def test_months_and_years_have_their_real_lengths() -> None:
 def test_lengths_that_no_calendar_has(length: int, seconds: int, said: str) -> None:
     with pytest.raises(ParameterError, match=said) as refused:
         block_lengths(
-            fc.Blocks(fc.Level(1, 1.0), fc.Level(length, 1.0)), Ticks(tick_seconds=seconds)
+            fc.Blocks(fc.Level(1, 0.1), fc.Level(length, 0.1)), Ticks(tick_seconds=seconds)
         )
     assert "\n" not in str(refused.value)
 
