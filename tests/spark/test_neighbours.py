@@ -48,7 +48,7 @@ def violations(without: dict[Place, Row], with_unit: dict[Place, Row], most: int
 def _table(session: Any, root: Path, events: list[Any], **person: Any) -> dict[Place, Row]:
     rows = [(datetime.fromtimestamp(moment, UTC), key, who) for moment, key, who in events]
     frame = session.createDataFrame(rows, "at timestamp, page string, who string")
-    words = {
+    words: dict[str, Any] = {
         "tick": "1h",
         "start": "2026-01-01",
         "time": "at",
@@ -125,7 +125,7 @@ def test_one_event_moves_nothing_else_in_a_stream(
             stage.add(more)
         stage.run(5000)
         rows.append(stage.found)
-    assert not violations(*rows)
+    assert not violations(rows[0], rows[1])
     assert (rows[0] != rows[1]) == counted
 
 

@@ -169,7 +169,7 @@ def test_a_micro_batch_that_failed_before_its_commit_is_counted_anew(
 
     stage.add([(START + 10, "a")])
     with monkeypatch.context() as patch:
-        patch.setattr(streaming.State, "commit", failing)
+        patch.setattr("fadecount.spark.state.State.commit", failing)
         assert "killed before the commit" in stage.refused(2 * TICK)
     assert len(list((stage.root / "state").glob("counts-*"))) == 1
     stage.run(2 * TICK)

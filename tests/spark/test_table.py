@@ -165,7 +165,7 @@ def test_a_bad_row_and_an_event_outside_the_range_change_nothing_else(
 # Persons
 # ------------------------------------------------------------------------------------------------
 def test_persons_are_capped_in_each_block_by_their_own_events(spark: Any, tmp_path: Path) -> None:
-    events = [(START + HOUR * hour, "ab"[hour % 2], "ann") for hour in range(48)]
+    events: list[Any] = [(START + HOUR * hour, "ab"[hour % 2], "ann") for hour in range(48)]
     events += [(START + 5 * HOUR, "a", "bob"), (START + 5 * HOUR, "a", None)]
     table = spark.createDataFrame(
         [(datetime.fromtimestamp(moment, UTC), *rest) for moment, *rest in events],

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sql
-from pyspark.sql.pandas.functions import pandas_udf
 
 from fadecount.checks import require_integer
 from fadecount.errors import CheckpointError, ParameterError, bad_parameter
@@ -162,14 +161,12 @@ def _capped(rows: DataFrame, state: State, commit: Commit, per: str, per_person:
     level = levels.index(per)
     if calendar.frontier(level, commit.open) != commit.open:
         raise ParameterError(f"until must be the end of a block of {per}; it is capped as a whole")
+    positions = np.arange(commit.after, commit.open)
     ends = calendar.edges(level, commit.after, commit.open)
-
-    @pandas_udf("long")  # type: ignore[untyped-decorator]
-    def block(positions: pd.Series) -> pd.Series:
-        return pd.Series(np.searchsorted(ends, positions, side="right"))
-
+    block = np.searchsorted(ends, positions, side="right")
+    blocks = state.spark.createDataFrame(pd.DataFrame({"position": positions, "block": block}))
     first = Window.partitionBy("person", "block").orderBy("time", "key")
-    ranked = rows.withColumn("block", block("position")).withColumn(
+    ranked = rows.join(sql.broadcast(blocks), "position").withColumn(
         "rank", sql.row_number().over(first)
     )
     return ranked.where(f"rank <= {per_person}")

@@ -1,0 +1,69 @@
+"""The examples on the page about Spark run in the session that the other tests use."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import ROOT, blocks, read
+from tests.spark.postgres import postgres
+
+PAGE = "docs/spark.md"
+
+
+@pytest.fixture
+def tables(spark: Any) -> Iterator[None]:
+    """The tables of the page."""
+    spark.sql("create database web")
+    spark.sql("create table web.visits (at timestamp, page string, visitor string) using parquet")
+    spark.sql("create table web.pages (page string) using parquet")
+    spark.sql("insert into web.pages values ('home'), ('help')")
+    spark.sql("insert into web.visits values (timestamp '2026-03-02 10:00', 'home', 'ann')")
+    yield
+    spark.sql("drop database web cascade")
+
+
+def test_the_page_about_spark(spark: Any, tables: None, tmp_path: Path) -> None:
+    table, persons, stream, into_postgresql = (
+        block.text
+        for block in blocks(read(PAGE))
+        if block.language == "python" and block.place == "spark"
+    )
+    names: dict[str, Any] = {"spark": spark}
+    words = {
+        '"doors.csv"': repr(str(ROOT / "examples/library/doors.csv")),
+        "file:/run/secrets/fadecount": f"file:{spark.fadecount_test_root / 'secret'}",
+        "s3://bucket": str(tmp_path),
+        "10 seconds": "0 seconds",
+    }
+
+    def execute(text: str) -> None:
+        for old, new in words.items():
+            assert old in read(PAGE)
+            text = text.replace(old, new)
+        exec(compile(text, PAGE, "exec"), names)  # noqa: S102 - our own page
+
+    execute(table)
+    written = spark.read.parquet(str(tmp_path / "doors-figures"))
+    assert written.where("per = '1d' and stage = 0").count() == 14 * 3
+    execute(persons)
+    assert names["rows"].where("per = '1d' and stage = 0").count() == 14 * 2
+    execute(stream)
+    query = names["query"]
+    try:
+        while not list((tmp_path / "figures").glob("batch=*/_SUCCESS")):
+            assert not query.awaitTermination(0.1)
+    finally:
+        query.stop()
+    assert spark.read.parquet(str(tmp_path / "figures")).where("per = '1h'").count() > 0
+    with (
+        tempfile.TemporaryDirectory(prefix="fadecount") as place,
+        postgres(Path(place) / "server") as database,
+    ):
+        words["host=db dbname=counts"] = database
+        execute(into_postgresql)
+        assert callable(names["to"])
