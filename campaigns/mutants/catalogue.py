@@ -650,6 +650,13 @@ MUTANTS = (
         ("tests/noise/test_keyed.py",),
     ),
     Mutant(
+        "keyed draws from a table lose their signs",
+        "noise/keyed.py",
+        "0xFFFE) | some & np.uint64(1)",
+        "0xFFFE)",
+        ("tests/noise/test_keyed.py",),
+    ),
+    Mutant(
         "further words of another round",
         "noise/keyed.py",
         "_encrypted(keys[each], blocks[chosen])",

@@ -1,4 +1,4 @@
-"""A driver to be killed: releases from files into a directory that keeps every write, also the
+"""A driver to be killed: figures of files into a directory that keeps every write, also the
 repeated ones.
 
 Run by campaigns/spark/crash.py with one JSON text of settings. After each write it leaves a marker
@@ -19,9 +19,7 @@ from pyspark.sql import SparkSession
 
 import fadecount as fc
 from campaigns.spark.events import all_read
-from fadecount.spark import release
-
-ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+from fadecount.spark import publish
 
 
 def main(settings: dict[str, Any]) -> None:
@@ -43,8 +41,6 @@ def main(settings: dict[str, Any]) -> None:
         )  # the oracle reads the whole log
         .config("spark.sql.codegen.wholeStage", "false")  # a life is too short to compile for it
         .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.sql.streaming.stateStore.providerClass", ROCKS)
-        .config("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
@@ -53,31 +49,28 @@ def main(settings: dict[str, Any]) -> None:
         .option("maxFilesPerTrigger", "1")
         .parquet(str(root / "in"))
     )
-    releases = release(
+    life = uuid.uuid4().hex
+
+    def write(figures: Any, name: str) -> None:
+        figures.write.parquet(str(root / "raw" / f"{name}-{life}"))
+        (root / "markers" / f"{name.split('-')[1]}-{life}").touch()
+        time.sleep(settings["pause"])
+
+    writer = publish(
         events,
         fc.Mechanism.from_json(settings["mechanism"]),
-        tick=settings["tick"],
+        to=write,
+        tick=f"{settings['tick']}s",
         time="at",
         key="page",
         keys=session.read.parquet(str(root / "keys.parquet")),
         secret=f"file:{root / 'secret'}",
-        shards=settings["shards"],
         start=settings["start"],
         stream=settings["stream"],
-        checkpoint=str(root / "checkpoint"),
-    )
-    life = uuid.uuid4().hex
-
-    def write(batch: Any, number: int) -> None:
-        batch.write.parquet(str(root / "raw" / f"{number:04}-{life}"))
-        (root / "markers" / f"{number:04}-{life}").touch()
-        time.sleep(settings["pause"])
-
-    writer = releases.writeStream.foreachBatch(write).option(
-        "checkpointLocation", str(root / "checkpoint")
+        state=str(root / "state"),
     )
     query = writer.trigger(processingTime="1 second").start()
-    while not all_read(root / "checkpoint", settings["files"]):
+    while not all_read(root / "state" / "checkpoint", settings["files"]):
         if query.awaitTermination(1):
             raise SystemExit("the query stopped by itself")
     query.stop()

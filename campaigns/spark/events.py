@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter as Tally
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,14 +54,14 @@ def make_events(
 
 
 def logged_batches(checkpoint: Path) -> list[tuple[int, int]]:
-    """For each micro-batch, by Spark's log: its clock (the watermark, in milliseconds), and the
-    last entry of files it read."""
+    """For each micro-batch, by Spark's log: when it began (in milliseconds), and the last entry of
+    files it read."""
     found = []
     for log in sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda path: int(path.name)):
         _, metadata, files, *_ = log.read_text().splitlines()
         found.append(
             (
-                int(json.loads(metadata)["batchWatermarkMs"]),
+                int(json.loads(metadata)["batchTimestampMs"]),
                 -1 if files == "-" else int(json.loads(files)["logOffset"]),
             )
         )
@@ -97,21 +98,19 @@ def ticks_closed(clock: int, start: int) -> int:
 
 
 def counts_of(
-    parts: list[Part], batches: list[tuple[int, list[int]]], keys: int, *, start: int
-) -> tuple[np.ndarray[Any, Any], int]:
-    """The counts (tick, key) that a correct job releases, and how many events came late."""
-    last = ticks_closed(batches[-1][0], start)
-    counts = np.zeros(
-        (max(last, 1 + max(int(part.seconds.max()) // TICK for part in parts)) + 1, keys),
-        dtype=np.int64,
-    )
-    late = 0
+    parts: list[Part], batches: list[tuple[int, list[int]]], names: list[str], *, start: int
+) -> tuple[Tally[tuple[int, str]], int]:
+    """The counts (tick, key) that a correct job freezes, and how many events came late."""
+    counts: Tally[tuple[int, str]] = Tally()
+    late = open_tick = 0
     for clock, files in batches:
-        closed = ticks_closed(clock, start)
         for part in (parts[file] for file in files):
-            late += int(np.count_nonzero(part.seconds // TICK < closed))
-            np.add.at(counts, (np.maximum(part.seconds // TICK, closed), part.chosen), 1)
-    return counts[:last], late
+            ticks = part.seconds // TICK
+            late += int(np.count_nonzero(ticks < open_tick))
+            for tick, key in zip(np.maximum(ticks, open_tick).tolist(), part.chosen, strict=True):
+                counts[tick, names[key]] += 1
+        open_tick = max(open_tick, ticks_closed(clock, start))
+    return counts, late
 
 
 def all_read(checkpoint: Path, files: int) -> bool:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 from fadecount.streams import Unit
@@ -31,12 +30,6 @@ Intake = Callable[[Iterable[int], Path], Iterator[Verdict]]
 already."""
 
 SERVICE_GROUP = 10
-_PYSPARK = find_spec("pyspark")
-SPARK = (
-    _PYSPARK is not None
-    and (Path(str(_PYSPARK.origin)).parent / "sql" / "streaming" / "tws_tester.py").exists()
-)
-"""The shards of a Spark job run in the in-memory state of Spark 4.2 and newer."""
 
 
 def _files(kind: str, seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
@@ -85,16 +78,6 @@ def _service(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
             yield _verdict(play.seed, one, other, play.unit)
 
 
-def _spark(seeds: Iterable[int], folder: Path) -> Iterator[Verdict]:
-    from tests.neighbours import spark
-
-    for seed in seeds:
-        made = pair(seed, people=False, amounts=False, live=True, blocks=False)
-        left = spark.publish(made.without, folder / f"{seed}-without")
-        right = spark.publish(made.with_unit, folder / f"{seed}-with")
-        yield _verdict(seed, left, right)
-
-
 def _verdict(seed: int, left: Published, right: Published, unit: Unit = ONE_EVENT) -> Verdict:
     return Verdict(seed, violations(left, right, unit=unit), differs(left, right))
 
@@ -105,5 +88,4 @@ INTAKES: Mapping[str, Intake] = {
     **{kind: partial(_live, kind) for kind in live.KINDS},
     "library": _library,
     "service": _service,
-    **({"spark": _spark} if SPARK else {}),
 }

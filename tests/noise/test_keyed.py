@@ -149,7 +149,7 @@ class _FurtherWords:
     """In the place of a law: gives the third further word of every draw, which a true law hardly
     ever needs."""
 
-    scale = 2.5
+    scale, tabled = 2.5, False
 
     def from_words(
         self, words: NDArray[np.uint64], more: Callable[[int, int], int]

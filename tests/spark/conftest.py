@@ -16,7 +16,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from tests.spark.session import build_session
 
     root = tmp_path_factory.mktemp("spark")
-    (root / "secret").write_text(SECRET)
+    (root / "secret").write_text(SECRET + "\n")
     session = build_session(root / "log", **{"spark.sql.warehouse.dir": str(root / "tables")})
     session.fadecount_test_root = root
     yield session

@@ -1,70 +1,118 @@
-"""The releases that a stream must give, computed on one machine: naive counting, and one vector
-counter over all keys."""
+"""The figures that a stream on Spark must give, computed on one machine: naive counting, and the
+local library's own maker of figures with the same keyed noise."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter as Tally
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import fadecount as fc
+from fadecount.counters.figures import FigureMaker
 from fadecount.noise import KeyedNoise
+from fadecount.streams.calendar import BlockCalendar
+from fadecount.streams.description import Description
+from fadecount.streams.ticks import Ticks
 
-START = 1_767_225_600  # 2026-01-01
-EPOCH = "an epoch for tests"
-QUERY = "a query for tests"
-STREAM = "test"
 SECRET = "".join(f"{number:02x}" for number in range(32))
-
+START = 1_767_225_600  # 2026-01-01
 Event = tuple[int, str | None]
 """When (in seconds) and under which key; an event without a key counts nowhere."""
+Place = tuple[str, int, int, str]
+"""Per, start, stage, key."""
+Row = tuple[int, str, int, int | None, int | None, int]
+"""End, status, value, low, high, published."""
+STATUS = {"announced": {-1}, "provisional": {0}, "revised": {1}, "final": {0, 1, 2}}
 
 
-@dataclass(frozen=True)
-class MicroBatch:
-    """The events of one micro-batch, and the clock in milliseconds (Spark's watermark) that was
-    logged when it began."""
-
-    watermark: int
-    events: Sequence[Event]
-
-
-def frozen_counts(
-    batches: Sequence[MicroBatch], tick: int, *, start: int = START
-) -> tuple[Tally[tuple[int, str]], int]:
-    """How often each key counts in each tick, and how many ticks the last clock has closed."""
-    counts: Tally[tuple[int, str]] = Tally()
-    closed = 0
-    for batch in batches:
-        closed = max(closed, (batch.watermark - 1000 * start) // (1000 * tick))
-        for moment, key in batch.events:
-            if key is not None and moment >= start:
-                counts[max((moment - start) // tick, closed), key] += 1
-    return counts, closed
-
-
-def released(
-    mechanism: fc.Mechanism,
-    keys: Sequence[str],
-    counts: Tally[tuple[int, str]],
-    ticks: int,
-    *,
-    epoch: str = EPOCH,
-    of: str = f"query {QUERY}",
-) -> dict[tuple[int, str], int]:
-    """The value of each (tick, key), step by step from one vector counter with the words of the
-    secret.
-
-    ``of`` is the query, or the digest of a table's counts, that the noise is bound to.
-    """
-    bound = json.dumps([epoch, of])
-    noise = KeyedNoise.derive(
-        SECRET.encode(), epoch=bound, stream=STREAM, mechanism=mechanism.to_json(), keys=keys
+def last_commit(state: Path) -> dict[str, Any]:
+    """The last commit in the state of a stream."""
+    commits = [path for path in (state / "commits").iterdir() if path.name.isdigit()]
+    commit: dict[str, Any] = json.loads(
+        max(commits, key=lambda path: int(path.name)).read_text(encoding="utf-8")
     )
-    counter = fc.Counter._with_noise(mechanism, noise, width=len(keys))
-    values = {}
-    for tick in range(ticks):
-        outputs = counter.step([counts[tick, key] for key in keys]).tolist()
-        values.update({(tick, key): value for key, value in zip(keys, outputs, strict=True)})
-    return values
+    return commit
+
+
+def expected(
+    state: Path, keys: Sequence[str], counts: Mapping[tuple[int, str], int], steps: int
+) -> dict[Place, Row]:
+    """The figures of the stream in a state that are public after so many ticks, from the counts of
+    each (position, key)."""
+    identity = json.loads((state / "fadecount.json").read_text(encoding="utf-8"))
+    mechanism = fc.Mechanism.from_json(identity["mechanism"])
+    assert isinstance(mechanism, fc.Blocks)
+    ticks = Ticks(tick_seconds=identity["tick"], zone=identity["zone"])
+    levels = Description(name="s", mechanism=mechanism, ticks=ticks).levels
+    first = ticks.at(identity["start"])
+    calendar = BlockCalendar.new(mechanism, ticks, first).reaching(steps)
+    noise = KeyedNoise.derive(
+        SECRET.encode(),
+        epoch=last_commit(state)["epoch"],
+        stream=identity["stream"],
+        mechanism=identity["mechanism"],
+        keys=keys,
+    )
+    dense = np.zeros((steps, len(keys)), dtype=np.int64)
+    columns = {key: number for number, key in enumerate(keys)}
+    for (position, key), count in counts.items():
+        if key in columns and position < steps:
+            dense[position, columns[key]] += count
+    rows: dict[Place, Row] = {}
+    for made in FigureMaker(mechanism, calendar, len(keys), noise).close(dense):
+        around = mechanism.figure_interval(made.level, made.stage) if made.stage >= 0 else None
+        final = made.stage == len(mechanism.levels[made.level].stages) - 1
+        status = (
+            "announced"
+            if made.stage < 0
+            else "final"
+            if final
+            else ("provisional", "revised", "revised")[made.stage]
+        )
+        for begin, end, public, values in zip(*made[2:], strict=True):
+            if public > steps:
+                continue
+            begin_at, end_at, public_at = (
+                ticks.start_seconds(first + int(each)) for each in (begin, end, public)
+            )
+            for key, value in zip(keys, values.tolist(), strict=True):
+                low, high = (None, None) if around is None else (value - around, value + around)
+                place = levels[made.level], begin_at, made.stage, key
+                rows[place] = end_at, status, value, low, high, public_at
+    return rows
+
+
+def rows_of(figures: Any) -> dict[Place, Row]:
+    """The rows of a DataFrame of figures; every place must be there once only."""
+    found = figures.selectExpr(
+        "per",
+        "unix_seconds(start) as start",
+        "stage",
+        "key",
+        "unix_seconds(end) as end",
+        "status",
+        "value",
+        "low",
+        "high",
+        "unix_seconds(published) as published",
+    ).toPandas()
+    found = found.astype(object).where(found.notna(), None)
+    rows = {
+        (per, start, stage, key): (end, status, value, low, high, published)
+        for per, start, stage, key, end, status, value, low, high, published in zip(
+            *(found[name].tolist() for name in found.columns), strict=True
+        )
+    }
+    assert len(rows) == len(found)
+    return rows
+
+
+def tally(events: Sequence[Event], tick: int, *, start: int = START) -> Tally[tuple[int, str]]:
+    """How many events count in which tick, from ``start`` on."""
+    return Tally(
+        ((moment - start) // tick, key) for moment, key in events if key and moment >= start
+    )

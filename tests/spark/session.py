@@ -13,15 +13,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.spark.oracle import START, Event
+from tests.spark.oracle import Event
 
 pytest.importorskip("pyspark", reason="needs fadecount[spark]")
 if shutil.which("java") is None:
     pytest.skip("needs Java 17 or newer", allow_module_level=True)
 
 from pyspark.sql import SparkSession
-
-ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def build_session(log: Path, *, master: str = "local[2]", **more: str) -> Any:
@@ -41,7 +39,6 @@ def build_session(log: Path, *, master: str = "local[2]", **more: str) -> Any:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.streaming.stateStore.providerClass": ROCKS,
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": log.as_uri(),
         **more,
@@ -60,21 +57,6 @@ def write_events(place: Path, events: Sequence[Event]) -> None:
     times = pd.to_datetime([moment for moment, _ in events], unit="s", utc=True)
     frame = pd.DataFrame({"at": times, "page": pd.Series([key for _, key in events], dtype=object)})
     frame.to_parquet(place, coerce_timestamps="us")
-
-
-def read_releases(
-    session: Any, place: Path, tick: int, *, start: int = START
-) -> dict[tuple[int, str], int]:
-    """The value of each (tick number, key); every one must be there once only."""
-    rows = (
-        session.read.parquet(str(place))
-        .selectExpr("unix_seconds(tick) as at", "key", "value", "low", "high")
-        .collect()
-    )
-    values = {((row.at - start) // tick, row.key): row.value for row in rows}
-    assert len(values) == len(rows)
-    assert all(row.low <= row.value <= row.high for row in rows)
-    return values
 
 
 def files_with(secrets: list[bytes], *places: Path) -> list[Path]:

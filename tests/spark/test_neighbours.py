@@ -1,8 +1,9 @@
-"""One event moves nothing else, on a real Spark: inputs that differ by one event, as streams and
-tables, hardly any noise."""
+"""One unit moves nothing else, on a real Spark: inputs that differ by one event or one person's
+day, hardly any noise. Figures differ by at most the unit, in at most one block of each level."""
 
 from __future__ import annotations
 
+import random
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,113 +11,122 @@ from typing import Any
 import pytest
 
 import fadecount as fc
-from tests.neighbours.harness import Published, differs, violations
-from tests.spark.oracle import START, Event
-from tests.spark.scene import TICK, options, stream
-from tests.spark.session import write_events
+from tests.spark.oracle import START, Event, Place, Row, rows_of
+from tests.spark.test_streaming import Stage
 
-from fadecount.spark import release, to_parquet  # isort: skip
-from fadecount.spark.parameters import Parameters  # isort: skip
-from fadecount.spark.release import _released  # isort: skip
-from pyspark.sql import functions as sql  # isort: skip
+from fadecount.spark import figures  # isort: skip
 
+HOUR, DAY, YEAR = 3600, 86400, 365 * 86400
 KEYS = ["a", "b", "c"]
-EXACT = fc.Designed(budgets=(1000.0,) * 4)
-TICKS = 5
-EVENTS: list[Event] = [(START + 200 * number, KEYS[number % 2]) for number in range(12)]
-YEAR = 31_536_000
+EXACT = fc.Blocks(
+    fc.Level(1, 1000.0),
+    fc.Level(24, 1000.0, tied=True, later=((30, 1001.0),)),
+    fc.Level(720, 1000.0, lag=48),
+)
 
 
-def _published(releases: Any) -> Published:
-    rows = releases.selectExpr("unix_seconds(tick) as at", "key", "value", "low", "high").collect()
-    found = {((row.at - START) // TICK, row.key): row for row in rows}
-    assert len(found) == len(rows)
-    ticks = sorted({tick for tick, _ in found})
-    return Published(
-        keys=tuple(KEYS),
-        values={tick: tuple(found[tick, key].value for key in KEYS) for tick in ticks},
-        widths={tick: tuple(_width(found[tick, key]) for key in KEYS) for tick in ticks},
-    )
+def violations(without: dict[Place, Row], with_unit: dict[Place, Row], most: int = 1) -> list[str]:
+    """Every way in which figures differ by more than one unit that adds at most so many events."""
+    if without.keys() != with_unit.keys():
+        return ["other figures"]
+    wrong: list[str] = []
+    moved: dict[tuple[str, int], set[int]] = {}
+    for place, left in without.items():
+        right = with_unit[place]
+        if (left[0], left[1], left[5]) != (right[0], right[1], right[5]):
+            wrong.append(f"{place}: end, status or published")
+        if left[2] != right[2]:
+            per, start, stage, _ = place
+            moved.setdefault((per, stage), set()).add(start)
+            if not 0 < right[2] - left[2] <= most or stage < 0:
+                wrong.append(f"{place}: {left[2]} became {right[2]}")
+    return wrong + [
+        f"{where}: several blocks" for where, starts in moved.items() if len(starts) > 1
+    ]
 
 
-def _width(row: Any) -> tuple[int, int]:
-    return row.value - row.low, row.high - row.value
+def _table(session: Any, root: Path, events: list[Any], **person: Any) -> dict[Place, Row]:
+    rows = [(datetime.fromtimestamp(moment, UTC), key, who) for moment, key, who in events]
+    frame = session.createDataFrame(rows, "at timestamp, page string, who string")
+    words: dict[str, Any] = {
+        "tick": "1h",
+        "start": "2026-01-01",
+        "time": "at",
+        "key": "page",
+        "keys": KEYS,
+        "secret": f"file:{session.fadecount_test_root / 'secret'}",
+        "state": str(root),
+    }
+    return rows_of(figures(frame, EXACT, until="2026-01-04", **words, **person))
 
 
-def _streamed(session: Any, root: Path, *runs: list[Event]) -> Published:
-    """One run when five ticks are over, after one in the middle of the second tick if there are
-    two."""
-    (root / "in").mkdir(parents=True)
-    moments = (START + 1.5 * TICK, START + TICKS * TICK)
-    for number, (events, moment) in enumerate(zip(runs, moments[-len(runs) :], strict=True)):
-        if events:
-            write_events(root / "in" / f"{number}.parquet", events)
-        dated = stream(session, root).selectExpr("at as time", "page as key")
-        declared = session.createDataFrame([(key,) for key in KEYS], "key string")
-        parameters = Parameters.checked(
-            EXACT, **options(session, shards=2), end=None, streaming=True
-        )
-        place, clock = str(root / "checkpoint"), sql.timestamp_seconds(sql.lit(moment))
-        releases = _released(dated, declared, parameters, checkpoint=place, clock=clock)
-        to_parquet(releases, str(root / "out"), checkpoint=place).trigger(
-            availableNow=True
-        ).start().awaitTermination()
-    return _published(session.read.parquet(str(root / "out")))
+UNITS = [(START + HOUR, "c", "ann"), (START + 2 * DAY, "a", "ann")]
+NOWHERE = [
+    (START - 1, "a", "ann"),
+    (START + 3 * DAY, "a", "ann"),
+    (START + YEAR, "a", "ann"),
+    (START + HOUR, None, "ann"),
+    (START + HOUR, "undeclared", "ann"),
+]
+"""Events that count nowhere."""
+
+
+def test_one_event_moves_nothing_else_in_a_table(spark: Any, tmp_path: Path) -> None:
+    chance = random.Random(3)
+    events = [(START + chance.randrange(3 * DAY), chance.choice("ab"), "bob") for _ in range(30)]
+    empty, one = (_table(spark, tmp_path / f"empty {len(rows)}", rows) for rows in ([], UNITS[:1]))
+    assert not violations(empty, one)
+    assert empty != one
+    without = _table(spark, tmp_path / "without", events)
+    for number, unit in enumerate(UNITS):
+        found = _table(spark, tmp_path / str(number), [*events, unit])
+        assert not violations(without, found), unit
+        assert without != found
+    assert _table(spark, tmp_path / "nowhere", [*events, *NOWHERE]) == without
+
+
+def test_one_persons_day_moves_nothing_else_in_a_table(spark: Any, tmp_path: Path) -> None:
+    events = [(START + HOUR * hour, "ab"[hour % 2], f"p{hour % 5}") for hour in range(60)]
+    ann = [(START + DAY + HOUR * hour, KEYS[hour % 3], "ann") for hour in range(20)]
+    cap = {"person": "who", "per": "1d", "per_person": 2}
+    without = _table(spark, tmp_path / "without", events, **cap)
+    found = _table(spark, tmp_path / "with", [*ann, *events], **cap)
+    changed = {place for place in without if without[place] != found[place]}
+    assert {start for per, start, *_ in changed if per == "1h"} == {START + DAY, START + DAY + HOUR}
+    days = {place: found[place][2] - without[place][2] for place in changed if place[0] == "1d"}
+    assert sum(value for (*_, stage, _), value in days.items() if stage == 0) == 2
+    assert {start for _, start, *_ in days} == {START + DAY}
 
 
 @pytest.mark.parametrize(
-    ("first", "later", "unit", "counted"),
+    ("unit", "counted"),
     [
-        ([], [], (START + YEAR, "a"), False),
-        (EVENTS, [[(START + 1900, "b")]], (START + 2 * TICK, "c"), True),
+        ((START + 650, "c"), True),
+        ((START + 10, "a"), True),
+        ((START + YEAR, "a"), False),
+        (None, False),
     ],
-    ids=["a year ahead in an empty input", "in a later tick"],
+    ids=["in its own tick", "late", "a year ahead", "none"],
 )
 def test_one_event_moves_nothing_else_in_a_stream(
     spark: Any,
     tmp_path: Path,
-    first: list[Event],
-    later: list[list[Event]],
-    unit: Event,
+    monkeypatch: pytest.MonkeyPatch,
+    unit: Event | None,
     counted: bool,
 ) -> None:
-    without = _streamed(spark, tmp_path / "without", first, *later)
-    with_unit = _streamed(spark, tmp_path / "with", [*first, unit], *later)
-    assert list(without.values) == list(range(TICKS))
-    assert not violations(without, with_unit)
-    assert differs(without, with_unit) == counted
+    monkeypatch.setattr("tests.spark.test_streaming.MECHANISM", SMALL)
+    rows = []
+    for name, more in (("without", []), ("with", [unit] if unit else [])):
+        stage = Stage(spark, tmp_path / name, monkeypatch)
+        stage.add([(START + 20, "a")])
+        stage.run(640)
+        if more:
+            stage.add(more)
+        stage.run(5000)
+        rows.append(stage.found)
+    assert not violations(rows[0], rows[1])
+    assert (rows[0] != rows[1]) == counted
 
 
-def test_one_event_moves_nothing_else_in_a_table(spark: Any, tmp_path: Path) -> None:
-    words = {
-        **options(spark, shards=2),
-        "end": START + TICKS * TICK,
-        "time": "at",
-        "key": "page",
-        "keys": KEYS,
-    }
-    units: list[tuple[list[Event], Event]] = [
-        ([], (START + TICK, "a")),
-        (EVENTS, (START + TICK, "c")),
-        (EVENTS, (START - 1, "a")),
-        (EVENTS, (START + YEAR, "a")),
-        (EVENTS, (START + TICK, None)),
-    ]
-    shown = []
-    for number, (events, unit) in enumerate(units):
-        left, right = (
-            _published(
-                release(
-                    spark.createDataFrame(_rows(rows), "at timestamp, page string"), EXACT, **words
-                )
-            )
-            for rows in (events, [*events, unit])
-        )
-        assert list(left.values) == list(range(TICKS))
-        assert not violations(left, right), number
-        shown.append(differs(left, right))
-    assert shown == [True, True, False, False, False]
-
-
-def _rows(events: list[Event]) -> list[tuple[datetime, str | None]]:
-    return [(datetime.fromtimestamp(moment, UTC), key) for moment, key in events]
+SMALL = fc.Blocks(fc.Level(1, 1000.0), fc.Level(6, 1000.0, tied=True), fc.Level(12, 1000.0, lag=1))

@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 
 from fadecount.errors import ParameterError
 from fadecount.noise.gaussian import RoundedGaussian
+from fadecount.noise.laplace import UNDETERMINED, DiscreteLaplace, prefix_table
 from fadecount.noise.source import Law
 
 SHORTEST_SECRET = 32
@@ -115,13 +116,27 @@ class KeyedNoise:
                 found[chosen] = _encrypted(keys[each], blocks[chosen])[:, 0]
             return found
 
+        flat = words.reshape(-1)
         if isinstance(law, RoundedGaussian):
-            draws = law.from_words(words.reshape(-1), further)
+            draws = law.from_words(flat, further)
         else:
-            draws = law.from_words(
-                words.reshape(-1), lambda at, asked: int(further(np.array([at]), asked)[0])
+            draws = _by_table(law, flat) if law.tabled else np.full(len(flat), UNDETERMINED)
+            rest = np.flatnonzero(draws == UNDETERMINED)
+            draws[rest] = law.from_words(
+                flat[rest], lambda at, asked: int(further(rest[at : at + 1], asked)[0])
             )
         return draws.reshape(words.shape)
+
+
+def _by_table(law: DiscreteLaplace, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """The draws that the first bits of words and their signs determine; the others are
+    ``UNDETERMINED``. They are those of ``law.from_words``, only sooner."""
+    table, draws = prefix_table(law.scale), np.empty(len(words), dtype=np.int64)
+    for start in range(0, len(words), _BLOCKS):
+        some = words[start : start + _BLOCKS]
+        prefixes = some >> np.uint64(48) & np.uint64(0xFFFE) | some & np.uint64(1)
+        draws[start : start + _BLOCKS] = table.take(prefixes.view(np.int64), mode="clip")
+    return draws
 
 
 def derive_stream_key(secret: bytes, *, epoch: str, stream: str, mechanism: str) -> bytes:

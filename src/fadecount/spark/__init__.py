@@ -1,4 +1,4 @@
-"""The same counters on Apache Spark: from a DataFrame of events to a DataFrame of releases. Needs
+"""The same figures on Apache Spark: from a DataFrame of events to a DataFrame of figures. Needs
 ``fadecount[spark]``."""
 
 try:
@@ -9,11 +9,10 @@ except ModuleNotFoundError as error:
 
     raise missing_extra("fadecount.spark", error.name or "pyspark", "spark") from error
 
-from fadecount.spark.explain import explain
-from fadecount.spark.release import release
-from fadecount.spark.sinks import to_parquet, to_postgresql
-from fadecount.spark.windows import windows
+from fadecount.spark.sinks import explain, parquet, postgresql
+from fadecount.spark.streaming import publish
+from fadecount.spark.table import figures
 
-__all__ = ["explain", "release", "to_parquet", "to_postgresql", "windows"]
+__all__ = ["explain", "figures", "parquet", "postgresql", "publish"]
 
 del _pandas, _pyspark

@@ -1,10 +1,8 @@
-"""Where releases go. A micro-batch may be written twice, so a sink keeps the first of equal (tick,
-key) rows.
+"""Where the figures of a stream go. A micro-batch may be executed twice: what was written already
+stays.
 
-Parquet: Spark's own file sink enters each micro-batch once into its log ``_spark_metadata``; a
-reader of the directory who uses Spark sees exactly what that log names. PostgreSQL: the primary key
-is (tick, key), and a conflict changes nothing. A repeated row with *another* value means that an
-older checkpoint has replaced a newer one: it is refused, and nothing of it is published.
+Figures that differ from those written before mean that an older state has replaced a newer one:
+they are refused.
 """
 
 from __future__ import annotations
@@ -15,126 +13,123 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sql
 
 from fadecount.errors import CheckpointError, ParameterError, StoreError, bad_parameter
-from fadecount.spark.checkpoint import Directory, require_checkpoint_of
+from fadecount.spark.state import Directory
+from fadecount.spark.streaming import Sink
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?")
-_TYPES = (
-    "tick {} not null, key text not null, value bigint not null, low bigint not null, high bigint"
-    " not null"
+_OWN = re.compile(r"fadecount\.errors\.\w+: ([^\n]+)")
+_PLACE = ("stream", "per", '"start"', "key", "stage")
+_COLUMNS = (
+    "stream text not null",
+    "per text not null",
+    '"start" timestamptz not null',
+    '"end" timestamptz not null',
+    "key text not null",
+    "stage integer not null",
+    "status text not null",
+    "value bigint not null",
+    "low bigint",
+    "high bigint",
+    "published timestamptz not null",
 )
-_COLUMNS = "tick, key, value, low, high"
 
 
-def to_parquet(releases: DataFrame, path: str, *, checkpoint: str) -> Any:
-    """A stream writer into a directory of Parquet files, to be started with a trigger.
+def parquet(path: str) -> Sink:
+    """A directory of Parquet files: one directory below it for each micro-batch that published
+    something."""
 
-    Spark's file sink skips micro-batches with numbers it has seen, of any checkpoint. So the
-    directory must be the one that this checkpoint has written to: all of its micro-batches, and at
-    most the one that was not committed.
-    """
-    spark = releases.sparkSession
-    directory = Directory(spark, checkpoint)
-    require_checkpoint_of(releases, directory)
-    committed = directory.last_batch("commits")
-    written = Directory(spark, path).last_batch("_spark_metadata")
-    if written - committed not in (0, 1):
-        raise CheckpointError(
-            f"releases must lie with those of the same checkpoint, got {written + 1} micro-batches"
-            f" in {path!r} and {committed + 1} in the checkpoint; take the directory that goes with"
-            " it, or create both again"
-        )
-    return (
-        releases.writeStream.format("parquet")
-        .option("path", path)
-        .option("checkpointLocation", checkpoint)
-    )
-
-
-def to_postgresql(releases: DataFrame, table: str, *, database: str, checkpoint: str) -> Any:
-    """A stream writer into a table, created if needed; executors connect with ``database`` (libpq
-    parameters, no password)."""
-    require_checkpoint_of(releases, Directory(releases.sparkSession, checkpoint))
-    sink = PostgresTable(table, database)
-    sink.prepare()
-    return releases.writeStream.foreachBatch(sink.write).option("checkpointLocation", checkpoint)
-
-
-class PostgresTable:
-    """A table of releases. Passwords come from libpq's own sources: PGPASSFILE, PGPASSWORD, a
-    service file."""
-
-    def __init__(self, table: str, database: str) -> None:
-        if not _NAME.fullmatch(table):
-            raise bad_parameter(
-                "table", table, "a plain name, or schema.name", "use letters, digits and _"
-            )
-        if "password" in database.lower() or re.search(r"://[^/@]*:[^/@]*@", database):
-            raise ParameterError(
-                "database must not hold a password, which would travel with the job; use PGPASSFILE"
-                " on executors"
-            )
-        self._table = table
-        self._database = database
-
-    def prepare(self) -> None:
-        import psycopg
-
-        columns = _TYPES.format("timestamptz")
-        try:
-            with psycopg.connect(self._database) as connection:
-                table = f"{self._table} ({columns}, primary key (tick, key))"
-                connection.execute(f"create table if not exists {table}".encode())
-        except psycopg.Error as error:
-            raise ParameterError(
-                f"database must be reachable and let tables be made, got {_reason(error)!r};"
-                " check it"
-            ) from None
-
-    def write(self, releases: DataFrame, _batch: int) -> None:
-        """One micro-batch, written by the executors: one transaction for each of its parts."""
-        releases.withColumn("tick", sql.unix_seconds("tick")).foreachPartition(self.write_rows)
-
-    def write_rows(self, rows: Iterator[Any]) -> None:
-        import psycopg
-
-        first = next(rows, None)
-        if first is None:
-            return
-        try:
-            self._write_rows(itertools.chain([first], rows))
-        except psycopg.Error as error:
-            raise StoreError(
-                f"table {self._table} must take releases, got {_reason(error)!r}; repair it, then"
-                " restart"
-            ) from None
-
-    def _write_rows(self, rows: Iterable[Any]) -> None:
-        import psycopg
-
-        with psycopg.connect(self._database) as connection, connection.cursor() as cursor:
-            cursor.execute(
-                f"create temporary table fresh ({_TYPES.format('bigint')}) on commit drop".encode()
-            )
-            with cursor.copy(f"copy fresh ({_COLUMNS}) from stdin".encode()) as copy:
-                for row in rows:
-                    copy.write_row((row.tick, row.key, row.value, row.low, row.high))
-            rows_now = "select to_timestamp(tick) as tick, key, value, low, high from fresh"
-            insert = (
-                f"insert into {self._table} ({_COLUMNS}) {rows_now} on conflict (tick, key) do"
-                " nothing"
-            )
-            cursor.execute(insert.encode())
-            join = f"({rows_now}) new join {self._table} old using (tick, key)"
-            differs = f"select 1 from {join} where old.value <> new.value limit 1"  # noqa: S608
-            if cursor.execute(differs.encode()).fetchone():
+    def write(figures: DataFrame, name: str) -> None:
+        directory = Directory(figures.sparkSession, path)
+        epoch, number, _ = name.split("-")
+        for other in directory.names():
+            there = other.removeprefix("batch=")
+            if there != other and there != name and not f"{epoch}-" < there < f"{epoch}-{number}":
                 raise CheckpointError(
-                    "releases must be those published before, got others for the same tick; "
-                    "an older checkpoint was restored: take a new checkpoint and a new table"
+                    f"figures must lie with those of the same state, got others in {path!r}; an"
+                    " older state was restored, or begun anew: take new directories for both"
                 )
+        if not directory.holds(f"batch={name}/_SUCCESS"):
+            figures.write.mode("overwrite").parquet(directory.path(f"batch={name}"))
+
+    return write
+
+
+def postgresql(table: str, *, database: str) -> Sink:
+    """A table, created if needed. Executors connect with ``database`` (libpq parameters). Passwords
+    come from libpq's own sources: PGPASSFILE, PGPASSWORD, a service file."""
+    import psycopg
+
+    if not _NAME.fullmatch(table):
+        raise bad_parameter(
+            "table", table, "a plain name, or schema.name", "use letters, digits and _"
+        )
+    if "password" in database.lower() or re.search(r"://[^/@]*:[^/@]*@", database):
+        raise ParameterError(
+            "database must not hold a password, which would travel with the job; use PGPASSFILE on"
+            " executors"
+        )
+    columns = f"{', '.join(_COLUMNS)}, primary key ({', '.join(_PLACE)})"
+    try:
+        with psycopg.connect(database) as connection:
+            connection.execute(f"create table if not exists {table} ({columns})".encode())
+    except psycopg.Error as error:
+        raise ParameterError(
+            f"database must be reachable and let tables be made, got {_reason(error)!r}; check it"
+        ) from None
+
+    def write_partition(rows: Iterator[Any]) -> None:
+        first = next(rows, None)
+        if first is not None:
+            try:
+                _copy(table, database, itertools.chain([first], rows))
+            except psycopg.Error as error:
+                raise StoreError(
+                    f"table {table} must take figures, got {_reason(error)!r}; repair it, then"
+                    " restart"
+                ) from None
+
+    def write(figures: DataFrame, _name: str) -> None:
+        times = {name: figures[name].cast("string") for name in ("start", "end", "published")}
+        figures.withColumns(times).foreachPartition(write_partition)
+
+    return write
+
+
+def _copy(table: str, database: str, rows: Iterable[Any]) -> None:
+    """Write rows in one transaction; those that are there already must be the same."""
+    import psycopg
+
+    with psycopg.connect(database, options="-c timezone=UTC") as connection:
+        cursor = connection.cursor()
+        cursor.execute(f"create temporary table fresh ({', '.join(_COLUMNS)}) on commit drop")
+        with cursor.copy("copy fresh from stdin") as copy:
+            for row in rows:
+                copy.write_row(tuple(row))
+        insert = f"insert into {table} select * from fresh on conflict do nothing"  # noqa: S608
+        cursor.execute(insert.encode())
+        differs = (
+            f"select 1 from fresh join {table} old using ({', '.join(_PLACE)})"  # noqa: S608
+            " where old.value <> fresh.value limit 1"
+        )
+        if cursor.execute(differs.encode()).fetchone():
+            raise CheckpointError(
+                "figures must be those published before, got others for the same block; an older"
+                " state was restored: take a new directory and a new table"
+            )
 
 
 def _reason(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def explain(error: BaseException) -> str | None:
+    """The one line of fadecount's own error inside a long error of Spark, or None if there is none.
+
+    >>> text = "Traceback ...\\nfadecount.errors.InputError: key must not be null\\n at java.lang"
+    >>> explain(RuntimeError(text))
+    'key must not be null'
+    """
+    told = _OWN.findall(str(error))
+    return told[-1].strip() if told else None

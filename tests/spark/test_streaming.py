@@ -1,0 +1,238 @@
+"""Figures of a stream equal those of the local library: micro-batches at moments that the test
+decides, killed and repeated, on a real Spark."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter as Tally
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fadecount as fc
+from fadecount.errors import CheckpointError, ParameterError
+from tests.spark.oracle import START, Event, Place, Row, expected, last_commit, rows_of
+from tests.spark.session import write_events
+
+from fadecount.spark import explain, figures, parquet, publish, streaming  # isort: skip
+from pyspark.sql import functions as sql  # isort: skip
+
+TICK, HOUR = 600, 3600
+KEYS = ["a", "b", "c"]
+MECHANISM = fc.Blocks(
+    fc.Level(1, 0.5),
+    fc.Level(6, 0.8, tied=True, later=((8, 2.0),)),
+    fc.Level(24, 1.0, lag=9),
+)
+
+
+class Stage:
+    """A stream in a directory: add events, then let a micro-batch run at a moment."""
+
+    def __init__(self, session: Any, root: Path, patch: pytest.MonkeyPatch) -> None:
+        self.session, self.root, self._patch = session, root, patch
+        self.counts: Tally[tuple[int, str]] = Tally()
+        self.open = self.files = 0
+        (root / "in").mkdir(parents=True)
+
+    def words(self, **changes: Any) -> dict[str, Any]:
+        return {
+            "tick": "10m",
+            "start": "2026-01-01",
+            "time": "at",
+            "key": "page",
+            "keys": KEYS,
+            "secret": f"file:{self.session.fadecount_test_root / 'secret'}",
+            "state": str(self.root / "state"),
+            "to": parquet(str(self.root / "out")),
+            **changes,
+        }
+
+    @property
+    def events(self) -> Any:
+        return self.session.readStream.schema("at timestamp, page string").parquet(
+            str(self.root / "in")
+        )
+
+    def add(self, events: list[Event]) -> None:
+        """Events for the next micro-batch. One that is late counts in the tick still open."""
+        self.files += 1
+        write_events(self.root / "in" / f"{self.files}.parquet", events)
+        for moment, key in events:
+            if key and moment >= START:
+                self.counts[max((moment - START) // TICK, self.open), key] += 1
+
+    def run(self, moment: float, **changes: Any) -> None:
+        """One micro-batch, at so many seconds after the start."""
+        at = START + moment
+        self._patch.setattr(streaming, "_clock", lambda: sql.timestamp_seconds(sql.lit(at)))
+        writer = publish(self.events, MECHANISM, **self.words(**changes))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        self.open = max(self.open, int(moment) // TICK)
+
+    def refused(self, moment: float, **changes: Any) -> str:
+        """Why a micro-batch is refused."""
+        with pytest.raises(Exception) as caught:
+            self.run(moment, **changes)
+        return explain(caught.value) or str(caught.value)
+
+    @property
+    def found(self) -> dict[Place, Row]:
+        return rows_of(self.session.read.parquet(str(self.root / "out")))
+
+    @property
+    def wanted(self) -> dict[Place, Row]:
+        return expected(self.root / "state", KEYS, self.counts, self.open)
+
+
+@pytest.fixture
+def stage(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    return Stage(spark, tmp_path, monkeypatch)
+
+
+def test_figures_equal_the_local_library_and_done_counts_are_removed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "_MOST_PARTS", 3)
+    chance = random.Random(5)
+    moments = (700, 700, 5 * HOUR, 5 * HOUR + 5400, 6 * HOUR, 9 * HOUR, 9 * HOUR + 60, 14 * HOUR)
+    for number, moment in enumerate(moments):
+        if number != 2:
+            early = -900 if number else 0
+            stage.add(
+                [
+                    (
+                        START + moment + chance.randrange(early, 900),
+                        chance.choice([*KEYS, "x", None]),
+                    )
+                    for _ in range(40)
+                ]
+            )
+        stage.run(moment)
+        if stage.open > 1:
+            assert stage.found == stage.wanted
+    assert {per for per, *_ in stage.found} == {"10m", "1h", "4h"}
+    commit = last_commit(stage.root / "state")
+    assert commit["kept"] == 24, "two blocks of 4 hours are over, the second only just"
+    held = stage.session.read.parquet(
+        *(str(stage.root / "state" / part) for part in commit["parts"])
+    )
+    assert held.agg({"position": "min"}).first()[0] >= 24
+    parts = {path.name for path in (stage.root / "state").glob("counts-*")}
+    assert parts == set(commit["parts"]) and len(parts) <= 4
+    assert len(list((stage.root / "state" / "commits").glob("[0-9]*"))) == 1
+
+
+def test_late_events_count_in_the_open_tick_and_ticks_wait_for_them(stage: Stage) -> None:
+    stage.add([(START + 10, "a")])
+    stage.run(TICK + 100, late="5m")
+    assert not (stage.root / "out").exists(), "the first tick is kept open for five minutes"
+    stage.open = 0
+    stage.add([(START + 20, "b"), (START - 1, "c"), (START + 99 * HOUR, "c")])
+    stage.run(TICK + 300, late="5m")
+    stage.add([(START + 30, "c")])
+    stage.run(3 * TICK, late="5m")
+    stage.open = 2
+    assert stage.counts == {(0, "a"): 1, (0, "b"): 1, (1, "c"): 1, (594, "c"): 1}
+    assert stage.found == stage.wanted
+
+
+def test_a_micro_batch_that_failed_after_its_commit_publishes_the_same(stage: Stage) -> None:
+    """The sink fails; then the source shows other events under the same offsets, at another
+    time."""
+
+    def broken(figures: Any, name: str) -> None:
+        seen.append((rows_of(figures), name))
+        raise RuntimeError("the sink is full")
+
+    seen: list[tuple[dict[Place, Row], str]] = []
+    stage.add([(START + 10, "a"), (START + 700, "b")])
+    assert "the sink is full" in stage.refused(2 * TICK, to=broken)
+    assert "the sink is full" in stage.refused(2 * TICK, to=broken)
+    assert seen[0] == seen[1]
+    write_events(stage.root / "in" / "1.parquet", [(START + 10, "c")] * 5)
+    (stage.root / "in" / ".1.parquet.crc").unlink(missing_ok=True)
+    stage.run(2 * TICK)
+    assert stage.found == stage.wanted == seen[0][0]
+    stage.add([(START + 1300, "a")])
+    stage.run(3 * TICK)
+    assert stage.found == stage.wanted
+
+
+def test_a_micro_batch_that_failed_before_its_commit_is_counted_anew(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any) -> None:
+        raise RuntimeError("killed before the commit")
+
+    stage.add([(START + 10, "a")])
+    with monkeypatch.context() as patch:
+        patch.setattr("fadecount.spark.state.State.commit", failing)
+        assert "killed before the commit" in stage.refused(2 * TICK)
+    assert len(list((stage.root / "state").glob("counts-*"))) == 1
+    stage.run(2 * TICK)
+    assert stage.found == stage.wanted
+    assert len(list((stage.root / "state").glob("counts-*"))) == 1, "the leftover is removed"
+
+
+def test_a_second_checkpoint_and_restored_states_are_refused(stage: Stage, tmp_path: Path) -> None:
+    state, place = stage.root / "state", tmp_path / "kept"
+    stage.add([(START + 10, "a")])
+    stage.run(2 * TICK)
+    (place / "0").parent.mkdir()
+    shutil.copytree(state / "commits", place / "commits")
+    shutil.copytree(state / "checkpoint", place / "checkpoint")
+    stage.add([(START + 1300, "b")])
+    stage.run(3 * TICK)
+    before = stage.found
+    assert before == stage.wanted
+
+    def put(name: str) -> None:
+        shutil.rmtree(state / name, ignore_errors=True)
+        shutil.copytree(place / name, state / name)
+
+    shutil.copytree(state, place / "whole")
+    stage.add([(START + 1900, "c")])
+    put("commits")
+    assert stage.refused(4 * TICK).startswith("state must be that of the checkpoint, got 1 micro-")
+    shutil.rmtree(state / "commits")
+    shutil.copytree(place / "whole" / "commits", state / "commits")
+    put("checkpoint")
+    stage.run(4 * TICK)
+    assert stage.found == before, "a repeated micro-batch publishes what it did before"
+    shutil.rmtree(state / "checkpoint")
+    assert stage.refused(4 * TICK).startswith("state must be that of the checkpoint, got 2 micro-")
+    put("commits")
+    put("checkpoint")
+    assert "got others in" in stage.refused(4 * TICK), "the figures are ahead of the state"
+    assert stage.found == before
+    assert "got others in" in stage.refused(4 * TICK, state=str(tmp_path / "new"))
+    with pytest.raises(
+        CheckpointError, match=r"^kind must be that of the state, stream, got table"
+    ):
+        words = {name: value for name, value in stage.words().items() if name != "to"}
+        table = stage.session.read.parquet(str(stage.root / "in"))
+        figures(table, MECHANISM, until="2026-01-02", **words)
+    shutil.rmtree(state)
+    shutil.copytree(place / "whole", state)
+    with pytest.raises(
+        CheckpointError, match=r"^state must be the first one, in .*restored backup"
+    ):
+        publish(stage.events, MECHANISM, **stage.words())
+
+
+def test_what_a_stream_cannot_do_is_refused_with_the_reason(stage: Stage) -> None:
+    table = stage.session.createDataFrame([], "at timestamp, page string")
+    words = {name: value for name, value in stage.words().items() if name != "to"}
+    with pytest.raises(ParameterError, match=r"^events must be a table, got a stream; use"):
+        figures(stage.events, MECHANISM, until="2026-01-02", **words)
+    with pytest.raises(ParameterError, match=r"^events must be a stream, got a table; use"):
+        publish(table, MECHANISM, **stage.words())
+    with pytest.raises(
+        ParameterError, match=r"^person must not be given for a stream: a cap would"
+    ):
+        publish(stage.events, MECHANISM, person="page", **stage.words())
+    with pytest.raises(ParameterError, match=r"^late must be a positive duration, got 'soon'"):
+        publish(stage.events, MECHANISM, late="soon", **stage.words())
