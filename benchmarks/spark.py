@@ -1,4 +1,5 @@
-"""What privacy costs on Spark: figures of a table, against the same counts by groupBy without noise.
+"""What privacy costs on Spark: figures of a table, against the same counts by groupBy without
+noise.
 
     python -m benchmarks.spark [--events 2000000] [--keys 20000] [--days 4] [--repeats 3]
 
