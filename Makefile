@@ -136,10 +136,10 @@ service-crash: $(VENV)/test ## kill the service under load: 500 times on SQLite,
 service-fuzz: $(VENV)/campaigns ## 10,000 requests made from the interface's description
 	$(BIN)/python -m campaigns.service.fuzz --cases 10000 $(FUZZ)
 
-spark-crash: $(VENV)/test ## kill a Spark cluster again and again; its releases must not change
+spark-crash: $(VENV)/test ## kill a Spark cluster again and again; its figures must not change
 	$(BIN)/python -m campaigns.spark.crash
 
-spark-bench: $(VENV)/test ## what privacy costs on Spark, against a running sum and one state per key
+spark-bench: $(VENV)/test ## what privacy costs on Spark, against groupBy without noise
 	$(BIN)/python -m benchmarks.spark
 
 bench: $(VENV)/test ## measure speed against a reference in the same run
