@@ -145,7 +145,7 @@ service-fuzz: $(VENV)/campaigns ## 10,000 requests made from the interface's des
 spark-crash: $(VENV)/test ## kill a Spark cluster again and again; its figures must not change
 	$(BIN)/python -m campaigns.spark.crash
 
-spark-bench: $(VENV)/test ## what privacy costs on Spark, against the same groupBy without noise
+spark-bench: $(VENV)/test ## what privacy costs on Spark, against groupBy without noise
 	$(BIN)/python -m benchmarks.spark
 
 bench: $(VENV)/test ## measure speed against a reference in the same run

@@ -98,35 +98,30 @@ def test_one_persons_day_moves_nothing_else_in_a_table(spark: Any, tmp_path: Pat
     assert {start for _, start, *_ in days} == {START + DAY}
 
 
-@pytest.mark.parametrize(
-    ("unit", "counted"),
-    [
-        ((START + 650, "c"), True),
-        ((START + 10, "a"), True),
-        ((START + YEAR, "a"), False),
-        (None, False),
-    ],
-    ids=["in its own tick", "late", "a year ahead", "none"],
-)
+SMALL = fc.Blocks(fc.Level(1, 1000.0), fc.Level(6, 1000.0, tied=True), fc.Level(12, 1000.0, lag=1))
+
+
 def test_one_event_moves_nothing_else_in_a_stream(
-    spark: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    unit: Event | None,
-    counted: bool,
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without events there is a micro-batch too; the unit comes in its own tick, late, or from a
+    time to come."""
     monkeypatch.setattr("tests.spark.test_streaming.MECHANISM", SMALL)
-    rows = []
-    for name, more in (("without", []), ("with", [unit] if unit else [])):
+    units: dict[str, list[Event]] = {
+        "without": [],
+        "in its tick": [(START + 650, "c")],
+        "late": [(START + 10, "a")],
+        "ahead": [(START + YEAR, "a")],
+    }
+    found = {}
+    for name, unit in units.items():
         stage = Stage(spark, tmp_path / name, monkeypatch)
         stage.add([(START + 20, "a")])
         stage.run(640)
-        if more:
-            stage.add(more)
+        if unit:
+            stage.add(unit)
         stage.run(5000)
-        rows.append(stage.found)
-    assert not violations(rows[0], rows[1])
-    assert (rows[0] != rows[1]) == counted
-
-
-SMALL = fc.Blocks(fc.Level(1, 1000.0), fc.Level(6, 1000.0, tied=True), fc.Level(12, 1000.0, lag=1))
+        found[name] = stage.found
+    for name in units:
+        assert not violations(found["without"], found[name]), name
+        assert (found[name] != found["without"]) == (name in ("in its tick", "late"))

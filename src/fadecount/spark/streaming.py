@@ -108,7 +108,8 @@ class _MicroBatch:
     def __call__(self, rows: DataFrame, number: int) -> None:
         query = rows.sparkSession.sparkContext.getLocalProperty(_QUERY_ID) or ""
         commit = self._state.last()
-        if commit.query not in ("", query) or number - commit.number not in (0, 1):
+        same = query and commit.query in ("", query)
+        if not same or number - commit.number not in (0, 1):
             raise CheckpointError(
                 f"state must be that of the checkpoint, got {commit.number + 1} micro-batches in it"
                 f" and {number} in the checkpoint; one of them is another one, or was restored:"
@@ -127,9 +128,9 @@ class _MicroBatch:
         levels = state.identity.blocks.levels
         public = max(0, commit.open - levels[-1].stages[-1].lag)
         kept = int(state.calendar(commit).frontier(len(levels) - 1, public))
-        noted = [sql.max("clock").alias("clock"), sql.count("key").alias("events")]
+        clock = sql.max(sql.unix_micros("clock")).alias("clock")
         open_tick = sql.lit(commit.open)
-        timed = rows.observe(seen, *noted).dropna(subset=["key"])
+        timed = rows.observe(seen, clock, sql.count("key").alias("events")).dropna(subset=["key"])
         counts = counted(timed.withColumn("position", sql.greatest("position", open_tick)))
         parts = commit.parts
         if kept > commit.kept or len(parts) >= _MOST_PARTS:
@@ -139,7 +140,7 @@ class _MicroBatch:
         part = state.append(counts, commit.number)
         if seen.get["events"] or not parts:
             parts = (*parts, part)
-        now = state.identity.position(seen.get["clock"].timestamp() - self._late_seconds)
+        now = state.identity.position(seen.get["clock"] // 1_000_000 - self._late_seconds)
         return state.commit(
             replace(commit, after=commit.open, open=max(commit.open, now), kept=kept, parts=parts)
         )

@@ -184,7 +184,7 @@ def figures_of(state: State, commit: Commit, after: int, until: int) -> DataFram
     first = min((int(each.starts[0]) for each in pieces if each.stage != ANNOUNCED), default=until)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = pa.Table.from_batches(batches, _COUNTS)
+        rows = pa.Table.from_batches((each.cast(_COUNTS) for each in batches), _COUNTS)
         names = pc.unique(rows.filter(pc.is_null(rows["position"]))["key"])
         if len(names):
             numbers = pc.index_in(rows["key"], value_set=names)

@@ -324,7 +324,10 @@ def _polars_frame(table: Table, zone: str) -> Any:
             for name, column in table.items()
         }
     )
-    kinds = {"key": polars.String, **dict.fromkeys(("value", "low", "high"), polars.Int64)}
+    kinds = {
+        **dict.fromkeys(("key", "status"), polars.String),
+        **dict.fromkeys(("value", "low", "high"), polars.Int64),
+    }
     return frame.cast(kinds).with_columns(
         (polars.col(name).cast(polars.Int64) * 1_000_000)
         .cast(polars.Datetime("us", "UTC"))
