@@ -16,12 +16,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from campaigns.crash.blocks import BlockAccount
 from campaigns.crash.check import Account
-from campaigns.crash.worker import MECHANISMS, STEPS, UNITS, Site, live
+from campaigns.crash.worker import (
+    BLOCKS,
+    EVENTS,
+    MECHANISMS,
+    STEPS,
+    UNITS,
+    Killer,
+    Site,
+    happening,
+    live,
+)
 
 LIVES_PER_STORE = 250
 _OPERATIONS = 40
 _FULL_COMPARE_EVERY = 50
+WHILE_CLOSING = STEPS[STEPS.index("before close") : STEPS.index("published") + 1]
 
 
 @dataclass
@@ -31,12 +43,14 @@ class Tally:
     kills: int = 0
     at_random: int = 0
     at_steps: Counter[str] = field(default_factory=Counter)
+    at_events: Counter[str] = field(default_factory=Counter)
     stores: int = 0
     steps: int = 0
     answers: int = 0
     repeats: int = 0
     draws: int = 0
     redraws_of_lost: int = 0
+    figures: int = 0
 
     def add(self, account: Account) -> None:
         self.stores += 1
@@ -45,15 +59,19 @@ class Tally:
         self.repeats += account.repeats
         self.draws += account.draws
         self.redraws_of_lost += account.redraws_of_lost
+        if isinstance(account, BlockAccount):
+            self.figures += len(account.figures)
 
     def text(self) -> str:
         named = ", ".join(f"{step} {self.at_steps[step]}" for step in STEPS)
         return (
-            f"{self.kills} kills ({self.at_random} at random times; {named}) in {self.stores}"
+            f"{self.kills} kills ({self.at_random} at random times; {named}; with a tie"
+            f" {self.at_events['tie']}, the end of an hour {self.at_events['end']}, a publication"
+            f" from the embargo {self.at_events['publication']}) in {self.stores}"
             f" stores: {self.steps:,} steps released, {self.answers:,} batches acknowledged"
             f" ({self.repeats:,} repeats), {self.draws:,} noise variables drawn"
-            f" ({self.redraws_of_lost:,} again after a kill before their commit); all agree with"
-            " the journal"
+            f" ({self.redraws_of_lost:,} again after a kill before their commit),"
+            f" {self.figures:,} figures; all agree with the journal"
         )
 
 
@@ -74,21 +92,28 @@ class _Follower:
 
 
 def campaign(
-    folder: Path, kills: int, seed: int, new_url: Callable[[], str] | None, report: bool = False
+    folder: Path,
+    kills: int,
+    seed: int,
+    new_url: Callable[[], str] | None,
+    report: bool = False,
+    lives_per_store: int = LIVES_PER_STORE,
 ) -> Tally:
     """At least ``kills`` kills; raises an ``AssertionError`` that says what does not agree.
     ``new_url`` gives empty databases."""
     chance, tally = random.Random(seed), Tally()
     started = time.monotonic()
     while tally.kills < kills:
+        blocks, number = tally.stores % 2 == 0, tally.stores // 2
         site = Site(
             folder=folder / f"store{tally.stores}",
-            mechanism=MECHANISMS[tally.stores % len(MECHANISMS)],
+            mechanism=BLOCKS if blocks else MECHANISMS[number % len(MECHANISMS)],
             unit=chance.choice(UNITS),
             url=new_url() if new_url else None,
+            named=number % 2 == 1,
         )
         site.folder.mkdir(parents=True)
-        _one_store(site, min(LIVES_PER_STORE, kills - tally.kills), chance, tally)
+        _one_store(site, min(lives_per_store, kills - tally.kills), chance, tally)
         shutil.rmtree(site.folder)
         if report:
             pace = tally.kills / (time.monotonic() - started)
@@ -97,21 +122,27 @@ def campaign(
 
 
 def _one_store(site: Site, kills: int, chance: random.Random, tally: Tally) -> None:
-    account, follower = Account(site), _Follower(site)
+    blocks = site.mechanism == BLOCKS
+    account, follower = (BlockAccount if blocks else Account)(site), _Follower(site)
     goal = tally.kills + kills
     life = 0
     while tally.kills < goal:
         life += 1
         step = chance.choice(STEPS) if chance.random() < 0.6 else None
-        passing = chance.choice((1, 1, 2, 3, 8))
-        killed = _one_life(site, step, passing, account, chance, _OPERATIONS)
+        killer = Killer(step, chance.choice((1, 1, 2, 3, 8)))
+        if blocks and step in WHILE_CLOSING:
+            killer = Killer(step, chance.choice((1, 1, 2)), chance.choice(EVENTS))
+        killed = _one_life(site, killer, account, chance, _OPERATIONS)
         account.follow(follower.new())
+        closing = account.closing
         account.compare(last=None if life % _FULL_COMPARE_EVERY == 0 else 30)
         if killed:
             tally.kills += 1
             tally.at_steps[step or ""] += step is not None
             tally.at_random += step is None
-    killed = _one_life(site, None, 0, account, chance, 3, spared=True)
+            if blocks and closing is not None:
+                tally.at_events.update(happening(*closing))
+    killed = _one_life(site, Killer(None, 0), account, chance, 3, spared=True)
     assert not killed
     account.follow(follower.new())
     assert not account.unanswered
@@ -121,8 +152,7 @@ def _one_store(site: Site, kills: int, chance: random.Random, tally: Tally) -> N
 
 def _one_life(
     site: Site,
-    step: str | None,
-    passing: int,
+    killer: Killer,
     account: Account,
     chance: random.Random,
     operations: int,
@@ -138,8 +168,8 @@ def _one_life(
         )  # a child that only writes to a store needs no other thread
         child = os.fork()
     if child == 0:
-        live(site, step, passing, account.unanswered, account.next_batch, operations, number)
-    if step is None and not spared:
+        live(site, killer, account.unanswered, account.next_batch, operations, number)
+    if killer.step is None and not spared:
         time.sleep(chance.random() * 0.08)
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)

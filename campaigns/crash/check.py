@@ -136,13 +136,23 @@ class Account:
             if person is not None:
                 self._used[who] += taken
 
+    @property
+    def closing(self) -> tuple[int, int] | None:
+        """The first and last step that were being closed when the process ended, if any were."""
+        if self._closing is None:
+            return None
+        return len(self.rows) + 1, self._closing - FIRST_TICK + 1
+
     def _on_closing(self, record: Record) -> None:
         self._closing = record["last"]
 
     def _on_closed(self, record: Record) -> None:
         self._commit(record["steps"])
         self._closing = None
-        assert self.rows[len(self.rows) - len(record["values"]) :] == record["values"], (
+        self._check_returned(record["values"])
+
+    def _check_returned(self, values: list[list[int]]) -> None:
+        assert self.rows[len(self.rows) - len(values) :] == values, (
             "returned values are not those committed"
         )
 

@@ -7,13 +7,18 @@ import os
 import random
 import signal
 import traceback
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.counters.block_reference import NamedNoise
+
 import fadecount as fc
 from campaigns.crash.journal import Journal, JournalNoise
+from fadecount.errors import StoreError
 from fadecount.streams import (
     Batch,
+    Closed,
     Description,
     FileFence,
     PostgresStore,
@@ -26,7 +31,10 @@ from fadecount.streams import (
     Unit,
     inputs,
 )
-from fadecount.streams.database import Checkpoints
+from fadecount.streams.calendar import BlockCalendar
+from fadecount.streams.database import Checkpoints, Database
+from fadecount.streams.sqlite import SQLiteConnection
+from fadecount.streams.stream import close_together
 
 STEPS = (
     "before accept",
@@ -54,10 +62,20 @@ MECHANISMS = (
     fc.Binary(epsilon=1.0, horizon=1 << 20),
     fc.Gaussian(sigma=3.0, half_lives=(20, 1), weights=(0.01, 0.29, 0.7), delay=1),
 )
+BLOCKS = fc.Blocks(
+    fc.Level(1, 0.5),
+    fc.Level(5, 0.5, tied=True),
+    fc.Level(10, 0.5, lag=3),
+    fc.Level(60, 0.5, lag=3, tied=True, later=((20, 1.0),)),
+)
+"""Ties, lags and a later stage: something opens, ends or becomes public in most ticks."""
+EVENTS = ("tie", "end", "publication")
+"""What may happen in a tick of a stream of blocks: a tied block announces its difference, an hour
+ends, a figure comes out of the embargo."""
 UNITS = (Unit(), Unit(of="person", events=300), Unit(of="person", events=150, keys=2))
 """The caps are reached: a batch holds up to 510 events of one of three persons, under two keys."""
 
-NAME, FIRST_TICK, SOURCE = "doors", 1000, "journal"
+NAME, BESIDE, FIRST_TICK, SOURCE = "doors", "beside", 1000, "journal"
 FOLD_BYTES = 1500
 """So small that what is accepted is added up in every tick of some length."""
 
@@ -72,6 +90,9 @@ class Site:
     mechanism: fc.Mechanism
     unit: Unit = UNITS[0]
     url: str | None = None
+    named: bool = False
+    """Of streams of blocks: noise that follows from its name, so that every figure is known; else
+    real noise."""
 
     def open(self, checkpoints: Checkpoints) -> Store:
         fence = FileFence(self.folder / "fence", checkpoint=checkpoints)
@@ -89,19 +110,32 @@ class Site:
             else Reader.of_server(self.url)
         )
 
+    def open_database(self) -> AbstractContextManager[Database]:
+        """A connection that reads every table, also those that readers may not."""
+        if self.url is None:
+            path = self.folder / "state" / "streams.db"
+            if not path.exists():
+                raise StoreError("there is no store yet")
+            return closing(SQLiteConnection(path, pragmas=("PRAGMA query_only = ON",)))
+        from fadecount.streams.postgres import PostgresDatabase
+
+        return closing(PostgresDatabase(self.url, writes=False))
+
     @property
     def journal(self) -> Path:
         return self.folder / "journal"
 
 
 class Killer(Checkpoints):
-    """Kills its own process, as hard as anybody can, at the n-th passing of a step."""
+    """Kills its own process, as hard as anybody can, at the n-th passing of a step; where an event
+    is wanted, only while ticks are closed in which it happens."""
 
-    def __init__(self, step: str | None, passing: int) -> None:
-        self.step, self._left = step, passing
+    def __init__(self, step: str | None, passing: int, event: str | None = None) -> None:
+        self.step, self.event, self._left = step, event, passing
+        self.happening: set[str] = set()
 
     def __call__(self, step: str) -> None:
-        if step == self.step:
+        if step == self.step and (self.event is None or self.event in self.happening):
             self._left -= 1
             if self._left <= 0:
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -125,8 +159,7 @@ def person_of(batch: str, unit: Unit) -> str | None:
 
 def live(
     site: Site,
-    step: str | None,
-    passing: int,
+    killer: Killer,
     unanswered: list[str],
     next_batch: int,
     operations: int,
@@ -137,7 +170,7 @@ def live(
     journal = Journal(site.journal)
     inputs.FOLD_BYTES = FOLD_BYTES
     try:
-        _live(site, journal, Killer(step, passing), unanswered, next_batch, operations, seed)
+        _live(site, journal, killer, unanswered, next_batch, operations, seed)
     except BaseException:
         journal.write("failed", reason=traceback.format_exc())
         os._exit(1)
@@ -155,16 +188,16 @@ def _live(
 ) -> None:
     store, noise = site.open(killer), JournalNoise(journal)
     store._context.noise = noise
-    if NAME in store.names():
-        stream = store.open(NAME)
-    else:
-        description = Description(
-            name=NAME, mechanism=site.mechanism, ticks=Ticks(tick_seconds=60), unit=site.unit
-        )
-        stream = store.create(description, keys=["key0", "key1"], start_tick=FIRST_TICK)
+    blocks = isinstance(site.mechanism, fc.Blocks)
+    if blocks:
+        store._context.noise = NamedNoise(spread=10**6) if site.named else None
+    stream = _stream(store, NAME, site.mechanism, site.unit)
+    beside = _stream(store, BESIDE, fc.Gradual(epsilon=2.0**14), Unit()) if blocks else None
     read = (stream.position(SOURCE) or b"").decode()
     journal.write("opened", steps=stream.status.steps, width=stream.status.width, position=read)
-    sender = _Sender(stream, journal, noise)
+    if beside is not None:
+        assert beside.status.steps == stream.status.steps, "closed in one transaction"
+    sender = _Sender(stream, beside, journal, noise, killer)
     sender.send(unanswered)
     chance = random.Random(seed)
     for _ in range(operations):
@@ -176,15 +209,63 @@ def _live(
         elif what < 0.62 and next_batch > 10:
             sender.send([f"b{next_batch - 5}"])
         elif what < 0.96 and killer.step != "declare written":
-            sender.close(chance.choice((1, 1, 1, 2, 9)))
+            ticks = chance.choice((1, 1, 1, 2, 9))
+            if killer.event is not None and chance.random() < 0.5:
+                ticks = _until(killer.event, stream.status.steps)
+            sender.close(ticks)
         elif stream.status.width < MOST_KEYS and (killer.step == "declare written" or what > 0.997):
             sender.declare()
     store.close()
 
 
+def _stream(store: Store, name: str, mechanism: fc.Mechanism, unit: Unit) -> Stream:
+    if name in store.names():
+        return store.open(name)
+    description = Description(
+        name=name, mechanism=mechanism, ticks=Ticks(tick_seconds=60), unit=unit
+    )
+    return store.create(description, keys=["key0", "key1"], start_tick=FIRST_TICK)
+
+
+def happening(first: int, last: int) -> set[str]:
+    """What happens in the steps ``first .. last`` of a stream of ``BLOCKS``."""
+    dates = calendar_of(last + 100)
+    events = set()
+    if len(dates.edges(1, first - 2, last - 1)) or first == 1:
+        events.add("tie")
+    if len(dates.edges(3, first - 1, last)):
+        events.add("end")
+    for number, level in enumerate(BLOCKS.levels):
+        for stage in level.stages:
+            begin, end = max(0, first - 1 - stage.lag), max(0, last - stage.lag)
+            if stage.lag and len(dates.edges(number, begin, end)):
+                events.add("publication")
+    return events
+
+
+def _until(event: str, steps: int) -> int:
+    """How many ticks are closed so that an event happens in the last one."""
+    return next(
+        ticks for ticks in range(1, 1000) if event in happening(steps + ticks, steps + ticks)
+    )
+
+
+def calendar_of(steps: int) -> BlockCalendar:
+    """The calendar of streams of blocks, far enough for so many steps."""
+    return BlockCalendar.new(BLOCKS, Ticks(tick_seconds=60), FIRST_TICK).reaching(steps)
+
+
 class _Sender:
-    def __init__(self, stream: Stream, journal: Journal, noise: JournalNoise) -> None:
-        self._stream, self._journal, self._noise = stream, journal, noise
+    def __init__(
+        self,
+        stream: Stream,
+        beside: Stream | None,
+        journal: Journal,
+        noise: JournalNoise,
+        killer: Killer,
+    ) -> None:
+        self._stream, self._beside, self._killer = stream, beside, killer
+        self._journal, self._noise = journal, noise
 
     def send(self, ids: list[str]) -> None:
         if ids:
@@ -203,9 +284,21 @@ class _Sender:
     def close(self, ticks: int) -> None:
         last = (self._stream.open_tick or 0) + ticks - 1
         self._journal.write("closing", last=last)
-        values = [
-            row for closed in self._stream.close_through(last) for row in closed.values.tolist()
-        ]
+        if self._beside is None:
+            values = [
+                row for closed in self._stream.close_through(last) for row in closed.values.tolist()
+            ]
+        else:
+            steps = self._stream.status.steps
+            self._killer.happening = happening(steps + 1, steps + ticks)
+            closed, _ = close_together([(each, last) for each in (self._stream, self._beside)])
+            assert isinstance(closed, Closed)
+            self._stream.drop_old_rows()
+            values = [
+                [row.level, row.stage, row.first_tick, row.end_tick, row.values.tolist()]
+                for row in closed.figures
+            ]
+            self._killer.happening = set()
         self._journal.write("closed", steps=self._stream.status.steps, values=values)
 
     def declare(self) -> None:

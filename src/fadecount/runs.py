@@ -430,6 +430,9 @@ class Run(Iterator[Closed]):
         """End the run between two ticks; everything up to there is published."""
         self._stopped = True
 
+    def close(self) -> None:
+        """Close the source, also if nothing was read of it."""
+
     def summary(self) -> str:
         """One line for the reader of the releases: the protected unit, and its loss now, after a
         month and after a year."""
@@ -542,8 +545,11 @@ class _LiveRun(Run):
         try:
             yield from self._arriving()
         finally:
-            if self._file is not None:
-                self._file.close()
+            self.close()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
 
     def _arriving(self) -> Iterator[Closed]:
         end = self.options.end_tick

@@ -242,8 +242,8 @@ def test_show_list_and_curve(stored: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["streams", "curve", "pages", "--state", "state", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["age"], row["cause"]) for row in rows] == [
-        (0, "figures per 1h, figures per 12h"),
-        (3, "figures per 1d (stage 1)"),
+        (0, "figures per 1h, 12h"),
+        (3, "figures per 1d (provisional)"),
         (48, "figures per 1d (final)"),
     ]
     assert all(row["loss"] >= PLAN.loss(row["age"]) for row in rows)

@@ -19,8 +19,11 @@ from campaigns.crash.campaign import campaign
 from numpy.typing import NDArray
 
 from fadecount.counters.counter import counter_of
+from fadecount.counters.figures import FigureMaker, OpenBlock
 from fadecount.counters.state import Parts
+from fadecount.noise import Ratchet
 from fadecount.streams import inputs, state, stream
+from fadecount.streams.embargo import hold_back, take_public
 from fadecount.streams.status import Status, read_status
 from tests.streams.conftest import postgres_url
 
@@ -39,11 +42,12 @@ def folder() -> Iterator[Path]:
 
 
 def test_kills_on_sqlite(folder: Path) -> None:
-    tally = campaign(folder, ON_SQLITE, SEED, None)
+    tally = campaign(folder, ON_SQLITE, SEED, None, lives_per_store=40)
     print(f"seed {SEED}: {tally.text()}")
     assert tally.kills >= ON_SQLITE
     assert tally.steps > 100
     assert len([step for step, kills in tally.at_steps.items() if kills]) > 10
+    assert tally.figures > 500 and all(tally.at_events[event] for event in worker.EVENTS)
 
 
 def test_kills_on_postgres(folder: Path, postgres_url: str) -> None:
@@ -57,7 +61,7 @@ def test_kills_on_postgres(folder: Path, postgres_url: str) -> None:
             connection.execute(f"CREATE SCHEMA {schema}".encode())
         return f"{postgres_url}&options=-csearch_path%3D{schema}"
 
-    tally = campaign(folder, ON_POSTGRES, SEED, new_url)
+    tally = campaign(folder, ON_POSTGRES, SEED, new_url, lives_per_store=14)
     print(f"seed {SEED}: {tally.text()}")
     assert tally.kills >= ON_POSTGRES
 
@@ -68,7 +72,7 @@ def test_it_notices_batches_counted_twice(folder: Path, monkeypatch: pytest.Monk
         AssertionError,
         match=r"counted again|stored together|not what inputs and noise say|not those committed",
     ):
-        campaign(folder, 100, 1, None)
+        campaign(folder, 100, 1, None, lives_per_store=20)
 
 
 def test_it_notices_lost_inputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +83,7 @@ def test_it_notices_lost_inputs(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(stream, "take_inputs", nothing)
     with pytest.raises(AssertionError, match=r"not those committed|not what inputs and noise say"):
-        campaign(folder, 100, 1, None)
+        campaign(folder, 100, 1, None, lives_per_store=20)
 
 
 def test_it_notices_a_cap_that_is_passed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +92,7 @@ def test_it_notices_a_cap_that_is_passed(folder: Path, monkeypatch: pytest.Monke
         inputs.Intake, "_capped", lambda _intake, _tick, _persons, _keys, times: times
     )
     with pytest.raises(AssertionError, match=r"not those committed|not what inputs and noise say"):
-        campaign(folder, 100, 1, None)
+        campaign(folder, 100, 1, None, lives_per_store=20)
 
 
 def test_it_notices_a_position_that_is_not_stored_with_what_was_read(
@@ -99,7 +103,7 @@ def test_it_notices_a_position_that_is_not_stored_with_what_was_read(
         inputs.Intake, "_write", lambda intake, tick, taken, _: written(intake, tick, taken, None)
     )
     with pytest.raises(AssertionError, match=r"were not stored together|nobody sent"):
-        campaign(folder, 100, 1, None)
+        campaign(folder, 100, 1, None, lives_per_store=20)
 
 
 def test_it_notices_noise_drawn_again_after_a_restart(
@@ -115,7 +119,7 @@ def test_it_notices_noise_drawn_again_after_a_restart(
 
     monkeypatch.setattr(state, "counter_of", forgetful)
     with pytest.raises(AssertionError, match=r"not those committed|not what inputs and noise say"):
-        campaign(folder, 100, 1, None)
+        campaign(folder, 100, 1, None, lives_per_store=20)
 
 
 def test_it_notices_releases_that_are_never_published(
@@ -126,4 +130,50 @@ def test_it_notices_releases_that_are_never_published(
         stream, "recover", lambda context, name: read_status(context.database, name)
     )
     with pytest.raises(AssertionError, match="published steps are missing"):
+        campaign(folder, 100, 1, None, lives_per_store=20)
+
+
+def test_it_notices_noise_ahead_that_is_drawn_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fresh(maker: FigureMaker, level: int, _state: bytes | None) -> Ratchet:
+        return Ratchet(maker._chains[level - 1].sharpest, maker.open[level].width)
+
+    monkeypatch.setattr(FigureMaker, "saved_children", fresh)
+    with pytest.raises(AssertionError, match="a noise was drawn again"):
         campaign(folder, 100, 1, None)
+
+
+def test_it_notices_a_figure_that_is_shown_before_its_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def early(database: Any, seal: Any, status: Any, end: int) -> Any:
+        return take_public(database, seal, status, end + 5)
+
+    monkeypatch.setattr(stream, "take_public", early)
+    with pytest.raises(AssertionError, match="shown before their time"):
+        campaign(folder, 100, 1, None)
+
+
+def test_it_notices_figures_that_are_lost_under_embargo(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        stream,
+        "hold_back",
+        lambda database, seal, status, waiting: hold_back(database, seal, status, waiting[1:]),
+    )
+    with pytest.raises(AssertionError, match="are missing"):
+        campaign(folder, 100, 1, None)
+
+
+def test_it_notices_counts_of_open_blocks_that_are_lost(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Forgetful(OpenBlock):
+        def __init__(self, *, count: NDArray[np.int64], **others: Any) -> None:
+            super().__init__(count=np.zeros_like(count), **others)
+
+    monkeypatch.setattr(state, "OpenBlock", Forgetful)
+    with pytest.raises(AssertionError, match=r"not what inputs and noise say|drawn again"):
+        campaign(folder, 100, 1, None, lives_per_store=20)

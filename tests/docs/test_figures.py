@@ -28,28 +28,33 @@ def test_the_readme_has_no_figures_of_other_tools() -> None:
 
 
 def test_the_noise_of_the_readme() -> None:
-    mechanism, planned = fc.Gradual(0.125), fc.plan({24: 0.5, 720: 1.0, 8760: 2.0}, tick=3600)
-    plan = next(each.mechanism for each in planned.options if each.name == "gradual 1")
-    assert f"right to within {mechanism.window_interval(0, 8760)}." in read("README.md")
-    assert f"e^1.75 = {math.ceil(10 * math.exp(mechanism.loss(8760))) / 10}" in read("README.md")
-    error, width = plan.mse(8760) ** 0.5, plan.window_interval(0, 336)
+    plan = fc.plan({24: 0.5, 720: 1.0, 8760: 2.0}, tick=3600)
+    blocks = plan.mechanism
+    assert isinstance(blocks, fc.Blocks)
+    gradual = next(each.mechanism for each in plan.options if each.name == "gradual 1")
+    days = [gradual.window_interval(start, start + 24) for start in range(0, 8736, 24)]
     page = read("README.md")
-    assert (
-        f"a typical error is {error:.0f}." in page
-        and f",main,3068,{3068 - width},{3068 + width}" in page
-    )
-    starts = {hours: range(0, 8760 - hours, hours) for hours in (24, 720)}
-    variances = [
-        [float(plan.window_variance(start, start + hours)) for start in starts[hours]]
-        for hours in starts
+    hour, day = blocks.figure_interval(0), blocks.figure_interval(1, 1)
+    assert f"right to within {hour} in 95 of 100 cases, and a day's count to within {day}," in page
+    assert f"right to within ± {day}," in page and f"drowns in ± {day}." in page
+    assert f"give about ± {round(sum(days) / len(days), -1):.0f}." in page
+    assert f"e^2 = {math.ceil(10 * math.exp(blocks.loss(8760))) / 10}" in page
+    assert f",main,228,{228 - day},{228 + day},revised" in page
+
+
+def test_the_figures_of_a_plan() -> None:
+    blocks = fc.plan({24: 0.5, 720: 1.0, 8760: 2.0}, tick=3600).mechanism
+    assert isinstance(blocks, fc.Blocks)
+    stages = [
+        (f"± {blocks.figure_interval(level, stage)}", f"{blocks.loss(each.lag):g}")
+        for level, size in enumerate(blocks.levels)
+        for stage, each in enumerate(size.stages)
     ]
-    day, month = (math.sqrt(sum(each) / len(each)) for each in variances)
-    assert f"of a day will be {day:.0f} visits ({day / 250:.0%})".replace("%", " %") in read(
-        "docs/tutorial.md"
-    )
-    assert f"that of a month {month:.0f} ({month / 7500:.1%})".replace("%", " %") in read(
-        "docs/tutorial.md"
-    )
+    for page, heading in (
+        ("docs/figures.md", "What each number is"),
+        ("docs/tutorial.md", "2. The plan"),
+    ):
+        assert [tuple(row[-2:]) for row in rows(page, heading)] == stages
 
 
 def test_the_certainties_are_rounded_up() -> None:

@@ -72,6 +72,7 @@ def scene(page: str, folder: Path) -> Iterator[dict[str, str]]:
             "http://127.0.0.1:8000": harness.url,
             "https://counts.example.org": harness.url,
             '"1m"': '"1s"',
+            "--tick 1m": "--tick 1s",
             "sudo -u fadecount /opt/fadecount/bin/": "",
             "/var/lib/fadecount-fence": str(harness.storage.fence),
             "/var/lib/fadecount": str(harness.storage.folder),

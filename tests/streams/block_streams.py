@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fadecount as fc
+from fadecount.mechanisms import ANNOUNCED
 from fadecount.streams import Closed, Description, FigureRows, Store, Stream, Ticks
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.database import Database
 from fadecount.streams.figures import read_figures
+from fadecount.streams.status import Status
 from tests.counters.block_reference import NamedNoise
 from tests.counters.test_figures import Figures, Name, defined
 
@@ -117,3 +119,34 @@ def published(closed: Iterable[Closed]) -> dict[Name, list[int]]:
 def public_names(steps: int) -> set[Name]:
     """The names of all figures that are public after so many steps."""
     return set(public(expected(np.zeros((steps, 1), dtype=np.int64), NamedNoise()), steps))
+
+
+def ties_of_stream(database: Database, status: Status, levels: Iterable[int]) -> int:
+    """How many blocks of these tied levels are out; each must be what it announced plus its
+    children."""
+    dates, checked = status.calendar, 0
+    assert dates is not None
+    values: dict[tuple[int, int], dict[int, NDArray[np.int64]]] = {}
+    for level in levels:
+        for place in ((level, 0), (level, ANNOUNCED), (level - 1, 0)):
+            values[place] = {
+                end: row
+                for rows in read_figures(database, status.id, *place, dates.first_tick, 1 << 40)
+                for end, row in zip(
+                    dates.edges(
+                        place[0],
+                        rows.first_tick - dates.first_tick,
+                        rows.end_tick - dates.first_tick,
+                    ).tolist(),
+                    rows.values,
+                    strict=True,
+                )
+            }
+        for end, row in values[level, 0].items():
+            start = dates.frontier(level, end - 1)
+            total = values[level, ANNOUNCED][end].copy()
+            for child in dates.edges(level - 1, start, end).tolist():
+                total += values[level - 1, 0][child][: len(total)]
+            assert total.tolist() == row.tolist()
+            checked += 1
+    return checked

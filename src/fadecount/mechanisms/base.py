@@ -279,7 +279,7 @@ class Mechanism(ABC):
         """How far the difference of the outputs of two steps is from the true one at most, except
         with probability ``beta``.
 
-        Exact: the quantile of the law of the noise that does not cancel (docs/windows.md). It costs
+        Exact: the quantile of the law of the noise that does not cancel (docs/figures.md). It costs
         no privacy.
         """
         first, last = self.shown(np.array(require_window(start, end))).reshape(2, 1)

@@ -57,6 +57,8 @@ class Midnights:
         offsets = list(self.offsets)
         for day in range(self.through, through):
             offset = _offset(zone, day)
+            if offsets and offset - offsets[-1][1] >= DAY:  # it would be a block without ticks
+                raise bad_parameter("zone", zone, "one that leaves out no day", "choose UTC")
             if not offsets or offsets[-1][1] != offset:
                 offsets.append((day, offset))
         return Midnights(offsets=tuple(offsets), through=max(through, self.through))

@@ -62,12 +62,26 @@ def first_ticks_to_keep(status: Status) -> tuple[int, ...]:
         if level + 1 < len(mechanism.levels):
             out = last + 1 - first - mechanism.levels[level + 1].stages[-1].lag
             wanted = calendar.frontier(level + 1, min(cut - first, max(0, out)))
-            for void, end in status.voids:  # the children of a void block stand for it
-                if void == level + 1 and end <= wanted:
+            for void, end in status.voids:
+                if void == level + 1 and end <= wanted and _stands_for(status, void, end):
                     wanted = calendar.frontier(level + 1, end - 1)
             wanted += first
         cuts.append(wanted if wanted - kept >= pace else kept)
     return tuple(cuts)
+
+
+def _stands_for(status: Status, void: int, end: int) -> bool:
+    """Whether totals still use the children of a void block: until a larger block is out that holds
+    it."""
+    mechanism, calendar = status.description.mechanism, status.calendar
+    assert isinstance(mechanism, Blocks)
+    assert calendar is not None
+    if void + 1 == len(mechanism.levels):
+        return True
+    above = int(calendar.end(void + 1, end))
+    if above + mechanism.levels[void + 1].stages[-1].lag > status.published_steps:
+        return True
+    return (void + 1, above) in status.voids and _stands_for(status, void + 1, above)
 
 
 def kept_ticks(status: Status) -> tuple[int, ...]:

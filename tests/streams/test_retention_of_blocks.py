@@ -1,0 +1,242 @@
+"""Retention by level: figures of small blocks go, what larger ones and totals need stays; rows are
+joined without a change."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fadecount as fc
+from fadecount.errors import ParameterError, RemovedError
+from fadecount.mechanisms import ANNOUNCED
+from fadecount.streams import Store
+from fadecount.streams import retention as module
+from fadecount.streams.audit_log import Act
+from tests.counters.test_figures import Name
+from tests.streams.backends import Backend, SQLiteBackend, entries_of
+from tests.streams.block_streams import (
+    DESIGN,
+    FIRST,
+    HOURS,
+    create,
+    stored,
+    tick_at,
+    ties_of_stream,
+)
+
+STEPS = 24 * 80
+COUNTS = np.random.default_rng(3).integers(0, 50, (STEPS, 2)).astype(np.int64)
+DAY = 86_400
+
+
+def keep_up(store: Store, name: str = "doors") -> int:
+    turns = 0
+    while store.upkeep(name):
+        turns += 1
+    return turns
+
+
+def answers(store: Store) -> dict[str, Any]:
+    """What does not need small figures of long ago."""
+    published = store.reader().stream("doors")
+    assert published is not None
+    parts: dict[str, Any] = {
+        "total": published.total(),
+        "so far": published.so_far("1d"),
+        "months": published.figures("1mo"),
+        "days": published.figures("1d", since=tick_at("2026-06-01T00:00")),
+        "week": published.figures("1w", since=tick_at("2026-06-01T00:00")),
+    }
+    return {
+        name: [getattr(each, column).tolist() for column in each.__slots__]
+        for name, each in parts.items()
+    }
+
+
+def ends_of(figures: dict[Name, list[int]], level: int, stage: int) -> list[int]:
+    return sorted(end for at, end, which in figures if (at, which) == (level, stage))
+
+
+def test_levels_are_removed_when_nothing_needs_them(backend: Backend) -> None:
+    with backend.open() as store:
+        stream = create(store)
+        for at in range(0, STEPS, 50):
+            list(stream.release(FIRST + at, COUNTS[at : at + 50]))
+        before, said = stored(store._database), answers(store)
+        assert keep_up(store) == 0
+        store.retain("doors", 5 * DAY)
+        assert keep_up(store) >= 3
+        after, status = stored(store._database), store.open("doors").status
+        assert answers(store) == said, "totals, months and what is recent are as they were"
+        assert after.items() <= before.items(), "nothing changed"
+        dates = status.calendar
+        assert dates is not None
+        kept = [each - FIRST for each in status.kept]
+        # hours and parts of days stay from the first day on that is kept; days of the open month,
+        # and of one whose last stage is not out
+        limit = STEPS - 5 * 24
+        assert kept[0] == dates.frontier(1, limit) and kept[1] == dates.frontier(2, limit)
+        assert kept[2] == dates.frontier(3, min(limit, STEPS - 50))
+        assert kept[3] == 0, "the largest blocks stay for ever"
+        for level, first in enumerate(kept):
+            for stage in range(len(DESIGN.levels[level].stages)):
+                wanted = [end for end in ends_of(before, level, stage) if end > first]
+                assert ends_of(after, level, stage) == wanted
+        announced = [end for end in ends_of(before, 1, ANNOUNCED) if end > kept[0]]
+        assert ends_of(after, 1, ANNOUNCED) == announced, "with the hours that they are for"
+        acts = [e.details for e in entries_of(store.audit_log) if e.act == Act.RELEASES_REMOVED]
+        assert {act["level"] for act in acts} == {0, 1, 2}
+        assert keep_up(store) == 0
+
+
+def test_questions_about_what_was_removed_are_refused(backend: Backend) -> None:
+    with backend.open() as store:
+        stream = create(store)
+        list(stream.release(FIRST, COUNTS))
+        store.retain("doors", 5 * DAY)
+        keep_up(store)
+        published = store.reader().stream("doors")
+        assert published is not None
+        old = FIRST + 400
+        with pytest.raises((ParameterError, RemovedError)) as refused:
+            published.total(as_of=old)
+        assert "\n" not in str(refused.value)
+        with pytest.raises((ParameterError, RemovedError)):
+            published.window(old, old + 5)
+        with pytest.raises((ParameterError, RemovedError)):
+            published.totals([old])
+        with pytest.raises((ParameterError, RemovedError)):
+            list(published.running(since=old))
+
+
+@pytest.mark.parametrize("month_is_void", [False, True])
+def test_children_of_a_void_block_stay_while_they_stand_for_it(
+    backend: Backend, month_is_void: bool
+) -> None:
+    """Totals use them until the month is out, or for ever where the month is void too."""
+    lag = 0 if month_is_void else 2
+    months = fc.Blocks(
+        fc.Level(1, 40), fc.Level(24, 40, tied=True), fc.Level(720, 40, lag=lag, tied=not lag)
+    )
+    with backend.open() as store:
+        stream = create(store, mechanism=months)
+        list(stream.release(FIRST, COUNTS[:300]))
+        store._database.change("DELETE FROM ratchets")
+        stream = store.open("doors")
+        assert [level for level, _ in sorted(stream.status.voids)] == [1, 2][: 2 - (lag > 0)]
+        end = min(end for _, end in stream.status.voids)
+        store.retain("doors", 2 * DAY)
+        for steps in (500, STEPS):
+            list(stream.release(FIRST + stream.status.steps, COUNTS[stream.status.steps : steps]))
+            keep_up(store)
+            published = store.reader().stream("doors")
+            assert published is not None
+            truth = COUNTS[:steps].sum(axis=0).tolist()
+            assert published.total().values[0].tolist() == truth
+            hours = ends_of(stored(store._database, mechanism=months), 0, 0)
+            assert (end in hours) is (steps == 500 or month_is_void)
+            assert (end - 23 in hours) is (end in hours)
+            assert 200 not in hours
+
+
+def test_rows_of_every_level_are_joined_and_values_stay(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("FRESH_BLOCKS", 5), ("ROWS_AT_ONCE", 16), ("MOST_BLOCKS", 50)):
+        monkeypatch.setattr(module, name, value)
+    with backend.open() as store:
+        stream = create(store)
+        for at in range(150):
+            stream.close_through(FIRST + at)
+        stream.declare(["c"])
+        for at in range(150, 300):
+            stream.close_through(FIRST + at)
+        before = stored(store._database)
+        sql = "SELECT level, stage, COUNT(*) FROM figures GROUP BY level, stage"
+        rows = {(level, stage): count for level, stage, count in store._database.query(sql)}
+        assert keep_up(store) > 10
+        fewer = {(level, stage): count for level, stage, count in store._database.query(sql)}
+        assert stored(store._database) == before
+        assert fewer[0, 0] < 30 < rows[0, 0]
+        for place in ((1, 0), (1, ANNOUNCED)):
+            assert fewer[place] < rows[place] / 2
+        status = store.open("doors").status
+        assert ties_of_stream(store._database, status, [1]) == len(ends_of(before, 1, 0))
+        store.retain("doors", 2 * DAY)
+        keep_up(store)
+        after = stored(store._database)
+        assert after.items() <= before.items() and len(after) < len(before)
+
+
+def test_upkeep_names_only_streams_that_may_have_something_to_do(backend: Backend) -> None:
+    with backend.open() as store:
+        for at in range(30):
+            stream = create(store, ["a"], name=f"s{at}")
+            list(stream.release(FIRST, COUNTS[:100, :1]))
+        names = [f"s{at}" for at in range(30)]
+        assert store.needing_upkeep() == sorted(names), "nothing is known about them yet"
+        for name in names:
+            keep_up(store, name)
+        assert store.needing_upkeep() == []
+        for name in names[:7]:
+            list(store.open(name).release(FIRST + 100, COUNTS[: module.FRESH_BLOCKS - 1, :1]))
+        assert store.needing_upkeep() == []
+        for name in names[:3]:
+            tick = FIRST + 99 + module.FRESH_BLOCKS
+            store.open(name).close_through(tick)
+        assert store.needing_upkeep() == names[:3]
+        store.retain("s9", 50 * DAY)
+        assert "s9" in store.needing_upkeep()
+        keep_up(store, "s9")
+        assert "s9" not in store.needing_upkeep()
+        pace = 50 * 24 // 64
+        store.open("s9").close_through(FIRST + 99 + pace)
+        assert "s9" in store.needing_upkeep()
+
+
+def test_upkeep_of_ten_thousand_streams_is_one_quick_question(tmp_path: Any) -> None:
+    """The rows of streams are copied: only the question is of interest."""
+    import time
+
+    with SQLiteBackend(tmp_path).open() as store:
+        stream = create(store, ["a"], name="s")
+        list(stream.release(FIRST, COUNTS[:, :1]))
+        keep_up(store, "s")
+        columns = [
+            name
+            for _, name, *_ in store._database.query("PRAGMA table_info(streams)")
+            if name not in ("id", "name")
+        ]
+        listed = ", ".join(columns)
+        with store._database.transaction():
+            store._database.change_many(
+                f"INSERT INTO streams (name, {listed}) SELECT ?, {listed} FROM streams WHERE"  # noqa: S608
+                " name = 's'",
+                [(f"s{number}",) for number in range(10_000)],
+            )
+        begun = time.perf_counter()
+        assert store.needing_upkeep() == []
+        assert time.perf_counter() - begun < 0.5
+
+
+def test_no_figure_is_removed_before_its_parent_is_out() -> None:
+    """At every tick and for every retention the kept ticks follow the rule."""
+    from tests.streams.backends import BriefStore
+
+    with BriefStore() as store:
+        stream = create(store, ["a"])
+        store.retain("doors", 3600)
+        for at in range(0, 24 * 75, 5):
+            list(stream.release(FIRST + at, COUNTS[at : at + 5, :1]))
+            status = stream.status
+            cuts = module.first_ticks_to_keep(store.reader().status("doors"))
+            dates = status.calendar
+            assert dates is not None
+            for level, (below, above) in enumerate(pairwise(DESIGN.levels)):
+                del below
+                out = dates.frontier(level + 1, max(0, at + 5 - above.stages[-1].lag))
+                assert cuts[level] - FIRST <= out
+            assert HOURS.tick_seconds == 3600
