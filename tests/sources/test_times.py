@@ -46,6 +46,31 @@ def test_naive_times_are_taken_in_the_zone(zone: str, moment: datetime) -> None:
     assert read(moment.isoformat(), zone=zone) == expected
 
 
+SPELLINGS = [
+    f"2026-03-29T0{hour}:59{seconds}{offset}"
+    for hour in (0, 2, 3)
+    for seconds in ("", ":07", ":07.25", ":59.999999999")
+    for offset in ("", "Z", "+01", "+0130", "-05:45", "+23:59")
+]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Vienna"])
+@pytest.mark.parametrize("kind", ["all", "each", "in UTC"])
+def test_columns_of_times_are_read_like_single_ones(zone: str, kind: str) -> None:
+    """One spelling in a column decides nothing about the others."""
+    polars = pytest.importorskip("polars")
+    from fadecount.sources.frames import seconds_of_texts
+
+    options = SourceOptions(tick=1, time="t", zone=zone)
+    texts = [*SPELLINGS, "2026-03-29", "1999-12-31 23:59", *NO_TIMES]
+    if kind == "in UTC":
+        texts = [text for text in texts if text.endswith("Z")]
+    columns = [[text] for text in texts] if kind == "each" else [texts]
+    for column in columns:
+        found = seconds_of_texts(polars.Series(column, dtype=polars.String), options).to_list()
+        assert found == [read(text, zone=zone) for text in column]
+
+
 def test_other_spellings() -> None:
     noon = 12 * 3600
     assert [
