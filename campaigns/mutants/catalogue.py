@@ -990,7 +990,8 @@ MUTANTS = (
         "children of an older block under the names of others",
         "counters/figures.py",
         "(fresh,) = self._fresh(number - 1, starts, len(starts))",
-        "(fresh,) = self._fresh(number - 1, self.time, len(starts))",
+        "(fresh,) = self._fresh("
+        "number - 1, self.calendar.frontier(number - 1, self.time), len(starts))",
         ("tests/counters/test_figures.py",),
     ),
     Mutant(

@@ -22,7 +22,7 @@ from tests.counters.block_reference import NamedNoise
 from tests.streams.backends import PostgresBackend, SQLiteBackend
 from tests.streams.block_streams import DESIGN, FIRST, HOURS, create
 
-SECRET_TABLES = ("state", "ratchets", "inputs", "embargo", "streams")
+SECRET_TABLES = ("state", "ratchets", "inputs", "embargo")
 
 
 class Shifted(NamedNoise):
