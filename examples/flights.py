@@ -17,12 +17,13 @@ import io
 import sys
 import zipfile
 from collections import Counter as Tally
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.plots import Curve, draw_curves, draw_releases, new_figure, save_figure
@@ -46,14 +47,21 @@ def table() -> bytes:
         return archive.read("flights.csv")
 
 
-def departures_by_day(flights: bytes) -> list[int]:
+def hourly_departures() -> tuple[list[datetime], NDArray[np.int64]]:
+    """Every hour of the year and how many flights were to leave in it."""
+    rows = csv.DictReader(io.StringIO(table().decode()))
+    tally = Tally(datetime.fromisoformat(row["time_hour"]) for row in rows)
+    first, last = min(tally), max(tally)
+    count = int((last - first).total_seconds()) // HOUR + 1
+    hours = [first + timedelta(hours=passed) for passed in range(count)]
+    return hours, np.array([tally[hour] for hour in hours], dtype=np.int64)
+
+
+def daily_departures() -> NDArray[np.int64]:
     """How many flights were to leave on each day of the year, in New York."""
-    hours = Tally(row["time_hour"] for row in csv.DictReader(io.StringIO(flights.decode())))
-    days: Tally[int] = Tally()
-    for text, count in hours.items():
-        moment = datetime.fromisoformat(text).astimezone(ZoneInfo(ZONE))
-        days[moment.timetuple().tm_yday] += count
-    return [days[day] for day in range(1, 366)]
+    hours, departures = hourly_departures()
+    days = [hour.astimezone(ZoneInfo(ZONE)).timetuple().tm_yday - 1 for hour in hours]
+    return np.bincount(days, weights=departures).astype(np.int64)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -66,12 +74,11 @@ def main(words: list[str] | None = None) -> int:
     )
     folder: Path = parser.parse_args(words).out
 
-    flights = table()
     mechanism = fc.plan(tick="1h", loss=PROMISE).mechanism
     assert isinstance(mechanism, fc.Blocks)
     options = SourceOptions(tick="1h", time="time_hour", format="csv", zone=ZONE)
     counting = run(
-        io.BytesIO(flights),
+        io.BytesIO(table()),
         options,
         mechanism=mechanism,
         start=datetime(2013, 1, 1),
@@ -81,7 +88,7 @@ def main(words: list[str] | None = None) -> int:
         pass
     assert counting.published is not None
     days, total = counting.published.figures("1d"), counting.published.total()
-    true = np.array(departures_by_day(flights))
+    true = daily_departures()
     values, band = days.values[:, 0], days.half_widths[:, 0].astype(np.float64)
 
     figure = new_figure(12.0, 5.4)
