@@ -136,3 +136,14 @@ def test_a_rotation_that_fails_keeps_no_lock(
             one.rotate(Sealed(os.urandom(32)))
         for name in ("doors", "windows"):
             two.open(name)
+
+
+def test_equal_states_without_a_key_have_different_checksums() -> None:
+    """Digests that readers can see must not confirm a guess of an open count."""
+    plain = Plain()
+    one, other = (plain.close(b"7", "a stream") for _ in range(2))
+    assert one[:-1] != other[:-1]
+    assert plain.open(one, "a stream") == plain.open(other, "a stream") == b"7"
+    for damaged in (one[:5], one[1:], one[:-1] + b"8"):
+        with pytest.raises(StoreError, match="damaged"):
+            plain.open(damaged, "a stream")

@@ -30,6 +30,7 @@ _FINGERPRINT = 8
 _SALT = 32
 _NONCE = bytes(12)
 _CHECKSUM = 16
+_PLAIN_SALT = 16
 
 
 class Seal(Protocol):
@@ -48,19 +49,25 @@ class Seal(Protocol):
 
 class Plain:
     """No encryption, but a checksum that finds damage: the file's mode and the disk's own
-    encryption protect the state."""
+    encryption protect the state.
+
+    The checksum has a random salt. So it, and digests of it that readers can see, confirm no guess
+    of what was counted.
+    """
 
     fingerprint = ""
 
     def close(self, body: bytes, about: str) -> bytes:
         """The body with its checksum."""
-        return _checksum(body, about) + body
+        salt = unpredictable(_PLAIN_SALT)
+        return salt + _checksum(body, about, salt) + body
 
     def open(self, body: bytes, about: str) -> bytes:
         """The body, or a :class:`StoreError` if it is damaged or of another place."""
-        if _checksum(body[_CHECKSUM:], about) != body[:_CHECKSUM]:
+        salt, rest = body[:_PLAIN_SALT], body[_PLAIN_SALT:]
+        if len(salt) < _PLAIN_SALT or _checksum(rest[_CHECKSUM:], about, salt) != rest[:_CHECKSUM]:
             raise StoreError("state is damaged; take an intact copy of the store")
-        return body[_CHECKSUM:]
+        return rest[_CHECKSUM:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +114,9 @@ class Sealed:
         )
 
 
-def _checksum(body: bytes, about: str) -> bytes:
-    return hashlib.blake2b(
-        body, digest_size=_CHECKSUM, key=hashlib.blake2b(about.encode()).digest()
-    ).digest()
+def _checksum(body: bytes, about: str, salt: bytes) -> bytes:
+    key = hashlib.blake2b(about.encode()).digest()
+    return hashlib.blake2b(body, digest_size=_CHECKSUM, key=key, salt=salt).digest()
 
 
 def seal_from(key_file: str | Path | None = None) -> Seal:
