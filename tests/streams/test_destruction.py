@@ -209,7 +209,7 @@ def test_used_noise_on_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             assert all(body in content for body in now)
             for body in used:
                 if body not in now:
-                    assert body not in content and body[16:] not in content  # without checksum
+                    assert body not in content and body[32:] not in content  # without salt and checksum
             used += now
     assert len(set(used)) > 18
 
