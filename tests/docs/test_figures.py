@@ -30,6 +30,7 @@ def test_the_readme_has_no_figures_of_other_tools() -> None:
 def test_the_noise_of_the_readme() -> None:
     plan = fc.plan({24: 0.5, 720: 1.0, 8760: 2.0}, tick=3600)
     blocks = plan.mechanism
+    assert isinstance(blocks, fc.Blocks)
     gradual = next(each.mechanism for each in plan.options if each.name == "gradual 1")
     days = [gradual.window_interval(start, start + 24) for start in range(0, 8736, 24)]
     page = read("README.md")
@@ -43,6 +44,7 @@ def test_the_noise_of_the_readme() -> None:
 
 def test_the_figures_of_a_plan() -> None:
     blocks = fc.plan({24: 0.5, 720: 1.0, 8760: 2.0}, tick=3600).mechanism
+    assert isinstance(blocks, fc.Blocks)
     stages = [
         (f"± {blocks.figure_interval(level, stage)}", f"{blocks.loss(each.lag):g}")
         for level, size in enumerate(blocks.levels)

@@ -22,5 +22,5 @@ def test_the_demo_draws_a_picture_and_says_where(tmp_path: Path) -> None:
     picture = tmp_path / "new" / "demo" / "flights.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert str(picture) in said.stdout
-    assert said.stdout.startswith("336,776 departures in 8,755 hours")
+    assert said.stdout.startswith("336,776 departures on 365 days")
     assert said.stderr == ""

@@ -133,6 +133,52 @@ def test_pyplot_is_never_imported() -> None:
     )
 
 
+def panels(keys: list[str]) -> Figure:
+    """Two days of each key, of which the second is not final."""
+    start, size = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp()), 2 * len(keys)
+    begins = np.repeat([start, start + 86_400], len(keys))
+    counts = np.arange(size)
+    table = {
+        "start": begins,
+        "end": begins + 86_400,
+        "key": np.tile(np.array(keys, dtype=object), 2),
+        "value": counts,
+        "low": counts - 1,
+        "high": counts + 1,
+        "status": np.repeat(np.array(["final", "provisional"], dtype=object), len(keys)),
+        "partial": np.zeros(size, dtype=np.bool_),
+    }
+    figure = new_figure()
+    draw_panels(figure, table, keys, bars=True)
+    figure.draw_without_rendering()
+    return figure
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7])
+def test_the_last_panel_of_each_column_has_times(count: int) -> None:
+    """Also where the last row has one panel only."""
+    figure = panels([f"k{at}" for at in range(count)])
+    columns: dict[float, list[tuple[float, bool]]] = {}
+    for axes in figure.axes:
+        if axes.get_visible():
+            box = axes.get_position()
+            shown = any(
+                label.get_visible() and label.get_text() for label in axes.get_xticklabels()
+            )
+            columns.setdefault(round(box.x0, 1), []).append((box.y0, shown))
+    assert len(columns) == (1 if count < 4 else 2)
+    for panels_of_column in columns.values():
+        assert next(shown for _, shown in sorted(panels_of_column))
+
+
+def test_figures_that_are_not_final_look_different() -> None:
+    figure = panels(["a"])
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert {"final", "provisional or revised", "95 % interval"} == set(labels)
+    hatches = [patch.get_hatch() for patch in figure.axes[0].patches]
+    assert hatches == [None, "////"]
+
+
 @pytest.mark.parametrize("hours", [2, 30, 47, 60, 72, 100, 24 * 45, 24 * 365, 24 * 700])
 def test_any_span_of_time_has_marks(tmp_path: Path, hours: int) -> None:
     """matplotlib warns where its list of distances has none that fits; a warning fails a test."""

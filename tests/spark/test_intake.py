@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fadecount.cli.main import main as fadecount
+import fadecount as fc
 from tests.spark.oracle import Event
 from tests.spark.scene import RECENTLY, TICK, command, expected
 from tests.spark.session import read_releases, write_events
@@ -54,8 +54,7 @@ def _written(root: Path, kind: str, session: Any) -> dict[str, str]:
 def test_events_of_every_kind_equal_the_local_counter(
     spark: Any, tmp_path: Path, kind: str
 ) -> None:
-    wishes = ["--tick", "10m", "--horizon", "100h", "--loss", "1h=1", "--loss", "100h=4"]
-    assert fadecount(["plan", *wishes, "--save", str(tmp_path / "plan.json")]) == 0
+    (tmp_path / "plan.json").write_text(fc.Gradual(epsilon=0.2).to_json())
     more = _written(tmp_path, kind, spark)
     words = command(tmp_path, KEYS, format=kind, where="page <> 'robot'", **more)
     (tmp_path / "keys.txt").write_bytes("\r\n".join(KEYS).encode() + b"\r\n")

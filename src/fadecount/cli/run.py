@@ -97,9 +97,11 @@ def run(arguments: argparse.Namespace) -> int:
         if (text := getattr(arguments, option)) is not None:
             setattr(arguments, option, parse_time(text, options.zone, name=f"--{option}"))
     place_store(arguments, keep=False)
-    with open_store(arguments) if is_stored(arguments) else nullcontext() as store:
-        with closing(_begun(arguments, options, store)) as under_way:
-            return _release(arguments, under_way, how)
+    with (
+        open_store(arguments) if is_stored(arguments) else nullcontext() as store,
+        closing(_begun(arguments, options, store)) as under_way,
+    ):
+        return _release(arguments, under_way, how)
 
 
 def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store | None) -> Run:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from fadecount.durations import format_duration
 from fadecount.errors import ParameterError
-from fadecount.mechanisms import Gaussian, minimum_error
+from fadecount.mechanisms import Gaussian
 from fadecount.mechanisms.blocks import Blocks
 from fadecount.planning.blocks import DAYS, blocks_for, in_steps, wish_for
 from fadecount.planning.certify import (
@@ -39,29 +39,19 @@ from fadecount.planning.request import Person, Request, read_request
 
 PLAN_VERSION = 1
 _ALIKE = 0.005
-_THEOREM_BETA = 1.0 / 3.0
-_SLOW = 1e-4
-"""Below this first loss the search for the lower bound would take more than a second."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """The errors that the noise causes, in counts.
+    """The errors of the live total that the noise causes, in counts.
 
-    ``mean`` is the root of the mean squared error over the horizon. ``start`` and ``horizon`` bound
-    the error of the first output that shows anything, and of the last; ``worst`` bounds the errors
-    of all outputs at once; each fails with probability at most ``beta``. ``minimum`` is the least
-    error that any mechanism with this loss curve can keep at all outputs with probability 2/3 (0 if
-    unknown), and ``distance`` by which factor the mechanism's own bound is above it.
+    ``mean`` is the root of the mean squared error over the horizon; ``worst`` bounds the errors of
+    all outputs at once, except with probability ``beta``.
     """
 
     mean: float
-    start: float
-    horizon: float
     worst: float
     beta: float
-    minimum: int
-    distance: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +215,11 @@ def _option(name: str, shape: Shape, request: Request) -> Option | None:
         name=name,
         mechanism=_for_tick(mechanism, request.tick_seconds),
         curve=curve,
-        forecast=_forecast(mechanism, request),
+        forecast=Forecast(
+            mean=math.sqrt(mechanism.mse(request.horizon)),
+            worst=mechanism.max_error_bound(request.horizon, request.beta, largest_input=0),
+            beta=request.beta,
+        ),
         share=max(shares, default=None),
         meets=kept,
     )
@@ -265,24 +259,6 @@ def _for_tick(mechanism: Shape, tick_seconds: float | None) -> Shape:
     if isinstance(mechanism, Blocks):
         return Blocks(*mechanism.levels, planned_tick_seconds=tick_seconds)
     return dataclasses.replace(mechanism, planned_tick_seconds=tick_seconds)
-
-
-def _forecast(mechanism: Shape, request: Request) -> Forecast:
-    """What the mechanism's noise will cause."""
-    horizon, beta = request.horizon, request.beta
-    # The bound is for pure losses.
-    known = not isinstance(mechanism, Gaussian) and mechanism.loss(mechanism.delay) >= _SLOW
-    least = minimum_error(mechanism, horizon) if known else 0
-    own = mechanism.max_error_bound(horizon, _THEOREM_BETA, largest_input=0)
-    return Forecast(
-        mean=math.sqrt(mechanism.mse(horizon)),
-        start=mechanism.error_bound(mechanism.delay + 1, beta, largest_input=0),
-        horizon=mechanism.error_bound(horizon, beta, largest_input=0),
-        worst=mechanism.max_error_bound(horizon, beta, largest_input=0),
-        beta=beta,
-        minimum=least,
-        distance=own / least if least else None,
-    )
 
 
 def _curve_ages(request: Request) -> list[int]:

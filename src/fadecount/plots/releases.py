@@ -28,9 +28,10 @@ def draw_releases(
     true: NDArray[Any] | None = None,
     title: str = "",
     unit: str = "events",
+    label: str = "running count",
 ) -> None:
-    """Draw released running counts with their error band, and below them how far they are from the
-    true counts, if given.
+    """Draw released counts with their error band, and below them how far they are from the true
+    counts, if given.
 
     ``error`` bounds the distance at each time with probability ``confidence``. True counts are
     secret: only their owner may see a picture with them.
@@ -61,7 +62,7 @@ def draw_releases(
             lower.axhline(0.0, color=TRUE_COLOUR, linewidth=1.0, zorder=2)
             count_axis(lower, f"error ({unit})")
         upper.plot(times, released, linewidth=1.3, label="released", zorder=3, **look)
-        count_axis(upper, f"running count ({unit})")
+        count_axis(upper, f"{label} ({unit})")
         upper.set_title(title)
         figure.legend(loc="outside lower center", ncols=4)
 
@@ -107,6 +108,10 @@ def draw_panels(
                 axes.set_title(key, fontsize=9)
         for axes in list(grid.flat)[len(keys) :]:
             axes.set_visible(False)
+        if len(keys) % columns:  # the panel above a hidden one is the last of its column
+            lowest = grid[-2, -1]
+            lowest.tick_params(labelbottom=True)
+            lowest.xaxis.offsetText.set_visible(True)
         figure.supylabel(unit, fontsize=10)
         if title:
             figure.suptitle(title, fontsize=11, fontweight="bold", x=0.01, ha="left")
