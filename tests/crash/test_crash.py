@@ -23,7 +23,7 @@ from fadecount.counters.figures import FigureMaker, OpenBlock
 from fadecount.counters.state import Parts
 from fadecount.noise import Ratchet
 from fadecount.streams import inputs, state, stream
-from fadecount.streams.embargo import hold_back, take_public
+from fadecount.streams.embargo import hold_back
 from fadecount.streams.status import Status, read_status
 from tests.streams.conftest import postgres_url
 
@@ -147,10 +147,11 @@ def test_it_notices_noise_ahead_that_is_drawn_again(
 def test_it_notices_a_figure_that_is_shown_before_its_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def early(database: Any, seal: Any, status: Any, end: int) -> Any:
-        return take_public(database, seal, status, end + 5)
+    def early(database: Any, seal: Any, status: Any, waiting: Sequence[tuple[int, Any]]) -> None:
+        sooner = [(tick - (15 if rows.stage else 2), rows) for tick, rows in waiting]
+        hold_back(database, seal, status, sooner)
 
-    monkeypatch.setattr(stream, "take_public", early)
+    monkeypatch.setattr(stream, "hold_back", early)
     with pytest.raises(AssertionError, match="shown before their time"):
         campaign(folder, 100, 1, None)
 
