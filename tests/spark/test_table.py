@@ -213,7 +213,7 @@ def test_a_wrong_call_is_refused_in_one_line_before_anything_is_counted(
         ({"mechanism": fc.Gradual(epsilon=1.0)}, "mechanism must be fadecount.Blocks, got Gradual"),
         ({"mechanism": "blocks"}, "mechanism must be a fadecount mechanism, got 'blocks'"),
         ({"tick": "soon"}, "tick must be a positive duration, got 'soon'"),
-        ({"tick": "7h"}, "level must be a part of a day"),
+        ({"tick": "7h"}, "tick must be a part of a day"),
         ({"zone": "Mars"}, "zone must be a time zone of the IANA database, got 'Mars'"),
         ({"start": "2026-01-01T00:30"}, "start must be the beginning of a tick"),
         ({"start": "today"}, "start must be a point in time, got 'today'"),
