@@ -516,6 +516,28 @@ def test_windows_that_are_not_whole_ticks_are_refused_before_a_release(
     assert values(store) == []
 
 
+@pytest.mark.parametrize("mechanism", [fc.Gradual(epsilon=50.0), fc.Blocks(fc.Level(1, 50.0))])
+def test_a_history_releases_no_tick_that_is_not_over(store: Store, mechanism: fc.Mechanism) -> None:
+    moments = (NOON + 3600 * hour for hour in (0, 1, 2, 2.5, 99))
+    rows = "at\n" + "".join(f"{datetime.fromtimestamp(each, UTC)}\n" for each in moments)
+
+    def begin(hours: float, **changes: Any) -> Run:
+        source, chosen = io.BytesIO(rows.encode()), options(format="csv", tick="1h", time="at")
+        now = NOON + 3600 * hours
+        return run(source, chosen, store=store, mechanism=mechanism, clock=lambda: now, **changes)
+
+    noon = NOON // 3600
+    for until in (3, 200):
+        with pytest.raises(ParameterError, match="public before their time"):
+            begin(2.9, until=datetime.fromtimestamp(NOON + 3600 * until, UTC))
+    assert not store.reader().names(), "nothing was created"
+    under_way = begin(2.9)
+    assert [piece.last_tick - noon for piece in under_way] == [1]
+    assert under_way.report.rows_skipped == 3, "what is not over yet, and what is to come"
+    assert [piece.last_tick - noon for piece in begin(3)] == [2]
+    assert [piece.last_tick - noon for piece in begin(200)] == [99]
+
+
 def test_a_frame_without_the_column_creates_no_stream(store: Store) -> None:
     polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
     for frame in (polars.DataFrame({"at": [NOON]}), pandas.DataFrame({"at": [NOON]})):

@@ -96,7 +96,9 @@ def run(
 
     ``start`` (for a new stream) and ``until`` say which ticks are released; events outside are left
     out and reported. Without them, a history is released from its first to its last event, which
-    reveals when these happened. A live stream begins with the tick in which it is started.
+    reveals when these happened. Only ticks that are over by the clock are released: figures of
+    later ones would be public before their time. A live stream begins with the tick in which it is
+    started.
 
     When a live source ends, its open ticks stay open for the next run. With ``finish`` they are
     closed up to the current tick, for a stream that ends with its source.
@@ -128,9 +130,14 @@ def run(
         None if moment is None else ticks.at(_seconds(moment, options.zone))
         for moment in (start, until)
     )
+    over = ticks.at(clock())
     if not live:
+        if end is not None and end > over:
+            bound = f"at most {ticks.shown(over)}, when the last tick so far ended"
+            remedy = "figures of later ticks would be public before their time"
+            raise bad_parameter("until", ticks.shown(end), bound, remedy)
         _history(source, options)  # report missing options before a stream is created
-    begins = ticks.at(clock()) if live and begin is None else begin
+    begins = over if live and begin is None else begin
     stream = _stream(
         options, mechanism, store, name, begins, planned_for_persons=planned_for_persons
     )
@@ -146,8 +153,9 @@ def run(
         options = replace(options, first_tick=first, end_tick=end)
         lines = cast("str | Path | BinaryIO", source)
         return _LiveRun(lines, options, stream, clock, finish=finish)
-    options = replace(options, first_tick=stream.open_tick, end_tick=end)
-    return _HistoryRun(_history(source, options, stream.earlier()), options, stream)
+    options = replace(options, first_tick=stream.open_tick, end_tick=over if end is None else end)
+    reading = _history(source, options, stream.earlier())
+    return _HistoryRun(reading, options, stream, last_event_ends=end is None)
 
 
 def _stream(
@@ -458,11 +466,16 @@ class _HistoryRun(Run):
     """A file, or a pipe with times: read to its end, then released."""
 
     def __init__(
-        self, reading: Reading[TickBatch], options: SourceOptions, stream: RunStream
+        self,
+        reading: Reading[TickBatch],
+        options: SourceOptions,
+        stream: RunStream,
+        *,
+        last_event_ends: bool,
     ) -> None:
         super().__init__(options, stream)
-        self._reading = reading
-        self.shows_range = options.first_tick is None or options.end_tick is None
+        self._reading, self._last_event_ends = reading, last_event_ends
+        self.shows_range = options.first_tick is None or last_event_ends
 
     @cached_property
     def _counts(self) -> TickBatch:
@@ -481,9 +494,10 @@ class _HistoryRun(Run):
         """The ticks to release: from the open one or, if the stream has not begun, that of the
         first event."""
         ticks, first, end = self._counts.ticks, self.stream.open_tick, self.options.end_tick
-        if len(ticks):
-            first = int(ticks[0]) if first is None else first
-            end = int(ticks[-1]) + 1 if end is None else end
+        if self._last_event_ends:
+            end = int(ticks[-1]) + 1 if len(ticks) else None
+        if first is None and len(ticks):
+            first = int(ticks[0])
         if first is None or end is None:
             return None
         if end - first > LARGEST_RANGE:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from fadecount.cli.main import main
+from fadecount.runs import run
 from tests.cli.test_run import folder
 
 __all__ = ["folder"]
@@ -139,7 +140,7 @@ def test_following_needs_times(folder: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_people_of_an_earlier_run_are_known_to_a_later_one(
-    folder: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored = [
         "--tick",
@@ -162,8 +163,12 @@ def test_people_of_an_earlier_run_are_known_to_a_later_one(
     (folder / "more.jsonl").write_text(
         "".join(f'{{"who": "ann", "at": {time.time():.0f}}}\n' for _ in range(3))
     )
-    later = (datetime.now(UTC) + timedelta(days=365)).isoformat()
-    assert main(["run", "more.jsonl", *stored, "--time", "at", "--until", later]) == 0
+    later = datetime.now(UTC) + timedelta(days=365)
+    until = ["--time", "at", "--until", later.isoformat()]
+    assert main(["run", "more.jsonl", *stored, *until]) == 1, "that tick is not over"
+    assert "figures of later ticks would be public before their time" in capsys.readouterr().err
+    monkeypatch.setitem(run.__kwdefaults__ or {}, "clock", later.timestamp)
+    assert main(["run", "more.jsonl", *stored, *until]) == 0
     assert capsys.readouterr().out.splitlines()[-1].split(",")[4] == "4", (
         "two of each, over three runs"
     )

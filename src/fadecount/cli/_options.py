@@ -104,7 +104,7 @@ def add_event_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--other", nargs="?", const="other", metavar="NAME", help=text)
     add_options(
         group,
-        ("--zone", None, "zone of times without an offset, and of ticks of whole days", "UTC"),
+        ("--zone", None, "zone of times without an offset, and of days and months", "UTC"),
         ("--separator", None, "separator of a CSV file: , ; | or a tab", ","),
         ("--time", "COL", f"column of the time ({time})", str),
         ("--time-unit", None, "ISO 8601, or Unix time in a unit", ("auto", "iso", "s", "ms", "us")),
