@@ -36,6 +36,8 @@ def test_the_noise_of_the_readme() -> None:
     page = read("README.md")
     hour, day = blocks.figure_interval(0), blocks.figure_interval(1, 1)
     assert f"right to within {hour} in 95 of 100 cases, and a day's count to within {day}," in page
+    ends, later, last = (blocks.figure_interval(1, stage) for stage in range(3))
+    assert f"± {ends} when the day ends, ± {later} a day later, ± {last} a month later" in page
     assert f"right to within ± {day}," in page and f"drowns in ± {day}." in page
     assert f"give about ± {round(sum(days) / len(days), -1):.0f}." in page
     assert f"e^2 = {math.ceil(10 * math.exp(blocks.loss(8760))) / 10}" in page
