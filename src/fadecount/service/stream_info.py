@@ -19,11 +19,14 @@ class StreamInfo:
 
     `state` is running, ended, refused, clock ahead, clock behind, led elsewhere, or unknown while
     the store is away. Every loss is stated for one `unit`, in words `unit_text`, and adds up
-    `histories` histories. Releases are kept for `retain_seconds` (null: for ever). `first_start`
-    and `last_start` are the starts of the first and the last released tick that are there,
-    `last_end` is the end of the last one, and `open_start` is the start of the tick that is open
-    now. The next release is `lag_seconds` late. A list of streams leaves `keys` empty. `levels` are
-    the lengths of the blocks that have figures of their own; none for running totals.
+    `histories` histories. `group` is what all streams about the same people together lose: `name`,
+    `unit` in words, and a `curve` of `loss` up to `age_seconds` (null: for ever), except with the
+    probability `delta`; null for a stream in no group: then losses of other streams are not added.
+    Releases are kept for `retain_seconds` (null: for ever). `first_start` and `last_start` are the
+    starts of the first and the last released tick that are there, `last_end` is the end of the last
+    one, and `open_start` is the start of the tick that is open now. The next release is
+    `lag_seconds` late. A list of streams leaves `keys` empty. `levels` are the lengths of the
+    blocks that have figures of their own; none for running totals.
     """
 
     name: str
@@ -36,6 +39,7 @@ class StreamInfo:
     levels: Sequence[str]
     unit: Unit
     unit_text: str
+    group: dict[str, Any] | None
     histories: int
     retain_seconds: int | None
     first_start: str | None
@@ -68,6 +72,7 @@ def stream_info(status: Status, state: str, now: float, keys: Sequence[str] = ()
         levels=description.levels,
         unit=description.unit,
         unit_text=description.unit.text,
+        group=None if status.group is None else status.group.about(),
         histories=status.loss.histories,
         retain_seconds=status.retain_seconds,
         first_start=ticks.shown(first) if released and first is not None else None,
