@@ -147,14 +147,18 @@ class _Calls(Generic[Http]):
         keys: Iterable[str] | None = None,
         zone: str = "UTC",
         unit: Mapping[str, str | int] | None = None,
+        group: str | None = None,
+        group_loss: Mapping[str, float] | None = None,
         retain: str | None = None,
     ) -> Steps[bool]:
         """Create a stream that begins with the current tick; False if it exists already with this
         description and these keys.
 
         ``mechanism`` may be a plan's JSON; its tick must be the stream's. ``unit`` says who is
-        protected, such as ``{"of": "person", "events": 3}``; by default one event. ``retain`` is
-        how long figures are kept, such as ``90d``; by default for ever.
+        protected, such as ``{"of": "person", "events": 3}``; by default one event. ``group`` names
+        the streams that count the same people; the first one states their promise, such as
+        ``group_loss={"1h": 0.5, "1y": 4}``. ``retain`` is how long figures are kept, such as
+        ``90d``; by default for ever.
         """
         body = {
             "name": name,
@@ -165,6 +169,8 @@ class _Calls(Generic[Http]):
             else mechanism,
             "keys": None if keys is None else list(keys),
             "unit": unit,
+            "group": group,
+            "group_loss": None if group_loss is None else dict(group_loss),
             "retain": retain,
         }
         return not (yield from self._exchange("POST", "/v1/streams", body=_given(body)))["repeated"]

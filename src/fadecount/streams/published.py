@@ -315,7 +315,10 @@ class Published:
         earliest, end = self.first_tick + self._earliest(), self.first_tick + self.steps
         if not earliest <= as_of <= end:
             bound = f"from {shown(earliest)} to {shown(end)}"
-            remedy = "later figures are not public yet, and of earlier ones some were removed"
+            remedy = "later figures are not public yet"
+            if as_of < earliest:
+                removed = earliest > self.first_tick
+                remedy = "earlier figures were removed" if removed else "the stream begins there"
             raise bad_parameter("as_of", shown(as_of), bound, remedy)
         return as_of - self.first_tick
 
@@ -468,17 +471,24 @@ class Published:
     def _read(
         self, level: int, stage: int, first: int, end: int
     ) -> Iterator[tuple[Numbers, Numbers]]:
-        """The figures of the blocks in the positions ``first + 1 .. end``: ends and values."""
+        """The figures of the blocks in the positions ``first + 1 .. end``: ends and values. All of
+        them must be there, but for those of void blocks; announced differences are looked up one by
+        one (:meth:`_Fetched.at`)."""
         calendar = self.calendar
         assert calendar is not None
         begin = self.first_tick
+        void = sum(number == level and first < at <= end for number, at in self.voids)
+        lacking = calendar.count(level, first, end) - void
         for row in self.source.rows(level, stage, begin + first, begin + end):
             ends = calendar.edges(level, row.first_tick - begin, row.end_tick - begin)
             if len(ends) != len(row.values):
                 raise _incomplete()
             part = slice(*np.searchsorted(ends, [first, end], side="right").tolist())
             if part.start < part.stop:
+                lacking -= part.stop - part.start
                 yield ends[part], row.values[part]
+        if lacking > 0 and stage != ANNOUNCED:
+            raise _incomplete()
 
     # Views
     # --------------------------------------------------------------------------------------------
