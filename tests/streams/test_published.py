@@ -339,6 +339,25 @@ class TestStatus:
         assert np.array_equal(today.values, stream.figures("1d").values[-1:])
         assert today.starts[0] <= (FIRST + len(counts)) * 900 < today.ends[0]
 
+    @pytest.mark.parametrize(
+        ("per", "day"),
+        [("1h", "2026-04-02"), ("1d", "2026-04-02"), ("1w", "2026-04-06"), ("1mo", "2026-05-01")],
+    )
+    @pytest.mark.parametrize("mechanism", [DESIGN, fc.Gradual(epsilon=0.5)], ids=["blocks", "tree"])
+    def test_the_open_slot_begins_where_the_one_before_ends(
+        self, counts: NDArray[np.int64], mechanism: fc.Mechanism, per: str, day: str
+    ) -> None:
+        """When a day ends, nothing of the next one has happened: it is there, and empty."""
+        stream = published(counts, first=FIRST, mechanism=mechanism)
+        begin = at(day)
+        slot = stream.so_far(per, as_of=begin)
+        assert slot.starts.tolist() == [begin * 900] and slot.ends[0] > begin * 900
+        assert not slot.values.any() and not slot.half_widths.any() and slot.known.all()
+        assert slot.partial.tolist() == [True] and slot.status.tolist() == [PROVISIONAL]
+        before = stream.so_far(per, as_of=begin - 1)
+        assert before.ends.tolist() == [begin * 900]
+        assert stream.so_far(per, as_of=begin + 1).starts.tolist() == [begin * 900]
+
     def test_a_week_is_final_when_its_months_are(self, counts: NDArray[np.int64]) -> None:
         stream = published(counts, first=FIRST)
         weeks = stream.figures("1w")

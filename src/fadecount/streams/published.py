@@ -165,10 +165,12 @@ class Published:
         as_of: int | None = None,
         zone: str | None = None,
         news_since: int | None = None,
+        most: int | None = None,
     ) -> Figures:
         """The count of every slot of the length ``per`` (``1h``, ``1d``, ``1w``, ``1mo``) that
-        begins in the ticks from ``since`` to before ``until``. With ``news_since``, only of those
-        whose figures (or parts of them) became public with that tick or later.
+        begins in the ticks from ``since`` to before ``until``, or of the first ``most`` of them.
+        With ``news_since``, only of those whose figures (or parts of them) became public with that
+        tick or later.
 
         A slot that is a block of a level has the published figure, at its latest stage. Any other
         one is computed from the figures that cover it. The slot that is not over yet is partial.
@@ -179,8 +181,11 @@ class Published:
         if first >= end:
             return self._nothing()
         level = self._level(per, zone)
+        if level is not None and self.kept:
+            first = max(first, self.kept[level])
         slots = self._blocks(level, steps) if level is not None else self._slots(per, zone, steps)
         slots = slots.beginning_in(first - self.first_tick, end - self.first_tick)
+        slots = slots.chosen(slice(most))
         if news_since is not None:
             slots = slots.chosen(self._settled(level, slots.ends) > news_since - self.first_tick)
         figures = (
@@ -253,10 +258,13 @@ class Published:
     def so_far(self, per: str, *, as_of: int | None = None) -> Figures:
         """The count of the slot of the length ``per`` that is not over yet: so far today for
         ``1d``."""
-        steps = self._steps(as_of)
-        level = self._level(per, None)
-        slots = self._blocks(level, steps) if level is not None else self._slots(per, None, steps)
-        return self._windows(slots.chosen(slice(-1, None)), steps)
+        steps, level = self._steps(as_of), self._level(per, None)
+        open_too = steps + 1  # the tick that is open is in the slot, and not counted
+        slots = (
+            self._blocks(level, open_too) if level is not None else self._slots(per, None, open_too)
+        ).chosen(slice(-1, None))
+        ends = np.minimum(slots.ends, steps - self._delay)
+        return self._windows(replace(slots, ends=ends, partial=np.ones_like(slots.partial)), steps)
 
     def window(self, first: int, end: int, *, as_of: int | None = None) -> Figures:
         """The count of the ticks from ``first`` to before ``end``, of which what is published
