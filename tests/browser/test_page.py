@@ -28,7 +28,7 @@ def number(text: str) -> int:
 def test_the_page_shows_the_latest_release(visit: Start, shop: Harness) -> None:
     page = visit().open()
     with shop.client() as client:
-        latest = {each.key: each for each in client.latest("visits")}
+        latest = {each.key: each for each in client.total("visits")}
     assert number(page.inner_text("#value")) == latest["entrance"].value
     half = (latest["entrance"].high - latest["entrance"].low) / 2
     assert abs(number(page.inner_text("#margin").removeprefix("± ")) - half) <= 1
@@ -44,7 +44,7 @@ def test_a_live_update_arrives(visit: Start, shop: Harness) -> None:
     with shop.client() as client:
         client.add("visits", {"entrance": 5000})
         shop.close_tick(name="visits")
-        expected = {each.key: each.value for each in client.latest("visits")}["entrance"]
+        expected = {each.key: each.value for each in client.total("visits")}["entrance"]
     page.wait_for_function(SHOWS, arg=expected)
     assert page.inner_text("#as-of") != before
     assert "plus or minus" in page.locator("#announcer").inner_text()
@@ -204,7 +204,7 @@ def test_what_is_shown_can_be_downloaded(visit: Start, shop: Harness) -> None:
     lines = Path(waiting.value.path()).read_text(encoding="utf-8").splitlines()
     assert lines[0] == "stream,start,key,value,low,high"
     with shop.client() as client:
-        latest = {each.key: each for each in client.latest("visits")}["shop"]
+        latest = {each.key: each for each in client.total("visits")}["shop"]
     assert lines[-1].endswith(f",shop,{latest.value},{latest.low},{latest.high}")
     assert len(lines) > 3 * HISTORY and len(lines) % 3 == 1
 
