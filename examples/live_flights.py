@@ -28,17 +28,10 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import FadecountError
-from fadecount.service import (
-    FastClock,
-    Role,
-    ServiceError,
-    Settings,
-    Storage,
-    configure_logs,
-    open_store,
-    open_tokens,
-    serve,
-)
+from fadecount.service.client import ServiceError
+from fadecount.service.server import configure_logs, serve
+from fadecount.service.settings import FastClock, Settings, Storage, open_store, open_tokens
+from fadecount.service.tokens import Role
 from fadecount.streams import Description, Ticks
 
 AIRPORTS = ("EWR", "JFK", "LGA")
@@ -134,7 +127,6 @@ def main() -> int:
     configure_logs()
     shutil.rmtree(arguments.out, ignore_errors=True)
     storage = Storage(folder=arguments.out / "state", fence=arguments.out / "fence")
-    storage.prepare()
     print("reading a year of departures ...", flush=True)
     first, counts = departures()
     fill(storage, first, counts[:HISTORY_HOURS])
