@@ -86,7 +86,7 @@ async function showStreams(more = false) {
     state.dataset.state = each.state;
     const late = made("td", each.lag_seconds >= 1 ? roughly(each.lag_seconds) : "", each.lag_seconds > each.tick_seconds ? "late" : "");
     const kept = each.retain_seconds === null ? "ever" : duration(each.retain_seconds).replace(/^(?=[a-z])/, "1 ");
-    return row([name, cell(state), number(each.key_count), duration(each.tick_seconds), each.last_end ? time(each.last_end) : "nothing yet", late, kept]);
+    return row([name, cell(state), number(each.key_count), duration(each.tick_seconds), each.published_through ? time(each.published_through) : "nothing yet", late, kept]);
   });
   names = [...(more ? names : []), ...page.streams.map((each) => each.name)];
   cursor = page.next;
