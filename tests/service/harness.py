@@ -203,7 +203,7 @@ class Harness:
 
 def last_value(client: fc.Client, stream: str = "doors") -> int | None:
     """What the last tick released of the first key; None before the first."""
-    rows = list(client.releases(stream, key=client.stream(stream).keys[0]))
+    rows = client.figures(stream, "total", key=client.stream(stream).keys[0])
     return rows[-1].value if rows else None
 
 
