@@ -586,9 +586,9 @@ MUTANTS = (
     ),
     Mutant(
         "variables of others break the service",
-        "service/settings.py",
-        'and not text.startswith("tcp://")',
-        "",
+        "cli/serve.py",
+        'default if given.startswith("tcp://") else given',
+        'default if given == "tcp://" else given',
         ("tests/service/test_settings.py",),
     ),
     # Runs without a store, and the two readers of CSV.

@@ -23,11 +23,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadecount.cli._options import (
-    FILE_NAME,
     JSON_OPTION,
     add_options,
     add_per_option,
@@ -37,6 +35,7 @@ from fadecount.cli._options import (
     open_store,
     parse_time,
     place_store,
+    storage_from,
 )
 from fadecount.cli._output import age_name, exception_of, json_text, visits_loss
 from fadecount.durations import UNITS, format_duration, parse_duration
@@ -193,7 +192,7 @@ def _protection(arguments: argparse.Namespace, reader: Reader) -> str:
     from fadecount.streams.fence import fence_from, shared_fate
 
     fence = fence_from(arguments.fence)
-    store: Any = Path(arguments.state) / FILE_NAME if arguments.state else reader.database
+    store: Any = storage_from(arguments).store_path if arguments.state else reader.database
     warning = shared_fate(store, fence)
     return f"fence at {fence.where}" + ("" if warning is None else f"; {warning}")
 
