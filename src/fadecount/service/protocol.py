@@ -212,23 +212,21 @@ async def _write(cycle: Any, answer: Answer, request_id: bytes) -> bool:
     client that does not read holds no more than a piece of a large body in the buffers of its
     connection.
     """
+    if cycle.flow.write_paused:  # it must read its last answers first
+        await cycle.flow.drain()
     if cycle.disconnected or cycle.response_started:
         return False
     body = b"" if cycle.scope["method"] == "HEAD" else answer.body
     headers = (*cycle.default_headers, *answer.headers, (b"x-request-id", request_id))
     head = _head(answer.status, headers, close=not cycle.keep_alive)
-    if len(body) <= PIECE_BYTES and not cycle.flow.write_paused:
+    with http.SENDING.holding(body) if len(body) > PIECE_BYTES else nullcontext():
         cycle.response_started, cycle.waiting_for_100_continue = True, False
-        cycle.transport.write(head + body)
-    else:
-        with http.SENDING.holding(body) if len(body) > PIECE_BYTES else nullcontext():
-            cycle.response_started, cycle.waiting_for_100_continue = True, False
-            cycle.transport.write(head)
-            for at in range(0, len(body), PIECE_BYTES):
-                await cycle.flow.drain()
-                if cycle.disconnected:
-                    return False
-                cycle.transport.write(body[at : at + PIECE_BYTES])
+        cycle.transport.write(head + body[:PIECE_BYTES])
+        for at in range(PIECE_BYTES, len(body), PIECE_BYTES):
+            await cycle.flow.drain()
+            if cycle.disconnected:
+                return False
+            cycle.transport.write(body[at : at + PIECE_BYTES])
     cycle.response_complete = True
     cycle.message_event.set()
     if not cycle.keep_alive:
