@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -277,3 +278,36 @@ def test_a_service_in_the_place_of_a_lost_store_creates_no_stream_that_was_publi
         assert harness.post("/v1/streams", {**body, "name": "others"}).status == 201, (
             "the service goes on"
         )
+
+
+def test_streams_of_a_group_keep_its_promise_over_http(harness: Harness) -> None:
+    small = fc.Blocks(fc.Level(1, 0.4))
+    with harness.client() as client:
+        limits = {"1h": 0.8, "ever": 1.0}
+        first: dict[str, Any] = {
+            "tick": "1m",
+            "mechanism": small,
+            "group": "riders",
+            "group_loss": limits,
+        }
+        assert client.create("rides", **first)
+        assert not client.create("rides", **first)
+        assert client.create("trips", tick="1m", mechanism=small, group="riders")
+        curve = [{"age_seconds": 3600, "loss": 0.8}, {"age_seconds": None, "loss": 1.0}]
+        about = {"name": "riders", "unit": "one event", "curve": curve, "delta": None}
+        assert client.stream("trips").group == about
+        assert client.stream("doors").group is None
+        wrong: dict[str, Any]
+        for name, wrong in (
+            ("stops", {"group": "riders"}),
+            ("stops", {"group": "riders", "group_loss": {"ever": 2.0}}),
+            ("stops", {"group": "nobody"}),
+            ("trips", {"group": "nobody", "group_loss": {"ever": 2.0}}),
+        ):
+            with pytest.raises(ServiceError) as caught:
+                client.create(name, tick="1m", mechanism=small, **wrong)
+            assert caught.value.status == 409
+        for wrong in ({"group_loss": {"ever": 2.0}}, {"group": "x", "group_loss": {"soon": 1.0}}):
+            with pytest.raises(ServiceError) as caught:
+                client.create("stops", tick="1m", mechanism=small, **wrong)
+            assert (caught.value.status, caught.value.code) == (400, "bad_group")

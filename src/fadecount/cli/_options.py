@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fadecount.mechanisms import Mechanism
     from fadecount.planning import Person
     from fadecount.sources import SourceOptions
-    from fadecount.streams import Reader, Store
+    from fadecount.streams import Group, Reader, Store
 
 GIVEN = ("plan", "epsilon", "exponent", "delay")
 """The options that give a mechanism."""
@@ -167,6 +167,31 @@ def _per_person(text: str | None) -> int:
     if not written:
         raise bad_parameter("--per-person", text, "a number of rows per tick", "such as 1/tick")
     return int(written[1])
+
+
+def group_from(arguments: argparse.Namespace) -> Group | None:
+    """Return the group that ``--group`` names, with the promise that ``--group-loss`` gives."""
+    from fadecount.streams import Group
+
+    limits = [limit_from(text, name="--group-loss") for text in arguments.group_loss]
+    if len(dict(limits)) < len(limits):
+        raise ParameterError("--group-loss must name each age once; remove the duplicate")
+    if arguments.group is None:
+        if limits:
+            raise ParameterError("--group must be given with --group-loss; it names the group")
+        return None
+    if not is_stored(arguments):
+        raise ParameterError("--state or --database must be given with --group")
+    return Group.of(arguments.group, dict(limits)) if limits else Group(name=arguments.group)
+
+
+def limit_from(text: str, *, name: str) -> tuple[str, float]:
+    """Return an age, as it is written, and the largest loss up to it."""
+    age, _, loss = text.partition("=")
+    try:
+        return age, float(loss)
+    except ValueError:
+        raise bad_parameter(name, text, "AGE=LOSS", "such as 30d=2") from None
 
 
 def parse_time(text: str, zone: str, *, name: str) -> datetime:

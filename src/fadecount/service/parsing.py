@@ -98,6 +98,13 @@ class NewStream(Struct, forbid_unknown_fields=True):
     keys: Keys | None = None
     zone: Text = "UTC"
     unit: NewUnit = NewUnit()
+    group: Annotated[
+        Text | None, Meta(description="the streams that count the same people, with one promise")
+    ] = None
+    group_loss: Annotated[
+        dict[str, float] | None,
+        Meta(description="the promise of a new group: the largest loss up to each age, or ever"),
+    ] = None
     retain: Annotated[
         Text | None, Meta(description="how long releases are kept, such as 90d; null: for ever")
     ] = None
@@ -190,6 +197,9 @@ class FiguresQuery(SoFarQuery, frozen=True, kw_only=True):
         None
     )
     until: Annotated[Time, Meta(description=f"{_TIME}; slots that begin before")] | None = None
+    cumulative: Annotated[
+        bool, Meta(description="true for the total up to the end of each slot, or false")
+    ] = False
     limit: Annotated[int, _limit(MOST_ROWS)] = 1000
     cursor: (
         Annotated[

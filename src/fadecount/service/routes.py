@@ -133,7 +133,6 @@ WRITING = (
 )
 PAGES = (
     Route("GET", "/", operations.get_page, HTML, None, query=None),
-    Route("GET", "/admin", operations.get_admin_page, HTML, None, query=None),
     Route("GET", "/static/{file}", operations.get_file, HTML, None, query=None),
 )
 # fmt: on

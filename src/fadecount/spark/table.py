@@ -226,8 +226,7 @@ def _rows(identity: Identity, names: pa.Array, piece: Piece, values: Numbers) ->
     if stage == ANNOUNCED:
         status, low, high = "announced", *(2 * [pa.nulls(number, pa.int64())])
     else:
-        final = stage == len(identity.blocks.levels[piece.level].stages) - 1
-        status = "final" if final else "revised" if stage else "provisional"
+        status = identity.blocks.levels[piece.level].status(stage)
         around = identity.blocks.figure_interval(piece.level, stage)
         low, high = (pa.array(values.ravel() + side) for side in (-around, around))
 

@@ -166,11 +166,13 @@ class Published:
         zone: str | None = None,
         news_since: int | None = None,
         most: int | None = None,
+        cumulative: bool = False,
     ) -> Figures:
         """The count of every slot of the length ``per`` (``1h``, ``1d``, ``1w``, ``1mo``) that
         begins in the ticks from ``since`` to before ``until``, or of the first ``most`` of them.
         With ``news_since``, only of those whose figures (or parts of them) became public with that
-        tick or later.
+        tick or later. With ``cumulative``, the total since the stream began up to the end of each
+        slot instead, as it is known now.
 
         A slot that is a block of a level has the published figure, at its latest stage. Any other
         one is computed from the figures that cover it. The slot that is not over yet is partial.
@@ -186,6 +188,8 @@ class Published:
         slots = self._blocks(level, steps) if level is not None else self._slots(per, zone, steps)
         slots = slots.beginning_in(first - self.first_tick, end - self.first_tick)
         slots = slots.chosen(slice(most))
+        if cumulative:
+            return self._windows(self._between(np.zeros_like(slots.ends), slots.ends), steps)
         if news_since is not None:
             slots = slots.chosen(self._settled(level, slots.ends) > news_since - self.first_tick)
         figures = (
@@ -315,7 +319,10 @@ class Published:
         earliest, end = self.first_tick + self._earliest(), self.first_tick + self.steps
         if not earliest <= as_of <= end:
             bound = f"from {shown(earliest)} to {shown(end)}"
-            remedy = "later figures are not public yet, and of earlier ones some were removed"
+            remedy = "later figures are not public yet"
+            if as_of < earliest:
+                removed = earliest > self.first_tick
+                remedy = "earlier figures were removed" if removed else "the stream begins there"
             raise bad_parameter("as_of", shown(as_of), bound, remedy)
         return as_of - self.first_tick
 
@@ -468,22 +475,31 @@ class Published:
     def _read(
         self, level: int, stage: int, first: int, end: int
     ) -> Iterator[tuple[Numbers, Numbers]]:
-        """The figures of the blocks in the positions ``first + 1 .. end``: ends and values."""
+        """The figures of the blocks in the positions ``first + 1 .. end``: ends and values. All of
+        them must be there, but for those of void blocks; announced differences are looked up one by
+        one (:meth:`_Fetched.at`)."""
         calendar = self.calendar
         assert calendar is not None
         begin = self.first_tick
+        void = sum(number == level and first < at <= end for number, at in self.voids)
+        lacking = calendar.count(level, first, end) - void
         for row in self.source.rows(level, stage, begin + first, begin + end):
             ends = calendar.edges(level, row.first_tick - begin, row.end_tick - begin)
             if len(ends) != len(row.values):
                 raise _incomplete()
             part = slice(*np.searchsorted(ends, [first, end], side="right").tolist())
             if part.start < part.stop:
+                lacking -= part.stop - part.start
                 yield ends[part], row.values[part]
+        if lacking > 0 and stage != ANNOUNCED:
+            raise _incomplete()
 
     # Views
     # --------------------------------------------------------------------------------------------
     def _windows(self, slots: _Slots, steps: int | Numbers) -> Figures:
         """The counts of any slots, from what was public after so many steps."""
+        if not len(slots.ends):
+            return self._nothing()
         if isinstance(self.description.mechanism, Blocks):
             parts = [
                 self._from_blocks(
