@@ -242,8 +242,9 @@ def published_tables(
         return
     per = per or published.default_per
     if per != TOTAL:
-        span = {"since": since, "until": until, "as_of": as_of}
-        figures = published.figures(per, zone=zone, news_since=news_since, **span)
+        figures = published.figures(
+            per, since=since, until=until, as_of=as_of, zone=zone, news_since=news_since
+        )
         yield figures_table(figures, keys, positions)
         return
     yield figures_table(no_figures(len(keys)), keys, positions)
@@ -253,10 +254,10 @@ def published_tables(
 
 
 def figures_table(
-    figures: Figures, keys: Sequence[str], positions: Sequence[int] | None = None
+    figures: Figures, keys: Sequence[str | None], positions: Sequence[int] | None = None
 ) -> Table:
     """Figures as columns: start, end, key, value, low, high, status, partial, published; without
-    keys that were not declared in time.
+    keys that were not declared in time. The key None is the sum over all of them.
 
     ``positions`` chooses the keys (default: all of them).
     """
