@@ -1,4 +1,4 @@
-"""What reading routes may know: published releases and public facts, through connections that
+"""What reading routes may know: published figures and public facts, through connections that
 cannot write.
 
 This module and the routes on it import nothing that can reach a counter's state, the noise behind a
@@ -73,7 +73,7 @@ class PublicStream:
 
     @property
     def first_tick(self) -> int | None:
-        """The first tick that readers can see: the stream may have removed older ones."""
+        """The first tick as of which nothing was removed."""
         return self.status.shown_from
 
     @property
@@ -82,15 +82,15 @@ class PublicStream:
         return self.status.published_tick
 
     @property
-    def released(self) -> range:
-        """The ticks that readers can see."""
-        first, last = self.first_tick, self.last_tick
-        return range(0) if first is None or last is None else range(first, last + 1)
+    def through(self) -> int | None:
+        """The tick at whose beginning everything was public that readers can see; None if that is
+        nothing."""
+        last = self.last_tick
+        return None if last is None or not self.status.published_steps else last + 1
 
     def require_kept(self, tick: int) -> None:
-        """Refuse to begin with a tick whose release was removed."""
-        kept = self.first_tick
-        if self.released and self.status.kept and kept is not None and tick < kept:
+        """Refuse a tick before which figures were removed that were public then."""
+        if self.status.kept and tick < (self.first_tick or 0):
             raise removed()
 
 
