@@ -673,8 +673,8 @@ MUTANTS = (
     Mutant(
         "a first mark over another one",
         "streams/fence.py",
-        "elif not database.change(_INSERT, row):",
-        "elif not (database.change(_INSERT, row) or True):",
+        "elif not database.change(_INSERT, (*row, each.mark.name)):",
+        "elif not (database.change(_INSERT, (*row, each.mark.name)) or True):",
         ("tests/streams/test_marks.py",),
     ),
     Mutant(

@@ -201,7 +201,7 @@ class Store:
             )
             status = read_status(database, name)
             write_keys(database, status.id, 0, names)
-            state = StoredState(database, context.seal, uid, status.id)
+            state = StoredState(database, context.seal, status)
             state.save(new_machine(description.mechanism, len(names)))
             state.keys = tuple(names)
             state.sign(name)
@@ -380,7 +380,7 @@ class Store:
         context = self._context
         with self._database.transaction():
             for status in statuses:
-                state = StoredState(self._database, context.seal, status.uid, status.id)
+                state = StoredState(self._database, context.seal, status)
                 state.load(status, None)
                 state.reseal(seal)
                 state.sign(status.description.name)
