@@ -37,7 +37,7 @@ from fadecount.streams import Batch, Description, Intake, Store, Stream
 from fadecount.streams.audit_log import Act, AuditLogError, acting_as
 from fadecount.streams.clock import ClockGuard, ClockState
 from fadecount.streams.figures import CELLS, Closed
-from fadecount.streams.inputs import Acceptance, accept_together
+from fadecount.streams.inputs import Acceptance, Events, accept_together
 from fadecount.streams.stream import close_together
 
 log = logging.getLogger("fadecount.service")
@@ -319,7 +319,7 @@ class Leader:
         leader, clients must send the events again.
         """
         outcomes: dict[str, list[bool | Problem] | Problem] = {}
-        checked: dict[str, list[Batch | Problem]] = {}
+        checked: dict[str, list[Events | Problem]] = {}
         acceptances: list[Acceptance] = []
         for name, sent in wanted.items():
             try:
@@ -328,16 +328,16 @@ class Leader:
                 outcomes[name] = problem
                 continue
             checked[name] = [_checked(intake, events, batch_id) for events, batch_id in sent]
-            batches = [each for each in checked[name] if isinstance(each, Batch)]
+            events = [each for each in checked[name] if isinstance(each, Events)]
             ahead, ticks = self._halted.get(name) == "clock ahead", intake.description.ticks
-            acceptances.append(Acceptance(intake, batches, None if ahead else ticks.at(now)))
+            acceptances.append(Acceptance(intake, events, None if ahead else ticks.at(now)))
         for name, accepted in zip(checked, accept_together(acceptances), strict=True):
             if isinstance(accepted, FadecountError):
                 outcomes[name] = self._not_accepted(name, accepted)
             else:
-                counted = iter(accepted)
+                fresh = iter(accepted.fresh)
                 outcomes[name] = [
-                    each if isinstance(each, Problem) else next(counted) for each in checked[name]
+                    each if isinstance(each, Problem) else next(fresh) for each in checked[name]
                 ]
         return outcomes
 
@@ -518,8 +518,8 @@ def _steps_left(stream: Stream) -> int:
     return MOST_TICKS_AT_ONCE if horizon is None else horizon - stream.status.steps
 
 
-def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Batch | Problem:
-    """The sent events as a batch, or the refusal; its message describes the stream, never
+def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Events | Problem:
+    """The sent events as they are accepted, or the refusal; its message describes the stream, never
     values."""
     unit = intake.description.unit
     if (events.person is not None) != (unit.of == "person"):
@@ -537,14 +537,13 @@ def _checked(intake: Intake, events: SentEvents, batch_id: str | None) -> Batch 
     largest = None if events.single else events.largest_amount
     batch = Batch(counts=events.counts, id=batch_id, person=events.person, largest_amount=largest)
     try:
-        intake.check(batch)
+        return intake.checked(batch)
     except InputError:
         detail = (
             "every key must be declared, and counts within bounds; nothing of this request was"
             " counted; declare the key, or send its events under a declared one such as other"
         )
         return bad_request("unknown_key", detail)
-    return batch
 
 
 @dataclass(slots=True)
