@@ -687,8 +687,8 @@ MUTANTS = (
     Mutant(
         "a fence that was moved away is written on",
         "streams/fence.py",
-        "return self._identity() == self._file",
-        "return True",
+        "self._database.broken or there != self._connected_to",
+        "self._database.broken",
         ("tests/streams/test_marks.py",),
     ),
     Mutant(
