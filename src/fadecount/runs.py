@@ -96,9 +96,9 @@ def run(
 
     ``start`` (for a new stream) and ``until`` say which ticks are released; events outside are left
     out and reported. Without them, a history is released from its first to its last event, which
-    reveals when these happened. Only ticks that are over by the clock are released: figures of
-    later ones would be public before their time. A live stream begins with the tick in which it is
-    started.
+    reveals when these happened; a new stream of a store needs ``start``. Only ticks that are over
+    by the clock are released: figures of later ones would be public before their time. A live
+    stream begins with the tick in which it is started.
 
     When a live source ends, its open ticks stay open for the next run. With ``finish`` they are
     closed up to the current tick, for a stream that ends with its source.
@@ -322,13 +322,13 @@ class StoredStream:
         self._noted: int | None = None
 
     @property
-    def first_tick(self) -> int | None:
-        """The tick in which the stream began, if it has begun."""
+    def first_tick(self) -> int:
+        """The tick in which the stream began."""
         return self._stream.status.first_tick
 
     @property
-    def open_tick(self) -> int | None:
-        """The tick that is released next, if the stream has begun."""
+    def open_tick(self) -> int:
+        """The tick that is released next."""
         return self._stream.open_tick
 
     @property
@@ -587,10 +587,11 @@ class _LiveRun(Run):
     def _check_clock(self) -> None:
         """End the run if the clock has jumped ahead, before anything is counted by it. A requested
         start is not a jump."""
-        from fadecount.streams import ClockGuard, ClockState
+        from fadecount.streams.clock import ClockState, read_clock
 
-        now = self._clock() - self.options.grace_seconds
-        reading = ClockGuard().read(self.options.ticks, self.stream.open_tick, now)
+        now, open_tick = self._clock() - self.options.grace_seconds, self.stream.open_tick
+        assert open_tick is not None
+        reading = read_clock(self.options.ticks, open_tick, now)
         if reading.state is ClockState.AHEAD and self.stream.loss.steps:
             raise ClockError(reading.text)
 

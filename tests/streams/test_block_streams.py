@@ -16,7 +16,7 @@ import fadecount as fc
 from fadecount.errors import ClockError, StoreError
 from fadecount.mechanisms import ANNOUNCED
 from fadecount.noise import Law
-from fadecount.streams import ClockGuard, Closed, Sealed, Store
+from fadecount.streams import Closed, Sealed, Store
 from fadecount.streams import stream as stream_module
 from fadecount.streams.database import STREAM_TABLES
 from fadecount.streams.machine import largest_count
@@ -299,21 +299,20 @@ def test_after_a_downtime_ticks_close_in_order_and_stages_have_their_nominal_tim
 
 
 def test_a_wrong_clock_publishes_no_stage(backend: Backend) -> None:
-    guard = ClockGuard()
     with backend.open() as store:
         stream = create(store)
         list(stream.release(FIRST, some_counts(40)))
         before = stored(store._database), waiting(store._database)
         now = HOURS.start_seconds(FIRST + 40)
         assert len(before[1]) == 1
-        assert guard.close_due(stream, now) == []
-        assert guard.close_due(stream, now - 1800) == [], "a little behind"
+        assert stream.close_due(now) == []
+        assert stream.close_due(now - 1800) == [], "a little behind"
         for wrong in (now - 50 * 3600, now + 30 * 86_400, now + 3650 * 86_400):
             with pytest.raises(ClockError):
-                guard.close_due(stream, wrong)
+                stream.close_due(wrong)
         assert (stored(store._database), waiting(store._database)) == before
         # a jump of a day looks like a downtime: ticks close one by one, and stages with theirs
-        (closed,) = guard.close_due(stream, now + 15 * 3600)
+        (closed,) = stream.close_due(now + 15 * 3600)
         assert (closed.first_tick, closed.last_tick) == (FIRST + 40, FIRST + 54)
         assert waiting(store._database) == {(2, 26, 1), (2, 49, 1)}
 

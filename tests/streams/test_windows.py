@@ -164,6 +164,7 @@ def test_windows_of_nothing() -> None:
         store.create(
             Description(name="s", mechanism=fc.Linear(epsilon=1.0), ticks=Ticks(tick_seconds=60)),
             keys=["a", "b"],
+            start_tick=0,
         )
         assert len(store.reader().figures("s", per="1d")) == 0
     _, reader = filled(np.ones((3, 1)), first=0)

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "a .csv, .jsonl or .parquet file, or - for standard input"
     parser.add_argument("input", metavar="INPUT", help=text)
     follow = "count events as they come, by the clock, until interrupted; a restart goes on"
-    start = "when a new stream begins (default: with the first event, which this reveals)"
+    start = "when a new stream begins (a one-off run: with the first event, which this reveals)"
     until = "release ticks that end by then (default: up to the last event, which this reveals)"
     add_options(
         parser,

@@ -159,8 +159,8 @@ _LABELS = {
 
 
 def _released_until(status: Status) -> str | None:
-    tick = status.published_tick
-    return None if tick is None else status.description.ticks.local(tick + 1)
+    ticks = status.description.ticks
+    return ticks.local(status.published_tick + 1) if status.published_steps else None
 
 
 def _summary(reader: Reader, status: Status) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def _summary(reader: Reader, status: Status) -> dict[str, Any]:
         "unit": description.unit.text,
         "sensitivity": description.sensitivity,
         "ticks_released": status.published_steps,
-        "released_until": None if tick is None else description.ticks.shown(tick + 1),
+        "released_until": description.ticks.shown(tick + 1) if status.published_steps else None,
         "error_95": None if published is None else int(published.total().half_widths.max()),
         "other_histories": len(status.forks),
         "releases_kept_for": "ever" if kept is None else format_duration(kept),

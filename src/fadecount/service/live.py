@@ -36,7 +36,7 @@ async def follow_live(context: ReadContext, call: Call) -> Response:
     if context.pool.is_ending or context.live_readers >= MOST_READERS:
         raise unavailable("too many live readers; try again later", seconds=5)
     after = _last_seen(call, stream.ticks)
-    if after is None and stream.last_tick is not None:  # the latest at once, then each new one
+    if after is None:  # the latest at once, then each new one
         after = stream.last_tick - bool(stream.released)
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     if call.method == "HEAD":
@@ -55,7 +55,7 @@ async def _counted(context: ReadContext, frames: AsyncIterator[bytes]) -> AsyncI
 
 
 async def _frames(
-    context: ReadContext, grant: Grant | None, stream: PublicStream, after: int | None
+    context: ReadContext, grant: Grant | None, stream: PublicStream, after: int
 ) -> AsyncIterator[bytes]:
     """The frames after a tick, until the service ends, the token is revoked or the stream is
     deleted."""
@@ -72,15 +72,14 @@ async def _frames(
                 return
         if stream.status.uid != uid:  # deleted; this is another one of the same name
             return
-        last, first = stream.last_tick, stream.first_tick
-        if last is None or first is None or (after is not None and last <= after):
+        if stream.last_tick <= after:
             try:
                 async with asyncio.timeout(HEARTBEAT_SECONDS):
                     await change.wait()
             except TimeoutError:
                 yield HEARTBEAT
             continue
-        after = max(last - 1 if after is None else after, first - 1) + 1
+        after = max(after + 1, stream.first_tick)
         try:
             frame = await pool.read(stream, ("frame", after), partial(_frame, stream, after))
         except Problem:  # the client asks again, and gets a status

@@ -72,25 +72,23 @@ class PublicStream:
         return self.status.description.ticks
 
     @property
-    def first_tick(self) -> int | None:
+    def first_tick(self) -> int:
         """The first tick that readers can see: the stream may have removed older ones."""
         return self.status.shown_from
 
     @property
-    def last_tick(self) -> int | None:
+    def last_tick(self) -> int:
         """The last tick that readers can see."""
         return self.status.published_tick
 
     @property
     def released(self) -> range:
         """The ticks that readers can see."""
-        first, last = self.first_tick, self.last_tick
-        return range(0) if first is None or last is None else range(first, last + 1)
+        return range(self.first_tick, self.last_tick + 1)
 
     def require_kept(self, tick: int) -> None:
         """Refuse to begin with a tick whose release was removed."""
-        kept = self.first_tick
-        if self.released and self.status.kept and kept is not None and tick < kept:
+        if self.released and self.status.kept and tick < self.first_tick:
             raise removed()
 
 
@@ -224,7 +222,7 @@ class ReaderPool:
     async def find_changes(self) -> None:
         """Notice ticks and keys of other processes, for the streams that somebody has asked for
         here."""
-        known: dict[str, tuple[int | None, int] | None] = dict.fromkeys(self._changes)
+        known: dict[str, tuple[int, int] | None] = dict.fromkeys(self._changes)
         for (name, question), kept in self._kept.items():
             if question == STREAM and kept.version == self._versions.get(name, 0):
                 stream: PublicStream | None = kept.answer

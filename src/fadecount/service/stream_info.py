@@ -53,10 +53,10 @@ def stream_info(status: Status, state: str, now: float, keys: Sequence[str] = ()
     """
     description, ticks = status.description, status.description.ticks
     first, last = status.shown_from, status.published_tick
-    released = first is not None and last is not None and last >= first
+    released = last >= first
     horizon = description.mechanism.last_step
     ended = horizon is not None and status.published_steps >= horizon
-    due = None if last is None or ended else ticks.start_seconds(last + 2)
+    due = None if ended else ticks.start_seconds(last + 2)
     return StreamInfo(
         name=description.name,
         state="ended" if ended else state,
@@ -70,9 +70,9 @@ def stream_info(status: Status, state: str, now: float, keys: Sequence[str] = ()
         unit_text=description.unit.text,
         histories=status.loss.histories,
         retain_seconds=status.retain_seconds,
-        first_start=ticks.shown(first) if released and first is not None else None,
-        last_start=ticks.shown(last) if released and last is not None else None,
-        last_end=ticks.shown(last + 1) if released and last is not None else None,
+        first_start=ticks.shown(first) if released else None,
+        last_start=ticks.shown(last) if released else None,
+        last_end=ticks.shown(last + 1) if released else None,
         open_start=ticks.shown(ticks.at(now)),
         lag_seconds=0 if due is None else max(0, int(now - due)),
     )

@@ -35,7 +35,7 @@ from fadecount.service.settings import Clock, Limits
 from fadecount.service.tokens import Tokens
 from fadecount.streams import Batch, Description, Intake, Store, Stream
 from fadecount.streams.audit_log import Act, AuditLogError, acting_as
-from fadecount.streams.clock import ClockGuard, ClockState
+from fadecount.streams.clock import ClockState, read_clock
 from fadecount.streams.figures import CELLS, Closed
 from fadecount.streams.inputs import Acceptance, Events, accept_together
 from fadecount.streams.stream import close_together
@@ -88,7 +88,6 @@ class Leader:
         self.changed: set[str] = set()
         """Streams that have published a tick, or about which something else that is public has
         changed, since somebody looked here."""
-        self._guard = ClockGuard()
         self._reader = store.reader()
         self.tokens = Tokens(self._reader.database, store.audit_log.record)
         self._streams: dict[str, Stream] = {}
@@ -180,9 +179,8 @@ class Leader:
 
     def _schedule(self, stream: Stream) -> None:
         """Note when the open tick of a stream ends."""
-        tick, ticks = stream.open_tick, stream.description.ticks
-        open_tick = ticks.at(self._clock.now()) if tick is None else tick
-        name, end = stream.description.name, ticks.start_seconds(open_tick + 1)
+        name = stream.description.name
+        end = stream.description.ticks.start_seconds(stream.open_tick + 1)
         self._ends[name] = end
         heapq.heappush(self._queue, (end, name))
         self._find_next()
@@ -400,7 +398,7 @@ class Leader:
         """Go on with streams for which the clock is right again."""
         for name in [name for name, why in self._halted.items() if why == "clock ahead"]:
             stream = self._streams[name]
-            reading = self._guard.read(stream.description.ticks, stream.open_tick, now)
+            reading = read_clock(stream.description.ticks, stream.open_tick, now)
             if reading.state is not ClockState.AHEAD:
                 del self._halted[name]
                 log.warning("stream %s goes on: the clock is right again", name)
@@ -411,7 +409,7 @@ class Leader:
         behind = False
         if self._queue:
             stream = self._streams[self._queue[0][1]]
-            reading = self._guard.read(stream.description.ticks, stream.open_tick, now)
+            reading = read_clock(stream.description.ticks, stream.open_tick, now)
             behind = reading.state is ClockState.BEHIND
             if behind and not self._behind:
                 log.error("stream %s waits: %s", stream.description.name, reading.text)
@@ -440,15 +438,14 @@ class Leader:
         """The ticks of a stream to close now: those that are over, or the first of them if there
         are very many."""
         name, tick = stream.description.name, stream.open_tick
-        reading = self._guard.read(stream.description.ticks, tick, now)
+        reading = read_clock(stream.description.ticks, tick, now)
         if reading.state is ClockState.AHEAD:
             log.error("stream %s stops: %s", name, reading.text)
             self._halted[name] = "clock ahead"
         if reading.due is None:
             return range(0)
-        begin = reading.due if tick is None else tick
         most = min(MOST_TICKS_AT_ONCE, max(1, CELLS // stream.status.width), _steps_left(stream))
-        due = range(begin, min(reading.due + 1, begin + most))
+        due = range(tick, min(reading.due + 1, tick + most))
         if not due:
             self._halt(name, "ended")
             log.info("stream %s has ended: its mechanism was made for as many ticks", name)

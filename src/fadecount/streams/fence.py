@@ -401,8 +401,6 @@ def require_forks(
     known = status.forks
     if not in_order(status, mark):
         new = (*mark.forks[len(known) :], mark.steps) if mark else (None,)
-        if status.first_tick is None:  # the other one may have begun with another tick: other steps
-            new = (None,) * len(new)
         known = (*known, *new)
         if stated is None:
             raise _refusal(status, mark, fence, len(known))

@@ -218,9 +218,8 @@ class Intake:
         return persons_noted(self._database, self._id, self._tick_of_persons())
 
     def _tick_of_persons(self) -> int:
-        """The open tick; before the stream has begun, one for which nobody is noted."""
         ((last,),) = self._database.query("SELECT last_tick FROM streams WHERE id = ?", (self._id,))
-        return 0 if last is None else operator.index(last) + 1
+        return operator.index(last) + 1
 
     def _counted(self, tick: int, hashes: Iterable[bytes]) -> dict[bytes, int]:
         counted: dict[bytes, int] = {}
@@ -261,10 +260,6 @@ class Intake:
         rows = self._database.query(sql + self._database.for_share, (self._id,))
         if not rows:
             raise ParameterError("stream must exist to accept events; it was deleted")
-        if rows[0][0] is None:
-            raise ParameterError(
-                "stream must have begun to accept events; create it with start_tick"
-            )
         tick = operator.index(rows[0][0]) + 1
         if not_before is not None and tick < not_before:
             raise ClockError("the open tick is over; close it before events are added")

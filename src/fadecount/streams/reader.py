@@ -69,12 +69,10 @@ class Reader:
         """Whether there is a stream of that name."""
         return bool(self._database.query("SELECT 1 FROM streams WHERE name = ?", (name,)))
 
-    def published(self) -> list[tuple[str, int | None, int]]:
+    def published(self) -> list[tuple[str, int, int]]:
         """(name, last published tick, number of keys) of every stream."""
         rows = self._database.query("SELECT name, published_tick, width FROM streams")
-        return [
-            (name, None if tick is None else int(tick), int(width)) for name, tick, width in rows
-        ]
+        return [(name, int(tick), int(width)) for name, tick, width in rows]
 
     def status(self, name: str) -> Status:
         """What the stream is, and where it is in time."""
@@ -101,7 +99,7 @@ class Reader:
         self, status: Status, keys: tuple[str, ...], steps: Sequence[tuple[int, int]]
     ) -> Published | None:
         """What a stream with this status and these keys has published; None if that is nothing."""
-        if status.first_tick is None or not status.published_steps:
+        if not status.published_steps:
             return None
         return Published(
             description=status.description,
