@@ -178,9 +178,9 @@ class BlockAccount(Account):
         """What readers see ends where it is published: with the last commit, or the one before."""
         with self._site.reader() as reader:
             published = reader.stream(NAME)
-            seen = 0 if published is None else published.steps
+            seen = published.steps
             assert self._confirmed <= seen <= steps, "published steps are missing"
-            if published is not None:
+            if seen:
                 hours = published.figures("1h")
                 ends = published.first_tick + np.minimum(
                     calendar_of(steps + 100).edges(3, 0, steps + 100), steps

@@ -221,7 +221,7 @@ def count(
     under_way.check_per(per)
     for _ in under_way:
         pass
-    tables = published_tables(under_way.published, under_way.stream.keys, per=per)
+    tables = published_tables(under_way.published, per=per)
     frame = to_frame(joined_table(tables), options.ticks.zone)
     return cast("polars.DataFrame | pandas.DataFrame", frame)
 
@@ -259,17 +259,16 @@ class MemoryStream:
         )
 
     @property
-    def published(self) -> Published | None:
-        """What was published, for questions about it; None if that is nothing yet."""
-        if self.first_tick is None or not self.steps:
-            return None
+    def published(self) -> Published:
+        """What was published, for questions about it."""
+        first = self.first_tick or 0
         return Published(
             description=self.description,
             keys=self.keys,
-            first_tick=self.first_tick,
+            first_tick=first,
             steps=self.steps,
             source=self._figures,
-            calendar=_calendar(self.description, self.first_tick, self.steps),
+            calendar=_calendar(self.description, first, self.steps),
         )
 
     def earlier(self) -> None:
@@ -375,8 +374,8 @@ class StoredStream:
         self._noted = None if self._noted is None else 0
 
     @property
-    def published(self) -> Published | None:
-        """What was published, for questions about it; None if that is nothing yet."""
+    def published(self) -> Published:
+        """What was published, for questions about it."""
         return self._reader.stream(self._name)
 
 
@@ -414,8 +413,8 @@ class Run(Iterator[Closed]):
         return None
 
     @property
-    def published(self) -> Published | None:
-        """What the stream has published, by this run and before; None if that is nothing yet."""
+    def published(self) -> Published:
+        """What the stream has published, by this run and before."""
         return self.stream.published
 
     def check_per(self, per: str | None) -> None:

@@ -139,7 +139,7 @@ def test_windows_of_half_ticks_are_refused_before_anything_is_released(
     assert "--per must be made of whole ticks of 3600 s" in capsys.readouterr().err
     assert not (folder / "one.csv").exists()
     with Reader.of_file(folder / "state" / "streams.db") as reader:
-        assert reader.stream("pages") is None
+        assert not reader.stream("pages").steps
     assert main(["run", "first.csv", *STORED, "--per", "2h", "--output", "one.csv"]) == 0
     assert len((folder / "one.csv").read_text().splitlines()) == 1 + 3 * 5
 

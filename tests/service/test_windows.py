@@ -82,7 +82,7 @@ def test_windows_that_begin_in_a_range(filled: Harness) -> None:
 def test_the_same_as_the_reader_gives(filled: Harness) -> None:
     rows = asked(filled, "per=1h", "/v1/streams/noisy/windows")["windows"]
     with Reader.of_file(filled.storage.folder / "streams.db") as reader:
-        found = reader.figures("noisy", per="1h")
+        found = reader.stream("noisy").figures("1h")
     assert [row["value"] for row in rows] == found.values.ravel().tolist()
     assert [row["low"] for row in rows] == found.low.ravel().tolist()
     assert [row["high"] for row in rows] == found.high.ravel().tolist()

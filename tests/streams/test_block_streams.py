@@ -122,7 +122,7 @@ def test_keys_declared_later_begin_with_the_next_block_of_each_level(backend: Ba
         list(stream.release(FIRST + 33, counts[33:]))
         assert stored(store._database) == public(want, STEPS)
     with backend.reader() as reader:
-        days = reader.figures("doors", per="1d")
+        days = reader.stream("doors").figures("1d")
         assert (
             days.known[:3].tolist()
             == [
@@ -194,10 +194,9 @@ def everything(backend: Backend, store: Store) -> list[Any]:
     """All that a reader can be told."""
     with backend.reader() as reader:
         published = reader.stream("doors")
-        assert published is not None
         end = published.first_tick + published.steps
         answers = [
-            *(reader.figures("doors", per=per) for per in ("1h", "6h", "1d", "1w", "1mo")),
+            *(reader.stream("doors").figures(per) for per in ("1h", "6h", "1d", "1w", "1mo")),
             published.total(),
             published.so_far("1d"),
             published.totals(range(FIRST, end + 1)),
@@ -291,7 +290,7 @@ def test_after_a_downtime_ticks_close_in_order_and_stages_have_their_nominal_tim
         assert len(rows) == len(set(rows))
         assert stored(store._database) == public(want, STEPS)
     with backend.reader() as reader:
-        days = reader.figures("doors", per="1d")
+        days = reader.stream("doors").figures("1d")
     ends = [2, 26, 49, 73, 97]  # the second whole day has 23 hours
     due = [end + (30 if end + 30 <= STEPS else 3) for end in ends]
     assert days.published[:5].tolist() == [HOURS.start_seconds(FIRST + each) for each in due]

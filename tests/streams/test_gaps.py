@@ -50,6 +50,8 @@ def test_a_gap_of_ten_million_ticks_is_released_and_can_be_read() -> None:
             assert len(closed.values) <= CELLS
             ticks += len(closed.values)
         assert ticks == 10_000_000
-        (piece,) = Reader(store._database).totals("doors", since=9_999_990, until=10_000_000)
+        (piece,) = (
+            Reader(store._database).stream("doors").running(since=9_999_990, until=10_000_000)
+        )
         assert piece.values.shape == (10, 1)
         assert stream.status.steps == 10_000_001

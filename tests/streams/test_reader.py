@@ -76,7 +76,7 @@ def test_a_stream_that_has_closed_no_tick_shows_nothing(tmp_path: Path) -> None:
     with backend.open() as store:
         assert store.create(describe(MECHANISMS[0]), start_tick=5).open_tick == 5
     with backend.reader() as reader:
-        assert list(reader.totals("doors")) == []
+        assert list(reader.stream("doors").running()) == []
         assert reader.loss("doors", 5) == 0.0
 
 

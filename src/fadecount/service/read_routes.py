@@ -186,10 +186,9 @@ def _privacy(stream: PublicStream, query: PrivacyQuery, curve: FadingCurve, _: R
 
 def read_tick(reader: Reader, stream: PublicStream, tick: int) -> ReleasedTick:
     """One published tick with all its keys: the body of ``latest``, and of a live event."""
-    published = stream.published(reader)
     values = [
         ReleasedValue(key, value, value - around, value + around)
-        for piece in (published.running(since=tick, until=tick + 1) if published else ())
+        for piece in stream.published(reader).running(since=tick, until=tick + 1)
         for key, value, around, known in zip(
             stream.keys,
             *(each[0].tolist() for each in (piece.values, piece.half_widths, piece.known)),
@@ -211,12 +210,11 @@ def read_page(
 ) -> tuple[Table, list[int], str | None]:
     """At most ``limit`` totals as published with these ticks, without the first ``skip`` keys of
     the first one; the tick of each; and where the next page begins."""
-    published = stream.published(reader)
-    if not ticks or published is None:
+    if not ticks:
         return figures_table(no_figures(0), ()), [], None
     columns = range(len(stream.keys)) if position is None else range(position, position + 1)
     end = min(ticks.stop, ticks[0] + limit // len(columns) + 2)
-    pieces = published.running(since=ticks[0], until=end)
+    pieces = stream.published(reader).running(since=ticks[0], until=end)
     whole = Figures.joined(list(pieces)).columns(columns)
     places = np.flatnonzero(whole.known.ravel())
     places = places[(places >= len(columns)) | (places + columns.start >= skip)]
@@ -306,10 +304,12 @@ def _windows(stream: PublicStream, call: Call, as_csv: bool, reader: Reader) -> 
             "bad_query",
             f"there must be at most {MOST_ROWS:,} windows of all keys together; give key, or since",
         )
-    windows, published = None, stream.published(reader)
-    if ticks and published is not None:
+    windows = None
+    if ticks:
         with refusing("bad_query", WHOLE_TICKS):
-            windows = published.figures(query.per, since=ticks.start, until=ticks.stop)
+            windows = stream.published(reader).figures(
+                query.per, since=ticks.start, until=ticks.stop
+            )
     if as_csv:
         lines = () if windows is None else figures_table(windows, stream.keys, positions)
         rows = table_rows(stream.name, lines, stream.ticks.zone) if lines else ()

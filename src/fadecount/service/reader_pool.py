@@ -59,8 +59,8 @@ class PublicStream:
         """What this takes in memory, about, in bytes."""
         return KEY_BYTES * len(self.keys)
 
-    def published(self, reader: Reader) -> Published | None:
-        """What the stream has published, as of this status; None if that is nothing yet."""
+    def published(self, reader: Reader) -> Published:
+        """What the stream has published, as of this status."""
         return reader.published_of(self.status, self.keys, self.key_steps)
 
     @property
