@@ -511,7 +511,7 @@ MUTANTS = (
         "streams/export.py",
         "str(value).lower() if isinstance(value, bool) else value",
         "value",
-        ("tests/service/test_windows.py",),
+        ("tests/service/test_figures.py",),
     ),
     Mutant(
         "a header taken for a backlog",
@@ -586,9 +586,9 @@ MUTANTS = (
     ),
     Mutant(
         "variables of others break the service",
-        "service/settings.py",
-        'and not text.startswith("tcp://")',
-        "",
+        "cli/serve.py",
+        'default if given.startswith("tcp://") else given',
+        'default if given == "tcp://" else given',
         ("tests/service/test_settings.py",),
     ),
     # Runs without a store, and the two readers of CSV.
@@ -758,11 +758,25 @@ MUTANTS = (
         ("tests/service/test_connections.py",),
     ),
     Mutant(
-        "a live reader that does not read holds a whole frame",
+        "a live reader gets without end what it has seen",
         "service/live.py",
-        "yield frame[at : at + PIECE_BYTES]",
-        "yield frame if at == 0 else b''",
-        ("tests/service/test_slow_clients.py",),
+        "through > after",
+        "through >= after",
+        ("tests/service/test_live.py",),
+    ),
+    Mutant(
+        "an answer kept until after it can change",
+        "service/read_routes.py",
+        "int(due) - 1",
+        "int(due) + 1",
+        ("tests/service/test_figures.py",),
+    ),
+    Mutant(
+        "what is public now said to be what was public then",
+        "service/read_routes.py",
+        "published.total(as_of=asked.as_of)",
+        "published.total()",
+        ("tests/service/test_figures.py",),
     ),
     Mutant(
         "a token of one stream opens another",

@@ -82,7 +82,7 @@ async def many_connections(reader: asyncio.StreamReader, writer: asyncio.StreamW
 
 async def unread_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """A large answer for each connection, another one each time, that nobody reads."""
-    path = b"GET /v1/streams/wide/releases?limit=%d HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    path = b"GET /v1/streams/wide/figures?per=total&limit=%d HTTP/1.1\r\nHost: localhost\r\n\r\n"
     await sent(writer, path % next(_limits))
     await asyncio.sleep(3600)
 
@@ -187,7 +187,7 @@ def prepare(service: ServeProcess) -> None:
             mechanism=fc.Gradual(epsilon=0.1),
             keys=[f"key{number}" for number in range(KEYS)],
         )
-        while sum(1 for _ in client.releases("wide")) < LARGEST_PAGE:
+        while len(client.figures("wide", "total")) < LARGEST_PAGE:
             time.sleep(0.2)
 
 

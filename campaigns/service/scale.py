@@ -293,10 +293,13 @@ def many_readers(found: Findings, seconds: float) -> None:
         client.create(
             "read", tick="1s", mechanism=NOISY, keys=[f"key{number}" for number in range(100)]
         )
-        while not list(client.releases("read", key="key0")):
+        while not client.figures("read", "total", key="key0"):
             time.sleep(0.1)
         port = port_of(service)
-        for path, size, most in (("releases?limit=100", 8000, 5.0), ("releases/latest", 6000, 3.0)):
+        for path, size, most in (
+            ("figures?per=total&limit=100", 18_000, 5.0),
+            ("total", 18_000, 3.0),
+        ):
             ours = [getter(port, service.admin, f"/v1/streams/read/{path}")] * CONNECTIONS
             with bare(size) as other:
                 theirs = [getter(other, "none", "/")] * CONNECTIONS

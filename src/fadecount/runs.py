@@ -48,8 +48,10 @@ from fadecount.streams.calendar import BlockCalendar, calendar_of
 from fadecount.streams.description import ONLY_KEY, Description, checked_keys
 from fadecount.streams.figures import Closed
 from fadecount.streams.forks import StreamLoss
+from fadecount.streams.groups import NO_GROUP, Group, GroupLoss
 from fadecount.streams.machine import count_ticks, new_machine
 from fadecount.streams.published import FiguresInMemory, Published
+from fadecount.streams.status import description_loss
 
 if TYPE_CHECKING:
     import pandas
@@ -78,6 +80,7 @@ def run(
     follow: bool = False,
     finish: bool = False,
     planned_for_persons: bool = False,
+    group: Group | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Run:
     """Feed a stream from a source. Iterate over the result to run it; each step yields ticks that
@@ -107,7 +110,8 @@ def run(
     an existing stream; a different mechanism, tick or unit is refused.
 
     With ``planned_for_persons`` the mechanism comes from a plan that counts the events of a person
-    itself: it is used unchanged.
+    itself: it is used unchanged. ``group`` is for a new stream of a store: the streams that count
+    the same people, and their promise.
 
     Guarantees: each piece is committed before it is yielded, and stopping between two loses
     nothing. Rows that cannot be read are left out one by one. Which ticks are released, and when,
@@ -139,7 +143,7 @@ def run(
         _history(source, options)  # report missing options before a stream is created
     begins = over if live and begin is None else begin
     stream = _stream(
-        options, mechanism, store, name, begins, planned_for_persons=planned_for_persons
+        options, mechanism, store, name, begins, group, planned_for_persons=planned_for_persons
     )
     first = stream.first_tick
     if first is not None and begin not in (None, first):
@@ -164,6 +168,7 @@ def _stream(
     store: Store | None,
     name: str,
     start_tick: int | None,
+    group: Group | None,
     *,
     planned_for_persons: bool,
 ) -> RunStream:
@@ -176,10 +181,13 @@ def _stream(
             mechanism=mechanism,
             keys=keys,
             unit=unit,
+            group=group,
             start_tick=start_tick,
             planned_for_persons=planned_for_persons,
         )
         return StoredStream(opened, store.reader())
+    if group is not None:
+        raise ParameterError("store must be given with a group; without one nothing is kept")
     if mechanism is None:
         raise ParameterError("mechanism must be given; such as fadecount.Gradual(epsilon=0.1)")
     mechanism = unit.scaled(mechanism, planned_for_persons=planned_for_persons)
@@ -234,6 +242,7 @@ class MemoryStream:
     """
 
     person_key = None
+    group: GroupLoss | None = None
 
     def __init__(
         self, description: Description, keys: tuple[str, ...], open_tick: int | None
@@ -250,13 +259,7 @@ class MemoryStream:
     @property
     def loss(self) -> StreamLoss:
         """What has been lost by all that was published."""
-        unit = self.description.unit
-        return StreamLoss(
-            mechanism=self.description.mechanism,
-            sensitivity=unit.per_key,
-            keys=unit.keys,
-            steps=self.steps,
-        )
+        return description_loss(self.description, steps=self.steps)
 
     @property
     def published(self) -> Published:
@@ -334,6 +337,11 @@ class StoredStream:
     def loss(self) -> StreamLoss:
         """What has been lost by all that was released."""
         return self._stream.status.loss
+
+    @property
+    def group(self) -> GroupLoss | None:
+        """What all streams of the stream's group together lose; None if it is in no group."""
+        return self._reader.status(self._name).group
 
     @property
     def person_key(self) -> bytes:
@@ -449,7 +457,8 @@ class Run(Iterator[Closed]):
         now, month, year = (shown_loss(loss.at_age(age).epsilon) for age in ages)
         return (
             f"privacy loss (ε) for {description.unit.text}: at most {now} when it is released, "
-            f"{month} after a month, {year} after a year"
+            f"{month} after a month, {year} after a year; "
+            + (NO_GROUP if self.stream.group is None else f"group {self.stream.group.text}")
         )
 
     def __next__(self) -> Closed:

@@ -194,7 +194,7 @@ def test_a_run_ends_with_the_unit_and_its_losses(
     assert lines[2].startswith(
         "fadecount: privacy loss (ε) for one event: at most 0.10 when it is released, "
     )
-    assert lines[2].endswith(" after a year") and len(lines) == 3
+    assert "after a year; in no group: losses of other streams" in lines[2] and len(lines) == 3
     assert (
         main(
             [
@@ -346,7 +346,7 @@ def test_a_stream_keeps_its_start(folder: Path, capsys: pytest.CaptureFixture[st
 def test_a_range_of_too_many_ticks_is_taken_for_a_wrong_time(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "far.csv").write_text("at\n1900-01-01\n2026-03-01\n")
+    (folder / "far.csv").write_text("at\n1990-01-01\n2026-03-01\n")
     assert (
         main(
             [

@@ -6,8 +6,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 import fadecount as fc
+from fadecount.mechanisms.noise_law import window_half_widths
 
 INF = math.inf
 _RANDOM = np.random.default_rng(20241).uniform(0.05, 2.0, 7).tolist()
@@ -147,3 +149,9 @@ BAD_FIELDS: dict[str, tuple[object, ...]] = {
     ),
 }
 """Values that no mechanism may accept, by the name of the field."""
+
+
+def half_widths(mechanism: fc.Mechanism, first: int, count: int) -> NDArray[np.int64]:
+    """The 95 % half widths of the outputs of successive steps."""
+    steps = np.arange(first, first + count, dtype=np.int64)
+    return window_half_widths(mechanism, np.zeros_like(steps), steps)

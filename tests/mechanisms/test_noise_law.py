@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from fadecount.mechanisms.noise_law import quantile_of, scale_of, tail_bound
+from fadecount.mechanisms.noise_law import scale_of, tail_bound
+from fadecount.mechanisms.schedule import Schedule
+from fadecount.mechanisms.weighted_law import quantile
 
 BETA = 0.05
+
+
+def quantile_of(budgets: list[float], beta: float) -> int:
+    return int(quantile(tuple((Fraction(1), budget, 1) for budget in budgets), beta))
 
 
 def tail(budgets: list[float], bound: int) -> float:
@@ -52,16 +59,17 @@ def test_wide_noise_is_rounded_outward_and_by_little(budgets: list[float]) -> No
 
 
 def test_levels_without_noise_add_nothing() -> None:
-    assert quantile_of([], BETA) == quantile_of([math.inf], BETA) == 0
-    assert quantile_of([0.5, math.inf], BETA) == quantile_of([0.5], BETA)
+    first = np.ones(1, dtype=np.int64)
+    for budgets, width in (((), 0), ((math.inf,), 0), ((0.5,), 6)):
+        schedule = Schedule(budgets=budgets, alternating=True)
+        assert schedule.half_widths(first, BETA).tolist() == [width]
+    noisy = Schedule(budgets=(math.inf, 0.5))
+    assert noisy.half_widths(3 * first, BETA).tolist() == [6]
 
 
 def test_a_tiny_chance_gets_the_bound_of_chernoff() -> None:
-    assert (
-        quantile_of([0.5, 0.25], 1e-9)
-        == math.ceil(tail_bound([0.25, 0.5], 1e-9, 0))
-        > quantile_of([0.5, 0.25], 1e-6)
-    )
+    bound = quantile_of([0.5, 0.25], 1e-9)
+    assert bound == math.floor(tail_bound([0.25, 0.5], 1e-9, 0)) > quantile_of([0.5, 0.25], 1e-6)
 
 
 def test_more_noise_is_wider() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from fractions import Fraction
 
 import numpy as np
+import pytest
+from scipy import signal, stats
 
 from fadecount.mechanisms import weighted_law
 from fadecount.mechanisms.weighted_law import Weighted, chernoff, quantile, quantiles
@@ -66,13 +69,60 @@ def test_bands_hold_where_weights_are_rounded() -> None:
             assert sum(m for at, m in law.items() if abs(at) >= narrow) > beta / 2
 
 
-def test_small_chances_and_wide_noise_get_a_bound() -> None:
+def test_small_chances_get_a_bound() -> None:
     one = ((Fraction(1), 0.5, 1),)
     assert quantile(one, 1e-9) > quantile(one, 1e-5) > quantile(one, 0.01)
-    wide = ((Fraction(1), 0.0001, 1),)
-    exact = math.log(1 / 0.05) / 0.0001
-    assert exact < quantile(wide, 0.05) < 2 * exact
     assert quantile((), 0.05) == 0
+
+
+@pytest.mark.parametrize("beta", [0.5, 0.05, 0.001, 1e-5])
+def test_wide_noise_is_never_too_small_and_too_wide_by_little(beta: float) -> None:
+    """One variable has a known tail; many are almost normal."""
+    for budget in (1e-4, 1e-9):
+        exact = math.log(1 / beta) / budget
+        found = quantile(((Fraction(1), budget, 1),), beta)
+        assert exact <= found
+        assert math.exp(-found * budget) > 0.96 * beta
+    for count in (10**5, 10**7):
+        variance = count * (0.25 + 4.0) * 0.5 / math.sinh(0.25) ** 2
+        terms = ((Fraction(1, 2), 0.5, count), (Fraction(-2), 0.5, count))
+        found = quantile(terms, beta) / math.sqrt(variance)
+        assert beta > 2 * stats.norm.sf(found) > 0.96 * beta
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+def test_sums_of_alike_noises_against_convolution(copies: int) -> None:
+    """The smooth law of the sum of several keys, whose weights have no common grid, against the
+    law of one key, convolved with itself on a grid of 1/720."""
+    terms = ((Fraction(1), 0.6, 2), (Fraction(7, 720), 0.9, 30), (Fraction(-713, 720), 0.9, 3))
+    law = np.ones(1)
+    for weight, budget, count in terms:
+        unit = abs(int(weight * 720))
+        reach = math.ceil(34 / budget)
+        one = np.zeros(2 * unit * reach + 1)
+        one[::unit] = np.exp(-budget * np.abs(np.arange(-reach, reach + 1)))
+        for _ in range(count):
+            law = signal.fftconvolve(law, one / one.sum())
+    whole = law
+    for _ in range(copies - 1):
+        whole = signal.fftconvolve(whole, law)
+    middle = len(whole) // 2
+    for beta in (0.2, 0.05, 0.01):
+        many = tuple((weight, budget, count * copies) for weight, budget, count in terms)
+        bound = quantile(many, beta) * 720
+        outside, just_inside = (
+            1.0 - float(whole[middle - reach : middle + reach + 1].sum())
+            for reach in (math.floor(bound + 1e-6), math.floor(0.99 * bound))
+        )
+        assert outside <= beta < just_inside
+
+
+def test_a_sum_over_many_keys_is_fast() -> None:
+    terms = tuple((Fraction(n, 720), 0.1 + n / 900, 10**5 * n) for n in range(1, 20))
+    weighted_law._known.clear()
+    begun = time.process_time()
+    quantile(terms, 0.05)
+    assert time.process_time() - begun < 0.05
 
 
 def test_the_bound_holds() -> None:

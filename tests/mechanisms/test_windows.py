@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import fadecount as fc
 from fadecount.errors import ParameterError
-from fadecount.mechanisms.noise_law import half_widths, window_half_widths
-from tests.mechanisms.examples import ALL
+from fadecount.mechanisms.noise_law import window_half_widths
+from tests.mechanisms.examples import ALL, half_widths
 
 SIGMAS = 4.5
 """A false alarm of one comparison has a chance below 10**-5."""

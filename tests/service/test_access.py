@@ -20,8 +20,9 @@ KEYS = json.dumps({"keys": ["a"]})
 KEPT = json.dumps({"retain": "90d"})
 STREAM_ROUTES = (
     ("GET", "/v1/streams/{}", None, "read"),
-    ("GET", "/v1/streams/{}/releases", None, "read"),
-    ("GET", "/v1/streams/{}/releases/latest", None, "read"),
+    ("GET", "/v1/streams/{}/figures?per=total", None, "read"),
+    ("GET", "/v1/streams/{}/total", None, "read"),
+    ("GET", "/v1/streams/{}/so-far", None, "read"),
     ("GET", "/v1/streams/{}/privacy", None, "read"),
     ("GET", "/v1/streams/{}/privacy?age=1h", None, "read"),
     ("POST", "/v1/streams/{}/events", EVENT, "write"),

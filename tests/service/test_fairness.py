@@ -19,10 +19,10 @@ import pytest
 import fadecount as fc
 from fadecount.service import parsing, read_routes, write_routes
 from fadecount.service import writer as writer_module
-from fadecount.service.read_routes import read_page
 from fadecount.service.reader_pool import PublicStream
 from fadecount.service.writer import Leader
 from fadecount.streams import Description, FileFence, SQLiteStore, Ticks
+from fadecount.streams.export import figures_table, table_rows
 from fadecount.streams.sqlite import SQLiteDatabase
 from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
 
@@ -71,7 +71,7 @@ def test_a_large_count_of_a_person_costs_no_more_than_a_small_one(
     assert (status, peak < 40e6, len(questions) < 120) == (202, True, True), (peak, len(questions))
     harness.close_tick(name="people")
     with harness.client() as client:
-        assert [row.value for row in client.latest("people")[:3]] == [1000, 1000, 0]
+        assert [row.value for row in client.total("people")[:3]] == [1000, 1000, 0]
 
 
 def test_a_body_of_very_many_events_is_refused(harness: Harness) -> None:
@@ -91,27 +91,27 @@ def test_reads_that_nobody_waits_for_are_not_done(
     shown.close_tick(3)
     done: list[int] = []
     hold = threading.Event()
-    real = read_page
+    real = figures_table
 
     def slow(*arguments: Any, **words: Any) -> Any:
         done.append(1)
         hold.wait(20)
         return real(*arguments, **words)
 
-    monkeypatch.setattr(read_routes, "read_page", slow)
+    monkeypatch.setattr(read_routes, "figures_table", slow)
     with ExitStack() as stack:
         for limit in range(1, 201):
             connection = stack.enter_context(
                 socket.create_connection(("127.0.0.1", shown.port), timeout=10)
             )
             connection.sendall(
-                f"GET /v1/streams/doors/releases?limit={limit} HTTP/1.1\r\n"
+                f"GET /v1/streams/doors/figures?per=total&limit={limit} HTTP/1.1\r\n"
                 "Host: localhost\r\n\r\n".encode()
             )
         wait_for(lambda: shown.service.pool._waiting == 200)
     wait_for(lambda: shown.service.pool._waiting <= 4)
     hold.set()
-    assert shown.request("GET", "/v1/streams/doors/releases?limit=300").status == 200
+    assert shown.request("GET", "/v1/streams/doors/figures?per=total&limit=300").status == 200
     assert len(done) <= 5
 
 
@@ -121,16 +121,18 @@ def test_a_bounded_number_of_reads_waits_and_health_checks_do_not(
     monkeypatch.setattr("fadecount.service.reader_pool.MOST_WAITING", 6)
     shown.close_tick(3)
     hold = threading.Event()
-    real = read_page
+    real = figures_table
     monkeypatch.setattr(
         read_routes,
-        "read_page",
+        "figures_table",
         lambda *arguments, **words: (hold.wait(20), real(*arguments, **words))[1],
     )
     statuses: list[int] = []
 
     def ask(limit: int) -> None:
-        statuses.append(shown.request("GET", f"/v1/streams/doors/releases?limit={limit}").status)
+        statuses.append(
+            shown.request("GET", f"/v1/streams/doors/figures?per=total&limit={limit}").status
+        )
 
     threads = [threading.Thread(target=ask, args=(limit,)) for limit in range(1, 11)]
     for thread in threads:
@@ -155,13 +157,12 @@ def test_an_answer_is_made_once_per_closed_tick(
 
         return noted
 
-    for name in ("read_page", "read_tick"):
-        monkeypatch.setattr(read_routes, name, counted(getattr(read_routes, name)))
+    monkeypatch.setattr(read_routes, "table_rows", counted(table_rows))
     for ticks in (1, 2):
         shown.close_tick()
         seen = set()
         for _ in range(5):
-            for path in ("/releases/latest", "/releases?limit=3"):
+            for path in ("/total", "/figures?per=total&limit=1"):
                 seen.add(shown.request("GET", f"/v1/streams/doors{path}").body)
         assert (len(made), len(seen)) == (2 * ticks, 2)
 
@@ -255,9 +256,9 @@ def test_events_wait_while_their_stream_catches_up_with_many_others(
             assert harness.post(events, {"events": [{"key": "a", "count": 3}]}).status == 202
         harness.close_tick(name="s19")
         assert (
-            harness.request("GET", "/v1/streams/s19/releases?key=a", token=harness.admin).json()[
-                "releases"
-            ][-1]["value"]
+            harness.request(
+                "GET", "/v1/streams/s19/figures?per=total&key=a", token=harness.admin
+            ).json()["figures"][-1]["value"]
             == 3
         )
 
@@ -265,10 +266,7 @@ def test_events_wait_while_their_stream_catches_up_with_many_others(
 def test_keys_are_read_once_and_not_at_every_tick(shown: Harness, questions: list[str]) -> None:
     for ticks in (1, 2, 3):
         shown.close_tick()
-        assert (
-            shown.request("GET", "/v1/streams/doors/releases/latest").json()["releases"][1]["key"]
-            == "b"
-        )
+        assert shown.request("GET", "/v1/streams/doors/total").json()["figures"][1]["key"] == "b"
         if ticks == 1:
             questions.clear()
     assert [sql for sql in questions if "FROM key_blocks" in sql] == []
@@ -283,7 +281,7 @@ def test_answers_are_kept_within_bytes(shown: Harness, monkeypatch: pytest.Monke
     shown.close_tick(3)
     pool = shown.service.pool
     for limit in range(1, 60):
-        path = f"/v1/streams/doors/releases?limit={limit}"
+        path = f"/v1/streams/doors/figures?per=total&limit={limit}"
         assert shown.request("GET", path).status == 200
         assert sum(kept.size for kept in pool._kept.values()) == pool._bytes <= 40_000
     assert 2 <= len(pool._kept) < 30

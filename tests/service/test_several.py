@@ -246,7 +246,7 @@ def test_a_process_that_does_not_lead_says_so_and_ends_readers_of_what_the_leade
     with Harness(tmp_path, database=database) as one, Harness(tmp_path, database=database) as two:
         one.create()
         one.close_tick()
-        latest = "/v1/streams/doors/releases/latest"
+        latest = "/v1/streams/doors/total"
         wait_for(lambda: two.request("GET", latest, token=one.admin).status == 200)
         held = two.service.writer.leader
         assert held is not None and held.state("doors") == "led elsewhere"

@@ -37,7 +37,7 @@ def status(harness: Harness) -> dict[str, dict[str, Any]]:
 
 
 def test_the_status_of_streams(harness: Harness) -> None:
-    assert status(harness)["doors"]["last_end"] is None
+    assert status(harness)["doors"]["published_through"] is None
     harness.create("short", mechanism=fc.Binary(epsilon=1.0, horizon=2))
     harness.close_tick(2)
     wait_for(lambda: status(harness)["short"]["state"] == "ended")
@@ -46,10 +46,10 @@ def test_the_status_of_streams(harness: Harness) -> None:
     until = harness.stream("doors").ticks.shown(harness.stream("doors").last_tick + 1)
     one = harness.request("GET", "/v1/streams/doors", token=harness.admin).json()
     assert one == {**doors, "keys": ["a", "b"]}, "the list and the single stream say the same"
-    fields = ("state", "key_count", "keys", "retain_seconds", "last_end", "open_start")
+    fields = ("state", "key_count", "keys", "retain_seconds", "published_through", "open_start")
     assert [doors[each] for each in fields] == ["running", 2, [], None, until, until]
     assert (doors["lag_seconds"], doors["histories"], doors["unit_text"]) == (0, 1, "one event")
-    assert short["lag_seconds"] == 0 and short["last_end"] < until
+    assert short["lag_seconds"] == 0 and short["published_through"] < until
     found = gauges(harness)
     assert found["fadecount_stream_ended"] == {("doors",): 0, ("short",): 1}
     assert (

@@ -3,6 +3,7 @@ lost."""
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 import fadecount as fc
 from fadecount.errors import StoreError
-from fadecount.mechanisms.noise_law import half_widths, quantile_of
+from fadecount.mechanisms.weighted_law import quantile
 from fadecount.streams import Description, Reader, Ticks, Unit
+from tests.mechanisms.examples import half_widths
 from tests.streams.backends import Backend, BriefStore, SQLiteBackend, totals_of
 from tests.streams.test_contract import MECHANISMS
 
@@ -84,8 +86,11 @@ def test_a_stream_that_has_closed_no_tick_shows_nothing(tmp_path: Path) -> None:
 def test_widths_are_the_quantiles_of_each_step(mechanism: fc.Mechanism) -> None:
     for first, count in ((1, 60), (3, 1), (17, 40)):
         wanted = [
-            quantile_of(mechanism.schedule.budgets_in_use(int(mechanism.shown(step))), 0.05)
-            for step in range(first, first + count)
+            quantile(tuple((Fraction(1), budget, 1) for budget in budgets), 0.05)
+            for budgets in (
+                mechanism.schedule.budgets_in_use(int(mechanism.shown(step)))
+                for step in range(first, first + count)
+            )
         ]
         np.testing.assert_array_equal(half_widths(mechanism, first, count), wanted)
 

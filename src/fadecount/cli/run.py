@@ -37,6 +37,7 @@ from fadecount.cli._options import (
     add_options,
     add_per_option,
     add_store_options,
+    group_from,
     is_stored,
     mechanism_from,
     open_store,
@@ -76,6 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("--append", None, "write behind what the file of releases (.csv, .jsonl) holds", bool),
         ("--start", "TIME", start, str),
         ("--until", "TIME", until, str),
+        ("--group", "NAME", "a new stream joins the streams that count the same people", str),
+        ("--group-loss", "AGE=LOSS", "the promise of a new group, all together; repeat it", list),
     )
     add_per_option(group)
 
@@ -132,6 +135,7 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
         follow=arguments.follow,
         finish=store is None,
         planned_for_persons=for_persons,
+        group=group_from(arguments),
     )
     if store is not None and name not in names and store.fence_warning:
         _say(store.fence_warning)
@@ -187,7 +191,14 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
             under_way.check_per(per)
         releasing = True
         with (
-            FigureWriter(arguments.output, stream.description, kept=kept, **how) as writer,
+            FigureWriter(
+                arguments.output,
+                stream.description,
+                loss=stream.loss,
+                group=stream.group,
+                kept=kept,
+                **how,
+            ) as writer,
             progress("releasing", total=expected) as advance,
         ):
             for closed in under_way:

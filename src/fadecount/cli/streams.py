@@ -23,11 +23,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fadecount.cli._options import (
-    FILE_NAME,
     JSON_OPTION,
     add_options,
     add_per_option,
@@ -37,6 +35,7 @@ from fadecount.cli._options import (
     open_store,
     parse_time,
     place_store,
+    storage_from,
 )
 from fadecount.cli._output import age_name, exception_of, json_text, visits_loss
 from fadecount.durations import UNITS, format_duration, parse_duration
@@ -130,6 +129,8 @@ def _list(arguments: argparse.Namespace) -> None:
 
 def _show(arguments: argparse.Namespace) -> None:
     """Show one stream, or what has been lost about an event or about visits."""
+    from fadecount.streams.groups import NO_GROUP
+
     with open_reader(arguments) as reader:
         status = reader.status(arguments.name)
         if arguments.visits is not None:
@@ -146,6 +147,7 @@ def _show(arguments: argparse.Namespace) -> None:
     else:
         shown["released_until"] = _released_until(status)
         shown["mechanism"] = repr(status.description.mechanism)
+        shown["group"] = NO_GROUP if status.group is None else status.group.text
         for name in ("levels", "keys"):
             shown[name] = ", ".join(shown[name])
         for label, value in shown.items():
@@ -173,6 +175,9 @@ def _summary(reader: Reader, status: Status) -> dict[str, Any]:
         "mechanism": json.loads(description.mechanism.to_json()),
         "levels": list(description.levels),
         "unit": description.unit.text,
+        "group": None
+        if status.group is None
+        else {**status.group.about(), "streams": status.group.streams},
         "sensitivity": description.sensitivity,
         "ticks_released": status.published_steps,
         "released_until": description.ticks.shown(tick + 1) if status.published_steps else None,
@@ -187,7 +192,7 @@ def _protection(arguments: argparse.Namespace, reader: Reader) -> str:
     from fadecount.streams.fence import fence_from, shared_fate
 
     fence = fence_from(arguments.fence)
-    store: Any = Path(arguments.state) / FILE_NAME if arguments.state else reader.database
+    store: Any = storage_from(arguments).store_path if arguments.state else reader.database
     warning = shared_fate(store, fence)
     return f"fence at {fence.where}" + ("" if warning is None else f"; {warning}")
 
@@ -259,8 +264,14 @@ def _export(arguments: argparse.Namespace) -> None:
     from fadecount.streams.export import FigureWriter
 
     with open_reader(arguments) as reader:
-        description = reader.status(arguments.name).description
-        with FigureWriter(arguments.output, description, force=arguments.force) as writer:
+        status = reader.status(arguments.name)
+        with FigureWriter(
+            arguments.output,
+            status.description,
+            loss=status.loss,
+            group=status.group,
+            force=arguments.force,
+        ) as writer:
             for table in _tables(reader, arguments):
                 writer.write(table, arguments.zone)
 

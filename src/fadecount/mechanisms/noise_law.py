@@ -1,35 +1,19 @@
-"""The law of the noise in an output: its scale, variance, tail, exact quantiles and error
-intervals.
+"""The law of the noise in an output: its scale, variance, tail and error intervals.
 
 On the integers, ``Pr[z] ~ exp(-|z| / scale)``. A shift by one costs ``1 / scale``, so a budget
 ``e`` on a grid of ``2**-bits`` needs ``scale = 2**bits / e`` grid units.
 ``resolution_bits=math.inf`` means the limit of ever finer grids, which is the continuous Laplace
 noise of the paper.
-
-Quantiles come from Fourier inversion, rounded outward. The noise in one output is a sum ``Z`` of
-independent discrete Laplace variables. The characteristic function of one of scale ``s`` is ``1 /
-(1 + (sin(x / 2) / sinh(1 / (2 s)))**2)``, real and positive, so that of the sum is their product.
-The discrete Fourier transform of its values at ``N`` points gives the law of ``Z`` modulo ``N``,
-which differs from the law of ``Z`` by at most ``Pr[|Z| >= N / 2]`` in total. ``N`` is taken so
-large that Chernoff's inequality bounds this by 1e-13; the transform itself is off by less than
-1e-12. The quantile is taken at ``beta - 1e-11``, which covers both: it is never too small.
-
-Wide noise is first made coarser. A discrete Laplace variable of scale ``s`` has the law of
-``floor(E) - floor(E')`` for two exponential variables of scale ``s``, and ``floor(E / c) - floor(E'
-/ c)`` the law of scale ``s / c``. As ``floor(E)`` lies between ``c floor(E / c)`` and that plus ``c
-- 1``, the sum of ``k`` variables and ``c`` times the sum of the coarser ones differ by at most ``k
-(c - 1)``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fadecount.rounding import DUST
 
@@ -108,60 +92,23 @@ def _sinh_ratio(exponent: float, budget: float, unit: float) -> float:
     return math.exp(small - large) * math.expm1(-2.0 * small) / math.expm1(-2.0 * large)
 
 
-_WIDEST = 1 << 12
-_SLACK = 1e-11
-_SMALLEST_EXACT = 1e-6
-
-
-def quantile_of(budgets: Iterable[float], beta: float) -> int:
-    """An integer that the absolute sum of noise variables of these budgets exceeds with probability
-    at most ``beta``.
-
-    The smallest such integer while the noise is narrow; within about one part in 4,000 per variable
-    otherwise. A ``beta`` below 1e-6 gets Chernoff's bound, which is larger.
-
-    >>> quantile_of([0.5], 0.05), quantile_of([0.5, 0.25, 0.25], 0.05)
-    (6, 17)
-    """
-    return _quantile(tuple(sorted(budget for budget in budgets if math.isfinite(budget))), beta)
-
-
-@lru_cache(maxsize=4096)
-def _quantile(budgets: tuple[float, ...], beta: float) -> int:
-    if not budgets:
-        return 0
-    if beta < _SMALLEST_EXACT:
-        return math.ceil(tail_bound(budgets, beta, 0))
-    scales = np.array([scale_of(budget, 0) for budget in budgets])
-    coarse = max(1, math.ceil(float(np.sqrt((scales**2).sum())) / _WIDEST))
-    farthest = tail_bound([coarse / scale for scale in scales.tolist()], 1e-13, 0)
-    size = 1 << math.ceil(math.log2(2.0 * farthest + 16.0))
-    angles = np.sin(np.arange(size // 2 + 1) * (math.pi / size)) ** 2
-    transform = np.ones(size // 2 + 1)
-    for scale in scales / coarse:
-        transform /= 1.0 + angles / math.sinh(min(0.5 / scale, 300.0)) ** 2
-    law = np.fft.irfft(transform, size)
-    inside = law[0] + 2.0 * np.concatenate([[0.0], np.cumsum(law[1 : size // 2])])
-    found = int(np.argmax(inside >= 1.0 - beta + _SLACK))
-    return coarse * found + len(budgets) * (coarse - 1)
-
-
-def half_widths(
-    mechanism: Mechanism, first_step: int, count: int, *, beta: float = 0.05
+def window_half_widths(
+    mechanism: Mechanism,
+    starts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    *,
+    beta: float = 0.05,
+    copies: ArrayLike = 1,
 ) -> NDArray[np.int64]:
-    """For each of ``count`` steps from ``first_step`` on, how far the released count may be from
-    the true one.
+    """How far the difference of the outputs of two steps may be from the true one, for many pairs
+    of steps; from step 0 on, it is the output itself.
 
-    Guarantees: it is farther away with probability at most ``beta``, for each step separately.
+    Guarantees: it is farther away with probability at most ``beta``, for each pair separately.
     Stores, exports, the service and Spark all use this function for error intervals. With a delay,
     the true count is the one ``delay`` steps earlier: the output shows nothing later.
+
+    With a second axis, it is about the sums over that axis of differences with their own noise,
+    each ``copies`` times: the total of many keys.
     """
-    steps = np.arange(first_step, first_step + count, dtype=np.int64)
-    return mechanism.noise.half_widths(mechanism.shown(steps), beta)
-
-
-def window_half_widths(
-    mechanism: Mechanism, starts: NDArray[np.int64], ends: NDArray[np.int64], *, beta: float = 0.05
-) -> NDArray[np.int64]:
-    """:meth:`Mechanism.window_interval` for many windows at once."""
-    return mechanism.noise.window_half_widths(mechanism.shown(starts), mechanism.shown(ends), beta)
+    shown = mechanism.shown(starts), mechanism.shown(ends)
+    return mechanism.noise.window_half_widths(*shown, beta, copies)

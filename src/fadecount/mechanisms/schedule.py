@@ -20,15 +20,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fadecount.checks import LONGEST, Whole
 from fadecount.intervals import steps_in_use
 from fadecount.mechanisms.memories import Memories
-from fadecount.mechanisms.noise_law import quantile_of, tail_bound, variance_of
+from fadecount.mechanisms.noise_law import tail_bound, variance_of
+from fadecount.mechanisms.weighted_law import quantiles
 
 Steps = NDArray[np.int64]
 
@@ -142,25 +144,38 @@ class Schedule:
         ``beta``."""
         return self.window_half_widths(np.zeros_like(shown), shown, beta)
 
-    def window_half_widths(self, firsts: Steps, lasts: Steps, beta: float) -> Steps:
-        """The same for differences of outputs.
+    def window_half_widths(
+        self, firsts: Steps, lasts: Steps, beta: float, copies: ArrayLike = 1
+    ) -> Steps:
+        """The same for differences of outputs; with a second axis, for sums over it of differences
+        with their own noise, each so many times.
 
         There are few laws, so that each is computed once: without rounds a difference depends on
         three lengths only.
         """
-        kinds = np.arange(len(lasts))
+        kinds = np.arange(lasts.size).reshape(lasts.shape)
         if not self.alternating:
             bits = [np.asarray(bit_length(each)) for each in (firsts, lasts, firsts ^ lasts)]
             kinds = (bits[0] << 12) + (bits[1] << 6) + bits[2]
         elif not firsts.any():  # how many variables are in use, and whether one of them is a carry
             rounds, clocks = np.divmod(np.maximum(lasts, 1) - 1, self.round_length or LONGEST)
             kinds = 2 * np.bitwise_count((clocks + 1) * (lasts > 0)).astype(np.int64) + (rounds > 0)
-        _, places, inverse = np.unique(kinds, return_index=True, return_inverse=True)
-        widths = [
-            quantile_of(self.budgets_between(first, last), beta)
-            for first, last in zip(firsts[places].tolist(), lasts[places].tolist(), strict=True)
+        parts = [
+            each.reshape(len(lasts), -1)
+            for each in np.broadcast_arrays(firsts, lasts, np.atleast_1d(copies), kinds)
         ]
-        return np.array(widths, dtype=np.int64)[inverse]
+        _, places, inverse = np.unique(
+            np.concatenate(parts[2:], axis=1), axis=0, return_index=True, return_inverse=True
+        )
+        laws = [
+            tuple(
+                (Fraction(1), budget, times)
+                for first, last, times in zip(*row, strict=True)
+                for budget in self.budgets_between(first, last)
+            )
+            for row in zip(*(each[places].tolist() for each in parts[:3]), strict=True)
+        ]
+        return np.array(quantiles(laws, beta), dtype=np.float64)[inverse].astype(np.int64)
 
 
 def bit_length(number: Whole) -> Whole:

@@ -23,7 +23,7 @@ integers and goes up, and the mean of the live total is higher by about ``1 / (2
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -368,23 +368,16 @@ class Views:
 
     def half_widths(self, beta: float, resolution_bits: int = 0) -> Integers:
         """How far each value may be from the true count, except with probability ``beta``, in units
-        of the grid. Windows with the same noise are computed once."""
-        rows = np.concatenate(self.noise[1:], axis=1)
-        names = [row.tobytes() for row in rows]
-        first = {name: window for window, name in enumerate(names)}
-        unit = math.ldexp(1.0, -resolution_bits)
-        laws = [self.noise_of(window, unit) for window in first.values()]
-        bounds = dict(zip(first, quantiles(laws, beta), strict=True))
-        exact = np.array([bounds[name] for name in names]) + 0.5 * self.roundings
-        widths: Integers = np.floor(exact).astype(np.int64)
-        return widths
+        of the grid."""
+        return half_widths_of_sums([(self, 1)], beta, resolution_bits)
 
-    def noise_of(self, window: int, unit: float = 1.0) -> Weighted:
-        """The noise in the value of one window, with budgets for a unit of the grid."""
+    def noise_of(self, window: int, unit: float = 1.0, copies: int = 1) -> Weighted:
+        """The noise in the value of one window, with budgets for a unit of the grid; or in the sum
+        of so many such values, each with its own noise."""
         budgets, *rest = self.noise
         columns = zip(budgets, *(each[window].tolist() for each in rest), strict=True)
         return tuple(
-            (Fraction(numerator, denominator), budget * unit, count)
+            (Fraction(numerator, denominator), budget * unit, count * copies)
             for budget, numerator, denominator, count in columns
             if count
         )
@@ -430,6 +423,31 @@ def views_of(
         raise bad_parameter("missing", min(missing), "blocks of larger levels", remedy)
     steps = [np.atleast_1d(np.asarray(e, dtype=np.int64)) for e in (starts, ends, as_of, since)]
     return Views(blocks, calendar, missing, *np.broadcast_arrays(*steps))
+
+
+def half_widths_of_sums(
+    parts: Sequence[tuple[Views, int]], beta: float, resolution_bits: int = 0
+) -> Integers:
+    """How far the sums of the values of several keys may be from the true ones, except with
+    probability ``beta``, for each window.
+
+    Keys with the same views are one part, with their number; their figures are added before shares
+    are rounded. Windows with the same noise are computed once.
+    """
+    rows = np.concatenate([each for views, _ in parts for each in views.noise[1:]], axis=1)
+    names = [row.tobytes() for row in rows]
+    first = {name: window for window, name in enumerate(names)}
+    unit = math.ldexp(1.0, -resolution_bits)
+    laws = [
+        tuple(term for views, copies in parts for term in views.noise_of(window, unit, copies))
+        for window in first.values()
+    ]
+    bounds = dict(zip(first, quantiles(laws, beta), strict=True))
+    roundings = sum(views.roundings for views, _ in parts)
+    widths: Integers = np.floor(
+        np.array([bounds[name] for name in names]) + 0.5 * roundings
+    ).astype(np.int64)
+    return widths
 
 
 # One window

@@ -1,11 +1,21 @@
-"""The law of a weighted sum of independent discrete Laplace variables: exact quantiles of many.
+"""The law of a weighted sum of independent discrete Laplace variables: quantiles of many, by
+Fourier inversion.
 
-Quantiles come from Fourier inversion on the grid of the weights' common denominator (see
-:mod:`fadecount.mechanisms.noise_law` for the bounds). If that is finer than 1/64, weights are
-rounded to the nearest 1/64. Larger weights alone would not make a band safe: laws on different
-lattices are not ordered by their peakedness. So what the rounded weights miss, a weighted sum of
-the same variables, gets Chernoff's bound at a thousandth of ``beta``, and both are added (union
-bound).
+The characteristic function of one variable of scale ``s`` at ``x`` is ``1 / (1 + (sin(x / 2) /
+sinh(1 / (2 s)))**2)``, real and positive, and that of a sum is the product. Its values at the
+multiples of ``2 pi / N`` give the law modulo ``N``, which differs from the law itself by at most
+the chance of ``N / 2`` and more; Chernoff's bound says how large ``N`` must be.
+
+*Narrow sums*: while the weights have a small common denominator, the sum lives on a grid, and the
+quantile is the smallest point of the grid that keeps the promise. It is taken at ``beta - 1e-11``,
+which covers all errors: it is never too small.
+
+*Other sums* ``X`` get a normal variable ``U`` of standard deviation ``s`` added. If ``X > q`` and
+``U >= -3 s``, then ``X + U > q - 3 s``. So ``Pr[|X| > q] <= Pr[|X + U| > q - 3 s] / Phi(3)``: the
+quantile of ``X + U`` at ``beta Phi(3)``, plus ``3 s``, is a bound for ``X``. Its law has no steps,
+and its characteristic function ends where that of ``U`` does. All errors are below 1e-7. With
+``s`` one part in 4096 of the farthest that ``X`` comes, a bound is too wide by 1.5 % of the scale
+of the widest variable, or 0.5 % of the standard deviation of a sum of many: 95.1 %.
 """
 
 from __future__ import annotations
@@ -30,25 +40,28 @@ Law = tuple[tuple[tuple[int, int, float], int], ...]
 Numbers = NDArray[np.float64]
 
 FINEST_GRID = 64
-_SLACK = 1e-11
-_MISSED = 2.0**-10
-"""The part of ``beta`` for what rounded weights miss."""
+_LARGEST_GRID = 1 << 15
+"""How many points of the grid a narrow sum may have."""
+_SLACK, _SMOOTH_SLACK = 1e-11, 1e-7
 _SMALLEST_EXACT = 1e-6
-_WIDEST = 1 << 12
 _MOST_KNOWN = 1 << 12
 _NEGLIGIBLE = 60.0
 _ROOM = 1 << 22
 """How many factors of the transforms are looked at in one go."""
-_COLUMNS = 1 << 11
+_SMOOTH = 1 << 12
+"""How many standard deviations of the added normal variable the farthest sum is away."""
+_PHI_3 = 0.99865010196837
+_SMOOTH_SIZE = 1 << 20
+_SMOOTH_TURNS = 10_432
+"""Beyond it the transform of the normal variable is below exp(-32)."""
 
 _known: dict[tuple[Law, float], float] = {}
 
 
 def quantile(noise: Weighted, beta: float) -> float:
     """A bound that the absolute weighted sum of noise variables exceeds with probability at most
-    ``beta``: the smallest one, if the weights' common denominator is at most 64.
-
-    A ``beta`` below 1e-6, and noise too wide for the grid, get Chernoff's bound, which is larger.
+    ``beta``: the smallest one, if the sum is narrow and its weights' common denominator is at most
+    64. A ``beta`` below 1e-6 gets Chernoff's bound, which is larger.
 
     >>> one = (Fraction(1), 0.5, 1)
     >>> quantile((one,), 0.05), quantile((one, (Fraction(1), 0.25, 2)), 0.05)
@@ -75,7 +88,7 @@ def _merged(noise: Weighted) -> Law:
     merged: Counter[tuple[int, int, float]] = Counter()
     for weight, budget, count in noise:
         merged[abs(weight.numerator), weight.denominator, budget] += count
-    return tuple(sorted(merged.items()))
+    return tuple(sorted(term for term in merged.items() if term[1] and term[0][2] < math.inf))
 
 
 def _quantiles(laws: list[Law], beta: float) -> Numbers:
@@ -86,58 +99,70 @@ def _quantiles(laws: list[Law], beta: float) -> Numbers:
         for column, ((numerator, denominator, budget), count) in enumerate(law):
             weights[row, column], counts[row, column] = numerator / denominator, count
             scales[row, column] = scale_of(budget, 0)
-    spread = np.sqrt((counts * (weights * scales) ** 2).sum(axis=1))
-    wide = (spread > _WIDEST) | (beta < _SMALLEST_EXACT)
-    bounds = np.zeros(len(laws))
-    bounds[wide] = chernoff(weights[wide], scales[wide], counts[wide], beta)
-    narrow = np.flatnonzero(~wide)
-    weights, scales, counts = (each[narrow] for each in (weights, scales, counts))
-    common = [math.lcm(*(denominator for (_, denominator, _), _ in laws[row])) for row in narrow]
-    grids = np.array([min(each, FINEST_GRID) for each in common], dtype=np.int64)
-    rounded = np.array([each > FINEST_GRID for each in common], dtype=bool)
-    units = np.rint(weights * grids[:, None])
-    rest = np.where(rounded[:, None], np.abs(weights - units / grids[:, None]), 0.0)
-    missed = chernoff(rest, scales, counts, _MISSED * beta)
-    inside = 1.0 - np.where(rounded, beta - _MISSED * beta, beta) + _SLACK
-    farthest = chernoff(units / grids[:, None], scales, counts, 1e-13)
-    sizes = 1 << np.ceil(np.log2(2.0 * grids * farthest + 16.0)).astype(np.int64)
-    reached = np.zeros(len(narrow))
-    for size in np.unique(sizes).tolist():
+    if beta < _SMALLEST_EXACT:
+        return np.asarray(chernoff(weights, scales, counts, beta))
+    order = np.argsort(-counts * (weights * scales) ** 2, axis=1)  # the widest first
+    weights, scales, counts = (
+        np.take_along_axis(each, order, axis=1) for each in (weights, scales, counts)
+    )
+    farthest = np.asarray(chernoff(weights, scales, counts, 1e-13))
+    grids = np.array(
+        [math.lcm(*(bottom for (_, bottom, _), _ in law)) for law in laws], dtype=np.float64
+    )
+    sizes = np.exp2(np.ceil(np.log2(2.0 * grids * farthest + 16.0)))
+    smooth = (grids > FINEST_GRID) | (sizes > _LARGEST_GRID)
+    if smooth.any():
+        some = chernoff(weights[smooth], scales[smooth], counts[smooth], _SMOOTH_SLACK / 8.0)
+        farthest[smooth] = np.exp2(np.ceil(8.0 * np.log2(some)) / 8.0)  # few different periods
+        grids[smooth] = 0.5 * _SMOOTH_SIZE / farthest[smooth]
+        sizes[smooth] = _SMOOTH_SIZE
+    units = weights * grids[:, None]
+    units = np.where(smooth[:, None], units, np.rint(units))
+    reached = np.zeros(len(laws))
+    for size in np.unique(sizes).astype(np.int64).tolist():
         alike = np.flatnonzero(sizes == size)
-        for part in np.array_split(alike, -(-len(alike) * size // _ROOM)):
-            terms = units[part], scales[part], counts[part]
-            reached[part] = _inverted(*terms, inside[part], size)
-    bounds[narrow] = reached / grids + missed
+        for part in np.array_split(alike, -(-len(alike) * min(size, _LARGEST_GRID) // _ROOM)):
+            reached[part] = _inverted(units[part], scales[part], counts[part], beta, size)
+    bounds: Numbers = reached / grids + smooth * (3.0 / _SMOOTH) * farthest
     return bounds
 
 
 def _inverted(
-    units: Numbers, scales: Numbers, counts: Numbers, inside: Numbers, size: int
+    units: Numbers, scales: Numbers, counts: Numbers, beta: float, size: int
 ) -> NDArray[np.int64]:
-    """For each row the smallest number ``q`` of grid units with so much of the law in ``-q .. q``.
+    """For each row the smallest number ``q`` of grid units with enough of the law in ``-q .. q``.
 
     The law modulo ``size`` is a sum of as many cosines, and that of ``-q .. q`` one of Dirichlet
-    kernels. Wide noise has few factors above exp(-60); the others are left out, and ``q`` is found
-    by bisection. Both sums are off by less than 1e-13: their terms are below 20 in all.
+    kernels, or of their limit if the sum is smooth. Few factors are above exp(-60); the others are
+    left out, and ``q`` is found by bisection. Term by term, fewer factors are left.
     """
-    pairs, which = np.unique([units.ravel(), scales.ravel()], axis=1, return_inverse=True)
-    times = np.zeros((len(units), pairs.shape[1]))
-    np.add.at(times, (np.arange(len(units)).repeat(units.shape[1]), which), counts.ravel())
-    steps, spans = pairs[0].astype(np.int64), np.sinh(np.minimum(0.5 / pairs[1], 300.0))
-    squares, kept = np.sin(np.arange(size) * (math.pi / size)) ** 2, []
-    for first in range(0, size // 2 + 1, _COLUMNS):
-        turns = np.arange(first, min(first + _COLUMNS, size // 2 + 1))
-        ratios = squares[np.outer(steps, turns) % size] / spans[:, np.newaxis] ** 2
-        logarithms = times @ np.log1p(ratios)
-        rows, columns = np.nonzero(logarithms < _NEGLIGIBLE)
-        kept.append((rows, turns[columns], np.exp(-logarithms[rows, columns])))
-    rows, turns, factors = (np.concatenate(each) for each in zip(*kept, strict=True))
-    factors *= np.where(turns % (size // 2) > 0, 2.0, 1.0) / size
-    factors /= np.where(turns > 0, np.sin(turns * (math.pi / size)), 1.0)
+    smooth = size == _SMOOTH_SIZE
+    turns = np.arange(_SMOOTH_TURNS if smooth else size // 2 + 1)
+    spans = np.sinh(np.minimum(0.5 / scales, 300.0))
+
+    def logarithms_of(units: Numbers, spans: Numbers, turns: NDArray[np.int64]) -> Numbers:
+        turned = units * turns if smooth else units * turns % size  # whole numbers stay exact
+        return np.log1p((np.sin(turned * (math.pi / size)) / spans) ** 2)
+
+    normal = 0.5 * (math.pi / _SMOOTH * turns) ** 2 * smooth
+    pairs, which = np.unique([units[:, 0], spans[:, 0]], axis=1, return_inverse=True)
+    widest = logarithms_of(pairs[0][:, None], pairs[1][:, None], turns)
+    logarithms = normal + counts[:, :1] * widest[which]
+    rows, turns = np.nonzero(logarithms < _NEGLIGIBLE)
+    logarithms = logarithms[rows, turns]
+    for column in range(1, units.shape[1]):
+        each = logarithms_of(units[rows, column], spans[rows, column], turns)
+        logarithms += counts[rows, column] * each
+        kept = logarithms < _NEGLIGIBLE
+        rows, turns, logarithms = rows[kept], turns[kept], logarithms[kept]
+    factors = np.exp(-logarithms) * np.where((turns > 0) & (2 * turns < size), 2.0, 1.0) / size
+    kernel = turns * (math.pi / size)
+    factors /= np.where(turns > 0, kernel if smooth else np.sin(kernel), 1.0)
+    inside = 1.0 - beta * _PHI_3 + _SMOOTH_SLACK if smooth else 1.0 - beta + _SLACK
     low, high = np.full(len(units), -1), np.full(len(units), size // 2 - 1)
     while np.any(high - low > 1):
         middle = (low + high) // 2
-        odd = (2 * middle + 1)[rows]
+        odd = (2 * middle + (not smooth))[rows]
         kernels = np.where(turns > 0, np.sin(odd * turns % (2 * size) * (math.pi / size)), odd)
         enough = np.bincount(rows, factors * kernels, len(units)) >= inside
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)

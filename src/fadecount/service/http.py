@@ -39,8 +39,6 @@ SECURITY_HEADERS: Headers = (
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
 )
 JSON = "application/json"
-_FRESH = (b"no-cache", b"max-age=31536000, immutable")
-"""How long readers may keep an answer: until they ask again, or for ever, if it never changes."""
 
 _GZIP = 31
 PIECE_BYTES = 16 * 1024
@@ -147,33 +145,28 @@ def plain_answer(
 class Tagged:
     """A body with its entity tag, for any number of readers.
 
-    A ``closed`` range never changes, so it may be kept without limit. ``next_page`` is the query of
-    the page after it, if there is one.
+    ``next_page`` is the query of the page after it, if there is one.
     """
 
-    __slots__ = ("_closed", "_media_type", "_next_page", "_tag", "body")
+    __slots__ = ("_media_type", "_next_page", "_tag", "body")
 
     def __init__(
-        self,
-        body: bytes,
-        media_type: str = JSON,
-        *,
-        closed: bool = False,
-        next_page: str | None = None,
+        self, body: bytes, media_type: str = JSON, *, next_page: str | None = None
     ) -> None:
-        self.body, self._media_type = body, media_type.encode()
-        self._closed, self._next_page = closed, next_page
+        self.body, self._media_type, self._next_page = body, media_type.encode(), next_page
         self._tag = f'"{hashlib.sha256(self._media_type + body).hexdigest()[:32]}"'
 
     def __len__(self) -> int:
         return len(self.body)
 
-    def answer(self, request: Request, *, public: bool) -> Answer:
-        """The body, or status 304 if the client has it."""
+    def answer(self, request: Request, *, public: bool, seconds: int = 0) -> Answer:
+        """The body, or status 304 if the client has it. It may be kept for some ``seconds``, and
+        after that for as long as its tag is confirmed."""
+        fresh = b"max-age=%d" % seconds if seconds else b"no-cache"
         headers: Headers = (
             (b"etag", self._tag.encode()),
             (b"vary", b"Accept, Authorization"),
-            (b"cache-control", (b"public, " if public else b"private, ") + _FRESH[self._closed]),
+            (b"cache-control", (b"public, " if public else b"private, ") + fresh),
         )
         if self._next_page:  # relative, so it also works behind a proxy
             headers += ((b"link", f'<?{self._next_page}>; rel="next"'.encode()),)

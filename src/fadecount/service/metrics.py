@@ -39,7 +39,7 @@ _STREAM_GAUGES: tuple[tuple[str, str, Value], ...] = (
     (
         "last_release_timestamp_seconds",
         "when the last released tick ended (Unix seconds)",
-        lambda each: _seconds(each.last_end),
+        lambda each: _seconds(each.published_through),
     ),
     ("lag_seconds", "how late the next release is", lambda each: each.lag_seconds),
     ("tick_seconds", "length of a tick", lambda each: each.tick_seconds),

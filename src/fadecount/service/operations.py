@@ -52,13 +52,8 @@ async def get_page(context: ReadContext, call: Call) -> Answer:
     return _file(context, call, "index.html")
 
 
-async def get_admin_page(context: ReadContext, call: Call) -> Answer:
-    """The page for administrators."""
-    return _file(context, call, "admin.html")
-
-
 async def get_file(context: ReadContext, call: Call) -> Answer:
-    """A file of the pages."""
+    """A file of the page."""
     return _file(context, call, call.path_params["file"])
 
 

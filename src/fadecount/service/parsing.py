@@ -98,6 +98,13 @@ class NewStream(Struct, forbid_unknown_fields=True):
     keys: Keys | None = None
     zone: Text = "UTC"
     unit: NewUnit = NewUnit()
+    group: Annotated[
+        Text | None, Meta(description="the streams that count the same people, with one promise")
+    ] = None
+    group_loss: Annotated[
+        dict[str, float] | None,
+        Meta(description="the promise of a new group: the largest loss up to each age, or ever"),
+    ] = None
     retain: Annotated[
         Text | None, Meta(description="how long releases are kept, such as 90d; null: for ever")
     ] = None
@@ -131,7 +138,7 @@ class Query(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 Time = Annotated[datetime, Meta(tz=True)]
-_TIME = "a time with its zone, such as 2026-03-01T10:00:00Z: only ticks that begin"
+_TIME = "a time with its zone, such as 2026-03-01T10:00:00Z"
 Length = Annotated[
     str, Meta(max_length=40, description="a duration, such as 90s, 1h or 30d", examples=["1d"])
 ]
@@ -151,17 +158,51 @@ class StreamsQuery(Query, frozen=True):
     ] = ""
 
 
-class RangeQuery(Query, frozen=True, kw_only=True):
-    """Only this key; only ticks that begin in [since, until)."""
+class FigureQuery(Query, frozen=True, kw_only=True):
+    """Of which keys, as it was known when."""
 
     key: Annotated[str, Meta(description="a key of the stream")] | None = None
-    since: Annotated[Time, Meta(description=f"{_TIME} at this time or later")] | None = None
-    until: Annotated[Time, Meta(description=f"{_TIME} before this time")] | None = None
+    together: Annotated[bool, Meta(description="true for the sum over all keys, or false")] = False
+    as_of: (
+        Annotated[Time, Meta(description=f"{_TIME}; what was public then, by default now")] | None
+    ) = None
 
 
-class ReleasesQuery(RangeQuery, frozen=True, kw_only=True):
-    """Which page of the releases."""
+class TotalQuery(FigureQuery, frozen=True, kw_only=True):
+    """The total up to when."""
 
+    at: (
+        Annotated[
+            str,
+            Meta(description=f"{_TIME}, or several with commas between; what happened before it"),
+        ]
+        | None
+    ) = None
+
+
+class SoFarQuery(FigureQuery, frozen=True, kw_only=True):
+    """The slot of which length."""
+
+    per: (
+        Annotated[
+            str,
+            Meta(
+                pattern="^(total|[1-9][0-9]{0,5}(mo|[smhdwy]))$",
+                description="the length of a slot, such as 1h, 1d, 1w or 1mo",
+                examples=["1h", "1d", "1w", "1mo"],
+            ),
+        ]
+        | None
+    ) = None
+
+
+class FiguresQuery(SoFarQuery, frozen=True, kw_only=True):
+    """Which page of the slots that begin in [since, until)."""
+
+    since: Annotated[Time, Meta(description=f"{_TIME}; slots that begin then or later")] | None = (
+        None
+    )
+    until: Annotated[Time, Meta(description=f"{_TIME}; slots that begin before")] | None = None
     limit: Annotated[int, _limit(MOST_ROWS)] = 1000
     cursor: (
         Annotated[
@@ -170,19 +211,6 @@ class ReleasesQuery(RangeQuery, frozen=True, kw_only=True):
         ]
         | None
     ) = None
-
-
-class WindowsQuery(RangeQuery, frozen=True, kw_only=True):
-    """Which windows."""
-
-    per: Annotated[
-        str,
-        Meta(
-            pattern="^[1-9][0-9]{0,5}(mo|[smhdwy])$",
-            description="the length of a window, such as 1h, 1d, 1w or 1mo",
-            examples=["1h", "1d", "1w", "1mo"],
-        ),
-    ]
 
 
 class PrivacyQuery(Query, frozen=True):

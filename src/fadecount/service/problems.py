@@ -72,7 +72,10 @@ def not_found(detail: str = "there is nothing here; GET /v1/streams lists the st
 
 def removed() -> Problem:
     return Problem(
-        410, "removed", "the stream keeps releases for a limited time; ask from its first_tick on"
+        410,
+        "removed",
+        "figures of that time were removed; ask from first_start of the stream on, or for longer"
+        " slots",
     )
 
 

@@ -1,4 +1,4 @@
-"""What reading routes may know: published releases and public facts, through connections that
+"""What reading routes may know: published figures and public facts, through connections that
 cannot write.
 
 This module and the routes on it import nothing that can reach a counter's state, the noise behind a
@@ -73,7 +73,7 @@ class PublicStream:
 
     @property
     def first_tick(self) -> int:
-        """The first tick that readers can see: the stream may have removed older ones."""
+        """The first tick as of which nothing was removed."""
         return self.status.shown_from
 
     @property
@@ -82,13 +82,14 @@ class PublicStream:
         return self.status.published_tick
 
     @property
-    def released(self) -> range:
-        """The ticks that readers can see."""
-        return range(self.first_tick, self.last_tick + 1)
+    def through(self) -> int | None:
+        """The tick at whose beginning everything was public that readers can see; None if that is
+        nothing."""
+        return self.last_tick + 1 if self.status.published_steps else None
 
     def require_kept(self, tick: int) -> None:
-        """Refuse to begin with a tick whose release was removed."""
-        if self.released and self.status.kept and tick < self.first_tick:
+        """Refuse a tick before which figures were removed that were public then."""
+        if self.status.kept and tick < self.first_tick:
             raise removed()
 
 
@@ -222,7 +223,7 @@ class ReaderPool:
     async def find_changes(self) -> None:
         """Notice ticks and keys of other processes, for the streams that somebody has asked for
         here."""
-        known: dict[str, tuple[int, int] | None] = dict.fromkeys(self._changes)
+        known: dict[str, tuple[int | None, int] | None] = dict.fromkeys(self._changes)
         for (name, question), kept in self._kept.items():
             if question == STREAM and kept.version == self._versions.get(name, 0):
                 stream: PublicStream | None = kept.answer

@@ -40,7 +40,7 @@ from fadecount.service.problems import (
     wrong_host,
     wrong_method,
 )
-from fadecount.service.stream_info import StreamInfo
+from fadecount.service.stream_info import FigurePage, StreamInfo
 from fadecount.service.tokens import Access, Role
 
 _ONCE = frozenset(
@@ -87,7 +87,7 @@ class Route:
 WRITER, ADMIN = Role.WRITER, Role.ADMIN
 STREAM, TEXT, HTML, JSON = "/v1/streams/{name}", "text/plain", "text/html", "application/json"
 CURVE = (answers.PrivacyCurve, answers.PrivacyLosses)
-LAST_EVENT_ID = {"type": "string", "description": "the start of the last tick that was seen"}
+LAST_EVENT_ID = {"type": "string", "description": "the `published_through` that was seen last"}
 IDEMPOTENCY_KEY = {
     "type": "string",
     "minLength": 1,
@@ -100,11 +100,12 @@ READING = (
     Route("GET", "/v1/streams", read.list_streams, answers.StreamPage, some_stream=True,
           query=parsing.StreamsQuery),
     Route("GET", STREAM, read.get_stream, StreamInfo),
-    Route("GET", f"{STREAM}/releases", read.get_releases, answers.ReleasePage,
-          query=parsing.ReleasesQuery, refusals=(410,)),
-    Route("GET", f"{STREAM}/releases/latest", read.get_latest, answers.ReleasedTick),
-    Route("GET", f"{STREAM}/windows", read.get_windows, answers.WindowPage,
-          query=parsing.WindowsQuery, refusals=(410,)),
+    Route("GET", f"{STREAM}/figures", read.get_figures, FigurePage, query=parsing.FiguresQuery,
+          refusals=(410,)),
+    Route("GET", f"{STREAM}/total", read.get_total, FigurePage, query=parsing.TotalQuery,
+          refusals=(410,)),
+    Route("GET", f"{STREAM}/so-far", read.get_so_far, FigurePage, query=parsing.SoFarQuery,
+          refusals=(410,)),
     Route("GET", f"{STREAM}/live", live.follow_live, live.MEDIA_TYPE,
           headers={"Last-Event-ID": LAST_EVENT_ID}),
     Route("GET", f"{STREAM}/privacy", read.get_privacy, CURVE, query=parsing.PrivacyQuery),
@@ -132,7 +133,6 @@ WRITING = (
 )
 PAGES = (
     Route("GET", "/", operations.get_page, HTML, None, query=None),
-    Route("GET", "/admin", operations.get_admin_page, HTML, None, query=None),
     Route("GET", "/static/{file}", operations.get_file, HTML, None, query=None),
 )
 # fmt: on

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -21,9 +21,17 @@ import uvicorn
 from fadecount.errors import StoreError
 from fadecount.service.app import Service
 from fadecount.service.protocol import guarded
-from fadecount.service.settings import BACKLOG, Settings, room_for
+from fadecount.service.settings import Settings
+
+__all__ = ["configure_logs", "serve"]
 
 log = logging.getLogger("fadecount.service")
+BACKLOG = 128
+"""Connections that may wait in the system's queue before the first of them is accepted."""
+
+OTHER_FILES = 128
+"""Open files that the store, the fence and the readers need at most."""
+
 SHUTDOWN_SECONDS = 3
 """How long a shutdown waits for answers that have begun."""
 
@@ -152,6 +160,22 @@ def allowed_hosts(host: str, port: int, extra: Iterable[str] = ()) -> frozenset[
     return frozenset(name for each in own | set(extra) for name in (each, f"{each}:{port}"))
 
 
+def room_for(connections: int) -> int:
+    """The largest number of connections: each is an open file, and the store must always get the
+    few that it needs.
+
+    The limit on open files is raised where the system allows it; otherwise fewer connections are
+    accepted.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + BACKLOG + OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return max(1, allowed - BACKLOG - OTHER_FILES)
+
+
 async def _serve(
     settings: Settings, listening: socket.socket, announce: Callable[[str], None]
 ) -> int:
@@ -204,30 +228,18 @@ def make_server(service: Service, settings: Settings) -> _Server:
 
 
 class _Lines(logging.Formatter):
-    """A time, a level, a message, the id of the request if there is one: as text, or as a JSON
-    object."""
-
-    def __init__(self, *, as_json: bool) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(message)s")
-        self._as_json = as_json
+    """A time, a level, a message, and the id of the request if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         request_id = getattr(record, "request_id", None)
-        if not self._as_json:
-            return super().format(record) + (f" (request {request_id})" if request_id else "")
-        fields = {
-            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
-            "level": record.levelname,
-            "message": record.getMessage(),
-        }
-        return json.dumps(fields | ({"request_id": request_id} if request_id else {}))
+        return super().format(record) + (f" (request {request_id})" if request_id else "")
 
 
-def configure_logs(stream: Any = None, *, as_json: bool = False) -> None:
+def configure_logs(stream: Any = None) -> None:
     """One line per log entry, to standard error: a time, a level, a message from this code, names
     of streams. No counts, inputs, keys or tokens."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_Lines(as_json=as_json))
+    handler.setFormatter(_Lines("%(asctime)s %(levelname)s %(message)s"))
     # this module logs what matters of it
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

@@ -58,7 +58,7 @@ from fadecount.service.problems import Problem, bad_request, not_found, refusing
 from fadecount.service.settings import Limits
 from fadecount.service.tokens import Grant, Role
 from fadecount.service.writer import Leader, Writer
-from fadecount.streams import Description, Ticks, Unit
+from fadecount.streams import Description, Group, Ticks, Unit
 from fadecount.streams.audit_log import AuditLogError, acting_as
 
 LONGEST_RETENTION = 10_000 * 366 * 86400
@@ -77,6 +77,10 @@ _BAD_STREAM = (
 _BAD_UNIT = "unit must be one event, or one person within a tick with at most so many events"
 _WRONG_UNIT = (
     "unit must be a person within a tick, with no more events and keys than the plan assumes"
+)
+_BAD_GROUP = (
+    "group must be a name, and group_loss must hold ages such as 30d, or ever, with losses that do"
+    " not fall"
 )
 _WRONG_TICK = "tick must be the one for which the plan was made; plan again for another"
 Parsed = TypeVar("Parsed")
@@ -254,7 +258,20 @@ def _description(new: NewStream) -> Description:
     with refusing("wrong_tick", _WRONG_TICK):
         require_planned_tick(mechanism, ticks.tick_seconds)
     with refusing("bad_stream", _BAD_STREAM):
-        return Description(name=new.name, mechanism=mechanism, ticks=ticks, unit=unit)
+        return Description(
+            name=new.name, mechanism=mechanism, ticks=ticks, unit=unit, group=_group(new)
+        )
+
+
+def _group(new: NewStream) -> Group | None:
+    with refusing("bad_group", _BAD_GROUP):
+        if new.group is None:
+            if new.group_loss is not None:
+                raise ParameterError("group must be given with group_loss")
+            return None
+        if new.group_loss is None:
+            return Group(name=new.group)
+        return Group.of(new.group, new.group_loss)
 
 
 def _marked(given: JsonObject) -> JsonObject:

@@ -26,6 +26,7 @@ from fadecount.errors import (
     FenceError,
     InputError,
     LockedError,
+    ParameterError,
     StoreError,
 )
 from fadecount.service.metrics import Metrics
@@ -226,6 +227,13 @@ class Leader:
         """Create a stream that begins with the current tick; False if it exists already with this
         description and these keys."""
         name = description.name
+        try:
+            description = self._store.in_group(description)
+        except ParameterError:
+            detail = (
+                "the group would lose more than it promises, or differs from this; see the docs"
+            )
+            raise Problem(409, "wrong_group", detail) from None
         if self._has(name):
             return self._require_same(description, keys)
         start = description.ticks.at(self._clock.now())

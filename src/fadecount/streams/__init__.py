@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fadecount.streams.fence import Fence, FileFence, ServerFence, fence_from
     from fadecount.streams.figures import Closed, FigureRows
     from fadecount.streams.forks import StreamLoss
+    from fadecount.streams.groups import Group, GroupLoss
     from fadecount.streams.inputs import Batch, Intake, ReadPosition
     from fadecount.streams.published import Figures, Published
     from fadecount.streams.reader import Reader
@@ -27,6 +28,7 @@ _NAMES = {
     "description": ("Description",),
     "fence": ("Fence", "FileFence", "ServerFence", "fence_from"),
     "forks": ("StreamLoss",),
+    "groups": ("Group", "GroupLoss"),
     "inputs": ("Batch", "Intake", "ReadPosition"),
     "reader": ("Reader",),
     "seal": ("Plain", "Seal", "Sealed", "seal_from"),
@@ -49,6 +51,8 @@ __all__ = [
     "FigureRows",
     "Figures",
     "FileFence",
+    "Group",
+    "GroupLoss",
     "Intake",
     "Plain",
     "PostgresStore",

@@ -28,7 +28,8 @@ TABLES: Mapping[str, str] = {
         kept TEXT NOT NULL, joined TEXT NOT NULL, upkeep_tick BIGINT NOT NULL""",
     "deleted": """
         name TEXT PRIMARY KEY, last_tick BIGINT NOT NULL, uid TEXT NOT NULL,
-        description TEXT NOT NULL, steps BIGINT NOT NULL, deleted_at BIGINT NOT NULL""",
+        description TEXT NOT NULL, forks TEXT NOT NULL, steps BIGINT NOT NULL,
+        deleted_at BIGINT NOT NULL""",
     "tokens": """
         token TEXT PRIMARY KEY, role TEXT NOT NULL, stream TEXT, label TEXT NOT NULL,
         created BIGINT NOT NULL, expires BIGINT, digest TEXT NOT NULL""",

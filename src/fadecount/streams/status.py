@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fadecount.errors import StoreError
@@ -15,6 +15,7 @@ from fadecount.streams.calendar import BlockCalendar, Midnights, calendar_of
 from fadecount.streams.database import Database, placeholders
 from fadecount.streams.description import Description
 from fadecount.streams.forks import Forks, StreamLoss
+from fadecount.streams.groups import GroupLoss, Member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,8 @@ class Status:
     retain_seconds: int | None = None
     kept: tuple[int, ...] = ()
     """For each level, the first tick whose figures were not removed; empty if none were."""
+    group: GroupLoss | None = field(default=None, compare=False)
+    """What all streams of the stream's group together lose; None if it is in no group."""
 
     @property
     def steps(self) -> int:
@@ -70,17 +73,48 @@ class Status:
     def loss(self) -> StreamLoss:
         """What has been lost by all that is published, in all histories."""
         description = self.description
-        return StreamLoss(
-            mechanism=description.mechanism,
-            sensitivity=description.unit.per_key,
-            keys=description.unit.keys,
-            forks=self.forks,
-            steps=self.published_steps,
-        )
+        return description_loss(description, self.forks, self.published_steps)
 
     def step_of(self, tick: int) -> int:
         """The step (from 1) that a tick is; below 1 for ticks before the stream."""
         return tick - self.first_tick + 1
+
+
+def description_loss(description: Description, forks: Forks = (), steps: int = 0) -> StreamLoss:
+    """What a stream loses about one unit, after so many steps and with other histories."""
+    return StreamLoss(
+        mechanism=description.mechanism,
+        sensitivity=description.unit.per_key,
+        keys=description.unit.keys,
+        forks=forks,
+        steps=steps,
+    )
+
+
+def read_group(database: Database, description: Description) -> GroupLoss | None:
+    """The streams of a description's group, deleted ones first, and what they lose together: with
+    the promise of the first of them, or of the description if there is none."""
+    wanted = description.group
+    if wanted is None:
+        return None
+    members: list[Member] = []
+    group, unit = wanted, description.protects
+    pattern = f'%"group": {{"name": "{wanted.name}"%'
+    for table in ("deleted", "streams"):
+        rows = database.query(
+            f"SELECT name, description, forks, steps FROM {table} WHERE description LIKE ?"  # noqa: S608
+            " ORDER BY name",
+            (pattern,),
+        )
+        for name, text, forks, steps in rows:
+            other = Description.from_json(name, text)
+            if other.group is None or other.group.name != wanted.name:  # _ stands for any letter
+                continue
+            if not members:
+                group, unit = other.group, other.protects
+            loss = description_loss(other, tuple(map(_integer, json.loads(forks))), steps)
+            members.append(Member(name=name, loss=loss, tick_seconds=other.ticks.tick_seconds))
+    return GroupLoss(group=group, unit=unit, members=tuple(members))
 
 
 def earliest_step(mechanism: Mechanism, first_tick: int, kept: Sequence[int]) -> int:
@@ -122,11 +156,17 @@ def read_statuses(database: Database, *, after: str, limit: int) -> list[Status]
 def _statuses(database: Database, condition: str, values: Sequence[Any]) -> list[Status]:
     sql = f"SELECT {_COLUMNS} FROM streams WHERE {condition}"  # noqa: S608 - constants
     try:
-        return [_status(*row) for row in database.query(sql, values)]
+        return [_in_group(database, _status(*row)) for row in database.query(sql, values)]
     except (ValueError, TypeError) as error:
         raise StoreError(
             "status of a stream is damaged; take an intact copy of the store"
         ) from error
+
+
+def _in_group(database: Database, status: Status) -> Status:
+    if status.description.group is None:
+        return status
+    return replace(status, group=read_group(database, status.description))
 
 
 def _status(number: int, name: str, uid: str, text: str, *rest: Any) -> Status:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -27,6 +29,7 @@ from fadecount.streams.fence import (
     recover,
     shared_fate,
 )
+from fadecount.streams.groups import Group, Member
 from fadecount.streams.inputs import Intake, new_secret, reseal_inputs
 from fadecount.streams.machine import new_machine
 from fadecount.streams.reader import Reader
@@ -42,7 +45,15 @@ from fadecount.streams.retention import (
 from fadecount.streams.seal import Plain, Seal
 from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.state import StoredState
-from fadecount.streams.status import Status, lock_streams, read_status, stream_names, write_keys
+from fadecount.streams.status import (
+    Status,
+    description_loss,
+    lock_streams,
+    read_group,
+    read_status,
+    stream_names,
+    write_keys,
+)
 from fadecount.streams.stream import Context, Stream
 from fadecount.streams.ticks import Ticks
 from fadecount.streams.unit import ONE_EVENT, Unit
@@ -107,14 +118,44 @@ class Store:
         """
         names = checked_keys(keys)
         _check_retention(description, retain_seconds)
-        database, name = self._database, description.name
-        creation = f"create {name}"
-        database.lock(creation, _CREATION_SECONDS)  # another process may be creating the same one
-        try:
-            self._create(description, names, start_tick, retain_seconds)
-        finally:
-            database.unlock(creation)
+        database, name, group = self._database, description.name, description.group
+        # another process may be creating the same one, or another one of the same group
+        locks = [f"create {name}"] + ([] if group is None else [f"create in group {group.name}"])
+        with ExitStack() as creation:
+            for lock in locks:
+                database.lock(lock, _CREATION_SECONDS)
+                creation.callback(database.unlock, lock)
+            self._create(self.in_group(description), names, start_tick, retain_seconds)
         return self.open(name)
+
+    def in_group(self, description: Description) -> Description:
+        """The description with the promise of its group: its own if it would be the first stream
+        of the group, or else that of the others, from which its own must not differ. Refused if
+        all streams of the group together would lose more than that."""
+        wanted, name = description.group, description.name
+        before = read_group(self._database, description)
+        if wanted is None or before is None:
+            return description
+        if not before.members and not wanted.promise:
+            raise ParameterError(
+                f"group {wanted.name!r} has no stream yet; the first one states its promise, such"
+                f" as {{'1y': 4}}"
+            )
+        for what, given, known in (
+            ("loss of the group", (wanted.promise and wanted.text), before.group.text),
+            ("protected unit", description.protects, before.unit),
+        ):
+            if given and given != known:
+                bound = f"{known}, as for the other streams of group {wanted.name!r}"
+                raise bad_parameter(what, given, bound, "or choose another group")
+        new = Member(
+            name=name,
+            loss=description_loss(description),
+            tick_seconds=description.ticks.tick_seconds,
+        )
+        if all(member.name != name for member in before.members):
+            replace(before, members=(*before.members, new)).require_promise()
+        return replace(description, group=before.group)
 
     def _create(
         self,
@@ -162,7 +203,8 @@ class Store:
             state.save(new_machine(description.mechanism, len(names)))
             state.keys = tuple(names)
             state.sign(name)
-            context.audit_log.record(Act.STREAM_CREATED, name, keys=len(names))
+            group = {} if description.group is None else {"group": description.group.name}
+            context.audit_log.record(Act.STREAM_CREATED, name, keys=len(names), **group)
             # before the commit: a stream without a mark has lost it
             context.fence.move(uid, None, mark_of(status, database.places))
             # again: of two new stores at one place, one sees the other's mark
@@ -206,7 +248,7 @@ class Store:
                 f"stream {name!r} may go on already, with {len(after.forks)} other histories in"
                 " every loss; nothing was changed"
             )
-        return after
+        return read_status(self._database, name)
 
     def open_or_create(
         self,
@@ -216,6 +258,7 @@ class Store:
         mechanism: Mechanism | None = None,
         keys: Iterable[str] = (ONLY_KEY,),
         unit: Unit = ONE_EVENT,
+        group: Group | None = None,
         start_tick: int | None = None,
         planned_for_persons: bool = False,
     ) -> Stream:
@@ -224,7 +267,8 @@ class Store:
 
         ``mechanism`` is the promise for one ``unit``: a new stream runs ``unit.scaled(mechanism)``;
         ``planned_for_persons`` says that it comes from a plan for persons. It may be left out for
-        an existing stream. A mechanism, tick or unit that differs from the stream's own is refused.
+        an existing stream, and so may its ``group``. A mechanism, tick, unit or group that differs
+        from the stream's own is refused.
         ``keys`` must begin with those declared so far; new ones are declared. ``start_tick`` is for
         a new stream.
         """
@@ -242,9 +286,11 @@ class Store:
                     f"start must be given to create the stream {name!r}: when it begins is public,"
                     " and must not depend on its first event"
                 )
-            description = Description(name=name, mechanism=mechanism, ticks=tick, unit=unit)
+            description = Description(
+                name=name, mechanism=mechanism, ticks=tick, unit=unit, group=group
+            )
             return self.create(description, keys=names, start_tick=start_tick)
-        _check_same(read_status(self._database, name).description, tick, mechanism, unit)
+        _check_same(read_status(self._database, name).description, tick, mechanism, unit, group)
         stream = self.open(name)
         known = stream.keys
         if names[: len(known)] != known:
@@ -278,12 +324,13 @@ class Store:
                 for table in STREAM_TABLES:
                     database.change(f"DELETE FROM {table} WHERE stream = ?", (status.id,))  # noqa: S608
                 database.change("DELETE FROM streams WHERE id = ?", (status.id,))
-                if status.steps:
-                    text, now = status.description.to_json(), int(time.time())
+                if status.steps or status.forks:
+                    text, forks = status.description.to_json(), json.dumps(status.forks)
+                    row = (name, status.last_tick or 0, status.uid, text, forks, status.steps)
                     database.change(
-                        "INSERT INTO deleted (name, last_tick, uid, description, steps, deleted_at)"
-                        " VALUES (?, ?, ?, ?, ?, ?)",
-                        (name, status.last_tick, status.uid, text, status.steps, now),
+                        "INSERT INTO deleted (name, last_tick, uid, description, forks, steps,"
+                        " deleted_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                        (*row, int(time.time())),
                     )
                 self.audit_log.record(Act.STREAM_DELETED, name)
         finally:
@@ -380,7 +427,11 @@ def _check_retention(description: Description, seconds: int | None) -> None:
 
 
 def _check_same(
-    description: Description, tick: Ticks, mechanism: Mechanism | None, unit: Unit
+    description: Description,
+    tick: Ticks,
+    mechanism: Mechanism | None,
+    unit: Unit,
+    group: Group | None,
 ) -> None:
     """Refuse arguments that differ from what the stream was created with: its losses would not be
     the stated ones."""
@@ -405,6 +456,14 @@ def _check_same(
         raise ParameterError(
             f"mechanism of stream {name!r} is fixed, got another one; leave it out, or choose"
             " another name"
+        )
+    known = description.group
+    if group is not None and (
+        known is None or group not in (known, Group(name=known.name))  # with or without a promise
+    ):
+        raise ParameterError(
+            f"group of stream {name!r} and its promise are fixed, got others; leave them out, or"
+            " choose another name"
         )
 
 
