@@ -99,9 +99,9 @@ def run(
 
     ``start`` (for a new stream) and ``until`` say which ticks are released; events outside are left
     out and reported. Without them, a history is released from its first to its last event, which
-    reveals when these happened. Only ticks that are over by the clock are released: figures of
-    later ones would be public before their time. A live stream begins with the tick in which it is
-    started.
+    reveals when these happened; a new stream of a store needs ``start``. Only ticks that are over
+    by the clock are released: figures of later ones would be public before their time. A live
+    stream begins with the tick in which it is started.
 
     When a live source ends, its open ticks stay open for the next run. With ``finish`` they are
     closed up to the current tick, for a stream that ends with its source.
@@ -229,7 +229,7 @@ def count(
     under_way.check_per(per)
     for _ in under_way:
         pass
-    tables = published_tables(under_way.published, under_way.stream.keys, per=per)
+    tables = published_tables(under_way.published, per=per)
     frame = to_frame(joined_table(tables), options.ticks.zone)
     return cast("polars.DataFrame | pandas.DataFrame", frame)
 
@@ -262,17 +262,16 @@ class MemoryStream:
         return description_loss(self.description, steps=self.steps)
 
     @property
-    def published(self) -> Published | None:
-        """What was published, for questions about it; None if that is nothing yet."""
-        if self.first_tick is None or not self.steps:
-            return None
+    def published(self) -> Published:
+        """What was published, for questions about it."""
+        first = self.first_tick or 0
         return Published(
             description=self.description,
             keys=self.keys,
-            first_tick=self.first_tick,
+            first_tick=first,
             steps=self.steps,
             source=self._figures,
-            calendar=_calendar(self.description, self.first_tick, self.steps),
+            calendar=_calendar(self.description, first, self.steps),
         )
 
     def earlier(self) -> None:
@@ -325,13 +324,13 @@ class StoredStream:
         self._noted: int | None = None
 
     @property
-    def first_tick(self) -> int | None:
-        """The tick in which the stream began, if it has begun."""
+    def first_tick(self) -> int:
+        """The tick in which the stream began."""
         return self._stream.status.first_tick
 
     @property
-    def open_tick(self) -> int | None:
-        """The tick that is released next, if the stream has begun."""
+    def open_tick(self) -> int:
+        """The tick that is released next."""
         return self._stream.open_tick
 
     @property
@@ -383,8 +382,8 @@ class StoredStream:
         self._noted = None if self._noted is None else 0
 
     @property
-    def published(self) -> Published | None:
-        """What was published, for questions about it; None if that is nothing yet."""
+    def published(self) -> Published:
+        """What was published, for questions about it."""
         return self._reader.stream(self._name)
 
 
@@ -422,8 +421,8 @@ class Run(Iterator[Closed]):
         return None
 
     @property
-    def published(self) -> Published | None:
-        """What the stream has published, by this run and before; None if that is nothing yet."""
+    def published(self) -> Published:
+        """What the stream has published, by this run and before."""
         return self.stream.published
 
     def check_per(self, per: str | None) -> None:
@@ -596,10 +595,11 @@ class _LiveRun(Run):
     def _check_clock(self) -> None:
         """End the run if the clock has jumped ahead, before anything is counted by it. A requested
         start is not a jump."""
-        from fadecount.streams import ClockGuard, ClockState
+        from fadecount.streams.clock import ClockState, read_clock
 
-        now = self._clock() - self.options.grace_seconds
-        reading = ClockGuard().read(self.options.ticks, self.stream.open_tick, now)
+        now, open_tick = self._clock() - self.options.grace_seconds, self.stream.open_tick
+        assert open_tick is not None
+        reading = read_clock(self.options.ticks, open_tick, now)
         if reading.state is ClockState.AHEAD and self.stream.loss.steps:
             raise ClockError(reading.text)
 

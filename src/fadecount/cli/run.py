@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "a .csv, .jsonl or .parquet file, or - for standard input"
     parser.add_argument("input", metavar="INPUT", help=text)
     follow = "count events as they come, by the clock, until interrupted; a restart goes on"
-    start = "when a new stream begins (default: with the first event, which this reveals)"
+    start = "when a new stream begins (a one-off run: with the first event, which this reveals)"
     until = "release ticks that end by then (default: up to the last event, which this reveals)"
     add_options(
         parser,
@@ -203,16 +203,14 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
         ):
             for closed in under_way:
                 first, end = closed.first_tick if first is None else first, closed.last_tick + 1
-                if at_once and under_way.published is not None:
+                if at_once:
                     for figures in under_way.published.published_with(
                         closed.first_tick, closed.last_tick, per=per
                     ):
                         writer.write(figures_table(figures, stream.keys))
                 advance(end - closed.first_tick)
             if first is not None and not at_once:
-                for table in published_tables(
-                    under_way.published, stream.keys, per=per, news_since=first
-                ):
+                for table in published_tables(under_way.published, per=per, news_since=first):
                     writer.write(table)
     finally:
         signal.signal(signal.SIGINT, before)

@@ -27,7 +27,6 @@ from fadecount.service.parsing import (
     PrivacyQuery,
     SoFarQuery,
     StreamsQuery,
-    Time,
     length_of,
 )
 from fadecount.service.problems import bad_request, not_found, refusing
@@ -75,8 +74,6 @@ class ReadContext:
     def unchanged(self, stream: PublicStream) -> int:
         """For how many seconds figures cannot change: until the open tick is over, which is public.
         A second less, so that nobody who hears of the change has an answer from before."""
-        if stream.last_tick is None:
-            return 0
         due = self.clock.until(stream.ticks.start_seconds(stream.last_tick + 2))
         return max(0, min(LONGEST_UNCHANGED, int(due) - 1))
 
@@ -209,7 +206,7 @@ def _page(
     per = _per(stream, query, ask is _so_far) if isinstance(query, SoFarQuery) else TOTAL
     as_of, positions = _vintage(stream, query.as_of), _positions(stream, query)
     published, following = stream.published(reader), None
-    if published is None:
+    if not published.steps:
         table = figures_table(no_figures(0), ())
     else:
         asked = Asked(
@@ -258,7 +255,7 @@ def _figures(asked: Asked) -> tuple[Table, str | None]:
             raise bad_request("bad_query", "per must be a length where cumulative is true")
         if first is not None:
             stream.require_kept(first)
-        first = max(stream.first_tick or 0, published.first_tick if first is None else first)
+        first = max(stream.first_tick, published.first_tick if first is None else first)
         pieces = published.running(since=first, until=min(end, first + most), as_of=asked.as_of)
         figures = Figures.joined([no_figures(len(asked.keys)), *pieces])
         begins = list(range(first, first + len(figures) + 1))
@@ -316,7 +313,7 @@ def _positions(stream: PublicStream, query: FigureQuery) -> Sequence[int]:
 def _vintage(stream: PublicStream, moment: datetime | None) -> int | None:
     """The tick whose beginning is the time as of which figures are wanted."""
     first, through, shown = stream.status.first_tick, stream.through, stream.ticks.local
-    if moment is None or first is None or through is None:
+    if moment is None or through is None:
         return None
     tick = _tick(stream, moment, "as_of")
     if not first <= tick <= through:

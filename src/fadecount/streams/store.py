@@ -107,11 +107,11 @@ class Store:
         description: Description,
         *,
         keys: Iterable[str] = (ONLY_KEY,),
-        start_tick: int | None = None,
+        start_tick: int,
         retain_seconds: int | None = None,
     ) -> Stream:
-        """A new stream. It begins at ``start_tick``, or with the first tick released; keys are
-        public and in this order.
+        """A new stream that begins with ``start_tick``. This and the keys, in this order, are
+        public, so neither may depend on events.
 
         ``retain_seconds`` is how long its releases are kept (see :meth:`retain`); by default for
         ever.
@@ -161,7 +161,7 @@ class Store:
         self,
         description: Description,
         names: Sequence[str],
-        start_tick: int | None,
+        start_tick: int,
         retain: int | None,
     ) -> None:
         context, database, name = self._context, self._database, description.name
@@ -173,16 +173,14 @@ class Store:
                 remedy = "what was released under it cannot be taken back; choose another name"
                 raise bad_parameter("stream name", name, "never used in this store", remedy)
             claim(context, self._uid, name)
-            before = None if start_tick is None else start_tick - 1
             uid = f"{self._uid}-{unpredictable(8).hex()}"
             row = {
                 "name": name,
                 "uid": uid,
                 "description": description.to_json(),
                 "first_tick": start_tick,
-                "last_tick": before,
-                "published_tick": before,
-                "steps": 0,
+                "last_tick": start_tick - 1,
+                "published_tick": start_tick - 1,
                 "width": len(names),
                 "commit_id": unpredictable(16).hex(),
                 "forks": "[]",
@@ -282,6 +280,11 @@ class Store:
                 raise ParameterError(
                     f"mechanism must be given to create the stream {name!r}; such as"
                     " fadecount.Gradual(epsilon=0.1)"
+                )
+            if start_tick is None:
+                raise ParameterError(
+                    f"start must be given to create the stream {name!r}: when it begins is public,"
+                    " and must not depend on its first event"
                 )
             description = Description(
                 name=name, mechanism=mechanism, ticks=tick, unit=unit, group=group
