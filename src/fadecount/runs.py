@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
@@ -52,7 +52,6 @@ from fadecount.streams.forks import StreamLoss
 from fadecount.streams.groups import NO_GROUP, Group, GroupLoss
 from fadecount.streams.machine import count_ticks, new_machine
 from fadecount.streams.published import FiguresInMemory, Published
-from fadecount.streams.status import description_loss
 
 if TYPE_CHECKING:
     import pandas
@@ -61,7 +60,9 @@ if TYPE_CHECKING:
     from fadecount.streams import Reader, Store, Stream, Ticks
     from fadecount.streams.status import Status
 
-    Source: TypeAlias = str | Path | BinaryIO | polars.DataFrame | pandas.DataFrame
+    Source: TypeAlias = (
+        str | Path | Sequence[str | Path] | BinaryIO | polars.DataFrame | pandas.DataFrame
+    )
 Row = tuple[int, int, int, bytes]
 """Tick, position of the key, amount, digest of the person."""
 CELLS = 1 << 17
@@ -89,8 +90,8 @@ def run(
     """Feed a stream from a source. Iterate over the result to run it; each step yields ticks that
     were closed, with the figures published. ``published`` answers questions about all of them.
 
-    ``source`` is the path of a file, an open binary stream (a pipe), or a data frame of polars or
-    pandas. It is **history** or **live**:
+    ``source`` is the path of a file (or those of several, which are counted as one), an open binary
+    stream (a pipe), or a data frame of polars or pandas. It is **history** or **live**:
 
     - A file, a data frame, or a pipe with a time column, is history. It is read to its end; then
       its ticks are released.
@@ -126,13 +127,16 @@ def run(
     """
     live, framed = follow or options.time is None, hasattr(source, "columns")
     ticks, path = options.ticks, Path(source) if isinstance(source, str | Path) else None
-    if options.time is None and (follow or framed or path is not None):
+    several = not framed and isinstance(source, Sequence) and path is None
+    if options.time is None and (follow or framed or several or path is not None):
         raise ParameterError(
             "time must be given for everything but a pipe that is read live; it names the column of"
             " the time"
         )
     if follow and framed:
         raise ParameterError("follow must not be given with a data frame, which does not grow")
+    if follow and several:
+        raise ParameterError("follow must be given with one file; follow each as its own stream")
     if path is not None and live:
         require_file(path)
         options = replace(options, format=options.format_of(path))
@@ -158,7 +162,12 @@ def run(
         options = replace(options, first_tick=first, end_tick=end)
         lines = cast("str | Path | BinaryIO", source)
         return _LiveRun(lines, options, stream, clock, finish=finish)
-    options = replace(options, first_tick=stream.open_tick, end_tick=over if end is None else end)
+    options = replace(
+        options,
+        first_tick=stream.open_tick,
+        late_from=stream.first_tick,
+        end_tick=over if end is None else end,
+    )
     reading = _history(source, options, stream.earlier())
     return _HistoryRun(reading, options, stream, gate or Gate(), last_event_ends=end is None)
 
@@ -183,7 +192,12 @@ def check(
     _check_end(options.ticks, end, over)
     if status is not None and status.last_tick is not None:
         begin = status.last_tick + 1
-    options = replace(options, first_tick=begin, end_tick=over if end is None else end)
+    options = replace(
+        options,
+        first_tick=begin,
+        late_from=None if status is None else status.first_tick,
+        end_tick=over if end is None else end,
+    )
     reading = _history(source, options)
     counts, gate = _joined(reading), gate or Gate()
     released: range | None = None
@@ -362,7 +376,7 @@ class MemoryStream:
     @property
     def loss(self) -> StreamLoss:
         """What has been lost by all that was published."""
-        return description_loss(self.description, steps=self.steps)
+        return self.description.loss(steps=self.steps)
 
     @property
     def published(self) -> Published | None:
@@ -744,7 +758,7 @@ def _calendar(description: Description, first_tick: int, steps: int) -> BlockCal
 def _history(
     source: Source, options: SourceOptions, earlier: Earlier | None = None
 ) -> Reading[TickBatch]:
-    if isinstance(source, str | Path):
+    if isinstance(source, str | Path | Sequence):
         return read_file(source, options, earlier=earlier)
     if hasattr(source, "columns"):
         return read_frame(source, options, earlier=earlier)

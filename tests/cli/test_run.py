@@ -835,3 +835,50 @@ def test_the_gate_is_for_histories(folder: Path, capsys: pytest.CaptureFixture[s
     assert main([*words, "--allow-gap"]) == 1
     assert "must be left out for a live source" in capsys.readouterr().err
     assert main([*words, "--check"]) == 1
+
+
+def test_several_files_at_once_and_late_rows(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exact = [word if word != "4" else "10000" for word in STORED]
+    assert main(["run", "first.csv", "second.csv", *exact, "--output", "one.csv"]) == 0
+    assert capsys.readouterr().err.count("left out") == 0
+    rows = [row for row in read(folder / "one.csv") if row["end"].endswith("T15:00:00Z")]
+    assert sum(int(row["value"]) for row in rows) == 840
+    # 60 events of a closed hour, and 60 new ones
+    write_events(folder / "third.csv", 840, 960)
+    for late in ("drop", "next"):
+        words = ["--late", late, "--output", f"{late}.csv", "--check"]
+        assert main(["run", "third.csv", *exact, *words]) == 0
+        said = capsys.readouterr().out
+        assert ("60 rows left out" in said) == (late == "drop")
+    assert main(["run", "third.csv", *exact, "--late", "next", "--output", "two.csv"]) == 0
+    rows = [row for row in read(folder / "two.csv") if row["end"].endswith("T16:00:00Z")]
+    assert sum(int(row["value"]) for row in rows) == 840 + 120
+    assert main(["run", "first.csv", "-", *exact]) == 1
+    assert main(["run", "first.csv", "second.csv", *exact, "--follow"]) == 1
+    assert (
+        main(["run", "first.csv", "second.csv", *exact, "--output", "second.csv", "--force"]) == 1
+    )
+    assert "another file than the input" in capsys.readouterr().err
+
+
+def test_a_run_tells_its_operator_what_the_figures_leave_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = ["0,a,1,x", "1,a,1,y", "1,a,1,y", "2,b,99,z", "3,c,bad,w"]
+    moments = [f"2026-03-01T10:0{row}" for row in rows]
+    (folder / "few.csv").write_text("\n".join(["at,who,n,id", *moments]) + "\n")
+    words = ["--tick", "1h", "--time", "at", "--person", "who", "--amount", "n", "--unique", "id"]
+    assert main(["run", "few.csv", *words, "--max-amount", "5", "--epsilon", "9"]) == 0
+    said = capsys.readouterr()
+    assert "left out" not in said.out
+    lines = [line.removeprefix("fadecount: ") for line in said.err.splitlines()[:5]]
+    assert lines == [
+        "1 row left out: the amount is not a whole number",
+        "1 row left out: the id (unique) is that of an earlier row in the same tick",
+        "1 row left out: beyond the cap of their person",
+        "1 row counted with the largest amount: sums are lower",
+        "all in all 2 rows (50 % of those in the range) do not count: figures are that much too"
+        " low, and intervals cover the noise only",
+    ]

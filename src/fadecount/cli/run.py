@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    text = "a .csv, .jsonl or .parquet file, or - for standard input"
-    parser.add_argument("input", metavar="INPUT", help=text)
+    text = ".csv, .jsonl or .parquet files, or - for standard input"
+    parser.add_argument("inputs", metavar="INPUT", nargs="+", help=text)
     follow = "count events as they come, by the clock, until interrupted; a restart goes on"
     start = "when a new stream begins (default: with the first event, which this reveals)"
     until = "release ticks that end by then (default: up to the last event, which this reveals)"
@@ -92,6 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
     from fadecount.streams.export import TOTAL, check_output
 
     options = source_options(arguments)
+    arguments.input, *more = arguments.inputs
+    if more and "-" in arguments.inputs:
+        raise ParameterError("INPUT must be files, or - alone; give a pipe a run of its own")
     for option in ("start", "until"):
         if (text := getattr(arguments, option)) is not None:
             setattr(arguments, option, parse_time(text, options.zone, name=f"--{option}"))
@@ -99,8 +102,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.check:
         return _check(arguments, options)
     how = {"force": arguments.force, "append": arguments.append}
-    source = None if arguments.input == "-" else arguments.input
-    check_output(arguments.output, source=source, **how)
+    for source in arguments.inputs:
+        check_output(arguments.output, source=None if source == "-" else source, **how)
     if arguments.per not in (None, TOTAL):
         from fadecount.streams.windows import WindowCalendar
 
@@ -130,7 +133,7 @@ def _begun(arguments: argparse.Namespace, options: SourceOptions, store: Store |
     if given or name not in names:
         mechanism = mechanism_from(arguments, tick_seconds=options.ticks.tick_seconds)
     under_way = runs.run(
-        _standard_input() if arguments.input == "-" else arguments.input,
+        _source(arguments),
         options,
         store=store,
         name=name,
@@ -182,19 +185,20 @@ def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
     if arguments.input == "-" or arguments.follow:
         raise ParameterError("--check must be given with a file; a pipe can be read once only")
     report, released, refusal = runs.check(
-        arguments.input,
+        arguments.inputs,
         options,
         status=_status(arguments),
         start=arguments.start,
         until=arguments.until,
         gate=_gate(arguments),
     )
-    for line in report.lines():
+    for line in (*report.lines(), *report.consequences()):
         print(line)
-    try:
-        check_file(arguments.input, options)
-    except InputError as error:
-        print(error)
+    for file in arguments.inputs:
+        try:
+            check_file(file, options)
+        except InputError as error:
+            print(error)
     if refusal is not None:
         _say(f"a run would be refused: {refusal}")
         return 1
@@ -274,7 +278,7 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
                     writer.write(table)
     finally:
         signal.signal(signal.SIGINT, before)
-    for line in under_way.report.lines():
+    for line in (*under_way.report.lines(), *under_way.report.consequences()):
         _say(line)
     if under_way.shows_range:
         _say(
@@ -295,6 +299,13 @@ def _release(arguments: argparse.Namespace, under_way: Run, how: dict[str, Any])
 
 def _say(line: str) -> None:
     print(f"fadecount: {line}", file=sys.stderr)
+
+
+def _source(arguments: argparse.Namespace) -> Any:
+    """Return what is read: standard input, a file, or several."""
+    if arguments.input == "-":
+        return _standard_input()
+    return arguments.inputs if len(arguments.inputs) > 1 else arguments.input
 
 
 def _standard_input() -> BinaryIO:
