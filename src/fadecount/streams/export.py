@@ -193,9 +193,8 @@ def about_stream(
     has lost at most how much, with what causes each step; the same for its group."""
     from fadecount.streams.groups import NO_GROUP
     from fadecount.streams.published import loss_steps
-    from fadecount.streams.status import description_loss
 
-    unit, ticks, loss = description.unit, description.ticks, loss or description_loss(description)
+    unit, ticks, loss = description.unit, description.ticks, loss or description.loss()
     return {
         "stream": description.name,
         "unit": unit.text,

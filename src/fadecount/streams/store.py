@@ -47,7 +47,6 @@ from fadecount.streams.sqlite import SQLiteDatabase
 from fadecount.streams.state import StoredState
 from fadecount.streams.status import (
     Status,
-    description_loss,
     lock_streams,
     read_group,
     read_status,
@@ -150,7 +149,7 @@ class Store:
                 raise bad_parameter(what, given, bound, "or choose another group")
         new = Member(
             name=name,
-            loss=description_loss(description),
+            loss=description.loss(),
             tick_seconds=description.ticks.tick_seconds,
         )
         if all(member.name != name for member in before.members):
