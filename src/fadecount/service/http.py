@@ -54,10 +54,6 @@ WRITE = "fadecount.write"
 """Where the protocol puts a function that sends a whole answer at once."""
 
 
-class ClientGone(Exception):  # noqa: N818 - a client that left is no error
-    """The client closed the connection, so no answer can be sent."""
-
-
 class Call(Request):
     """A request that was allowed: what its token allows (None: it needs none), and its query."""
 

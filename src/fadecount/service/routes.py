@@ -27,7 +27,6 @@ from fadecount.service.http import (
     WRITE,
     Answer,
     Call,
-    ClientGone,
     problem_answer,
 )
 from fadecount.service.parsing import LONGEST_ID, Query, parse_query
@@ -232,7 +231,7 @@ class Application:
                 await reply(answer)
             else:
                 await answer(scope, receive, send_headed)
-        except (ClientGone, ClientDisconnect):
+        except ClientDisconnect:
             return
         except asyncio.CancelledError:  # the service stops before the answer is ready
             await refuse(unavailable("the service is ending; send it again"))
