@@ -2,8 +2,9 @@
 printed address and look.
 
 The first weeks are there when it starts; then an hour of 2013 passes in every second. Each
-departure is posted to the service like any event, and every hour's counts are released with noise.
-Ctrl-C ends it.
+departure is posted to the service like any event. Hours, days and months are published with noise:
+a day when it ends, once more 25 seconds later, and a last time after three minutes, each time with
+a narrower band. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from fadecount.streams import Description, Ticks
 AIRPORTS = ("EWR", "JFK", "LGA")
 NAME = "new-york-departures"
 HOUR = 3600
-PROMISE = {"1d": 0.5, "30d": 1.0, "1y": 2.0}
-"""What may be lost about one departure, by its age."""
+PROMISE = {"1d": 0.5, "7d": 1.0, "30d": 2.0}
+"""What may be lost about one departure, by its age: days are revised a day and a week later."""
 HISTORY_HOURS = 60 * 24
 
 
@@ -144,7 +145,7 @@ def main() -> int:
             threading.Thread(target=_end_after, args=(arguments.seconds,), daemon=True).start()
         print(
             f"\n    {address}\n\nopen this address in a browser; an hour of 2013 passes every"
-            " second. Ctrl-C ends it.",
+            " second, and days get sharper as they age. Ctrl-C ends it.",
             flush=True,
         )
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+import msgspec
 import numpy as np
 
 from fadecount.durations import UNITS, format_duration, parse_duration
@@ -26,6 +27,7 @@ from fadecount.service.parsing import (
     PrivacyQuery,
     SoFarQuery,
     StreamsQuery,
+    Time,
     length_of,
 )
 from fadecount.service.problems import bad_request, not_found, refusing
@@ -279,9 +281,10 @@ def _total(asked: Asked) -> tuple[Table, str | None]:
     if at is None:
         return asked.table(published.total(as_of=asked.as_of)), None
     began = asked.stream.ticks.local(published.first_tick)
-    with refusing("bad_query", f"at must be {began} or later, where the stream began"):
-        tick = asked.stream.ticks.at(at.timestamp())
-        return asked.table(published.totals([tick], as_of=asked.as_of)), None
+    with refusing("bad_query", f"at must be times from {began} on, where the stream began"):
+        times = [msgspec.convert(each, Time, strict=False) for each in at.split(",")]
+        ticks = [asked.stream.ticks.at(time.timestamp()) for time in times]
+        return asked.table(published.totals(ticks, as_of=asked.as_of)), None
 
 
 def _so_far(asked: Asked) -> tuple[Table, str | None]:
