@@ -42,7 +42,6 @@ class Limits:
     idle_seconds: float = 15.0
     send_seconds: float = 10.0
     connections: int = 1024
-    waiting_batches: int = 4096
     waiting_bytes: int = 64 << 20
     """What the batches that wait to be committed may take in memory, about."""
 

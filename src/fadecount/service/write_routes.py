@@ -57,11 +57,11 @@ from fadecount.service.parsing import (
 from fadecount.service.problems import Problem, bad_request, not_found, refusing, unavailable
 from fadecount.service.settings import Limits
 from fadecount.service.tokens import Grant, Role
-from fadecount.service.writer import Leader, Writer
+from fadecount.service.writer import BAD_RETENTION, Leader, Writer
 from fadecount.streams import Description, Group, Ticks, Unit
 from fadecount.streams.audit_log import AuditLogError, acting_as
+from fadecount.streams.store import check_retention
 
-LONGEST_RETENTION = 10_000 * 366 * 86400
 LONGEST_DELAY = 1_000_000
 """The largest delay in ticks: delayed counts are kept one by one."""
 
@@ -153,8 +153,7 @@ async def set_retention(context: WriteContext, call: Call) -> Answer:
     """Keep releases for a time; older ones are removed, which cannot be undone. No loss changes."""
     name = call.stream_name
     new = await context.body(call, partial(parse, kind=NewRetention))
-    described = await context.writer.call(lambda leader: leader.description(name))
-    seconds = _retention(new.retain, described)
+    seconds = _seconds(new.retain)
     await context.administer(call, lambda leader: leader.retain(name, seconds))
     return json_answer(Changed(name))
 
@@ -175,7 +174,10 @@ async def create_stream(context: WriteContext, call: Call) -> Answer:
         if call.grant is not None:
             call.grant.require_stream(checked_text(new.name, "name"))
         described, keys = _description(new), [ONLY_KEY] if new.keys is None else _keys(new.keys)
-        return described, keys, _retention(new.retain, described)
+        retain = _seconds(new.retain)
+        with refusing("bad_retention", BAD_RETENTION):
+            check_retention(described, retain)
+        return described, keys, retain
 
     description, keys, retain = await context.body(call, parsed)
     created = await context.administer(
@@ -232,15 +234,9 @@ def _token_answer(grant: Grant) -> TokenAnswer:
     return TokenAnswer(**grant.description(time.time()))
 
 
-def _retention(given: str | None, description: Description) -> int | None:
-    with refusing("bad_retention", "retain must be a length of time, such as 90d"):
-        seconds = None if given is None else parse_duration(given)
-    if seconds is not None and not description.ticks.tick_seconds <= seconds <= LONGEST_RETENTION:
-        raise bad_request(
-            "bad_retention",
-            "retain must be at least a tick, and at most 10,000 years; leave it out to keep all",
-        )
-    return seconds
+def _seconds(retain: str | None) -> int | None:
+    with refusing("bad_retention", BAD_RETENTION):
+        return None if retain is None else parse_duration(retain)
 
 
 def _description(new: NewStream) -> Description:
