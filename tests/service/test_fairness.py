@@ -4,8 +4,6 @@ streams."""
 from __future__ import annotations
 
 import asyncio
-import gzip
-import json
 import threading
 import tracemalloc
 from collections.abc import Iterator
@@ -27,7 +25,7 @@ from tests.service.harness import EXACT, START, Harness, StillClock, wait_for
 EVENTS = "/v1/streams/doors/events"
 
 
-def test_large_and_packed_bodies_are_parsed_off_the_loop(
+def test_large_bodies_are_parsed_off_the_loop(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where: list[str] = []
@@ -40,10 +38,7 @@ def test_large_and_packed_bodies_are_parsed_off_the_loop(
     monkeypatch.setattr(write_routes, "parse_events", noted)
     small, large = ({"events": [{"key": "a"}] * count} for count in (1, 5000))
     assert harness.post(EVENTS, small).status == harness.post(EVENTS, large).status == 202
-    packed = gzip.compress(json.dumps(small).encode())
-    headers = {"content_type": "application/json", "content_encoding": "gzip"}
-    assert harness.request("POST", EVENTS, packed, token=harness.admin, **headers).status == 202
-    assert [name.startswith("fadecount parser") for name in where] == [False, True, True]
+    assert [name.startswith("fadecount parser") for name in where] == [False, True]
 
 
 def test_a_large_count_of_a_person_costs_no_more_than_a_small_one(
@@ -74,9 +69,8 @@ def test_a_large_count_of_a_person_costs_no_more_than_a_small_one(
 
 def test_a_body_of_very_many_events_is_refused(harness: Harness) -> None:
     """The largest body holds seven times as many as are allowed: 20 MB for a moment."""
-    bomb = gzip.compress(b'{"events":[' + b",".join([b"{}"] * 340_000) + b"]}")
-    assert len(bomb) < 4000
-    headers = {"content_type": "application/json", "content_encoding": "gzip"}
+    bomb = b'{"events":[' + b",".join([b"{}"] * 340_000) + b"]}"
+    headers = {"content_type": "application/json"}
     reply = harness.request("POST", EVENTS, bomb, token=harness.admin, **headers)
     assert reply.status == 400 and b"array of length <= 50000" in reply.body
 

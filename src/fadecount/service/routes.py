@@ -124,11 +124,6 @@ WRITING = (
     Route("POST", f"{STREAM}/events", write.post_events, answers.Accepted, WRITER,
           body=parsing.Events, lines=parsing.Event, statuses=(202,), refusals=(409,),
           headers={"Idempotency-Key": IDEMPOTENCY_KEY}),
-    Route("GET", "/v1/tokens", write.list_tokens, answers.TokenList, ADMIN),
-    Route("POST", "/v1/tokens", write.create_token, answers.NewTokenAnswer, ADMIN,
-          body=parsing.NewToken, statuses=(201,)),
-    Route("DELETE", "/v1/tokens/{id}", write.revoke_token, answers.RevokedToken, ADMIN,
-          refusals=(409,)),
 )
 PAGES = (
     Route("GET", "/", operations.get_page, HTML, None, query=None),
