@@ -46,6 +46,7 @@ from fadecount.cli._options import (
     parse_time,
     place_store,
     source_options,
+    storage_from,
 )
 from fadecount.cli._output import progress, waiting
 from fadecount.errors import InputError, ParameterError, bad_parameter
@@ -215,10 +216,9 @@ def _check(arguments: argparse.Namespace, options: SourceOptions) -> int:
 
 def _status(arguments: argparse.Namespace) -> Status | None:
     """Return where the stream is in time, if there is one."""
-    from fadecount.cli._options import FILE_NAME
-
-    missing = arguments.state is not None and not (Path(arguments.state) / FILE_NAME).exists()
-    if missing or not is_stored(arguments):
+    if not is_stored(arguments):
+        return None
+    if arguments.state is not None and not storage_from(arguments).store_path.exists():
         return None
     name = arguments.name or _default_name(arguments.input)
     with open_reader(arguments) as reader:

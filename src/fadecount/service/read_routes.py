@@ -69,7 +69,7 @@ class ReadContext:
 
     async def stream(self, call: Call) -> PublicStream:
         """The stream of a request."""
-        return await self.pool.stream(call.stream_name, call)
+        return await self.pool.stream(call.stream_name)
 
     def unchanged(self, stream: PublicStream) -> int:
         """For how many seconds figures cannot change: until the open tick is over, which is public.
@@ -96,7 +96,7 @@ async def list_streams(context: ReadContext, call: Call) -> Answer:
             return reader.statuses(after=query.cursor, limit=query.limit + 1)
         return [reader.status(only)] if reader.has(only) else []
 
-    statuses = await context.pool.ask(read, call)
+    statuses = await context.pool.ask(read)
     streams = [context.info(each) for each in statuses[: query.limit]]
     following = streams[-1].name if len(statuses) > query.limit else None
     return context.answer(call, tagged_json(StreamPage(streams, next=following)))
@@ -135,7 +135,7 @@ async def get_privacy(context: ReadContext, call: Call) -> Answer:
     # closing other ticks does not change it
     question = ("curve", curve.stream.histories, curve.ahead, call.query)
     make = partial(_privacy, stream, call.query, curve)
-    tagged = await context.pool.read(stream, question, make, call, lasting=True)
+    tagged = await context.pool.read(stream, question, make, lasting=True)
     return context.answer(call, tagged)
 
 
@@ -190,7 +190,7 @@ async def _answered(
     stream, as_csv = await context.stream(call), wants_csv(call)
     make = partial(_page, stream, call, as_csv, ask)
     question = (ask.__name__, as_csv, call.query)
-    tagged = await context.pool.read(stream, question, make, call)
+    tagged = await context.pool.read(stream, question, make)
     return tagged.answer(call, public=context.public, seconds=context.unchanged(stream))
 
 

@@ -116,7 +116,7 @@ class Store:
         ever.
         """
         names = checked_keys(keys)
-        _check_retention(description, retain_seconds)
+        check_retention(description, retain_seconds)
         database, name, group = self._database, description.name, description.group
         # another process may be creating the same one, or another one of the same group
         locks = [f"create {name}"] + ([] if group is None else [f"create in group {group.name}"])
@@ -343,7 +343,7 @@ class Store:
         change: observers keep what they have seen.
         """
         status = read_status(self._database, name)
-        _check_retention(status.description, seconds)
+        check_retention(status.description, seconds)
         with self._database.transaction():
             self._database.change(
                 "UPDATE streams SET retain_seconds = ?, upkeep_tick = ? WHERE id = ?",
@@ -413,7 +413,8 @@ class Store:
         self.close()
 
 
-def _check_retention(description: Description, seconds: int | None) -> None:
+def check_retention(description: Description, seconds: int | None) -> None:
+    """Refuse to keep releases for less than a tick, or for tens of thousands of years."""
     if seconds is not None:
         remedy = "it is for how long releases are kept, in seconds, and at least a tick"
         require_integer(
