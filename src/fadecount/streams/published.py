@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from fadecount.durations import UNITS
 from fadecount.errors import RemovedError, StoreError, bad_parameter
 from fadecount.mechanisms import ANNOUNCED, Blocks
-from fadecount.mechanisms.noise_law import window_half_widths
 from fadecount.mechanisms.views import Views, bounds_of_sums, half_widths_around, views_of
 from fadecount.streams.calendar import BlockCalendar
 from fadecount.streams.description import Description
@@ -575,10 +574,10 @@ class Published:
             values = np.where(known, values, 0).sum(axis=1, keepdims=True)
             copies = np.stack([(known & ~late).sum(axis=1), late.sum(axis=1)], axis=1)
             pairs = np.stack(starts, axis=1), np.stack((ends, ends), axis=1)
-            around = window_half_widths(mechanism, *pairs, copies=copies)[:, np.newaxis]
+            around = mechanism.half_widths(*pairs, copies=copies)[:, np.newaxis]
             known = copies.sum(axis=1, keepdims=True) > 0
         else:
-            each, whole = (window_half_widths(mechanism, start, ends) for start in starts)
+            each, whole = (mechanism.half_widths(start, ends) for start in starts)
             around = np.where(late, whole[:, np.newaxis], each[:, np.newaxis])
         around[~known] = 0
         ticks = self.description.ticks
