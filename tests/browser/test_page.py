@@ -246,7 +246,7 @@ def test_another_clock_is_said(look: Start, shop: Harness) -> None:
         page.wait_for_function(
             "(old) => document.querySelector('#as-of').textContent !== old", arg=before
         )
-    assert "not your clock" in page.inner_text("#pace")
+    assert "another clock than yours" in page.inner_text("#pace")
 
 
 def test_before_the_first_figure(visit: Start, tmp_path: Path) -> None:

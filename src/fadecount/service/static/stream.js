@@ -141,7 +141,7 @@ export class StreamView {
     this.heard ??= { now, through };
     if (now === this.heard.now || Math.abs(Date.parse(this.facts.open_start) - now) < 2 * Math.max(86400, this.facts.tick_seconds) * 1000) return;
     const speed = (through - this.heard.through) / (now - this.heard.now);
-    byId("pace").textContent = `not your clock${speed > 2 ? `: about ${number(Number(speed.toPrecision(2)))} times as fast` : ""}`;
+    byId("pace").textContent = `another clock than yours${speed > 2 ? `: ${number(Number(speed.toPrecision(2)))} × as fast` : ""}`;
   }
 
   paint() {
